@@ -1,0 +1,1 @@
+"""Files on disk become questions and media; no tokens, no prompts."""

@@ -1,0 +1,55 @@
+"""Extensions are found by name: the file (or folder) name is the public name."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable
+from importlib import import_module, resources
+from importlib.resources.abc import Traversable
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Returns " Did you mean 'x'?" for the closest of `known`, or "" where none is close."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _folder(package: str) -> Traversable:
+    root, _, rest = package.partition(".")
+    return resources.files(root).joinpath(*rest.split("."))
+
+
+def names(package: str, suffix: str = ".py") -> list[str]:
+    """Returns the sorted extension names of `package`, e.g. "medtune.eval.benchmarks"; imports none of them."""
+    found = []
+    for entry in _folder(package).iterdir():
+        if entry.name.startswith(("_", ".")):
+            continue
+        if entry.name.endswith(suffix):
+            found.append(entry.name.removesuffix(suffix))
+        elif suffix == ".py" and entry.is_dir() and entry.joinpath("__init__.py").is_file():
+            found.append(entry.name)
+    return sorted(found)
+
+
+def first_line(package: str, name: str) -> str:
+    """Returns the first line of an extension's docstring, read without importing it."""
+    folder = _folder(package)
+    file = folder.joinpath(f"{name}.py")
+    if not file.is_file():
+        file = folder.joinpath(name, "__init__.py")
+    return (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").partition("\n")[0]
+
+
+def load(package: str, name: str, attribute: str) -> object:
+    """Returns `attribute` of the extension `name`; imports that one module only.
+
+    Raises:
+        ValueError: There is no such extension; the message offers the nearest name.
+    """
+    known = names(package)
+    if name not in known:
+        kind = package.rpartition(".")[2]
+        raise ValueError(f"no {name!r} among the {kind}.{nearest(name, known)} There are: {', '.join(known)}")
+    return getattr(import_module(f"{package}.{name}"), attribute)

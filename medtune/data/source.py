@@ -1,0 +1,53 @@
+"""A source turns raw files on disk, in their own layout, into questions and media."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from medtune.data import catalog
+from medtune.data.types import MediaRef, Provenance, Question
+
+PACKAGE = "medtune.data.sources"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """What a source read: questions, and the media that their `media_id` names."""
+
+    questions: tuple[Question, ...]
+    media: Mapping[str, MediaRef]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source.
+
+    Attributes:
+        licence: Of the raw files.
+        patient_unit: What stands for a patient, in words, where the files name none.
+        read: (root, seed, scratch) -> table. `root` is the user's folder, None for a simulation; `scratch` is
+            an empty folder in which a simulation writes its images. Question.split is set only where the
+            files come with a split of their own.
+        write_example: Writes a small synthetic tree in the source's own layout, for tests.
+    """
+
+    title: str
+    licence: str
+    url: str
+    provenance: Provenance
+    patient_unit: str
+    read: Callable[[Path | None, int, Path], SourceTable]
+    write_example: Callable[[Path], None] | None
+
+
+def source(name: str) -> Source:
+    """Returns the source of that name.
+
+    Raises:
+        ValueError: There is none; the message offers the nearest name.
+    """
+    build = cast("Callable[[], Source]", catalog.load(PACKAGE, name, "source"))
+    return build()

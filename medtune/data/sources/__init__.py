@@ -1,0 +1,1 @@
+"""One module per source: raw files on disk -> questions with facets."""

@@ -1,0 +1,1 @@
+"""Predictions become parsed answers, scores, intervals and tables."""

@@ -1,0 +1,1 @@
+"""Media and text become answers: towers, projectors, language models, sequences, tuning."""

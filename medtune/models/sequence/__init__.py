@@ -1,0 +1,1 @@
+"""One module per sequence family: prompt and answer -> token ids, labels and media spans."""

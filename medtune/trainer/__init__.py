@@ -1,0 +1,1 @@
+"""Recipes become runs: schema, Lightning module, strategies, callbacks, command line."""
