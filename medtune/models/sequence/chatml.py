@@ -1,0 +1,81 @@
+"""ChatML with the image first: the family of pocket and of its nano twin.
+
+    <|im_start|>user
+    [visual tokens]
+    PROMPT<|im_end|>
+    <|im_start|>assistant
+    ANSWER<|im_end|>
+
+The image stands before the question, so that all questions about it share one prefix.
+
+Source: the chat template in SmolLM2-135M-Instruct's tokenizer, without its default system turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from functools import lru_cache
+
+from transformers import PreTrainedTokenizerFast
+
+from medtune.models.sequence.layout import IGNORED, Sequence, Span
+
+OPEN, CLOSE = "<|im_start|>", "<|im_end|>"
+
+
+class ChatML:
+    """Lays out one question for a ChatML language model.
+
+    Raises:
+        ValueError: The tokenizer has no ChatML tokens of its own.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
+        known = tokenizer.get_vocab()
+        for token in (OPEN, CLOSE):
+            if token not in known:
+                raise ValueError(f"the tokenizer has no token {token!r}; ChatML needs it")
+        self._tokenizer = tokenizer
+        # A question or an answer may spell a control token; it must stay text.
+        tokenizer.backend_tokenizer.encode_special_tokens = True
+        self._num_media_tokens = num_media_tokens
+        self._open_id, self._stop_id = known[OPEN], known[CLOSE]
+        self._encode = lru_cache(maxsize=65536)(self._encode_uncached)
+
+    def _encode_uncached(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
+
+    @property
+    def pad_id(self) -> int:
+        """The end-of-turn token; padding is masked, so any id would do."""
+        return self._stop_id
+
+    @property
+    def stop_id(self) -> int:
+        """The end-of-turn token."""
+        return self._stop_id
+
+    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True) -> Sequence:
+        """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
+        opening = (self._open_id, *self._encode("user\n"))
+        media = (self._stop_id,) * self._num_media_tokens if with_media else ()
+        question = self._encode(f"\n{prompt}" if with_media else prompt)
+        reply = (self._stop_id, *self._encode("\n"), self._open_id, *self._encode("assistant\n"))
+        context = (*opening, *media, *question, *reply)
+        target = () if answer is None else (*self._encode(answer), self._stop_id)
+        ids = (*context, *target)
+        span = Span(len(opening), len(opening) + len(media))
+        return Sequence(
+            ids=ids,
+            labels=(*((IGNORED,) * len(context)), *target),
+            positions=tuple(range(len(ids))),
+            media_spans=(span,) if with_media else (),
+        )
+
+    def decode(self, ids: Many[int]) -> str:
+        """Returns the text of generated ids, special tokens left out."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def pieces(self, ids: Many[int]) -> list[str]:
+        """Returns each id's own text."""
+        return [str(self._tokenizer.decode([i])) for i in ids]

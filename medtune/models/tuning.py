@@ -1,0 +1,178 @@
+"""Which parameters learn: each group frozen, adapted with LoRA, or trained in full, at its own learning rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from peft import LoraConfig, inject_adapter_in_model
+from torch import Tensor, nn
+
+from medtune.models.vlm import GROUPS, VisionLanguageModel
+
+Mode = Literal["frozen", "lora", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """Low-rank adaptation of linear and pointwise-convolution weights.
+
+    Source: Hu et al. 2021, arXiv 2106.09685; the update is scaled by alpha / r.
+
+    Attributes:
+        r: Rank.
+        alpha: Scale; the update is multiplied by alpha / r.
+        dropout: Probability of dropping an input of the update, in [0, 1).
+        targets: Regular expression that a module's full name inside its group must match.
+    """
+
+    r: int = 16
+    alpha: float = 32.0
+    dropout: float = 0.0
+    targets: str = r".*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTuning:
+    """How one group learns.
+
+    Attributes:
+        lr: Peak learning rate of the group; not used where it is frozen.
+    """
+
+    mode: Mode = "frozen"
+    lr: float = 2e-4
+    lora: Lora = field(default_factory=Lora)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How each group learns."""
+
+    vision: GroupTuning = field(default_factory=GroupTuning)
+    projector: GroupTuning = field(default_factory=lambda: GroupTuning(mode="full", lr=1e-3))
+    language: GroupTuning = field(default_factory=lambda: GroupTuning(mode="lora"))
+
+    def groups(self) -> Mapping[str, GroupTuning]:
+        """Returns the groups by name, in the order of the data's way through the model."""
+        return {"vision": self.vision, "projector": self.projector, "language": self.language}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One line of the table of trainable groups."""
+
+    group: str
+    mode: Mode
+    lr: float | None
+    parameters: int
+    trainable: int
+    adapted_modules: int
+
+
+def apply_tuning(model: VisionLanguageModel, tuning: Tuning, *, seed: int) -> tuple[GroupRow, ...]:
+    """Freezes, adapts or frees each group in place and returns the table of groups.
+
+    The adapters' random half is drawn from `seed`, so that the same recipe starts from the same weights on any rank.
+
+    Raises:
+        ValueError: LoRA targets match no module, or nothing at all would learn.
+    """
+    torch.manual_seed(seed)
+    table = []
+    for name, how in tuning.groups().items():
+        group = model.get_submodule(name)
+        total = _size(group.parameters())
+        group.requires_grad_(how.mode == "full")
+        adapted = _inject_lora(group, how.lora, group_name=name) if how.mode == "lora" else 0
+        trainable = _size(p for p in group.parameters() if p.requires_grad)
+        table.append(GroupRow(name, how.mode, None if how.mode == "frozen" else how.lr, total, trainable, adapted))
+    if not any(row.trainable for row in table):
+        raise ValueError(
+            "model.tuning: every group is frozen, so nothing would learn; set a group's mode to lora or full"
+        )
+    return tuple(table)
+
+
+def _size(parameters: Any) -> int:
+    # Under ZeRO-3 a parameter's own numel is that of its local shard.
+    return sum(int(getattr(p, "ds_numel", p.numel())) for p in parameters)
+
+
+def _inject_lora(group: nn.Module, lora: Lora, *, group_name: str) -> int:
+    config = LoraConfig(r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=lora.targets)
+    try:
+        inject_adapter_in_model(config, group)
+    except ValueError as error:
+        linear = [n for n, m in group.named_modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+        raise ValueError(
+            f"model.tuning.{group_name}.lora.targets: {lora.targets!r} fits no module of the group; "
+            f"its linear and convolution modules are for instance {linear[:4]} ({error})"
+        ) from error
+    return sum(1 for n, _ in group.named_modules() if n.endswith("lora_A"))
+
+
+def parameter_groups(model: VisionLanguageModel, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:
+    """Returns AdamW's parameter groups: per model group, matrices with weight decay and vectors without."""
+    groups: list[dict[str, Any]] = []
+    for name, how in tuning.groups().items():
+        learning = [(n, p) for n, p in model.get_submodule(name).named_parameters() if p.requires_grad]
+        for suffix, decay, chosen in (
+            ("", weight_decay, [p for _, p in learning if _axes(p) > 1]),
+            ("_vectors", 0.0, [p for _, p in learning if _axes(p) <= 1]),
+        ):
+            if chosen:
+                groups.append({"name": name + suffix, "params": chosen, "lr": how.lr, "weight_decay": decay})
+    return groups
+
+
+def _axes(parameter: Tensor) -> int:
+    return len(getattr(parameter, "ds_shape", parameter.shape))
+
+
+class GradientAudit:
+    """Watches one backward pass: every group that should learn must receive a gradient, no other may.
+
+    Works by hooks on the parameters, since sharded strategies drop `.grad` before anyone could look.
+    """
+
+    def __init__(self, model: VisionLanguageModel, tuning: Tuning) -> None:
+        self._model = model
+        self._tuning = tuning
+        self._reached: set[str] = set()
+        self._handles = [
+            parameter.register_hook(self._watch(name))
+            for name in GROUPS
+            for parameter in model.get_submodule(name).parameters()
+            if parameter.requires_grad
+        ]
+
+    def _watch(self, group: str) -> Any:
+        def hook(gradient: Tensor) -> None:
+            if group not in self._reached and bool(gradient.ne(0).any()):
+                self._reached.add(group)
+
+        return hook
+
+    def finish(self) -> None:
+        """Removes the hooks and judges what they saw.
+
+        Raises:
+            ValueError: A trainable group got no gradient, or a frozen one has one.
+        """
+        for handle in self._handles:
+            handle.remove()
+        for name, how in self._tuning.groups().items():
+            parameters = list(self._model.get_submodule(name).parameters())
+            if how.mode == "frozen":
+                if any(p.requires_grad or p.grad is not None for p in parameters):
+                    raise ValueError(
+                        f"after the first step the frozen group {name!r} has a gradient; it must have none"
+                    )
+            elif name not in self._reached:
+                raise ValueError(
+                    f"after the first step the group {name!r} ({how.mode}) has no gradient: it would not learn. "
+                    "Is it part of the forward pass, and do the targets of its LoRA lie on the data's way?"
+                )
