@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -9,13 +10,14 @@ from typing import Any, Literal
 import torch
 from peft import LoraConfig, inject_adapter_in_model
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from medtune.models.vlm import GROUPS, VisionLanguageModel
 
 Mode = Literal["frozen", "lora", "full"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lora:
     """Low-rank adaptation of linear and pointwise-convolution weights.
 
@@ -25,16 +27,17 @@ class Lora:
         r: Rank.
         alpha: Scale; the update is multiplied by alpha / r.
         dropout: Probability of dropping an input of the update, in [0, 1).
-        targets: Regular expression that a module's full name inside its group must match.
+        targets: Regular expression that a module's full name inside its group must match; None adapts every
+            linear layer and every 1x1 convolution of the group but the language model's output layer.
     """
 
     r: int = 16
     alpha: float = 32.0
     dropout: float = 0.0
-    targets: str = r".*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+    targets: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupTuning:
     """How one group learns.
 
@@ -47,7 +50,7 @@ class GroupTuning:
     lora: Lora = field(default_factory=Lora)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tuning:
     """How each group learns."""
 
@@ -102,16 +105,26 @@ def _size(parameters: Any) -> int:
 
 
 def _inject_lora(group: nn.Module, lora: Lora, *, group_name: str) -> int:
-    config = LoraConfig(r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=lora.targets)
+    targets = "|".join(re.escape(name) for name in _linear_names(group)) if lora.targets is None else lora.targets
+    config = LoraConfig(r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=targets)
     try:
         inject_adapter_in_model(config, group)
     except ValueError as error:
-        linear = [n for n, m in group.named_modules() if isinstance(m, nn.Linear | nn.Conv2d)]
         raise ValueError(
-            f"model.tuning.{group_name}.lora.targets: {lora.targets!r} fits no module of the group; "
-            f"its linear and convolution modules are for instance {linear[:4]} ({error})"
+            f"model.tuning.{group_name}.lora.targets: {targets!r} fits no module of the group; "
+            f"what can be adapted is for instance {_linear_names(group)[:4]} ({error})"
         ) from error
-    return sum(1 for n, _ in group.named_modules() if n.endswith("lora_A"))
+    return sum(1 for name, _ in group.named_modules() if name.endswith("lora_A"))
+
+
+def _linear_names(group: nn.Module) -> list[str]:
+    output = group.get_output_embeddings() if isinstance(group, PreTrainedModel) else None
+    return [
+        name
+        for name, module in group.named_modules()
+        if module is not output
+        and (isinstance(module, nn.Linear) or (isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1)))
+    ]
 
 
 def parameter_groups(model: VisionLanguageModel, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:

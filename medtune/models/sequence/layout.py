@@ -71,8 +71,7 @@ class SequenceFamily(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(NamedTuple):
     """A padded batch.
 
     Attributes:
@@ -93,14 +92,7 @@ class Rows:
 
     def to(self, device: torch.device) -> Rows:
         """Returns the batch on another device."""
-        return Rows(
-            self.ids_BL.to(device),
-            self.labels_BL.to(device),
-            self.positions_BL.to(device),
-            self.attention_BL.to(device),
-            self.media_BL.to(device),
-            self.media_index_B.to(device),
-        )
+        return Rows(*(tensor.to(device) for tensor in self))
 
 
 def pad_rows(sequences: Many[Sequence], media_index: Many[int], *, pad_id: int, side: Literal["left", "right"]) -> Rows:

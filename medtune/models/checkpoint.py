@@ -1,0 +1,72 @@
+"""Trained weights on disk: what learnt and nothing else, checked name by name when it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+
+def trainable_names(model: nn.Module) -> list[str]:
+    """Returns the names of all parameters that learn, in the model's order."""
+    return [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+
+
+def write_trained(path: Path, tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) -> None:
+    """Writes the tensors through a temporary name, so that a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".tmp")
+    try:
+        save_file(
+            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+            unfinished,
+            metadata={"format": "pt", "medtune": json.dumps(dict(about))},
+        )
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read_about(path: Path) -> dict[str, str]:
+    """Returns what `write_trained` was told about the file."""
+    with _opened(path) as file:
+        return dict(json.loads((file.metadata() or {}).get("medtune", "{}")))
+
+
+def load_trained(model: nn.Module, path: Path) -> None:
+    """Copies the file's tensors into the model's parameters that learn.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: Not a safetensors file, a name is missing or not known, or a shape differs.
+    """
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    with _opened(path) as file:
+        found = set(file.keys())
+        if found != parameters.keys():
+            missing, unknown = sorted(parameters.keys() - found), sorted(found - parameters.keys())
+            raise ValueError(
+                f"{path}: the weights are not those of this recipe's model.tuning: {len(missing)} missing "
+                f"{missing[:3]}, {len(unknown)} not known {unknown[:3]}"
+            )
+        for name, parameter in parameters.items():
+            value = file.get_tensor(name)
+            if value.shape != parameter.shape:
+                raise ValueError(
+                    f"{path}: {name} is {tuple(value.shape)} where the model has {tuple(parameter.shape)}; "
+                    "was it trained with another rank?"
+                )
+            parameter.data.copy_(value)
+
+
+def _opened(path: Path) -> safe_open:
+    if not path.is_file():
+        raise FileNotFoundError(f"no checkpoint {path}")
+    try:
+        return safe_open(path, framework="pt")
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not a whole safetensors file ({error})") from error

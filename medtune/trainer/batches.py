@@ -1,0 +1,91 @@
+"""Media groups -> micro-batches: every image once, a row per question, labels from the one layout.
+
+Shape legend: M images, C channels, H height, W width, B rows, L tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from medtune.data.types import Image, MediaGroup, MediaRef, Prompt, Question
+from medtune.models.sequence.layout import Rows, SequenceFamily, pad_rows
+from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.vision import ImageTransform
+from medtune.trainer.order import ResumableOrder, StepOrder
+
+
+class MicroBatch(NamedTuple):
+    """What one device forwards at once.
+
+    Attributes:
+        step_target_tokens: Learnt tokens of the whole optimizer step, over all devices and parts.
+        weight: 1, or 0 where the step had no groups left for this device and one was borrowed to keep in step.
+        question_ids: For naming a batch in an error.
+    """
+
+    rows: Rows
+    pixels_MCHW: Tensor
+    step_target_tokens: int
+    weight: float
+    question_ids: tuple[str, ...]
+
+
+class MicroBatches(Dataset[MicroBatch]):
+    """The forward passes of one device, by running number."""
+
+    def __init__(
+        self,
+        groups: Sequence[MediaGroup],
+        order: StepOrder,
+        *,
+        rank: int,
+        render: Callable[[Question], Prompt],
+        family: SequenceFamily,
+        transform: ImageTransform,
+        load_media: Callable[[MediaRef], Image],
+    ) -> None:
+        self._groups = groups
+        self._order = order
+        self._rank = rank
+        self._render = render
+        self._family = family
+        self._transform = transform
+        self._load_media = load_media
+
+    def __len__(self) -> int:
+        raise TypeError("training has no end of its own; the sampler counts the steps")
+
+    def layouts(self, group: MediaGroup) -> list[Layout]:
+        """Returns one sequence with its answer per question of the group."""
+        prompts = [self._render(question) for question in group.questions]
+        return [self._family.layout(prompt.text, prompt.target) for prompt in prompts]
+
+    def __getitem__(self, number: int) -> MicroBatch:
+        step, part = divmod(number, self._order.accumulate)
+        whole = self._order.step_groups(step)
+        mine = self._order.micro_batch(step, part, self._rank)
+        chosen = [self._groups[i] for i in mine or whole[:1]]
+        layouts = [self.layouts(group) for group in chosen]
+        targets = [sum(s.num_targets for s in self.layouts(self._groups[i])) for i in whole]
+        return MicroBatch(
+            rows=pad_rows(
+                [sequence for group in layouts for sequence in group],
+                [media for media, group in enumerate(layouts) for _ in group],
+                pad_id=self._family.pad_id,
+                side="right",
+            ),
+            pixels_MCHW=torch.stack([self._transform(self._load_media(group.media)) for group in chosen]),
+            step_target_tokens=sum(targets),
+            weight=1.0 if mine else 0.0,
+            question_ids=tuple(question.id for group in chosen for question in group.questions),
+        )
+
+
+def loader(batches: MicroBatches, order: ResumableOrder, *, workers: int) -> DataLoader[MicroBatch]:
+    """Returns the loader that Lightning iterates over; each item is a whole micro-batch already."""
+    return DataLoader(batches, batch_size=None, sampler=order, num_workers=workers, persistent_workers=workers > 0)

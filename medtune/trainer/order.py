@@ -1,0 +1,67 @@
+"""Which media groups each optimizer step takes, whatever the number of devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from torch.utils.data import Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class StepOrder:
+    """Maps (step, accumulated part, rank) to indices of media groups.
+
+    The groups of a step depend on the seed alone: devices and micro-batches only share them out.
+
+    Attributes:
+        num_groups: In the train split.
+        batch_groups: Per optimizer step.
+        micro_batch_groups: Per forward pass of one device.
+        world_size: Devices.
+    """
+
+    num_groups: int
+    batch_groups: int
+    micro_batch_groups: int
+    world_size: int
+    seed: int
+
+    @property
+    def accumulate(self) -> int:
+        """Forward passes of each device per optimizer step."""
+        return math.ceil(self.batch_groups / (self.micro_batch_groups * self.world_size))
+
+    def step_groups(self, step: int) -> list[int]:
+        """Returns the groups of one step: the next ones of an endless row of shuffled epochs."""
+        first = step * self.batch_groups
+        return [self._group_at(place) for place in range(first, first + self.batch_groups)]
+
+    def _group_at(self, place: int) -> int:
+        epoch, index = divmod(place, self.num_groups)
+        return int(np.random.default_rng([self.seed, epoch]).permutation(self.num_groups)[index])
+
+    def micro_batch(self, step: int, part: int, rank: int) -> list[int]:
+        """Returns one device's groups of one forward pass; empty where the step has too few for all devices."""
+        share = self.micro_batch_groups
+        first = (part * self.world_size + rank) * share
+        return self.step_groups(step)[first : first + share]
+
+
+class ResumableOrder(Sampler[int]):
+    """Yields the running numbers of this device's forward passes from `start_step` on.
+
+    Its length is that of the whole training, since Lightning counts the skipped ones as done.
+    """
+
+    def __init__(self, *, max_steps: int, accumulate: int, start_step: int) -> None:
+        self._total = max_steps * accumulate
+        self._first = start_step * accumulate
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self._first, self._total))
+
+    def __len__(self) -> int:
+        return self._total

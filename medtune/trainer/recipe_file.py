@@ -1,0 +1,140 @@
+"""Reads a recipe: YAML, `extends:` one level deep, dotted overrides, then the typed schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonargparse import ArgumentError, ArgumentParser
+
+from medtune.data import catalog
+from medtune.trainer.recipe import Recipe, check_recipe
+
+Tree = dict[str, Any]
+
+
+def find_recipe(name: str) -> Path:
+    """Returns the file of a shipped recipe, or the file that `name` is the path of.
+
+    Raises:
+        ValueError: There is no such recipe; the message offers the nearest name.
+        FileNotFoundError: `name` looks like a path, and nothing is there.
+    """
+    if name.endswith((".yaml", ".yml")):
+        if not Path(name).is_file():
+            raise FileNotFoundError(f"no recipe file {name}")
+        return Path(name)
+    known = catalog.names("medtune.recipes", ".yaml")
+    if name not in known:
+        raise ValueError(f"no recipe {name!r}.{catalog.nearest(name, known)} There are: {', '.join(known)}")
+    return Path(str(resources.files("medtune") / "recipes" / f"{name}.yaml"))
+
+
+def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
+    """Returns the recipe with `overrides` ("train.max_steps=10") applied.
+
+    Raises:
+        ValueError: Broken YAML, an unknown key (the nearest one is offered) or a value of the wrong type.
+        FileNotFoundError: No such file.
+    """
+    path = find_recipe(name)
+    tree = _read_tree(path)
+    parent = tree.pop("extends", None)
+    if parent is not None:
+        below = _read_tree(find_recipe(str(parent)))
+        if "extends" in below:
+            raise ValueError(f"{path}: extends {parent!r}, which itself extends another recipe; one level is the limit")
+        tree = _merged(below, tree)
+    for override in overrides:
+        tree = _merged(tree, _override(override))
+    return recipe_from_tree(tree, where=str(path))
+
+
+def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:
+    """Returns the typed recipe.
+
+    Raises:
+        ValueError: An unknown key, a missing one, or a value of the wrong type.
+    """
+    _refuse_unknown(Recipe, tree, prefix="", where=where)
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(Recipe, "recipe", fail_untyped=True)
+    try:
+        parsed = parser.parse_object({"recipe": dict(tree)})
+        recipe = parser.instantiate_classes(parsed).recipe
+    except (ArgumentError, TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {_plain(error)}") from error
+    if not isinstance(recipe, Recipe):
+        raise TypeError(f"{where}: the schema gave a {type(recipe).__name__}")
+    check_recipe(recipe)
+    return recipe
+
+
+def recipe_to_yaml(recipe: Recipe) -> str:
+    """Returns the resolved recipe as YAML that `read_recipe` takes."""
+    return yaml.safe_dump(_plain_tree(dataclasses.asdict(recipe)), sort_keys=False)
+
+
+def _plain_tree(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain_tree(child) for key, child in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain_tree(child) for child in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _plain(error: Exception) -> str:
+    return " ".join(str(error).split()).replace("recipe.", "")
+
+
+def _read_tree(path: Path) -> Tree:
+    try:
+        tree = yaml.safe_load(path.read_text("utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: not YAML: {error}") from error
+    if not isinstance(tree, dict):
+        raise ValueError(f"{path}: a recipe is a mapping with the blocks model, data, train, eval and log")
+    return tree
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:
+    out = dict(below)
+    for key, value in above.items():
+        old = out.get(key)
+        out[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return out
+
+
+def _override(text: str) -> Tree:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ValueError(f"--set {text!r}: expected KEY=VALUE, for instance train.max_steps=10")
+    tree: Any = yaml.safe_load(value)
+    for part in reversed(key.split(".")):
+        tree = {part: tree}
+    return dict(tree)
+
+
+def _refuse_unknown(kind: type, tree: Mapping[str, Any], *, prefix: str, where: str) -> None:
+    hints = typing.get_type_hints(kind)
+    for key, value in tree.items():
+        if key not in hints:
+            raise ValueError(
+                f"{where}: no key {prefix + str(key)!r}.{catalog.nearest(str(key), hints)} "
+                f"There are: {', '.join(prefix + name for name in hints)}"
+            )
+        inner = _dataclass_in(hints[key])
+        if inner is None:
+            continue
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{where}: {prefix + key} is {value!r}; it must be a block of keys")
+        _refuse_unknown(inner, value, prefix=f"{prefix}{key}.", where=where)
+
+
+def _dataclass_in(hint: Any) -> type | None:
+    return hint if isinstance(hint, type) and dataclasses.is_dataclass(hint) else None
