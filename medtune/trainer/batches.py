@@ -23,11 +23,13 @@ class MicroBatch(NamedTuple):
     """What one device forwards at once.
 
     Attributes:
+        number: Running number of the forward pass on its device.
         step_target_tokens: Learnt tokens of the whole optimizer step, over all devices and parts.
         weight: 1, or 0 where the step had no groups left for this device and one was borrowed to keep in step.
         question_ids: For naming a batch in an error.
     """
 
+    number: int
     rows: Rows
     pixels_MCHW: Tensor
     step_target_tokens: int
@@ -73,6 +75,7 @@ class MicroBatches(Dataset[MicroBatch]):
         layouts = [self.layouts(group) for group in chosen]
         targets = [sum(s.num_targets for s in self.layouts(self._groups[i])) for i in whole]
         return MicroBatch(
+            number=number,
             rows=pad_rows(
                 [sequence for group in layouts for sequence in group],
                 [media for media, group in enumerate(layouts) for _ in group],

@@ -59,9 +59,9 @@ class FineTuning(pl.LightningModule):
             NonFiniteLossError: The loss is not finite.
         """
         # Dropout must not depend on how many steps this process has seen: a resumed run continues to the bit.
-        torch.manual_seed(_mixed(self._seed, batch_idx, self.global_rank))
+        torch.manual_seed(_mixed(self._seed, batch.number, self.global_rank))
         logprobs_T = self.model(batch.rows, self.model.encode(batch.pixels_MCHW)).logprobs_T
-        loss = -logprobs_T.sum() * batch.weight / batch.step_target_tokens
+        loss: Tensor = -logprobs_T.sum() * batch.weight / batch.step_target_tokens
         value = float(loss.detach())
         if not math.isfinite(value):
             shown = ", ".join(batch.question_ids[:8])

@@ -5,9 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from torch.utils.data import Sampler
+
+
+@lru_cache(maxsize=4)
+def _shuffled(num_groups: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    return np.random.default_rng([seed, epoch]).permutation(num_groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class StepOrder:
 
     def _group_at(self, place: int) -> int:
         epoch, index = divmod(place, self.num_groups)
-        return int(np.random.default_rng([self.seed, epoch]).permutation(self.num_groups)[index])
+        return int(_shuffled(self.num_groups, self.seed, epoch)[index])
 
     def micro_batch(self, step: int, part: int, rank: int) -> list[int]:
         """Returns one device's groups of one forward pass; empty where the step has too few for all devices."""
