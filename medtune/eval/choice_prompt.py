@@ -11,6 +11,7 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
     """Returns the question, its options and one line that says how to answer.
 
     Args:
+        question: With options, in the order to be shown.
         answer_format: "text": the model says an option word for word; "letter": it says A, B, ...
 
     Raises:

@@ -109,7 +109,8 @@ def _marked(reply: str, options: tuple[str, ...]) -> str | None:
 def _unless_contradicted(told: str | None, rest: str, options: tuple[str, ...]) -> str | None:
     """Returns `told`, or None where the words right after its letter are those of another option."""
     first = _plain(_SENTENCE_END.split(rest.strip(_EDGE))[0])
-    starts = [option for option in sorted(options, key=len, reverse=True) if _pattern(option).match(first)]
+    longest_first = sorted(options, key=len, reverse=True)
+    starts = [option for option in longest_first if _plain(option) and _pattern(_plain(option)).match(first)]
     return None if starts and starts[0] != told else told
 
 
@@ -121,13 +122,13 @@ def _contained(reply: str, options: tuple[str, ...]) -> str | None:
 def _mentions(reply: str, options: tuple[str, ...]) -> tuple[set[str], str]:
     """Returns the options whose words the reply holds, and the reply without those words."""
     rest = " ".join(unicodedata.normalize("NFKC", reply).casefold().split())
-    found = set()
-    for option in sorted(options, key=len, reverse=True):
-        if _plain(option):
-            rest, times = _pattern(option).subn(" | ", rest)
-            found |= {option} if times else set()
+    found: set[str] = set()
+    for words in sorted({_plain(option) for option in options} - {""}, key=lambda words: (-len(words), words)):
+        rest, times = _pattern(words).subn(" | ", rest)
+        if times:
+            found.update(option for option in options if _plain(option) == words)
     return found, rest
 
 
-def _pattern(option: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(_plain(option))}(?!\w)")
+def _pattern(words: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")

@@ -117,6 +117,8 @@ def recomputed_interval(
         statistic: Takes row numbers (with repetition) and returns the value on those rows.
         right: Correctness of each question within [0, 1]: says whether the bootstrap saw enough.
         clusters: Patient of each question.
+        resamples: Bootstrap resamples, >= 1.
+        seed: Of the resampling; the same seed gives the same interval.
 
     Raises:
         ValueError: No rows, lengths differ, or the statistic leaves [0, 1].
