@@ -1,0 +1,57 @@
+"""Our wording of a multiple-choice question: short enough for a language model of 135 million weights."""
+
+from __future__ import annotations
+
+from string import ascii_uppercase
+
+from medtune.data.types import AnswerFormat, Prompt, Question
+
+
+def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
+    """Returns the question, its options and one line that says how to answer.
+
+    Args:
+        question: With options, in the order to be shown.
+        answer_format: "text": the model says an option word for word; "letter": it says A, B, ...
+
+    Raises:
+        ValueError: There are no options, more options than letters, or the answer is not among them.
+
+    Example:
+        >>> asked = Question("q", "m", "What is shown?", ("benign", "normal"), "normal", "choice", "p")
+        >>> print(render_choice(asked, "letter").text)
+        What is shown?
+        A. benign
+        B. normal
+        Answer with the letter of one option.
+        >>> render_choice(asked, "letter").target, render_choice(asked, "text").target
+        ('B', 'normal')
+    """
+    options = question.options
+    if question.answer not in options:
+        raise ValueError(
+            f"question {question.id}: the answer {question.answer!r} is not among the options {list(options)}; "
+            "prepare the data again"
+        )
+    if answer_format == "text":
+        marks, choices, how = ["- "] * len(options), options, "Answer with the exact words of one option."
+    else:
+        letters = letters_for(question)
+        marks, choices, how = [f"{x}. " for x in letters], letters, "Answer with the letter of one option."
+    listed = [mark + option for mark, option in zip(marks, options, strict=True)]
+    return Prompt(
+        text="\n".join([question.text, *listed, how]),
+        choices=choices,
+        target=choices[options.index(question.answer)],
+    )
+
+
+def letters_for(question: Question) -> tuple[str, ...]:
+    """Returns "A", "B", ... for the options in the order shown.
+
+    Raises:
+        ValueError: There are more options than letters.
+    """
+    if len(question.options) > len(ascii_uppercase):
+        raise ValueError(f"question {question.id}: {len(question.options)} options, but only 26 letters; use text")
+    return tuple(ascii_uppercase[: len(question.options)])

@@ -1,0 +1,196 @@
+"""Asks a model every question of a benchmark and keeps the answers: before, during and after training alike."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from medtune.data.types import (
+    AnswerFormat,
+    Condition,
+    MediaGroup,
+    Prediction,
+    PredictionKey,
+    Prompt,
+    Question,
+    Reading,
+    Request,
+)
+from medtune.eval.answerer import Answerer
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.other_patient import other_groups
+from medtune.eval.predictions import describe
+from medtune.eval.shards import PredictionWriter, merge_shards, refuse_unasked, shard_path, stored_predictions
+
+READINGS: tuple[Reading, ...] = ("likelihood", "generation")
+CONDITIONS: tuple[Condition, ...] = ("image", "text_only", "other_image")
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One call of the answerer: the group whose media is shown, and what is asked about it."""
+
+    shown: MediaGroup
+    requests: tuple[Request, ...]
+
+
+def evaluate(
+    answerer: Answerer,
+    groups: Sequence[MediaGroup],
+    benchmark: Benchmark,
+    *,
+    answer_format: AnswerFormat,
+    out_dir: Path,
+    readings: Sequence[Reading] = READINGS,
+    conditions: Sequence[Condition] = CONDITIONS,
+    seed: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    barrier: Callable[[], None] = lambda: None,
+    on_group: Callable[[int, int], None] | None = None,
+) -> list[Prediction]:
+    """Answers every question once over all ranks, into `out_dir`/predictions.jsonl, and returns all answers.
+
+    Rank r answers the groups r, r + world_size, ... and appends to its own shard; what is on disk already is not
+    asked again, so that a killed evaluation continues, with any number of ranks. Questions with options are asked
+    in every reading under the condition "image", and in the first reading under the others; questions without
+    options are generated whatever `readings` says.
+
+    Args:
+        answerer: The model.
+        groups: All groups, the same on every rank.
+        benchmark: Whose prompts are asked.
+        answer_format: How the options are listed and answered.
+        out_dir: Made where it is not there.
+        readings: The first is primary.
+        conditions: What the model sees; "other_image" is left out where there is only one patient.
+        seed: Decides whose image is the other image.
+        rank: 0 to world_size - 1.
+        world_size: Number of ranks, >= 1.
+        barrier: Waits for all ranks; called twice: before rank 0 merges the shards, and after.
+        on_group: Called with (groups done, groups of this rank) at the start and after each group.
+
+    Raises:
+        ValueError: What is on disk was asked differently, or the model answered something else than it was asked.
+        OSError: A prediction could not be written, e.g. because the disk is full.
+    """
+    out_dir.mkdir(parents=True, exist_ok=True)
+    plan = plan_visits(
+        groups, benchmark, answer_format=answer_format, readings=readings, conditions=conditions, seed=seed
+    )
+    asked = {key_of(request): (request, visit) for visits in plan for visit in visits for request in visit.requests}
+    order = _question_order(groups, asked)
+    hashes = {key: prompt_hash(request, visit.shown) for key, (request, visit) in asked.items()}
+    done = stored_predictions(out_dir)
+    refuse_unasked(out_dir, done, order)
+    _refuse_other_prompts(out_dir, done, hashes)
+    mine = plan[rank::world_size]
+    with PredictionWriter(shard_path(out_dir, rank)) as writer:
+        if on_group:
+            on_group(0, len(mine))
+        for number, visits in enumerate(mine, start=1):
+            for visit in visits:
+                for prediction in _answers(answerer, visit, done):
+                    writer.write(replace(prediction, prompt_hash=hashes[prediction.key]))
+            if on_group:
+                on_group(number, len(mine))
+    barrier()
+    if rank == 0:
+        merge_shards(out_dir, order)
+    barrier()
+    return list(stored_predictions(out_dir).values())
+
+
+def plan_visits(
+    groups: Sequence[MediaGroup],
+    benchmark: Benchmark,
+    *,
+    answer_format: AnswerFormat,
+    readings: Sequence[Reading] = READINGS,
+    conditions: Sequence[Condition] = CONDITIONS,
+    seed: int = 0,
+) -> list[tuple[Visit, ...]]:
+    """Returns the visits of each group: its own media with and without the image, then another patient's.
+
+    Raises:
+        ValueError: Nothing to ask: no groups, readings or conditions.
+    """
+    if not groups or not readings or not conditions:
+        raise ValueError("wanted at least one group, one reading and one condition to evaluate; got none")
+    others = other_groups(groups, seed=seed) if "other_image" in conditions else [None] * len(groups)
+    own: list[Condition] = [condition for condition in conditions if condition != "other_image"]
+    plan = []
+    for group, other in zip(groups, others, strict=True):
+        prompts = [(question, benchmark.render(question, answer_format)) for question in group.questions]
+        visits = [Visit(group, _requests(prompts, own, readings))] if own else []
+        if other:
+            visits.append(Visit(other, _requests(prompts, ["other_image"], readings)))
+        plan.append(tuple(visits))
+    return plan
+
+
+def key_of(request: Request) -> PredictionKey:
+    """Returns the key that the prediction of a request has to carry."""
+    return PredictionKey(request.question.id, request.condition, request.reading, request.repeat)
+
+
+def prompt_hash(request: Request, shown: MediaGroup) -> str:
+    """Returns 16 hex digits of what is asked: the prompt, its choices and, if it is another patient's, the media shown."""
+    other = shown.media_id if request.condition == "other_image" else None
+    asked = json.dumps([request.prompt.text, request.prompt.choices, other])
+    return hashlib.sha256(asked.encode("ascii")).hexdigest()[:16]
+
+
+def _requests(
+    prompts: Sequence[tuple[Question, Prompt]], conditions: Sequence[Condition], readings: Sequence[Reading]
+) -> tuple[Request, ...]:
+    return tuple(
+        Request(question=question, prompt=prompt, reading=reading, condition=condition)
+        for condition in conditions
+        for question, prompt in prompts
+        for reading in _readings_for(question, condition, readings)
+    )
+
+
+def _readings_for(question: Question, condition: Condition, readings: Sequence[Reading]) -> Sequence[Reading]:
+    if not question.options:
+        return ("generation",)
+    return readings if condition == "image" else readings[:1]
+
+
+def _question_order(groups: Sequence[MediaGroup], asked: Iterable[PredictionKey]) -> list[PredictionKey]:
+    place: dict[str, int] = {}
+    for question in (question for group in groups for question in group.questions):
+        if place.setdefault(question.id, len(place)) != len(place) - 1:
+            raise ValueError(
+                f"two questions have the id {question.id!r}; ids have to be unique: prepare the data again"
+            )
+    return sorted(asked, key=lambda key: place[key.question_id])
+
+
+def _answers(answerer: Answerer, visit: Visit, done: Collection[PredictionKey]) -> Iterator[Prediction]:
+    """Yields one prediction for each request that is not done, and checks that the model answered just those."""
+    waiting = {key_of(request): request for request in visit.requests if key_of(request) not in done}
+    if not waiting:
+        return
+    for prediction in answerer.answer(visit.shown, tuple(waiting.values())):
+        request = waiting.pop(prediction.key, None)
+        if request is None:
+            raise ValueError(f"the model answered {describe(prediction.key)}, which it was not asked, or not again")
+        yield replace(prediction, options_shown=request.question.options)
+    if waiting:
+        raise ValueError(f"the model left {len(waiting)} requests unanswered, first {describe(next(iter(waiting)))}")
+
+
+def _refuse_other_prompts(
+    folder: Path, done: Mapping[PredictionKey, Prediction], hashes: Mapping[PredictionKey, str]
+) -> None:
+    for key, prediction in done.items():
+        if prediction.prompt_hash != hashes[key]:
+            raise ValueError(
+                f"{folder}: {describe(key)} was answered to another prompt (hash {prediction.prompt_hash}, now "
+                f"{hashes[key]}): answer format, wording, options or seed differ; use another folder, or that run's settings"
+            )

@@ -1,0 +1,101 @@
+"""The gain between two stages, paired by question: its interval, McNemar's test, and who changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from medtune.data.types import Interval
+from medtune.eval import statistics
+from medtune.eval.benchmark import Benchmark, Judged, Metric
+from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.scores import StageScores, correctness, levels
+
+
+@dataclass(frozen=True, slots=True)
+class LevelGain:
+    """What changed on some of the questions.
+
+    Attributes:
+        value: Primary metric after minus before; negative is a loss where higher is better.
+        ci95: Paired by question, resampled by patient.
+        mcnemar_p: Exact, two-sided, of right and wrong; takes questions as independent.
+        only_before: Questions right before and wrong after.
+        only_after: Questions wrong before and right after.
+    """
+
+    value: float
+    n: int
+    ci95: Interval
+    mcnemar_p: float
+    both_right: int
+    only_before: int
+    only_after: int
+    both_wrong: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """The gain overall and per level of each facet."""
+
+    overall: LevelGain
+    by: Mapping[str, Mapping[str, LevelGain]]
+
+
+def gain_between(before: StageScores, after: StageScores, benchmark: Benchmark, *, seed: int = 0) -> Gain:
+    """Returns the gain of the primary metric from one stage to the other.
+
+    Raises:
+        ValueError: The stages judged other questions, or with different parsers.
+    """
+    if before.parser != after.parser:
+        raise ValueError(f"before was read by {before.parser!r}, after by {after.parser!r}; score both with one parser")
+    ids = [row.question.id for row in before.rows], [row.question.id for row in after.rows]
+    if ids[0] != ids[1]:
+        only = sorted(set(ids[0]) ^ set(ids[1]))
+        raise ValueError(
+            f"the two stages judged different questions ({len(ids[0])} before, {len(ids[1])} after, {len(only)} in one "
+            f"alone: {only[:3]}); a gain is paired: evaluate the same questions in the same order"
+        )
+    metric = benchmark.metrics[benchmark.primary]
+
+    def of(first: Sequence[Judged], second: Sequence[Judged]) -> LevelGain:
+        return level_gain(first, second, metric, seed=seed)
+
+    by = {}
+    for facet in benchmark.facets:
+        earlier, later = levels(before.rows, facet), levels(after.rows, facet)
+        by[facet] = {name: of(rows, later[name]) for name, rows in earlier.items()}
+    return Gain(overall=of(before.rows, after.rows), by=by)
+
+
+def level_gain(before: Sequence[Judged], after: Sequence[Judged], metric: Metric, *, seed: int = 0) -> LevelGain:
+    """Returns the gain on rows that are paired by position.
+
+    Raises:
+        ValueError: There are no rows, or not as many before as after.
+    """
+    right = correctness(before), correctness(after)
+    patients = [row.question.patient_id for row in before]
+    if metric is accuracy:
+        interval = statistics.gain_interval(*right, patients, seed=seed)
+    else:
+        interval = statistics.recomputed_gain_interval(
+            lambda picked: metric([before[number] for number in picked]),
+            lambda picked: metric([after[number] for number in picked]),
+            *right,
+            patients,
+            seed=seed,
+        )
+    pairs = list(zip(*right, strict=True))
+    only_before, only_after = pairs.count((1.0, 0.0)), pairs.count((0.0, 1.0))
+    return LevelGain(
+        value=metric(after) - metric(before),
+        n=len(before),
+        ci95=interval,
+        mcnemar_p=statistics.mcnemar_exact(only_before, only_after),
+        both_right=pairs.count((1.0, 1.0)),
+        only_before=only_before,
+        only_after=only_after,
+        both_wrong=pairs.count((0.0, 0.0)),
+    )

@@ -1,0 +1,131 @@
+"""Predictions + questions -> what each parser read, one row per question whether it was answered or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from medtune.data.catalog import nearest
+from medtune.data.types import Condition, Prediction, Question, Reading
+from medtune.eval.benchmark import Benchmark, Judged
+from medtune.eval.predictions import replace_file
+
+LIKELIHOOD = "likelihood"
+PER_TOKEN = "likelihood_per_token"
+
+
+def judge(
+    questions: Sequence[Question],
+    predictions: Iterable[Prediction],
+    benchmark: Benchmark,
+    *,
+    reading: Reading,
+    condition: Condition = "image",
+    repeat: int = 0,
+) -> dict[str, list[Judged]]:
+    """Returns one row per question, in their order, for each parser of a reading.
+
+    A likelihood reading has two parsers: "likelihood", the option with the highest log-probability (ties: the one
+    shown first), and "likelihood_per_token", the same after division by the number of tokens, which is left out
+    where a prediction has no token counts. It covers the questions that have options. A generation has the
+    benchmark's parsers. A question without a prediction stays in, with `prediction=None`.
+
+    Raises:
+        ValueError: A prediction is of an unknown question, or does not fit its question's options.
+    """
+    by_id = index(questions)
+    found: dict[str, Prediction] = {}
+    for prediction in predictions:
+        known = question_of(prediction, by_id)
+        if prediction.key[1:] == (condition, reading, repeat):
+            found[known.id] = prediction
+    if reading == "likelihood":
+        questions = [question for question in questions if question.options]
+    parsed = {id_: parse(by_id[id_], prediction, benchmark) for id_, prediction in found.items()}
+    names = [*benchmark.parsers] if reading == "generation" else [LIKELIHOOD, PER_TOKEN]
+    if not all(PER_TOKEN in row for row in parsed.values()) and reading == "likelihood":
+        names.remove(PER_TOKEN)
+    return {
+        name: [
+            Judged(question, found.get(question.id), parsed.get(question.id, {}).get(name)) for question in questions
+        ]
+        for name in names
+    }
+
+
+def parse(question: Question, prediction: Prediction, benchmark: Benchmark) -> dict[str, str | None]:
+    """Returns what each parser of the prediction's reading makes of it; None where nothing can be read.
+
+    Raises:
+        ValueError: The options shown are not the question's, or there is not one log-probability for each.
+    """
+    shown = prediction.options_shown or question.options
+    if sorted(shown) != sorted(question.options):
+        raise ValueError(
+            f"question {question.id!r}: the prediction was shown the options {list(shown)}, but the question has "
+            f"{list(question.options)}; score it with the questions that it was made for"
+        )
+    if prediction.key.reading == "generation":
+        asked = replace(question, options=shown)
+        return {name: parser(prediction.text or "", asked) for name, parser in benchmark.parsers.items()}
+    logprobs, tokens = prediction.option_logprobs or (), prediction.option_tokens
+    if len(logprobs) != len(shown) or not shown:
+        raise ValueError(
+            f"question {question.id!r}: {len(logprobs)} log-probabilities for {len(shown)} options; wanted one each"
+        )
+    read: dict[str, str | None] = {LIKELIHOOD: shown[_first_highest(logprobs)]}
+    if tokens is not None:
+        read[PER_TOKEN] = shown[_first_highest([sum_ / n for sum_, n in zip(logprobs, tokens, strict=True)])]
+    return read
+
+
+def write_parsed(
+    path: Path, questions: Sequence[Question], predictions: Iterable[Prediction], benchmark: Benchmark
+) -> None:
+    """Writes parsed.jsonl: one line per prediction, in their order, with the truth and one column per parser.
+
+    Raises:
+        ValueError: As `judge`.
+        OSError: The file cannot be written; an earlier one is as it was.
+    """
+    by_id = index(questions)
+
+    def line(prediction: Prediction) -> bytes:
+        question = question_of(prediction, by_id)
+        row = {**prediction.key._asdict(), "answer": question.answer, **parse(question, prediction, benchmark)}
+        return json.dumps(row).encode("ascii") + b"\n"
+
+    replace_file(path, [line(prediction) for prediction in predictions])
+
+
+def index(questions: Iterable[Question]) -> dict[str, Question]:
+    """Returns the questions by id.
+
+    Raises:
+        ValueError: Two questions share an id.
+    """
+    by_id: dict[str, Question] = {}
+    for question in questions:
+        if by_id.setdefault(question.id, question) is not question:
+            raise ValueError(
+                f"two questions have the id {question.id!r}; ids have to be unique: prepare the data again"
+            )
+    return by_id
+
+
+def question_of(prediction: Prediction, by_id: Mapping[str, Question]) -> Question:
+    """Returns the question that a prediction answers.
+
+    Raises:
+        ValueError: There is none; the message offers the nearest id.
+    """
+    id_ = prediction.key.question_id
+    if id_ not in by_id:
+        raise ValueError(f"no question {id_!r} among the {len(by_id)} to be scored.{nearest(id_, by_id)}")
+    return by_id[id_]
+
+
+def _first_highest(values: Sequence[float]) -> int:
+    return max(range(len(values)), key=values.__getitem__)

@@ -1,0 +1,27 @@
+"""Share of questions answered right; unparsable and unanswered ones count as wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medtune.eval.benchmark import Judged
+
+
+def metric(judged: Sequence[Judged]) -> float:
+    """Returns the share of right answers, 0 to 1.
+
+    Raises:
+        ValueError: There are no questions.
+
+    Example:
+        >>> from medtune.data.types import Question
+        >>> asked = Question("q", "m", "Which?", ("benign", "normal"), "normal", "choice", "p")
+        >>> metric([Judged(asked, None, "normal"), Judged(asked, None, "benign"), Judged(asked, None, None)])
+        0.3333333333333333
+
+    Source:
+        scikit-learn, `accuracy_score`, with an unparsable answer as a label of its own.
+    """
+    if not judged:
+        raise ValueError("accuracy needs at least one question, got none")
+    return sum(row.correct for row in judged) / len(judged)

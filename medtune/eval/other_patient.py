@@ -1,0 +1,50 @@
+"""Which other patient's media each group is shown under the condition "other_image"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from medtune.data.types import MediaGroup
+
+
+def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup | None]:
+    """Returns for each group one of another patient; None everywhere where there is only one patient.
+
+    The patients, in order of appearance, are shuffled with the seed into a ring, and each looks at the next: nobody
+    at themselves, nobody at two. A group is shown the next patient's group of the same kind, the same set of tasks
+    (so that a question about a red box is shown another red box); where the next has none, that of the one after,
+    and where nobody has one, the next patient's first. A patient's groups of a kind take turns.
+    """
+    by_patient: dict[str, list[MediaGroup]] = {}
+    for group in groups:
+        by_patient.setdefault(group.patient_id, []).append(group)
+    if len(by_patient) < 2:
+        return [None] * len(groups)
+    patients = list(by_patient)
+    ring = [patients[number] for number in np.random.default_rng(seed).permutation(len(patients))]
+    by_kind = {patient: _by_kind(found) for patient, found in by_patient.items()}
+    place = {patient: number for number, patient in enumerate(ring)}
+    turn: dict[tuple[str, frozenset[str]], int] = {}
+    chosen: list[MediaGroup | None] = []
+    for group in groups:
+        kind = _kind(group)
+        number = turn[group.patient_id, kind] = turn.get((group.patient_id, kind), -1) + 1
+        after = place[group.patient_id] + 1
+        others = (ring[(after + step) % len(ring)] for step in range(len(ring) - 1))
+        same = next((by_kind[other][kind] for other in others if kind in by_kind[other]), None)
+        candidates = same or by_patient[ring[after % len(ring)]][:1]
+        chosen.append(candidates[number % len(candidates)])
+    return chosen
+
+
+def _by_kind(groups: Sequence[MediaGroup]) -> dict[frozenset[str], list[MediaGroup]]:
+    found: dict[frozenset[str], list[MediaGroup]] = {}
+    for group in groups:
+        found.setdefault(_kind(group), []).append(group)
+    return found
+
+
+def _kind(group: MediaGroup) -> frozenset[str]:
+    return frozenset(question.facets.get("task", "") for question in group.questions)

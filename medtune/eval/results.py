@@ -1,0 +1,130 @@
+"""results.json and the gain table: what a run has to say for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from medtune.data.types import Condition, Interval, Score
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.gain import Gain, LevelGain
+from medtune.eval.scores import LevelScore, StageScores
+
+Json = dict[str, object]
+
+
+def stage_json(stage: StageScores) -> Json:
+    """Returns one stage of results.json, which is also that stage's scores.json."""
+    return {
+        "parser": stage.parser,
+        "overall": _level(stage.overall),
+        "by": {facet: {name: _level(score) for name, score in found.items()} for facet, found in stage.by.items()},
+        "metrics": {
+            condition: {
+                parser: {name: _score(score) for name, score in scores.items()} for parser, scores in parsers.items()
+            }
+            for condition, parsers in stage.metrics.items()
+        },
+    }
+
+
+def results_json(
+    stages: Mapping[str, StageScores], gain: Gain | None, benchmark: Benchmark, *, benchmark_name: str, model: str
+) -> Json:
+    """Returns results.json; its "gain" is None where there is no second stage.
+
+    Args:
+        stages: By name, e.g. "zero_shot" and "final".
+        gain: Between those two.
+        benchmark: That scored them.
+        benchmark_name: Its name in the catalog.
+        model: Name of the model.
+    """
+    return {
+        "benchmark": benchmark_name,
+        "benchmark_version": benchmark.version,
+        "model": model,
+        "primary": {"name": benchmark.primary, "higher_is_better": benchmark.higher_is_better},
+        "stages": {name: stage_json(stage) for name, stage in stages.items()},
+        "gain": _gain_json(gain) if gain else None,
+    }
+
+
+def gain_table(stages: Mapping[str, StageScores], gain: Gain | None, benchmark: Benchmark) -> str:
+    """Returns the stages, their gain and the last stage's baselines as a table of plain text.
+
+    Args:
+        stages: By name, in the order to be shown; at least one.
+        gain: Between the first and the last; None for a single stage.
+        benchmark: That scored them.
+    """
+    *_, last = stages.values()
+    rows = [("", benchmark.primary, "n", "95 % interval")]
+    rows += [(name.replace("_", "-"), *_cells(stage.overall.score)) for name, stage in stages.items()]
+    if gain:
+        low, high = gain.overall.ci95
+        rows.append(("gain", f"{gain.overall.value:+.3f}", str(gain.overall.n), f"{low:+.3f} to {high:+.3f}"))
+    for name, value in last.overall.baselines.items():
+        seen = last.metrics.get(cast("Condition", name), {}).get(last.parser)
+        if value is None:
+            rows.append((name.replace("_", "-"), "-", "-", "does not apply"))
+        elif seen:
+            rows.append((name.replace("_", "-"), *_cells(seen[benchmark.primary])))
+        else:
+            rows.append((name.replace("_", "-"), f"{value:.3f}", str(last.overall.score.n), ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
+    lines.insert(1, "-" * max(len(line) for line in lines))
+    return "\n".join([*lines, "", *_notes(last, gain, benchmark)])
+
+
+def _notes(last: StageScores, gain: Gain | None, benchmark: Benchmark) -> list[str]:
+    score = last.overall.score
+    notes = [
+        f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}; intervals resample patients.",
+        f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {score.n}.",
+    ]
+    if gain:
+        level = gain.overall
+        notes.append(
+            f"Right before and after {level.both_right}, only before {level.only_before}, only after {level.only_after}, "
+            f"neither {level.both_wrong}; McNemar's exact p = {level.mcnemar_p:.2g}."
+        )
+    return notes
+
+
+def _cells(score: Score) -> tuple[str, str, str]:
+    interval = f"{score.ci95.low:.3f} to {score.ci95.high:.3f}" if score.ci95 else ""
+    return f"{score.value:.3f}", str(score.n), interval
+
+
+def _score(score: Score) -> Json:
+    return {"value": score.value, "n": score.n, "ci95": _pair(score.ci95), "unparsable": score.unparsable}
+
+
+def _level(level: LevelScore) -> Json:
+    return {**_score(level.score), "unanswered": level.unanswered, "baselines": dict(level.baselines)}
+
+
+def _gain_json(gain: Gain) -> Json:
+    by = {facet: {name: _gain(each) for name, each in found.items()} for facet, found in gain.by.items()}
+    return {**_gain(gain.overall), "by": by}
+
+
+def _gain(level: LevelGain) -> Json:
+    return {
+        "value": level.value,
+        "n": level.n,
+        "ci95": _pair(level.ci95),
+        "mcnemar_p": level.mcnemar_p,
+        "counts": {
+            "both_right": level.both_right,
+            "only_before": level.only_before,
+            "only_after": level.only_after,
+            "both_wrong": level.both_wrong,
+        },
+    }
+
+
+def _pair(interval: Interval | None) -> list[float] | None:
+    return list(interval) if interval else None

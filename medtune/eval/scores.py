@@ -1,0 +1,169 @@
+"""Scores of one stage: the primary metric overall and by facet, beside every metric of every parser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from medtune.data.catalog import nearest
+from medtune.data.types import Condition, Prediction, Question, Reading, Score
+from medtune.eval import statistics
+from medtune.eval.baselines import BASELINES, blind_baselines, train_answers
+from medtune.eval.benchmark import Benchmark, Judged, Metric
+from medtune.eval.judging import LIKELIHOOD, judge
+from medtune.eval.metrics.accuracy import metric as accuracy
+
+_BLIND: tuple[Condition, ...] = ("text_only", "other_image")
+Verdicts = Mapping[Condition, Mapping[str, Sequence[Judged]]]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelScore:
+    """The primary metric on some of the questions.
+
+    Attributes:
+        unanswered: Questions without a prediction; they count as wrong.
+        baselines: The primary metric of what does not see the image; None where it does not apply.
+    """
+
+    score: Score
+    unanswered: int
+    baselines: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StageScores:
+    """What one evaluation scored.
+
+    Attributes:
+        parser: Whose reading of the answers `overall` and `by` count.
+        rows: The judged questions behind `overall`, in their order.
+        by: Facet -> level -> score.
+        metrics: Condition -> parser -> metric -> score.
+    """
+
+    parser: str
+    rows: tuple[Judged, ...]
+    overall: LevelScore
+    by: Mapping[str, Mapping[str, LevelScore]]
+    metrics: Mapping[Condition, Mapping[str, Mapping[str, Score]]]
+
+
+def score_stage(
+    questions: Sequence[Question],
+    predictions: Sequence[Prediction],
+    benchmark: Benchmark,
+    *,
+    train: Sequence[Question] = (),
+    parser: str | None = None,
+    seed: int = 0,
+) -> StageScores:
+    """Returns all scores of one evaluation.
+
+    Args:
+        questions: Those that were to be answered; what has no prediction counts as wrong.
+        predictions: In any order; of any tool.
+        benchmark: Whose parsers and metrics judge.
+        train: The train split, for the baselines that learn from it; empty where there is none.
+        parser: Whose reading is primary; by default "likelihood" where the predictions have one under
+            condition "image", else the benchmark's first.
+        seed: Of the resampling.
+
+    Raises:
+        ValueError: No questions, no such parser, or a prediction does not fit the questions.
+    """
+    if not questions:
+        raise ValueError("there are no questions to score; is the split empty?")
+    verdicts = all_verdicts(questions, predictions, benchmark)
+    parser = _parser(parser, verdicts["image"], benchmark)
+    rows = verdicts["image"][parser]
+    blind = {condition: verdicts.get(condition, {}).get(parser, ()) for condition in _BLIND}
+    learned, metric = train_answers(train), benchmark.metrics[benchmark.primary]
+
+    def level(chosen: Sequence[Judged]) -> LevelScore:
+        baselines = blind_baselines([row.question for row in chosen], learned, metric)
+        ids = {row.question.id for row in chosen}
+        for condition, seen in blind.items():
+            same = [row for row in seen if row.question.id in ids]
+            baselines[condition] = metric(same) if any(row.prediction for row in same) else None
+        return LevelScore(
+            score=score_rows(chosen, metric, seed=seed),
+            unanswered=sum(row.prediction is None for row in chosen),
+            baselines={name: baselines[name] for name in BASELINES},
+        )
+
+    return StageScores(
+        parser=parser,
+        rows=tuple(rows),
+        overall=level(rows),
+        by={facet: {name: level(chosen) for name, chosen in levels(rows, facet).items()} for facet in benchmark.facets},
+        metrics={
+            condition: {
+                name: {title: score_rows(judged, each, seed=seed) for title, each in benchmark.metrics.items()}
+                for name, judged in parsers.items()
+            }
+            for condition, parsers in verdicts.items()
+        },
+    )
+
+
+def score_rows(rows: Sequence[Judged], metric: Metric, *, seed: int = 0) -> Score:
+    """Returns a metric's value on judged rows with its interval, resampled by patient.
+
+    Accuracy is a mean and has `statistics.RESAMPLES` resamples; another metric is computed anew for each of
+    `statistics.RESAMPLES_RECOMPUTED`.
+
+    Raises:
+        ValueError: There are no rows, or the metric leaves [0, 1].
+    """
+    right, patients = correctness(rows), [row.question.patient_id for row in rows]
+    if metric is accuracy:
+        interval = statistics.mean_interval(right, patients, seed=seed)
+    else:
+        interval = statistics.recomputed_interval(
+            lambda picked: metric([rows[number] for number in picked]), right, patients, seed=seed
+        )
+    unparsable = sum(row.prediction is not None and row.parsed is None for row in rows)
+    return Score(value=metric(rows), n=len(rows), ci95=interval, unparsable=unparsable)
+
+
+def all_verdicts(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> Verdicts:
+    """Returns condition -> parser -> judged rows, for every condition and reading that has predictions.
+
+    Condition "image" is always there: without predictions its questions are unanswered generations.
+    """
+    asked = {(prediction.key.condition, prediction.key.reading) for prediction in predictions}
+    if not any(condition == "image" for condition, _ in asked):
+        asked.add(("image", "generation"))
+    verdicts: dict[Condition, dict[str, list[Judged]]] = {}
+    for condition in get_args(Condition):
+        for reading in get_args(Reading):
+            if (condition, reading) in asked:
+                judged = judge(questions, predictions, benchmark, reading=reading, condition=condition)
+                verdicts.setdefault(condition, {}).update(judged)
+    return verdicts
+
+
+def correctness(rows: Sequence[Judged]) -> list[float]:
+    """Returns 1.0 for each right row and 0.0 for each other."""
+    return [float(row.correct) for row in rows]
+
+
+def levels(rows: Sequence[Judged], facet: str) -> dict[str, list[Judged]]:
+    """Returns the rows by their level of a facet, levels in order of appearance; rows without the facet are left out."""
+    found: dict[str, list[Judged]] = {}
+    for row in rows:
+        if facet in row.question.facets:
+            found.setdefault(row.question.facets[facet], []).append(row)
+    return found
+
+
+def _parser(wanted: str | None, judged: Mapping[str, Sequence[Judged]], benchmark: Benchmark) -> str:
+    if wanted is None:
+        return LIKELIHOOD if LIKELIHOOD in judged else next(iter(benchmark.parsers))
+    if wanted not in judged:
+        raise ValueError(
+            f"no parser {wanted!r} for these predictions.{nearest(wanted, judged)} There are: {', '.join(judged)}"
+        )
+    return wanted
