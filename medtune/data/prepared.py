@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import secrets
 import shutil
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -17,14 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 
 import medtune
-from medtune.data import content, prepared_format, splits
+from medtune.data import content, prepared_format, rows, splits
+from medtune.data.atomic_folder import check_replaceable, new_folder
 from medtune.data.lookalikes import near_duplicates
 from medtune.data.prepared_format import Manifest, StoredMedia
-from medtune.data.privacy import hashed_patient, patient_key
-from medtune.data.seeding import stable_order
-from medtune.data.source import Source, SourceTable, source
-from medtune.data.splits import DEFAULT_FRACTIONS, Fractions, answer_labels
-from medtune.data.stratify import stratify
+from medtune.data.source import Source, source
+from medtune.data.splits import DEFAULT_FRACTIONS, Fractions
 from medtune.data.types import SPLITS, MediaGroup, MediaRef, Question, Split
 
 
@@ -111,10 +105,10 @@ def prepare(
     read_from = source(source_name)
     splits.check_fractions(fractions)
     _check_folders(source_name, read_from, root, out)
-    with _new_folder(out) as draft:
+    with new_folder(out) as draft:
         scratch = draft / "scratch"
         scratch.mkdir()
-        table = _limited(_checked(source_name, read_from.read(root, seed, scratch)), limit, seed)
+        table = rows.limited(rows.checked(source_name, read_from.read(root, seed, scratch)), limit, seed)
         media_folder = draft / prepared_format.MEDIA_FOLDER
         media_folder.mkdir()
         stored = content.store_images(table.media, media_folder)
@@ -122,13 +116,12 @@ def prepare(
         ids = content.media_ids(table.media, stored)
         images = {ids[media_id]: stored[ref.path] for media_id, ref in table.media.items()}
         digests = {media_id: image.digest for media_id, image in images.items()}
-        questions = splits.assign_splits(
-            content.with_content_ids(table.questions, ids), digests, seed=seed, fractions=fractions
-        )
+        questions: Sequence[Question] = content.with_content_ids(table.questions, ids)
+        questions = splits.assign_splits(questions, digests, seed=seed, fractions=fractions)
         splits.check_splits(questions, digests)
-        rows = _ordered(_hashed(questions, source_name), list(images))
-        media = [StoredMedia(ids[media_id], stored[ref.path].file, ref.boxes) for media_id, ref in table.media.items()]
-        split_of = {digests[row.media_id]: row.split for row in rows if row.split is not None}
+        questions = rows.ordered(rows.hashed(questions, source_name), list(images))
+        media = [StoredMedia(ids[name], stored[ref.path].file, ref.boxes) for name, ref in table.media.items()]
+        split_of = {digests[question.media_id]: question.split for question in questions if question.split}
         manifest = Manifest(
             format_version=prepared_format.FORMAT_VERSION,
             medtune_version=medtune.__version__,
@@ -142,15 +135,15 @@ def prepare(
             seed=seed,
             limit=limit,
             fractions=fractions,
-            counts=_counts(rows),
-            num_patients={split: len({row.patient_id for row in rows if row.split == split}) for split in SPLITS},
+            counts=rows.counts(questions),
+            num_patients=rows.num_patients(questions),
             num_media=len(media),
             identical_images=len(stored) - len(split_of),
             near_duplicates=near_duplicates({image.digest: image.look for image in images.values()}, split_of),
             notes=table.notes,
-            data_hash=prepared_format.data_hash(rows, media),
+            data_hash=prepared_format.data_hash(questions, media),
         )
-        prepared_format.write_tables(draft, rows, media)
+        prepared_format.write_tables(draft, questions, media)
         prepared_format.write_manifest(draft, manifest)
     return open_prepared(out)
 
@@ -166,95 +159,4 @@ def _check_folders(name: str, read_from: Source, root: Path | None, out: Path) -
             raise FileNotFoundError(f"{root}: there is no such folder to read {name!r} from. Check --from.")
         if out.resolve().is_relative_to(root.resolve()):
             raise ValueError(f"{out}: the prepared folder must not lie in the raw one, {root}. Choose another --out.")
-    _check_replaceable(out)
-
-
-def _check_replaceable(out: Path) -> None:
-    if not out.exists():
-        return
-    foreign = None if not out.is_dir() else sorted(set(os.listdir(out)) - prepared_format.ENTRIES)
-    if foreign is None or foreign or (any(out.iterdir()) and not (out / prepared_format.MANIFEST).is_file()):
-        held = f"holds {foreign[0]!r}" if foreign else "was not prepared by medtune"
-        raise ValueError(f"{out}: this already exists and {held}; it is left alone. Choose another --out.")
-
-
-@contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """Yields an empty sibling of `out` that takes its place at the end, or vanishes if anything goes wrong."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    mark = secrets.token_hex(4)
-    draft = out.with_name(f".{out.name}.{mark}.partial")
-    replaced = out.with_name(f".{out.name}.{mark}.old")
-    draft.mkdir()
-    try:
-        yield draft
-        _check_replaceable(out)
-        if out.exists():
-            out.rename(replaced)
-        try:
-            draft.rename(out)
-        except OSError:
-            if replaced.exists():
-                replaced.rename(out)
-            raise
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise OSError(
-                error.errno, f"the disk is full, {out} was not written. Free some space or choose another --out."
-            ) from error
-        raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
-
-
-def _checked(name: str, table: SourceTable) -> SourceTable:
-    """Returns the table with the media that its questions use, in their order."""
-    if not table.questions:
-        raise ValueError(f"the source {name!r} found no questions in this folder. Check --from.")
-    if len({question.id for question in table.questions}) < len(table.questions):
-        raise ValueError(f"the source {name!r} gives two questions one id. Correct the source.")
-    patients: dict[str, str] = {}
-    for question in table.questions:
-        if question.media_id not in table.media:
-            raise ValueError(f"the source {name!r} asks about media that it does not list. Correct the source.")
-        if patients.setdefault(question.media_id, question.patient_id) != question.patient_id:
-            raise ValueError(f"the source {name!r} gives one media item to two patients. Correct the source.")
-    return replace(table, media={media_id: table.media[media_id] for media_id in patients})
-
-
-def _limited(table: SourceTable, limit: int | None, seed: int) -> SourceTable:
-    members: dict[str, list[Question]] = {}
-    for question in table.questions:
-        members.setdefault(question.patient_id, []).append(question)
-    if limit is None or limit >= len(members):
-        return table
-    if limit < 1:
-        raise ValueError(f"wanted a limit of at least 1 patient, got {limit}.")
-    patients = stable_order(members, seed, "limit")
-    labels = [answer_labels(members[patient]) for patient in patients]
-    parts = stratify(labels, (limit, len(patients) - limit))
-    kept = {patient for patient, part in zip(patients, parts, strict=True) if part == 0}
-    questions = tuple(question for question in table.questions if question.patient_id in kept)
-    used = {question.media_id for question in questions}
-    media = {media_id: ref for media_id, ref in table.media.items() if media_id in used}
-    note = f"limit: {len(kept)} of {len(patients)} patients were taken"
-    return SourceTable(questions, media, (*table.notes, note))
-
-
-def _hashed(questions: Sequence[Question], source_name: str) -> list[Question]:
-    key = patient_key()
-    return [
-        replace(question, patient_id=hashed_patient(key, source_name, question.patient_id)) for question in questions
-    ]
-
-
-def _ordered(questions: Sequence[Question], media_order: Sequence[str]) -> list[Question]:
-    """Returns the questions by split, then media item, then as the source asked them."""
-    place = {media_id: index for index, media_id in enumerate(media_order)}
-    return sorted(questions, key=lambda row: (SPLITS.index(row.split or "test"), place[row.media_id]))
-
-
-def _counts(questions: Sequence[Question]) -> dict[Split, dict[str, int]]:
-    tasks = {split: Counter(q.facets.get("task", "") for q in questions if q.split == split) for split in SPLITS}
-    return {split: dict(sorted(counter.items())) for split, counter in tasks.items()}
+    check_replaceable(out)

@@ -104,7 +104,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     notes = clutter_note([folder, *folders])
     num_misfits = sum(not case.is_measurable for case in cases)
     if num_misfits:
-        notes = (*notes, f"{num_misfits} images are asked for their diagnosis alone: a further mask has another size")
+        notes = (*notes, f"images asked for their diagnosis alone, as a further mask has another size: {num_misfits}")
     return SourceTable(tuple(questions), media, notes)
 
 

@@ -108,7 +108,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         questions.append(_grounding(head, pair, seed, box=box, marked=marked))
     notes = files.notes
     if num_without:
-        notes = (*notes, f"{num_without} images have no red_box_grounding: no box of the wanted kind fits")
+        notes = (*notes, f"images without red_box_grounding, as no box of the wanted kind fits: {num_without}")
     return SourceTable(tuple(questions), media, notes)
 
 
