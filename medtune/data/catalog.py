@@ -33,13 +33,14 @@ def names(package: str, suffix: str = ".py") -> list[str]:
     return sorted(found)
 
 
-def first_line(package: str, name: str) -> str:
-    """Returns the first line of an extension's docstring, read without importing it."""
-    folder = _folder(package)
-    file = folder.joinpath(f"{name}.py")
+def first_line(package: str, name: str, suffix: str = ".py") -> str:
+    """Returns the first line of an extension's docstring (a recipe's first comment), read without importing it."""
+    file = _folder(package).joinpath(f"{name}{suffix}")
     if not file.is_file():
-        file = folder.joinpath(name, "__init__.py")
-    return (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").partition("\n")[0]
+        file = _folder(package).joinpath(name, "__init__.py")
+    text = file.read_text("utf-8")
+    said = (ast.get_docstring(ast.parse(text)) or "") if suffix == ".py" else text.lstrip("# ")
+    return said.partition("\n")[0]
 
 
 def load(package: str, name: str, attribute: str) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
@@ -13,12 +12,6 @@ from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, Predicti
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import pad_rows
 from medtune.models.vlm import Assembled
-
-
-def prompt_hash(request: Request) -> str:
-    """Returns 16 hex digits of the prompt's words and choices."""
-    words = "\x00".join((request.prompt.text, *request.prompt.choices))
-    return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def budgeted(lengths: Sequence[int], *, batch_tokens: int) -> Iterator[list[int]]:
@@ -95,7 +88,6 @@ class PlainAnswerer:
             first = mine.stop
             yield Prediction(
                 key=_key(request),
-                prompt_hash=prompt_hash(request),
                 options_shown=request.question.options,
                 option_logprobs=tuple(sums[mine]),
                 option_tokens=tuple(s.num_targets for s in layouts[mine]),
@@ -117,7 +109,6 @@ class PlainAnswerer:
             for i, ids in zip(batch, replies, strict=True):
                 yield Prediction(
                     key=_key(requests[i]),
-                    prompt_hash=prompt_hash(requests[i]),
                     options_shown=requests[i].question.options,
                     text=family.decode(ids).strip(),
                     finish_reason="stop" if ids and ids[-1] == family.stop_id else "length",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -58,17 +58,18 @@ class StepOrder:
 
 
 class ResumableOrder(Sampler[int]):
-    """Yields the running numbers of this device's forward passes from `start_step` on.
+    """Yields the running numbers of this device's forward passes, from the step that `start_step` gives when asked.
 
     Its length is that of the whole training, since Lightning counts the skipped ones as done.
     """
 
-    def __init__(self, *, max_steps: int, accumulate: int, start_step: int) -> None:
+    def __init__(self, *, max_steps: int, accumulate: int, start_step: Callable[[], int]) -> None:
         self._total = max_steps * accumulate
-        self._first = start_step * accumulate
+        self._accumulate = accumulate
+        self._start_step = start_step
 
     def __iter__(self) -> Iterator[int]:
-        return iter(range(self._first, self._total))
+        return iter(range(self._start_step() * self._accumulate, self._total))
 
     def __len__(self) -> int:
         return self._total

@@ -80,27 +80,24 @@ class EvalBlock:
 
     Attributes:
         split: What zero-shot and final are measured on.
-        readings: Of multiple-choice questions: option log-likelihood, and generation with parsing.
-        primary_reading: The reading behind `overall` in results.json and behind the best checkpoint.
+        readings: Of multiple-choice questions: option log-likelihood, and generation with parsing. The first is
+            primary: `overall` in results.json, the best checkpoint and the blind conditions go by it.
         conditions: What the model is shown; "image" is always part of it.
-        parser: For generations; None is the benchmark's default.
+        parser: Of the primary reading; None is "likelihood", or the benchmark's first parser of generations.
         every_steps: Optimizer steps between evaluations during training.
         val_questions: How many validation questions these use: the same ones each time.
         batch_tokens: Padded tokens per forward pass.
         max_new_tokens: Length limit of a generation.
-        bootstrap_resamples: For the 95 % intervals.
     """
 
     split: Split = "test"
     readings: tuple[Reading, ...] = ("likelihood", "generation")
-    primary_reading: Reading = "likelihood"
     conditions: tuple[Condition, ...] = ("image", "text_only")
     parser: str | None = None
     every_steps: int = 20
     val_questions: int = 100
     batch_tokens: int = 4096
     max_new_tokens: int = 16
-    bootstrap_resamples: int = 10_000
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,6 @@ def check_recipe(recipe: Recipe) -> None:
         ("eval.val_questions", evaluation.val_questions, 1),
         ("eval.batch_tokens", evaluation.batch_tokens, 1),
         ("eval.max_new_tokens", evaluation.max_new_tokens, 1),
-        ("eval.bootstrap_resamples", evaluation.bootstrap_resamples, 100),
         ("data.workers", recipe.data.workers, 0),
         ("log.every_steps", recipe.log.every_steps, 1),
     ):
@@ -155,10 +151,8 @@ def check_recipe(recipe: Recipe) -> None:
             raise ValueError(f"{name} is {value}; it must be at least {least}")
     if not 0 <= train.warmup_ratio < 1:
         raise ValueError(f"train.warmup_ratio is {train.warmup_ratio}; it must be at least 0 and below 1")
-    if evaluation.primary_reading not in evaluation.readings:
-        raise ValueError(
-            f"eval.primary_reading is {evaluation.primary_reading!r}, which eval.readings {evaluation.readings} lack"
-        )
+    if not evaluation.readings:
+        raise ValueError("eval.readings is empty; it must hold likelihood, generation or both")
     if "image" not in evaluation.conditions:
         raise ValueError(f"eval.conditions is {evaluation.conditions}; it must hold 'image'")
     for group, how in recipe.model.tuning.groups().items():

@@ -6,7 +6,7 @@ Tried with lightning 2.6.6 and deepspeed 0.19.8, two gloo processes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -58,27 +58,27 @@ def _skip_shared_memory_extension() -> None:
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
-def build_strategy(name: StrategyName, *, world_size: int) -> Strategy:
+def build_strategy(name: StrategyName, *, world_size: int, device: torch.device) -> Strategy:
     """Returns Lightning's strategy.
 
     Raises:
         ValueError: DeepSpeed is asked for and not installed.
     """
     if name == "auto" and world_size == 1:
-        return SingleDeviceStrategy(device=device_of_rank(0))
+        return SingleDeviceStrategy(device=device)
     if name in ("auto", "ddp"):
         return DDPStrategy(gradient_as_bucket_view=True)
     try:
         import deepspeed  # noqa: F401  (only to say early and clearly that it is missing)
     except ImportError as error:
         raise ValueError(f"train.strategy {name} needs DeepSpeed: pip install 'medtune[deepspeed]'") from error
-    return CpuDeepSpeedStrategy(
-        stage=int(name.rpartition("_")[2]),
-        # Without these, parameters below the threshold stay whole and tiny models would not test sharding.
-        stage3_param_persistence_threshold=0,
-        exclude_frozen_parameters=True,
-        logging_batch_size_per_gpu=1,
-    )
+    stage = int(name.rpartition("_")[2])
+    strategy = CpuDeepSpeedStrategy(stage=stage, exclude_frozen_parameters=True, logging_batch_size_per_gpu=1)
+    if stage == 3 and device.type == "cpu":
+        # CPUs are for tests, and below the default threshold nothing of a tiny model would be sharded.
+        assert isinstance(strategy.config, dict)
+        strategy.config["zero_optimization"]["stage3_param_persistence_threshold"] = 0
+    return strategy
 
 
 def device_of_rank(local_rank: int) -> torch.device:
@@ -95,22 +95,14 @@ def gradient_divisor(name: StrategyName, *, world_size: int, accumulate: int) ->
     return world_size * accumulate * (accumulate if name.startswith("deepspeed") else 1)
 
 
-@contextlib.contextmanager
-def whole_parameters(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
-    """Within it, every rank sees the parameters whole, also under ZeRO-3; reading only."""
-    if any(hasattr(p, "ds_id") for p in parameters):
-        import deepspeed
-
-        with deepspeed.zero.GatheredParameters(list(parameters)):
-            yield
-    else:
-        yield
-
-
 def copied_trainables(model: nn.Module) -> dict[str, Tensor]:
-    """Returns a CPU copy of every parameter that learns, whole on every rank."""
+    """Returns a CPU copy of every parameter that learns, whole on every rank, also under ZeRO-3."""
     learning = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-    with whole_parameters([p for _, p in learning]):
+    with contextlib.ExitStack() as stack:
+        if any(hasattr(p, "ds_id") for _, p in learning):
+            import deepspeed
+
+            stack.enter_context(deepspeed.zero.GatheredParameters([p for _, p in learning]))
         return {n: p.detach().cpu().clone() for n, p in learning}
 
 

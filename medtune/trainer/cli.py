@@ -1,0 +1,189 @@
+"""The command line. Each command imports what it needs, so that `medtune list` is there at once."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from medtune import __version__
+from medtune.data import catalog
+
+KINDS = {
+    "recipes": ("medtune.recipes", ".yaml"),
+    "models": ("medtune.models.zoo", ".py"),
+    "benchmarks": ("medtune.eval.benchmarks", ".py"),
+    "metrics": ("medtune.eval.metrics", ".py"),
+    "sources": ("medtune.data.sources", ".py"),
+}
+FAILED = 1
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.command(options, arguments))
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            return _fail(f"the disk is full: {error}. Free some room, then continue with --resume")
+        if isinstance(error, FileNotFoundError | FileExistsError | PermissionError | NotADirectoryError):
+            return _fail(str(error))
+        raise
+    except ValueError as error:
+        return _fail(str(error))
+
+
+def _fail(message: str) -> int:
+    print(f"medtune: {message}", file=sys.stderr)
+    return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="medtune", description="Fine-tunes medical vision-language models on the benchmarks that judge them."
+    )
+    parser.add_argument("--version", action="version", version=f"medtune {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    listed = commands.add_parser("list", help="what there is: recipes, models, benchmarks, metrics, sources")
+    listed.add_argument("kind", choices=KINDS)
+    listed.set_defaults(command=_list)
+
+    shown = commands.add_parser("show", help="a recipe with everything resolved")
+    _add_recipe(shown)
+    shown.set_defaults(command=_show)
+
+    prepared = commands.add_parser("prepare", help="raw files -> a prepared folder with patient-level splits")
+    prepared.add_argument("benchmark")
+    prepared.add_argument("--from", dest="root", type=Path, help="the raw files; not needed for a simulation")
+    prepared.add_argument("--out", type=Path, required=True, help="the folder to write")
+    prepared.add_argument("--source", help="how the raw files are laid out; default: the benchmark's first source")
+    prepared.add_argument("--limit", type=_positive, help="at most this many patients")
+    prepared.add_argument("--seed", type=int, default=0, help="of splits, options and simulations (default 0)")
+    prepared.set_defaults(command=_prepare)
+
+    validated = commands.add_parser("validate", help="checks a recipe before a run: schema, files, labels, groups")
+    _add_recipe(validated)
+    validated.add_argument("--no-weights", action="store_true", help="do not fetch or load pretrained weights")
+    validated.set_defaults(command=_validate)
+
+    for name, text in (
+        ("run", "zero-shot evaluation -> training -> the same evaluation -> the gain"),
+        ("train", "training alone"),
+        ("eval", "evaluation alone, of the recipe's model or of model.checkpoint"),
+    ):
+        command = commands.add_parser(name, help=text)
+        _add_recipe(command)
+        command.add_argument("--out", type=Path, help="run folder; default runs/RECIPE/TIME")
+        command.add_argument("--resume", action="store_true", help="continue the run in --out")
+        command.add_argument("--limit", type=_positive, help="about this many questions of each split")
+        command.set_defaults(command=_run_command, name=name)
+
+    scored = commands.add_parser("score", help="scores predictions that any tool wrote")
+    scored.add_argument("benchmark")
+    scored.add_argument("--predictions", type=Path, required=True, help="JSON lines with question_id and text")
+    scored.add_argument("--questions", type=Path, required=True, help="the prepared folder")
+    scored.add_argument("--parser", help="how answers are read; default: the benchmark's")
+    scored.add_argument("--split", default="test", choices=("train", "val", "test"))
+    scored.set_defaults(command=_score)
+    return parser
+
+
+def _add_recipe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", help="a shipped recipe's name, or a YAML file")
+    parser.add_argument("--set", dest="overrides", metavar="KEY=VALUE", nargs="+", action="extend", default=[])
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not a positive number")
+    return value
+
+
+def _list(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    package, suffix = KINDS[options.kind]
+    names = catalog.names(package, suffix)
+    width = max(map(len, names), default=0)
+    for name in names:
+        print(f"{name:<{width}}  {catalog.first_line(package, name, suffix)}")
+    return 0
+
+
+def _show(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.recipe_file import find_recipe, read_recipe, recipe_to_yaml
+
+    recipe = read_recipe(options.recipe, options.overrides)
+    for line in find_recipe(options.recipe).read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        print(line)
+    print(recipe_to_yaml(recipe), end="")
+    return 0
+
+
+def _prepare(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.commands import prepare_folder
+
+    return prepare_folder(
+        options.benchmark,
+        source_name=options.source,
+        root=options.root,
+        out=options.out,
+        limit=options.limit,
+        seed=options.seed,
+    )
+
+
+def _validate(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.recipe_file import read_recipe
+    from medtune.trainer.validate import validate
+
+    return validate(read_recipe(options.recipe, options.overrides), weights=not options.no_weights)
+
+
+def _run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.launch import launch, needs_launch
+    from medtune.trainer.recipe_file import read_recipe
+
+    recipe = read_recipe(options.recipe, options.overrides)
+    if options.resume and options.out is None:
+        raise ValueError("--resume needs --out: the folder of the run to continue")
+    from medtune.trainer.run_folder import default_folder
+
+    out = options.out or default_folder(options.recipe)
+    if needs_launch(recipe.train.devices):
+        extra = [] if options.out else ["--out", str(out)]
+        return launch([*arguments, *extra], devices=recipe.train.devices)
+    from medtune.trainer import run
+
+    job = run.Job(
+        recipe=recipe,
+        recipe_name=Path(options.recipe).stem,
+        out=out,
+        resume=options.resume,
+        limit=options.limit,
+        command=["medtune", *arguments],
+    )
+    commands = {"run": run.run, "train": run.train, "eval": run.evaluate}
+    return commands[options.name](job)
+
+
+def _score(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.commands import score_file
+
+    return score_file(
+        options.benchmark,
+        predictions=options.predictions,
+        questions=options.questions,
+        parser=options.parser,
+        split=options.split,
+    )

@@ -1,0 +1,152 @@
+"""Puts a recipe's model in front of its benchmark: the one evaluation before, during and after training."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from medtune.data.images import load_media
+from medtune.data.prepared import Prepared
+from medtune.data.types import Condition, MediaGroup, Question, Split
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.evaluate import evaluate
+from medtune.eval.judging import write_parsed
+from medtune.eval.predictions import replace_file
+from medtune.eval.results import stage_json
+from medtune.eval.scores import StageScores, score_stage
+from medtune.models.answering import PlainAnswerer
+from medtune.models.vlm import Assembled
+from medtune.trainer.recipe import Recipe
+from medtune.trainer.strategies import barrier
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is evaluated on, the same at every stage of a run.
+
+    Attributes:
+        rank: Of this process.
+    """
+
+    recipe: Recipe
+    benchmark: Benchmark
+    prepared: Prepared
+    device: torch.device
+    rank: int
+    world_size: int
+
+
+def limited(groups: Sequence[MediaGroup], *, questions: int | None, seed: int) -> tuple[MediaGroup, ...]:
+    """Returns as many groups, drawn with the seed, as hold about `questions` questions; all of them for None.
+
+    Their order is that of `groups`. A group is never cut, so the last one may go over the number.
+    """
+    if questions is None:
+        return tuple(groups)
+    chosen: set[int] = set()
+    held = 0
+    for index in np.random.default_rng(seed).permutation(len(groups)).tolist():
+        if held >= questions:
+            break
+        chosen.add(index)
+        held += len(groups[index].questions)
+    return tuple(groups[index] for index in sorted(chosen))
+
+
+def evaluate_stage(
+    bench: Bench,
+    assembled: Assembled,
+    groups: Sequence[MediaGroup],
+    *,
+    out_dir: Path,
+    conditions: Sequence[Condition],
+    title: str,
+) -> StageScores:
+    """Answers the groups' questions into `out_dir` and scores them; all ranks take part and get the scores."""
+    model, options = assembled.model, bench.recipe.eval
+    answerer = PlainAnswerer(
+        assembled,
+        load_media=load_media,
+        device=bench.device,
+        batch_tokens=options.batch_tokens,
+        max_new_tokens=options.max_new_tokens,
+    )
+    was_training = model.training
+    model.eval()
+    with _progress(title, shown=bench.rank == 0) as on_group:
+        predictions = evaluate(
+            answerer,
+            groups,
+            bench.benchmark,
+            answer_format=bench.recipe.model.answer_format,
+            out_dir=out_dir,
+            readings=options.readings,
+            conditions=conditions,
+            seed=bench.recipe.train.seed,
+            rank=bench.rank,
+            world_size=bench.world_size,
+            barrier=barrier,
+            on_group=on_group,
+        )
+    model.train(was_training)
+    questions = [question for group in groups for question in group.questions]
+    scores = score_stage(
+        questions,
+        predictions,
+        bench.benchmark,
+        train=train_questions(bench.prepared),
+        parser=primary_parser(bench.recipe, bench.benchmark),
+    )
+    if bench.rank == 0:
+        write_parsed(out_dir / "parsed.jsonl", questions, predictions, bench.benchmark)
+        write_json(out_dir / "scores.json", stage_json(scores))
+    barrier()
+    return scores
+
+
+def train_questions(prepared: Prepared) -> tuple[Question, ...]:
+    """Returns the train split, which the majority and prior baselines learn from; empty where there is none."""
+    return prepared.questions("train")
+
+
+def primary_parser(recipe: Recipe, benchmark: Benchmark) -> str:
+    """Returns the name of the parser that `overall` goes by."""
+    if recipe.eval.parser is not None:
+        return recipe.eval.parser
+    return "likelihood" if recipe.eval.readings[0] == "likelihood" else next(iter(benchmark.parsers))
+
+
+def groups_of(prepared: Prepared, split: Split, *, questions: int | None, seed: int) -> tuple[MediaGroup, ...]:
+    """Returns the groups of a split, or about as many as hold `questions` questions.
+
+    Raises:
+        ValueError: The split is empty.
+    """
+    groups = limited(prepared.groups(split), questions=questions, seed=seed)
+    if not groups:
+        raise ValueError(f"{prepared.root}: the split {split!r} is empty; prepare the folder with patients in it")
+    return groups
+
+
+def write_json(path: Path, content: object) -> None:
+    """Writes a JSON file through a temporary name."""
+    replace_file(path, [json.dumps(content, indent=1).encode() + b"\n"])
+
+
+@contextlib.contextmanager
+def _progress(title: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
+    with tqdm(desc=title, unit="image", disable=not shown, file=sys.stderr, mininterval=1.0) as bar:
+
+        def on_group(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield on_group

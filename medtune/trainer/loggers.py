@@ -1,0 +1,79 @@
+"""metrics.csv, and W&B where it is wanted: online with a key, offline without."""
+
+from __future__ import annotations
+
+import csv
+import os
+import uuid
+import warnings
+from pathlib import Path
+
+from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
+
+from medtune.eval.predictions import replace_file
+from medtune.trainer.recipe import LogBlock
+
+METRICS = "metrics.csv"
+
+
+def build_loggers(
+    root: Path, block: LogBlock, *, recipe_name: str, config: dict[str, object], tags: list[str], resume_step: int
+) -> list[Logger]:
+    """Returns the run's loggers; rows of an interrupted run after `resume_step` are dropped: they will be made again."""
+    loggers: list[Logger] = [_csv_logger(root, resume_step=resume_step)]
+    if block.wandb != "off":
+        loggers.append(_wandb_logger(root, block, recipe_name=recipe_name, config=config, tags=tags))
+    return loggers
+
+
+def _csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
+    earlier = _rows_until(root / METRICS, resume_step)
+    logger = CSVLogger(root, name="", version="", flush_logs_every_n_steps=1)
+    with warnings.catch_warnings():
+        # It says that it deletes the earlier file; the rows are in hand and are written again.
+        warnings.filterwarnings("ignore", message="Experiment logs directory")
+        for step, metrics in earlier:
+            logger.log_metrics({**metrics}, step=step)
+        logger.save()
+    return logger
+
+
+def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]]:
+    if not path.is_file():
+        return []
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        (int(row["step"]), {name: float(value) for name, value in row.items() if value and name != "step"})
+        for row in rows
+        if int(row["step"]) <= last_step
+    ]
+
+
+def _wandb_logger(
+    root: Path, block: LogBlock, *, recipe_name: str, config: dict[str, object], tags: list[str]
+) -> WandbLogger:
+    import wandb
+
+    offline = block.wandb == "offline" or (block.wandb == "auto" and not wandb.api.api_key)
+    return WandbLogger(
+        project=block.project,
+        name=f"{recipe_name} {root.name}",
+        version=_wandb_id(root),
+        save_dir=root,
+        offline=offline,
+        group=recipe_name,
+        tags=tags,
+        config=config,
+        resume="allow" if not offline else None,
+        settings=wandb.Settings(console="off", silent=True),
+    )
+
+
+def _wandb_id(root: Path) -> str:
+    """One id per run folder, so that a resumed run continues its own dashboard."""
+    path = root / "wandb" / "run_id"
+    if not path.is_file() and int(os.environ.get("RANK", "0")) == 0:
+        path.parent.mkdir(exist_ok=True)
+        replace_file(path, [uuid.uuid4().hex[:12].encode()])
+    return path.read_text() if path.is_file() else "rank-above-0"

@@ -1,0 +1,228 @@
+"""One recipe, one command: zero-shot evaluation, training, the same evaluation again, the gain."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import lightning.pytorch as pl
+import yaml
+from lightning.pytorch.loggers import Logger
+
+from medtune.data.prepared import open_prepared
+from medtune.eval.benchmark import benchmark
+from medtune.eval.gain import gain_between
+from medtune.eval.results import gain_table, results_json
+from medtune.eval.scores import StageScores
+from medtune.models.assemble import zoo_entry
+from medtune.models.checkpoint import load_trained
+from medtune.models.tuning import apply_tuning
+from medtune.models.vlm import Assembled
+from medtune.trainer.callbacks import BEST, LAST, saved_step
+from medtune.trainer.evaluation import Bench, evaluate_stage, groups_of, write_json
+from medtune.trainer.fit import fit
+from medtune.trainer.group_table import group_table
+from medtune.trainer.loggers import build_loggers
+from medtune.trainer.recipe import Recipe
+from medtune.trainer.recipe_file import recipe_to_yaml
+from medtune.trainer.run_folder import RunFolder, open_run
+from medtune.trainer.stage_metrics import stage_metrics
+from medtune.trainer.strategies import barrier, device_of_rank, join_ranks
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C. Source: 128 + SIGINT, the convention of POSIX shells."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the command line asks for."""
+
+    recipe: Recipe
+    recipe_name: str
+    out: Path
+    resume: bool
+    limit: int | None
+    command: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all commands share once everything is open."""
+
+    job: Job
+    bench: Bench
+    folder: RunFolder
+    about: dict[str, str]
+
+
+def run(job: Job) -> int:
+    """Evaluates, trains, evaluates again and writes results.json; returns the exit status."""
+    session = _open(job)
+    loggers = _loggers(session)
+    zero_shot = _zero_shot(session, loggers)
+    if not _train(session, loggers):
+        return _interrupted(session)
+    final = _final(session, loggers)
+    _finish(session, loggers, {"zero_shot": zero_shot, "final": final})
+    return 0
+
+
+def train(job: Job) -> int:
+    """Trains only; returns the exit status."""
+    session = _open(job)
+    loggers = _loggers(session)
+    if not _train(session, loggers):
+        return _interrupted(session)
+    _close(loggers)
+    _say(session, f"weights: {session.folder.checkpoints / BEST} (best on validation), {LAST} (last step)")
+    return 0
+
+
+def evaluate(job: Job) -> int:
+    """Evaluates only: the recipe's model as it is, or with `model.checkpoint`; returns the exit status."""
+    session = _open(job)
+    loggers = _loggers(session)
+    if job.recipe.model.checkpoint is None:
+        stages = {"zero_shot": _zero_shot(session, loggers)}
+    else:
+        assembled = _trained(session, job.recipe.model.checkpoint)
+        stages = {"final": _stage(session, loggers, assembled, "final", session.folder.final, step=0)}
+    _finish(session, loggers, stages)
+    return 0
+
+
+def _open(job: Job) -> Session:
+    rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    device = device_of_rank(int(os.environ.get("LOCAL_RANK", "0")))
+    join_ranks(world_size, device)
+    pl.seed_everything(job.recipe.train.seed, workers=True, verbose=False)
+    prepared = open_prepared(job.recipe.data.root)
+    judged_by = benchmark(job.recipe.data.benchmark)
+    if prepared.manifest.benchmark != job.recipe.data.benchmark:
+        raise ValueError(
+            f"{prepared.root} was prepared for the benchmark {prepared.manifest.benchmark!r}; "
+            f"the recipe's data.benchmark is {job.recipe.data.benchmark!r}"
+        )
+    bench = Bench(job.recipe, judged_by, prepared, device, rank, world_size)
+    about = {"recipe": job.recipe_name, "data_hash": prepared.data_hash, "provenance": prepared.manifest.provenance}
+    folder = RunFolder(job.out)
+    if rank == 0:
+        open_run(job.out, job.recipe, resume=job.resume, command=job.command, about=about)
+    barrier()
+    session = Session(job, bench, folder, about)
+    _say(session, f"run folder: {job.out}")
+    return session
+
+
+def _assembled(session: Session) -> Assembled:
+    """Rank 0 fetches the weights first; the others find them."""
+    entry, seed = zoo_entry(session.job.recipe.model.name), session.job.recipe.train.seed
+    if session.bench.rank == 0:
+        assembled = entry.assemble(seed)
+    barrier()
+    if session.bench.rank != 0:
+        assembled = entry.assemble(seed)
+    assembled.model.to(session.bench.device)
+    return assembled
+
+
+def _tuned(session: Session) -> tuple[Assembled, str]:
+    """Returns the model with its groups frozen, adapted or free, and the table that says so."""
+    assembled = _assembled(session)
+    rows = apply_tuning(assembled.model, session.job.recipe.model.tuning, seed=session.job.recipe.train.seed)
+    assembled.model.to(session.bench.device)
+    return assembled, group_table(rows)
+
+
+def _trained(session: Session, checkpoint: Path) -> Assembled:
+    assembled, _ = _tuned(session)
+    load_trained(assembled.model, checkpoint)
+    return assembled
+
+
+def _zero_shot(session: Session, loggers: list[Logger]) -> StageScores:
+    start = session.job.recipe.model.checkpoint
+    assembled = _assembled(session) if start is None else _trained(session, start)
+    if session.bench.rank == 0:
+        write_json(session.job.out / "weights.json", assembled.provenance)
+    return _stage(session, loggers, assembled, "zero_shot", session.folder.zero_shot, step=0)
+
+
+def _train(session: Session, loggers: list[Logger]) -> bool:
+    recipe, folder = session.job.recipe, session.folder
+    if saved_step(folder.checkpoints) == recipe.train.max_steps and (folder.checkpoints / LAST).is_file():
+        return True
+    assembled, table = _tuned(session)
+    if recipe.model.checkpoint is not None:
+        load_trained(assembled.model, recipe.model.checkpoint)
+    _say(session, table)
+    return fit(session.bench, assembled, folder, loggers=loggers, limit=session.job.limit, about=session.about)
+
+
+def _final(session: Session, loggers: list[Logger]) -> StageScores:
+    """Builds the model anew from the checkpoint on disk, so that what is reported is what was saved."""
+    assembled = _trained(session, session.folder.checkpoints / BEST)
+    return _stage(session, loggers, assembled, "final", session.folder.final, step=session.job.recipe.train.max_steps)
+
+
+def _stage(
+    session: Session, loggers: list[Logger], assembled: Assembled, name: str, out_dir: Path, *, step: int
+) -> StageScores:
+    recipe = session.job.recipe
+    groups = groups_of(session.bench.prepared, recipe.eval.split, questions=session.job.limit, seed=recipe.train.seed)
+    scores = evaluate_stage(
+        session.bench,
+        assembled,
+        groups,
+        out_dir=out_dir,
+        conditions=recipe.eval.conditions,
+        title=name.replace("_", "-"),
+    )
+    for logger in loggers:
+        logger.log_metrics(stage_metrics(name, scores, session.bench.benchmark), step=step)
+        logger.save()
+    return scores
+
+
+def _finish(session: Session, loggers: list[Logger], stages: Mapping[str, StageScores]) -> None:
+    judged_by = session.bench.benchmark
+    both = "zero_shot" in stages and "final" in stages
+    gain = gain_between(stages["zero_shot"], stages["final"], judged_by) if both else None
+    recipe = session.job.recipe
+    if session.bench.rank == 0:
+        results = results_json(stages, gain, judged_by, benchmark_name=recipe.data.benchmark, model=recipe.model.name)
+        write_json(session.folder.results, {**results, **session.about})
+    _say(session, "\n" + gain_table(stages, gain, judged_by))
+    _say(session, f"results: {session.folder.results}")
+    _close(loggers)
+
+
+def _interrupted(session: Session) -> int:
+    step = saved_step(session.folder.checkpoints)
+    _say(session, f"stopped at step {step}; continue with --resume --out {session.job.out}")
+    return INTERRUPTED
+
+
+def _loggers(session: Session) -> list[Logger]:
+    recipe, prepared = session.job.recipe, session.bench.prepared
+    return build_loggers(
+        session.job.out,
+        recipe.log,
+        recipe_name=session.job.recipe_name,
+        config={**yaml.safe_load(recipe_to_yaml(recipe)), "manifest": dataclasses.asdict(prepared.manifest)},
+        tags=[recipe.model.name, recipe.data.benchmark, prepared.manifest.provenance],
+        resume_step=saved_step(session.folder.checkpoints),
+    )
+
+
+def _close(loggers: list[Logger]) -> None:
+    for logger in loggers:
+        logger.finalize("success")
+
+
+def _say(session: Session, text: str) -> None:
+    if session.bench.rank == 0:
+        print(text, flush=True)
