@@ -163,7 +163,6 @@ def _parser(wanted: str | None, judged: Mapping[str, Sequence[Judged]], benchmar
     if wanted is None:
         return LIKELIHOOD if LIKELIHOOD in judged else next(iter(benchmark.parsers))
     if wanted not in judged:
-        raise ValueError(
-            f"no parser {wanted!r} for these predictions.{nearest(wanted, judged)} There are: {', '.join(judged)}"
-        )
+        known = f"{nearest(wanted, judged)} There are: {', '.join(judged)}"
+        raise ValueError(f"no parser {wanted!r} for these predictions.{known}")
     return wanted
