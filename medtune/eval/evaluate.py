@@ -188,5 +188,6 @@ def _refuse_other_prompts(
         if prediction.prompt_hash != hashes[key]:
             raise ValueError(
                 f"{folder}: {describe(key)} was answered to another prompt (hash {prediction.prompt_hash}, now "
-                f"{hashes[key]}): answer format, wording, options or seed differ; use that run's settings or another folder"
+                f"{hashes[key]}): answer format, wording, options or seed differ; use that run's settings "
+                "or another folder"
             )

@@ -151,7 +151,7 @@ def correctness(rows: Sequence[Judged]) -> list[float]:
 
 
 def levels(rows: Sequence[Judged], facet: str) -> dict[str, list[Judged]]:
-    """Returns the rows by their level of a facet, levels in order of appearance; rows without the facet are left out."""
+    """Returns the rows by their level of a facet, levels in order of appearance, without the rows that have none."""
     found: dict[str, list[Judged]] = {}
     for row in rows:
         if facet in row.question.facets:
