@@ -21,6 +21,7 @@ from medtune.data.types import (
 )
 from medtune.eval.answerer import Answerer
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.judging import index
 from medtune.eval.other_patient import other_groups
 from medtune.eval.predictions import describe
 from medtune.eval.shards import PredictionWriter, merge_shards, refuse_unasked, shard_path, stored_predictions
@@ -138,7 +139,7 @@ def key_of(request: Request) -> PredictionKey:
 
 
 def prompt_hash(request: Request, shown: MediaGroup) -> str:
-    """Returns 16 hex digits of what is asked: the prompt, its choices and, if it is another patient's, the media shown."""
+    """Returns 16 hex digits of what is asked: the prompt, its choices and, for "other_image", the media shown."""
     other = shown.media_id if request.condition == "other_image" else None
     asked = json.dumps([request.prompt.text, request.prompt.choices, other])
     return hashlib.sha256(asked.encode("ascii")).hexdigest()[:16]
@@ -162,12 +163,7 @@ def _readings_for(question: Question, condition: Condition, readings: Sequence[R
 
 
 def _question_order(groups: Sequence[MediaGroup], asked: Iterable[PredictionKey]) -> list[PredictionKey]:
-    place: dict[str, int] = {}
-    for question in (question for group in groups for question in group.questions):
-        if place.setdefault(question.id, len(place)) != len(place) - 1:
-            raise ValueError(
-                f"two questions have the id {question.id!r}; ids have to be unique: prepare the data again"
-            )
+    place = {id_: number for number, id_ in enumerate(index(q for group in groups for q in group.questions))}
     return sorted(asked, key=lambda key: place[key.question_id])
 
 
@@ -192,5 +188,6 @@ def _refuse_other_prompts(
         if prediction.prompt_hash != hashes[key]:
             raise ValueError(
                 f"{folder}: {describe(key)} was answered to another prompt (hash {prediction.prompt_hash}, now "
-                f"{hashes[key]}): answer format, wording, options or seed differ; use another folder, or that run's settings"
+                f"{hashes[key]}): answer format, wording, options or seed differ; use that run's settings "
+                "or another folder"
             )

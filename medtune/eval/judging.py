@@ -108,10 +108,11 @@ def index(questions: Iterable[Question]) -> dict[str, Question]:
     """
     by_id: dict[str, Question] = {}
     for question in questions:
-        if by_id.setdefault(question.id, question) is not question:
+        if question.id in by_id:
             raise ValueError(
                 f"two questions have the id {question.id!r}; ids have to be unique: prepare the data again"
             )
+        by_id[question.id] = question
     return by_id
 
 

@@ -87,8 +87,8 @@ def _notes(last: StageScores, gain: Gain | None, benchmark: Benchmark) -> list[s
     if gain:
         level = gain.overall
         notes.append(
-            f"Right before and after {level.both_right}, only before {level.only_before}, only after {level.only_after}, "
-            f"neither {level.both_wrong}; McNemar's exact p = {level.mcnemar_p:.2g}."
+            f"Right before and after {level.both_right}, only before {level.only_before}, "
+            f"only after {level.only_after}, neither {level.both_wrong}; McNemar's exact p = {level.mcnemar_p:.2g}."
         )
     return notes
 

@@ -151,7 +151,7 @@ def correctness(rows: Sequence[Judged]) -> list[float]:
 
 
 def levels(rows: Sequence[Judged], facet: str) -> dict[str, list[Judged]]:
-    """Returns the rows by their level of a facet, levels in order of appearance; rows without the facet are left out."""
+    """Returns the rows by their level of a facet, levels in order of appearance, without the rows that have none."""
     found: dict[str, list[Judged]] = {}
     for row in rows:
         if facet in row.question.facets:
@@ -163,7 +163,6 @@ def _parser(wanted: str | None, judged: Mapping[str, Sequence[Judged]], benchmar
     if wanted is None:
         return LIKELIHOOD if LIKELIHOOD in judged else next(iter(benchmark.parsers))
     if wanted not in judged:
-        raise ValueError(
-            f"no parser {wanted!r} for these predictions.{nearest(wanted, judged)} There are: {', '.join(judged)}"
-        )
+        known = f"{nearest(wanted, judged)} There are: {', '.join(judged)}"
+        raise ValueError(f"no parser {wanted!r} for these predictions.{known}")
     return wanted
