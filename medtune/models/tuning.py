@@ -1,66 +1,19 @@
-"""Which parameters learn: each group frozen, adapted with LoRA, or trained in full, at its own learning rate."""
+"""Carries a tuning plan out: freezes, adapts or frees each group, and watches that just those learn."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from peft import LoraConfig, inject_adapter_in_model
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from medtune.models.tuning_plan import Lora, Mode, Tuning
 from medtune.models.vlm import GROUPS, VisionLanguageModel
-
-Mode = Literal["frozen", "lora", "full"]
-
-
-@dataclass(frozen=True)
-class Lora:
-    """Low-rank adaptation of linear and pointwise-convolution weights.
-
-    Source: Hu et al. 2021, arXiv 2106.09685; the update is scaled by alpha / r.
-
-    Attributes:
-        r: Rank.
-        alpha: Scale; the update is multiplied by alpha / r.
-        dropout: Probability of dropping an input of the update, in [0, 1).
-        targets: Regular expression that a module's full name inside its group must match; None adapts every
-            linear layer and every 1x1 convolution of the group but the language model's output layer.
-    """
-
-    r: int = 16
-    alpha: float = 32.0
-    dropout: float = 0.0
-    targets: str | None = None
-
-
-@dataclass(frozen=True)
-class GroupTuning:
-    """How one group learns.
-
-    Attributes:
-        lr: Peak learning rate of the group; not used where it is frozen.
-    """
-
-    mode: Mode = "frozen"
-    lr: float = 2e-4
-    lora: Lora = field(default_factory=Lora)
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """How each group learns."""
-
-    vision: GroupTuning = field(default_factory=GroupTuning)
-    projector: GroupTuning = field(default_factory=lambda: GroupTuning(mode="full", lr=1e-3))
-    language: GroupTuning = field(default_factory=lambda: GroupTuning(mode="lora"))
-
-    def groups(self) -> Mapping[str, GroupTuning]:
-        """Returns the groups by name, in the order of the data's way through the model."""
-        return {"vision": self.vision, "projector": self.projector, "language": self.language}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +52,7 @@ def apply_tuning(model: VisionLanguageModel, tuning: Tuning, *, seed: int) -> tu
     return tuple(table)
 
 
-def _size(parameters: Any) -> int:
+def _size(parameters: Iterable[Tensor]) -> int:
     # Under ZeRO-3 a parameter's own numel is that of its local shard.
     return sum(int(getattr(p, "ds_numel", p.numel())) for p in parameters)
 

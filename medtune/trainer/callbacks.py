@@ -15,7 +15,8 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 from medtune.models.checkpoint import write_trained
-from medtune.models.tuning import GradientAudit, Tuning
+from medtune.models.tuning import GradientAudit
+from medtune.models.tuning_plan import Tuning
 from medtune.trainer.module import FineTuning
 from medtune.trainer.strategies import barrier, copied_trainables, summed
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import netrc
 import os
 import uuid
 import warnings
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
 
@@ -19,9 +22,9 @@ METRICS = "metrics.csv"
 def build_loggers(
     root: Path, block: LogBlock, *, recipe_name: str, config: dict[str, object], tags: list[str], resume_step: int
 ) -> list[Logger]:
-    """Returns the run's loggers; rows of an interrupted run after `resume_step` are dropped: they will be made again."""
+    """Returns the run's loggers; an interrupted run's rows after `resume_step` are dropped: they will be made again."""
     loggers: list[Logger] = [_csv_logger(root, resume_step=resume_step)]
-    if block.wandb != "off":
+    if block.wandb != "disabled":
         loggers.append(_wandb_logger(root, block, recipe_name=recipe_name, config=config, tags=tags))
     return loggers
 
@@ -55,7 +58,7 @@ def _wandb_logger(
 ) -> WandbLogger:
     import wandb
 
-    offline = block.wandb == "offline" or (block.wandb == "auto" and not wandb.api.api_key)
+    offline = block.wandb == "offline" or (block.wandb == "auto" and not _has_key())
     return WandbLogger(
         project=block.project,
         name=f"{recipe_name} {root.name}",
@@ -65,9 +68,20 @@ def _wandb_logger(
         group=recipe_name,
         tags=tags,
         config=config,
-        resume="allow" if not offline else None,
+        mode="offline" if offline else "online",
+        resume=None if offline else "allow",
         settings=wandb.Settings(console="off", silent=True),
     )
+
+
+def _has_key() -> bool:
+    """Whether W&B would find a key: in WANDB_API_KEY, or in the netrc file that `wandb login` writes."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    with contextlib.suppress(FileNotFoundError, netrc.NetrcParseError):
+        host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
+        return netrc.netrc(os.environ.get("NETRC")).authenticators(host or "") is not None
+    return False
 
 
 def _wandb_id(root: Path) -> str:

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from medtune.models.checkpoint import trainable_names
-from medtune.models.tuning import Tuning, parameter_groups
+from medtune.models.tuning import parameter_groups
+from medtune.models.tuning_plan import Tuning
 from medtune.models.vlm import VisionLanguageModel
 from medtune.trainer.batches import MicroBatch
 

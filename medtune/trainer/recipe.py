@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from medtune.data.types import AnswerFormat, Condition, Reading, Split
-from medtune.models.tuning import Tuning
+from medtune.models.tuning_plan import Tuning
 
 StrategyName = Literal["auto", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"]
 Precision = Literal["32-true", "bf16-mixed", "bf16-true"]
@@ -110,7 +110,7 @@ class LogBlock:
         every_steps: Optimizer steps between points of the loss curve.
     """
 
-    wandb: Literal["auto", "online", "offline", "off"] = "auto"
+    wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
     project: str = "medtune"
     every_steps: int = 1
 

@@ -1,0 +1,55 @@
+"""How each group of a model learns: frozen, LoRA or full, at its own rate. Loads no torch: recipes are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Mode = Literal["frozen", "lora", "full"]
+
+
+@dataclass(frozen=True)
+class Lora:
+    """Low-rank adaptation of linear and pointwise-convolution weights.
+
+    Source: Hu et al. 2021, arXiv 2106.09685; the update is scaled by alpha / r.
+
+    Attributes:
+        r: Rank.
+        alpha: Scale; the update is multiplied by alpha / r.
+        dropout: Probability of dropping an input of the update, in [0, 1).
+        targets: Regular expression that a module's full name inside its group must match; None adapts every
+            linear layer and every 1x1 convolution of the group but the language model's output layer.
+    """
+
+    r: int = 16
+    alpha: float = 32.0
+    dropout: float = 0.0
+    targets: str | None = None
+
+
+@dataclass(frozen=True)
+class GroupTuning:
+    """How one group learns.
+
+    Attributes:
+        lr: Peak learning rate of the group; not used where it is frozen.
+    """
+
+    mode: Mode = "frozen"
+    lr: float = 2e-4
+    lora: Lora = field(default_factory=Lora)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How each group learns."""
+
+    vision: GroupTuning = field(default_factory=GroupTuning)
+    projector: GroupTuning = field(default_factory=lambda: GroupTuning(mode="full", lr=1e-3))
+    language: GroupTuning = field(default_factory=lambda: GroupTuning(mode="lora"))
+
+    def groups(self) -> Mapping[str, GroupTuning]:
+        """Returns the groups by name, in the order of the data's way through the model."""
+        return {"vision": self.vision, "projector": self.projector, "language": self.language}
