@@ -163,7 +163,7 @@ class Checkpoints(Callback):
     def _save_state(self, trainer: pl.Trainer) -> None:
         """Saves under a temporary name first: a killed run never leaves half a state under a whole one's name."""
         unfinished = self._folder / "state.unfinished"
-        trainer.save_checkpoint(unfinished)
+        trainer.save_checkpoint(unfinished, weights_only=False)
         barrier()
         if trainer.is_global_zero:
             earlier = saved_state(self._folder)

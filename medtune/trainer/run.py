@@ -31,6 +31,7 @@ from medtune.trainer.recipe_file import recipe_to_yaml
 from medtune.trainer.run_folder import RunFolder, open_run
 from medtune.trainer.stage_metrics import stage_metrics
 from medtune.trainer.strategies import barrier, device_of_rank, join_ranks
+from medtune.trainer.validate import check_fit
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C. Source: 128 + SIGINT, the convention of POSIX shells."""
@@ -101,11 +102,7 @@ def _open(job: Job) -> Session:
     pl.seed_everything(job.recipe.train.seed, workers=True, verbose=False)
     prepared = open_prepared(job.recipe.data.root)
     judged_by = benchmark(job.recipe.data.benchmark)
-    if prepared.manifest.benchmark != job.recipe.data.benchmark:
-        raise ValueError(
-            f"{prepared.root} was prepared for the benchmark {prepared.manifest.benchmark!r}; "
-            f"the recipe's data.benchmark is {job.recipe.data.benchmark!r}"
-        )
+    check_fit(job.recipe, prepared, judged_by)
     bench = Bench(job.recipe, judged_by, prepared, device, rank, world_size)
     about = {"recipe": job.recipe_name, "data_hash": prepared.data_hash, "provenance": prepared.manifest.provenance}
     folder = RunFolder(job.out)

@@ -1,0 +1,126 @@
+"""Checks a recipe before a GPU is rented: schema, files, one decoded batch with its labels, token budget, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medtune.data.images import load_media
+from medtune.data.prepared import Prepared, open_prepared
+from medtune.data.types import SPLITS, MediaGroup
+from medtune.eval.benchmark import Benchmark, benchmark
+from medtune.models.assemble import zoo_entry
+from medtune.models.checkpoint import load_trained
+from medtune.models.sequence.layout import IGNORED, SequenceFamily
+from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.tuning import apply_tuning
+from medtune.models.vlm import Assembled
+from medtune.trainer.batches import MicroBatches
+from medtune.trainer.evaluation import primary_parser
+from medtune.trainer.group_table import group_table
+from medtune.trainer.order import StepOrder
+from medtune.trainer.recipe import Recipe
+
+
+def validate(recipe: Recipe, *, weights: bool) -> int:
+    """Prints what a run would do and returns 0; needs no GPU.
+
+    Args:
+        recipe: Its schema was checked when it was read.
+        weights: Whether pretrained weights may be fetched and loaded. Without them the groups are counted on a
+            model without weights, and there is no tokenizer to show labels with.
+
+    Raises:
+        FileNotFoundError: The prepared folder, an image or a checkpoint is missing.
+        ValueError: Something does not fit; the message says what.
+    """
+    prepared, judged_by = open_prepared(recipe.data.root), benchmark(recipe.data.benchmark)
+    check_fit(recipe, prepared, judged_by)
+    print(f"data       {prepared.root}, hash {prepared.data_hash[:16]}, {prepared.manifest.provenance}")
+    for split in SPLITS:
+        print(f"           {split:<6}{prepared.num_questions(split):>7} questions")
+    entry = zoo_entry(recipe.model.name)
+    print(f"model      {entry.title}")
+    if not weights:
+        rows = apply_tuning(entry.skeleton(), recipe.model.tuning, seed=recipe.train.seed)
+        print(f"\n{group_table(rows)}\n\nno weights were loaded: no labels or token lengths could be shown")
+        return 0
+    assembled = entry.assemble(recipe.train.seed)
+    rows = apply_tuning(assembled.model, recipe.model.tuning, seed=recipe.train.seed)
+    if recipe.model.checkpoint is not None:
+        load_trained(assembled.model, recipe.model.checkpoint)
+    for group, origin in assembled.provenance.items():
+        print(f"           {group}: {origin}")
+    print(f"\n{group_table(rows)}\n")
+    _show_batch(recipe, prepared, judged_by, assembled)
+    return 0
+
+
+def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark) -> None:
+    """Refuses a prepared folder or a parser that the recipe's benchmark does not know.
+
+    Raises:
+        ValueError: Says what was wanted and what there is.
+    """
+    made_for = prepared.manifest.benchmark
+    if made_for != recipe.data.benchmark:
+        raise ValueError(
+            f"{prepared.root} was prepared for the benchmark {made_for!r}; data.benchmark is {recipe.data.benchmark!r}"
+        )
+    known = [*judged_by.parsers, "likelihood", "likelihood_per_token"]
+    if primary_parser(recipe, judged_by) not in known:
+        raise ValueError(f"eval.parser is {recipe.eval.parser!r}; there are: {', '.join(known)}")
+    for split in ("train", "val", recipe.eval.split):
+        if prepared.num_questions(split) == 0:
+            raise ValueError(f"{prepared.root}: the split {split!r} is empty; prepare the folder with more patients")
+
+
+def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assembled: Assembled) -> None:
+    train, groups = recipe.train, prepared.groups("train")
+    order = StepOrder(len(groups), train.batch_groups, train.micro_batch_groups, train.devices, train.seed)
+    batches = MicroBatches(
+        groups,
+        order,
+        rank=0,
+        render=lambda question: judged_by.render(question, recipe.model.answer_format),
+        family=assembled.family,
+        transform=assembled.transform,
+        load_media=load_media,
+    )
+    batch = batches[0]
+    rows, length = batch.rows.ids_BL.shape
+    padding = 1.0 - float(batch.rows.attention_BL.float().mean())
+    print(
+        f"first step {batch.step_target_tokens} target tokens; accumulates {order.accumulate} x {train.devices} devices"
+    )
+    print(f"one pass   {rows} rows of {length} tokens ({padding:.0%} padding), images {tuple(batch.pixels_MCHW.shape)}")
+    lengths = _lengths(batches, groups)
+    print(f"tokens     per training row: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
+    print(
+        f"           eval.batch_tokens {recipe.eval.batch_tokens}: {recipe.eval.batch_tokens // lengths[-1]} such rows"
+    )
+    first = groups[order.micro_batch(0, 0, 0)[0]]
+    print(f"\nlabels     of the first row, question {first.questions[0].id}: [[learnt]], (visual tokens)")
+    print(labelled_text(batches.layouts(first)[0], assembled.family))
+
+
+def _lengths(batches: MicroBatches, groups: Sequence[MediaGroup]) -> list[int]:
+    return sorted(len(layout.ids) for group in groups for layout in batches.layouts(group))
+
+
+def labelled_text(layout: Layout, family: SequenceFamily) -> str:
+    """Returns the row as text, the learnt part in double brackets and the visual tokens counted."""
+    pieces = family.pieces(layout.ids)
+    for span in layout.media_spans:
+        pieces[span.start : span.stop] = [
+            f"({span.stop - span.start} visual tokens)",
+            *[""] * (span.stop - span.start - 1),
+        ]
+    learnt = [label != IGNORED for label in layout.labels]
+    text = ""
+    for here, (piece, is_learnt) in enumerate(zip(pieces, learnt, strict=True)):
+        if is_learnt and not learnt[here - 1]:
+            text += "[["
+        text += piece
+        if is_learnt and (here + 1 == len(pieces) or not learnt[here + 1]):
+            text += "]]"
+    return text
