@@ -150,10 +150,10 @@ def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
 
 def _grey(stored_HW: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -> NDArray[np.uint8]:
     values_HW = apply_modality_lut(stored_HW, dataset)
-    if "VOILUTSequence" in dataset:
+    if dataset.get("VOILUTSequence"):
         bits = int(dataset.VOILUTSequence[0].LUTDescriptor[2])
         return _scale(apply_voi(values_HW, dataset), _Range(0.0, 2.0**bits - 1.0))
-    if "WindowCenter" in dataset and "WindowWidth" in dataset:
+    if None not in (dataset.get("WindowCenter"), dataset.get("WindowWidth")):
         # Far outside any window lie exactly the ends of the range that pydicom scales to.
         ends = apply_windowing(np.array([-1e12, 1e12]), dataset)
         return _scale(apply_windowing(values_HW, dataset), _Range(float(ends[0]), float(ends[1])))

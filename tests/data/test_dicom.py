@@ -89,6 +89,13 @@ def test_wide_grey_without_window_is_stretched(tmp_path: Path) -> None:
     ]
 
 
+def test_empty_window_is_no_window(tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[3, 90]], np.uint8), "MONOCHROME2")
+    dataset.WindowCenter = dataset.WindowWidth = None
+    dataset.VOILUTSequence = []
+    assert _grey(_saved(dataset, tmp_path)) == [[3, 90]]
+
+
 def test_voi_lookup_table(tmp_path: Path) -> None:
     dataset = _dataset(np.array([[0, 1, 2, 9]], np.uint8), "MONOCHROME2")
     table = Dataset()

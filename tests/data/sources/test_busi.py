@@ -39,7 +39,7 @@ def test_example_has_three_tasks_per_image(tree: Path) -> None:
 
 def test_several_masks_are_united_for_the_place_and_the_largest_is_boxed(tree: Path) -> None:
     table = _read(tree)
-    # benign (2): centres (28, 22) and (62, 12), half axes 8.4 x 6 and 5.6 x 4, in 80 x 60: the centre of both is at 44 of 80.
+    # benign (2): centres (28, 22) and (62, 12), half axes 8.4 x 6 and 5.6 x 4; centre of both at 44 of 80.
     place = next(q for q in table.questions if q.id == "benign (2) lesion_localisation")
     assert place.answer == "upper right"
     assert table.media["benign (2) boxed"].boxes == (Box(20, 16, 37, 29),)
