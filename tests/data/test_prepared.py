@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -274,6 +275,15 @@ def test_second_question_of_a_task_gets_a_number(tmp_path: Path, monkeypatch: py
     made = _prepare_table(_table(tmp_path), tmp_path / "out", monkeypatch)
     for group in made.groups("train"):
         assert [q.id for q in group.questions] == [f"t-{group.media_id}", f"t-{group.media_id}-2"]
+
+
+def test_limit_keeps_the_splits_that_a_source_brings(tmp_path: Path) -> None:
+    table = _table(tmp_path, 40)
+    split_of = {f"m{n}": SPLITS[0 if n < 36 else 1 if n < 38 else 2] for n in range(40)}
+    brought = replace(table, questions=tuple(replace(q, split=split_of[q.media_id]) for q in table.questions))
+    limited = rows.limited(brought, 6, 0)
+    assert {q.split for q in limited.questions} == set(SPLITS)
+    assert len(limited.media) == 6
 
 
 def test_broken_tables_of_a_source_are_refused(tmp_path: Path) -> None:
