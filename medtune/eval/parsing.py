@@ -9,7 +9,9 @@ In this order, and the first that applies decides:
 3. The reply starts with a marked letter: "A. ...", "(A) ...", "A: ...". Where an option's words follow directly,
    they have to be that letter's option. Markers of other letters further on make it ambiguous.
 4. The reply holds the words of exactly one option, found longest first and at word boundaries ("center left" is
-   not "center"), and, outside of those words, nothing that negates.
+   not "center", "1.5" is not "1"), and, outside of those words, nothing that negates ("non-benign" does).
+
+A hyphen inside a word counts as a space everywhere: "upper-left" is "upper left".
 
 Whatever is ambiguous, contradictory or negated gives None: it counts as wrong and as unparsable.
 """
@@ -30,7 +32,7 @@ _LETTER = re.compile(r"[(\[]?([A-Za-z])(?:[)\].,:;!\"'*_`]|$|\n)")
 _BARE_LETTER = re.compile(r"([B-HJ-Z])(?=\s)")
 _MARKED = re.compile(r"(?<![\w'])[(\[]([A-Za-z])[)\]]|(?:^|\n)\s*([A-Za-z])[).:](?=\s|$|\w{2})")
 _NEGATION = re.compile(
-    r"\b(?:not|no|never|neither|nor|none|without|cannot|unlikely|rather than|instead of|except|exclude[sd]?|"
+    r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|rather than|instead of|except|exclude[sd]?|"
     r"ruled out|rules out|absent)\b|n['’]t\b",
     re.I,
 )
@@ -72,8 +74,12 @@ def parse_choice(reply: str, question: Question) -> str | None:
 
 
 def _plain(text: str) -> str:
+    return " ".join(re.sub(r"^[-–•]\s+", "", _folded(text).strip(_EDGE)).strip(_EDGE).split())
+
+
+def _folded(text: str) -> str:
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return " ".join(re.sub(r"^[-–•]\s+", "", folded.strip(_EDGE)).strip(_EDGE).split())
+    return re.sub(r"(?<=\w)[-‐‑–](?=\w)", " ", folded)
 
 
 def _by_letter(letter: str, options: tuple[str, ...]) -> str | None:
@@ -121,7 +127,7 @@ def _contained(reply: str, options: tuple[str, ...]) -> str | None:
 
 def _mentions(reply: str, options: tuple[str, ...]) -> tuple[set[str], str]:
     """Returns the options whose words the reply holds, and the reply without those words."""
-    rest = " ".join(unicodedata.normalize("NFKC", reply).casefold().split())
+    rest = " ".join(_folded(reply).split())
     found: set[str] = set()
     for words in sorted({_plain(option) for option in options} - {""}, key=lambda words: (-len(words), words)):
         rest, times = _pattern(words).subn(" | ", rest)
@@ -131,4 +137,4 @@ def _mentions(reply: str, options: tuple[str, ...]) -> tuple[set[str], str]:
 
 
 def _pattern(words: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")
+    return re.compile(rf"(?<!\w)(?<!\d[.,]){re.escape(words)}(?!\w|[.,]\d)")

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medtune.data import catalog
@@ -41,6 +41,7 @@ def test_docstring_has_source_and_a_doctest_that_passes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", catalog.names(PACKAGE))
+@settings(deadline=None)
 @given(rows=ROWS)
 def test_value_stays_between_0_and_1(name: str, rows: list[tuple[str, str | None, bool]]) -> None:
     assert 0 <= load(name)([row(number, *each) for number, each in enumerate(rows)]) <= 1

@@ -70,6 +70,7 @@ def test_parse_choice_reads(reply: str, wanted: str) -> None:
         "benign or malignant",
         "not benign",
         "It isn't benign",
+        "non-benign",
         "cannot be malignant",
         "neither",
         "malignant is excluded",
@@ -101,6 +102,8 @@ def test_parse_choice_refuses_to_guess(reply: str) -> None:
         ("The lesion is not visible", "not visible"),
         ("Upper  Left corner", "upper left"),
         ("upper", None),
+        ("Upper-left", "upper left"),
+        ("It is center-left.", "center left"),
         ("not in the center", None),
         ("Not visible, so not in the center", None),
         ("visible", None),
@@ -123,6 +126,12 @@ def test_parse_choice_of_options_that_differ_in_case_alone_wants_them_to_the_let
     assert parse_choice("T1", asked("T1", "t1")) == "T1"
     assert parse_choice("t1.", asked("T1", "t1")) is None
     assert parse_choice("It is T1 here", asked("T1", "t1")) is None
+
+
+def test_parse_choice_does_not_read_a_number_inside_another() -> None:
+    assert parse_choice("It is 1.5 cm", asked("1", "2")) is None
+    assert parse_choice("It is 21,1 cm", asked("1", "2")) is None
+    assert parse_choice("It is 1.", asked("1", "2")) == "1"
 
 
 def test_parse_choice_without_options_reads_nothing() -> None:

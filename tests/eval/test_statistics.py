@@ -194,6 +194,30 @@ def test_recomputed_gain_is_near_the_vectorised_one() -> None:
     assert recomputed == pytest.approx(gain_interval(before, after, clusters), abs=0.04)
 
 
+def test_gain_interval_of_a_flawless_stage_allows_for_errors_not_seen() -> None:
+    before, clusters = clustered(18, 4)
+    low, _ = gain_interval(before, [1.0] * len(before), clusters)
+    assert low < 1 - float(np.mean(before)) - (1 - wilson(18, 18).low)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_patients", [8, 20, 60])
+def test_intervals_hold_the_truth_as_often_as_they_say(num_patients: int) -> None:
+    rng = np.random.default_rng(num_patients)
+    repeats, held, false_alarms = 1000, 0, 0
+    for _ in range(repeats):
+        skill = rng.beta(2, 2, num_patients)
+        patients = np.repeat(np.arange(num_patients), rng.integers(1, 8, num_patients))
+        before, after = (rng.random((2, patients.size)) < skill[patients]).astype(float).tolist()
+        names = [str(patient) for patient in patients]
+        low, high = mean_interval(before, names, resamples=1000)
+        held += low <= 0.5 <= high
+        low, high = gain_interval(before, after, names, resamples=1000)
+        false_alarms += not low <= 0 <= high
+    assert 0.93 <= held / repeats <= 0.985
+    assert false_alarms / repeats <= 0.065
+
+
 @pytest.mark.parametrize(
     ("values", "clusters", "wanted"),
     [
