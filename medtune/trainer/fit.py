@@ -70,6 +70,7 @@ def fit(
     with warnings.catch_warnings():
         # Our sampler starts at the saved step; Lightning cannot know.
         warnings.filterwarnings("ignore", message="You're resuming from a checkpoint that ended before")
+        warnings.filterwarnings("ignore", message=".*in eval mode at the start of training")
         warnings.filterwarnings("ignore", message="The 'train_dataloader' does not have many workers")
         trainer.fit(
             _module(bench, assembled, order),
