@@ -1,0 +1,52 @@
+"""Multiple-choice questions: distractors from the task's own labels, options in a seeded order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from medtune.data.seeding import stable_order
+from medtune.data.types import Question, Split
+
+
+def choice_question(
+    question_id: str,
+    *,
+    media_id: str,
+    text: str,
+    answer: str,
+    labels: Sequence[str],
+    patient_id: str,
+    facets: Mapping[str, str],
+    seed: int,
+    num_options: int | None = None,
+    split: Split | None = None,
+) -> Question:
+    """Returns a question whose options are the answer and distractors, shuffled by (seed, question_id).
+
+    `labels` are all answers that the task knows; distractors come from them. `num_options` counts the answer too;
+    None, or more than there are labels, shows all labels.
+
+    Raises:
+        ValueError: The answer is not among the labels, a label repeats, or fewer than two options are left.
+    """
+    if len(set(labels)) < len(labels):
+        twice = sorted({label for label in labels if labels.count(label) > 1})
+        raise ValueError(f"options of a question must differ, {', '.join(map(repr, twice))} come more than once.")
+    if answer not in labels:
+        raise ValueError(f"the answer {answer!r} is not among the options {', '.join(map(repr, labels))}.")
+    wanted = len(labels) if num_options is None else min(num_options, len(labels))
+    if wanted < 2:
+        raise ValueError(f"a choice needs at least two options, there would be {wanted}. Give more labels or options.")
+    others = [label for label in labels if label != answer]
+    distractors = stable_order(others, seed, question_id, "distractors")[: wanted - 1]
+    return Question(
+        id=question_id,
+        media_id=media_id,
+        text=text,
+        options=tuple(stable_order([answer, *distractors], seed, question_id, "order")),
+        answer=answer,
+        answer_kind="choice",
+        patient_id=patient_id,
+        facets=dict(facets),
+        split=split,
+    )
