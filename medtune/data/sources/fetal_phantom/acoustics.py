@@ -14,9 +14,10 @@ from medtune.data.sources.fetal_phantom.device import Beams, Device
 from medtune.data.sources.fetal_phantom.tissue import TissueMaps
 
 SPEED_MM_PER_US = 1.54
-PULSE_CYCLES = 1.6
-COMPENSATED_ATTENUATION = 0.5
+PULSE_CYCLES = 2.0
+COMPENSATED_ATTENUATION = 0.35
 SPECULAR_DB = 3.0
+DISPLAY_BLUR = (1.1, 0.6)
 _PAD_LINES = 24
 
 
@@ -102,9 +103,10 @@ def specular(impedance_DL: NDArray[np.float32], *, depth_mm: float, line_mm_D: N
 
 
 def compress(envelope_DL: NDArray[np.float32], *, gain_db: float, dynamic_range_db: float) -> NDArray[np.float32]:
-    """Returns grey values 0 to 1: the top `dynamic_range_db` of the echo, in dB, with 0 dB at white."""
+    """Returns grey values 0 to 1: the top `dynamic_range_db` of the echo, in dB, with 0 dB at white, smoothed as scanners do."""
     echo_db_DL = 20 * np.log10(np.maximum(envelope_DL, np.float32(1e-9))) + np.float32(gain_db)
-    return np.asarray(np.clip(1 + echo_db_DL / dynamic_range_db, 0, 1), dtype=np.float32)
+    grey_DL = np.clip(1 + echo_db_DL / dynamic_range_db, 0, 1)
+    return np.asarray(gaussian_filter(grey_DL, DISPLAY_BLUR), dtype=np.float32)
 
 
 def echo(maps: TissueMaps, *, device: Device, lines: Beams, rng: np.random.Generator) -> NDArray[np.float32]:

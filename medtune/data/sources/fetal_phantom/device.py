@@ -53,21 +53,21 @@ class Device:
 
 def draw_device(rng: np.random.Generator) -> Device:
     """Returns a random scanner with its settings."""
-    depth_mm = float(rng.uniform(85, 125))
+    depth_mm = float(rng.uniform(78, 106))
     return Device(
         geometry="sector" if rng.random() < 0.65 else "linear",
         frequency_mhz=float(rng.uniform(3.0, 5.0)),
         depth_mm=depth_mm,
         focus_mm=depth_mm * float(rng.uniform(0.4, 0.7)),
         aperture_mm=float(rng.uniform(18, 26)),
-        opening_rad=float(np.deg2rad(rng.uniform(62, 84))),
-        probe_radius_mm=float(rng.uniform(22, 50)),
+        opening_rad=float(np.deg2rad(rng.uniform(52, 72))),
+        probe_radius_mm=float(rng.uniform(30, 55)),
         width_mm=depth_mm * float(rng.uniform(0.9, 1.1)),
         gain_db=float(rng.uniform(-6, 6)),
         tgc_error_db_per_cm=float(rng.uniform(-0.5, 0.4)),
         dynamic_range_db=float(rng.uniform(50, 60)),
-        noise_db=float(rng.uniform(-95, -75)),
-        zoom=float(rng.uniform(0.88, 1.0)),
+        noise_db=float(rng.uniform(-82, -66)),
+        zoom=float(rng.uniform(0.9, 1.0)),
         shift=(float(rng.random()), float(rng.random())),
     )
 
@@ -103,6 +103,16 @@ def beams(device: Device) -> Beams:
     z_mm_DL = radius_mm_D[:, None] * np.cos(angle_rad_L) - np.float32(device.probe_radius_mm)
     spacing_mm_D = radius_mm_D * np.float32(device.opening_rad / (NUM_LINES - 1))
     return Beams(x_mm_DL, z_mm_DL, path_mm_D, spacing_mm_D)
+
+
+def in_field(device: Device, x_mm_N: NDArray[np.float64], z_mm_N: NDArray[np.float64]) -> Mask:
+    """Returns which points the scan lines of a device reach."""
+    if device.geometry == "linear":
+        return np.asarray((np.abs(x_mm_N) <= device.width_mm / 2) & (z_mm_N >= 0) & (z_mm_N <= device.depth_mm))
+    path_mm_N = np.hypot(x_mm_N, z_mm_N + device.probe_radius_mm) - device.probe_radius_mm
+    angle_rad_N = np.arctan2(x_mm_N, z_mm_N + device.probe_radius_mm)
+    is_deep_N = (path_mm_N >= 0) & (path_mm_N <= device.depth_mm)
+    return np.asarray(is_deep_N & (np.abs(angle_rad_N) <= device.opening_rad / 2))
 
 
 @dataclass(frozen=True, slots=True)

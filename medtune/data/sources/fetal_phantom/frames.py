@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.sources.fetal_phantom.acoustics import echo
-from medtune.data.sources.fetal_phantom.device import Device, beams, draw_device, pixels, scan_convert
+from medtune.data.sources.fetal_phantom.device import Device, beams, draw_device, in_field, pixels, scan_convert
 from medtune.data.sources.fetal_phantom.planes import SECTIONS, HalfAxes, Plane
 from medtune.data.sources.fetal_phantom.shapes import Mask, Pose
 from medtune.data.sources.fetal_phantom.surroundings import BACKGROUND, wall, womb
@@ -33,6 +33,10 @@ _REACH: dict[Plane, HalfAxes] = {
     "femur": HalfAxes(27, 16),
     "heart": HalfAxes(29, 28),
 }
+
+
+_TRIES = 60
+_ENOUGH = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Frame:
 
 def draw_patient(rng: np.random.Generator) -> Patient:
     """Returns a random patient on a random scanner."""
-    return Patient(draw_device(rng), size=float(rng.uniform(0.72, 1.0)), wall_mm=float(rng.uniform(7, 17)))
+    return Patient(draw_device(rng), size=float(rng.uniform(0.74, 0.98)), wall_mm=float(rng.uniform(6, 14)))
 
 
 def plane_frame(patient: Patient, plane: Plane, *, is_complete: bool, rng: np.random.Generator) -> Frame:
@@ -82,7 +86,7 @@ def plane_frame(patient: Patient, plane: Plane, *, is_complete: bool, rng: np.ra
 def orientation_frame(patient: Patient, orientation: Orientation, *, rng: np.random.Generator) -> Frame:
     """Returns a frame of the whole fetus lengthwise."""
     reach = HalfAxes(WHOLE_BODY.a_mm * patient.size, WHOLE_BODY.b_mm * 1.3 * patient.size)
-    pose = oriented(_place(patient, reach, limit_rad=0.35, rng=rng, is_turned=False), orientation)
+    pose = oriented(_place(patient, reach, limit_rad=0.3, rng=rng, is_turned=False), orientation)
     section = whole_body(pose, size=patient.size, rng=rng)
     around = womb(pose, a_mm=section.extent.a_mm, b_mm=section.extent.b_mm * 1.5, rng=rng)
     return _frame(patient, wall(rng, thickness_mm=patient.wall_mm) + around + section.structures, rng)
@@ -104,20 +108,25 @@ def diagnosis_frame(patient: Patient, diagnosis: Diagnosis, *, rng: np.random.Ge
 def _place(
     patient: Patient, reach: HalfAxes, *, limit_rad: float, rng: np.random.Generator, is_turned: bool = True
 ) -> Pose:
-    """Returns a random pose at which a part of that reach lies almost whole within the field."""
-    device = patient.device
-    angle_rad = float(rng.uniform(-limit_rad, limit_rad))
-    cos, sin = np.cos(angle_rad), np.sin(angle_rad)
-    up_mm = float(np.hypot(reach.a_mm * sin, reach.b_mm * cos))
-    across_mm = float(np.hypot(reach.a_mm * cos, reach.b_mm * sin))
-    top_mm, bottom_mm = patient.wall_mm + 0.95 * up_mm, device.depth_mm - 0.95 * up_mm
-    z_mm = float(rng.uniform(min(top_mm, bottom_mm), max(top_mm, bottom_mm)))
-    half_mm = device.width_mm / 2
-    if device.geometry == "sector":
-        half_mm = (z_mm + device.probe_radius_mm) * float(np.tan(device.opening_rad / 2))
-    room_mm = max(half_mm - 0.95 * across_mm, 0.0)
-    mirror = int(rng.choice([-1, 1])) if is_turned else 1
-    return Pose(float(rng.uniform(-room_mm, room_mm)), z_mm, angle_rad, mirror)
+    """Returns a random pose at which the ellipse `reach` lies within the field and below the wall, or nearly."""
+    device, around_rad = patient.device, np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    best, best_share = None, -1.0
+    for _ in range(_TRIES):
+        pose = Pose(
+            float(rng.uniform(-0.5, 0.5)) * device.depth_mm,
+            float(rng.uniform(0.2, 0.9)) * device.depth_mm,
+            float(rng.uniform(-limit_rad, limit_rad)),
+            int(rng.choice([-1, 1])) if is_turned else 1,
+        )
+        cos, sin = np.cos(pose.angle_rad), np.sin(pose.angle_rad)
+        u_N, v_N = reach.a_mm * np.cos(around_rad), reach.b_mm * np.sin(around_rad)
+        x_N, z_N = pose.x_mm + cos * u_N - sin * v_N, pose.z_mm + sin * u_N + cos * v_N
+        share = float((in_field(device, x_N, z_N) & (z_N > patient.wall_mm)).mean())
+        if best is None or share > best_share:
+            best, best_share = pose, share
+        if share >= _ENOUGH:
+            break
+    return best
 
 
 def _frame(patient: Patient, scene: tuple[Structure, ...], rng: np.random.Generator) -> Frame:

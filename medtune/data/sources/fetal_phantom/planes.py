@@ -18,6 +18,7 @@ from medtune.data.sources.fetal_phantom.surroundings import tinted, waves
 from medtune.data.sources.fetal_phantom.tissue import (
     BONE,
     BRAIN,
+    CARTILAGE,
     CHOROID,
     FLUID,
     KIDNEY,
@@ -66,10 +67,10 @@ def head(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator
     parts.append(Structure(ellipse(plexus, a_mm=a_mm * 0.34, b_mm=b_mm * 0.22), FLUID))
     parts.append(Structure(shape, tinted(CHOROID, rng), "choroid plexus"))
     if is_complete:
-        falx = rod(pose, length_mm=a_mm * 1.72, width_mm=1.3)
+        falx = rod(pose, length_mm=a_mm * 1.72, width_mm=1.1)
         cavum = pose.at(a_mm * 0.48, 0)
-        wall = blob(cavum, a_mm=a_mm * 0.17, b_mm=b_mm * 0.15, ripples=[(4, 0.12, np.pi)])
-        inner = blob(cavum, a_mm=a_mm * 0.14, b_mm=b_mm * 0.1, ripples=[(4, 0.12, np.pi)])
+        wall = blob(cavum, a_mm=a_mm * 0.19, b_mm=b_mm * 0.18, ripples=[(4, 0.12, np.pi)])
+        inner = blob(cavum, a_mm=a_mm * 0.16, b_mm=b_mm * 0.14, ripples=[(4, 0.12, np.pi)])
         parts.append(Structure(falx, MEMBRANE, "midline falx"))
         for side in (-1, 1):
             thalamus = ellipse(pose.at(-a_mm * 0.02, side * b_mm * 0.17), a_mm=a_mm * 0.2, b_mm=b_mm * 0.13)
@@ -87,7 +88,7 @@ def vertebra(pose: Pose, *, size: float) -> tuple[Structure, ...]:
     centres = [(0.0, -4.0), (3.4, 2.2), (-3.4, 2.2)]
     dots = [ellipse(pose.at(u * size, v * size), a_mm=1.7 * size, b_mm=1.7 * size) for u, v in centres]
     outline = ellipse(pose, a_mm=6.5 * size, b_mm=6.8 * size)
-    return (Structure(outline, brighter(SOFT, 3), "spine"), Structure(union(*dots), BONE))
+    return (Structure(outline, brighter(SOFT, 3), "spine"), Structure(union(*dots), CARTILAGE))
 
 
 def abdomen(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
@@ -103,14 +104,14 @@ def abdomen(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Genera
     if is_complete:
         stomach = pose.at(-a_mm * 0.5, b_mm * float(rng.uniform(-0.1, 0.1)), float(rng.uniform(0.8, 1.6)))
         bubble = blob(
-            stomach, a_mm=a_mm * float(rng.uniform(0.24, 0.36)), b_mm=a_mm * float(rng.uniform(0.16, 0.24)),
+            stomach, a_mm=a_mm * float(rng.uniform(0.26, 0.38)), b_mm=a_mm * float(rng.uniform(0.16, 0.24)),
             ripples=waves(rng, size=0.08),
         )
         curve = [(0.08, -0.8), (0.1, -0.4), (0.18, -0.12), (0.38, 0.02)]
         vein = [(a_mm * u, b_mm * v) for u, v in curve]
         parts.append(Structure(bubble, FLUID, "stomach bubble"))
-        parts.append(Structure(tube(pose, vein, width_mm=6.2 * size), MEMBRANE, "umbilical vein"))
-        parts.append(Structure(tube(pose, vein, width_mm=4.4 * size), FLUID))
+        parts.append(Structure(tube(pose, vein, width_mm=7.4 * size), MEMBRANE, "umbilical vein"))
+        parts.append(Structure(tube(pose, vein, width_mm=5.6 * size), FLUID))
     else:
         for side in (-1, 1):
             kidney = pose.at(side * a_mm * 0.45, b_mm * 0.42, side * 0.5)
@@ -156,7 +157,7 @@ def heart(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generato
         parts.append(Structure(rod(rib, length_mm=a_mm * 0.28, width_mm=1.8), brighter(SKULL, 4)))
     parts += vertebra(pose.at(0, b_mm * 0.72), size=size)
     core = pose.at(-a_mm * 0.16, -b_mm * 0.14, float(rng.uniform(0.55, 0.95)))
-    length_mm, width_mm = a_mm * float(rng.uniform(0.54, 0.62)), b_mm * float(rng.uniform(0.42, 0.5))
+    length_mm, width_mm = a_mm * float(rng.uniform(0.6, 0.68)), b_mm * float(rng.uniform(0.5, 0.56))
     aorta = pose.at(-a_mm * 0.14, b_mm * 0.42)
     parts.append(Structure(ellipse(aorta, a_mm=2.5 * size, b_mm=2.5 * size), FLUID))
     parts.append(Structure(ellipse(core, a_mm=length_mm, b_mm=width_mm), tinted(MYOCARDIUM, rng), "heart"))

@@ -26,7 +26,7 @@ class Tissue:
     """
 
     echo_db: float
-    attenuation: float = 0.5
+    attenuation: float = 0.35
     impedance: float = 1.63
     texture_db: float = 0.8
 
@@ -34,18 +34,19 @@ class Tissue:
 # Source: Szabo, Diagnostic Ultrasound Imaging, 2nd ed. (2014), appendix B, for attenuation and impedance (bone thinned
 # out, as fetal bone is); echo levels were set by eye against the images of real fetal scans.
 FLUID = Tissue(echo_db=-75, attenuation=0.02, impedance=1.50, texture_db=0)
-SOFT = Tissue(echo_db=-27)
-FAT = Tissue(echo_db=-31, impedance=1.45, texture_db=1.5)
-MUSCLE = Tissue(echo_db=-36, attenuation=0.6, impedance=1.68)
-PLACENTA = Tissue(echo_db=-23, texture_db=1.2)
-BRAIN = Tissue(echo_db=-39, attenuation=0.4, impedance=1.60, texture_db=2.5)
-CHOROID = Tissue(echo_db=-20, attenuation=0.5, texture_db=1.5)
+SOFT = Tissue(echo_db=-30, texture_db=1.8)
+FAT = Tissue(echo_db=-33, impedance=1.45, texture_db=2.5)
+MUSCLE = Tissue(echo_db=-36, attenuation=0.45, impedance=1.68, texture_db=1.5)
+PLACENTA = Tissue(echo_db=-25, texture_db=1.5)
+BRAIN = Tissue(echo_db=-40, attenuation=0.3, impedance=1.60, texture_db=2.5)
+CHOROID = Tissue(echo_db=-21, texture_db=1.5)
 LIVER = Tissue(echo_db=-28, texture_db=1.0)
 KIDNEY = Tissue(echo_db=-38, impedance=1.62)
 LUNG = Tissue(echo_db=-23, texture_db=1.0)
 MYOCARDIUM = Tissue(echo_db=-26, impedance=1.67)
-SKULL = Tissue(echo_db=-16, attenuation=4.0, impedance=2.6, texture_db=0)
-BONE = Tissue(echo_db=-9, attenuation=22.0, impedance=4.0, texture_db=0)
+SKULL = Tissue(echo_db=-16, attenuation=3.0, impedance=2.6, texture_db=0)
+CARTILAGE = Tissue(echo_db=-11, attenuation=5.0, impedance=2.6, texture_db=0)
+BONE = Tissue(echo_db=-9, attenuation=16.0, impedance=4.0, texture_db=0)
 MEMBRANE = Tissue(echo_db=-15, attenuation=0.7, impedance=1.95, texture_db=0)
 
 

@@ -12,6 +12,7 @@ from medtune.data.sources.fetal_phantom.surroundings import tinted, waves
 from medtune.data.sources.fetal_phantom.tissue import (
     BONE,
     BRAIN,
+    CARTILAGE,
     FLUID,
     LIVER,
     MEMBRANE,
@@ -28,7 +29,7 @@ Diagnosis = Literal["normal", "benign", "malignant"]
 ORIENTATIONS: tuple[Orientation, ...] = ("hdvb", "hdvf", "huvb", "huvf")
 DIAGNOSES: tuple[Diagnosis, ...] = ("normal", "benign", "malignant")
 
-WHOLE_BODY = HalfAxes(47.0, 20.0)
+WHOLE_BODY = HalfAxes(48.0, 21.0)
 
 
 def oriented(pose: Pose, orientation: Orientation) -> Pose:
@@ -68,11 +69,11 @@ def whole_body(pose: Pose, *, size: float, rng: np.random.Generator) -> Section:
     along = np.linspace(column[0][0], column[-1][0], 17)
     for u_mm, v_mm in zip(along, np.interp(along, *np.transpose(column)), strict=True):
         dot = ellipse(pose.at(float(u_mm), float(v_mm)), a_mm=1.5 * size, b_mm=1.7 * size)
-        parts.append(Structure(dot, BONE))
+        parts.append(Structure(dot, CARTILAGE))
     for u, turn_rad in ((-0.05, 0.9), (0.55, 1.0), (0.78, -0.8)):
         limb = pose.at(a_mm * u, b_mm * 1.0, turn_rad * float(rng.uniform(0.6, 1.2)))
         parts.append(Structure(rod(limb, length_mm=19 * size, width_mm=8.5 * size), tinted(MUSCLE, rng)))
-        parts.append(Structure(rod(limb, length_mm=15 * size, width_mm=2.2 * size), brighter(BONE, -3)))
+        parts.append(Structure(rod(limb, length_mm=15 * size, width_mm=2.2 * size), CARTILAGE))
     return Section(HalfAxes(a_mm, b_mm), tuple(parts))
 
 
@@ -95,16 +96,18 @@ def mass(pose: Pose, *, size: float, diagnosis: Diagnosis, rng: np.random.Genera
             Structure(ellipse(pose, a_mm=a_mm + 0.9, b_mm=b_mm + 0.9), brighter(MEMBRANE, -4), "mass"),
             Structure(ellipse(pose, a_mm=a_mm, b_mm=b_mm), content),
         )
-    spikes = [
-        (count, float(rng.uniform(*sizes)), float(rng.uniform(0, 2 * np.pi)))
-        for count, sizes in ((2, (0, 0.12)), (3, (0, 0.14)), (7, (0.08, 0.16)), (11, (0.08, 0.16)))
+    margin = [
+        (count, float(rng.uniform(0.4, 1.0)) * size_limit, float(rng.uniform(0, 2 * np.pi)))
+        for count, size_limit in ((2, 0.14), (3, 0.14), (5, 0.1), (8, 0.08), (13, 0.05))
     ]
-    content = Tissue(echo_db=-42, attenuation=1.7, impedance=1.66, texture_db=5.0)
-    rim = Tissue(echo_db=-22, attenuation=0.7, impedance=1.72, texture_db=2.0)
-    parts = [
-        Structure(blob(pose, a_mm=radius_mm * 1.18, b_mm=radius_mm * 1.18, ripples=spikes), rim, "mass"),
-        Structure(blob(pose, a_mm=radius_mm, b_mm=radius_mm, ripples=spikes), content),
-    ]
+    content = Tissue(echo_db=-42, attenuation=1.1, impedance=1.66, texture_db=5.0)
+    rim = Tissue(echo_db=-23, attenuation=0.6, impedance=1.72, texture_db=2.0)
+    parts = [Structure(blob(pose, a_mm=radius_mm * 1.15, b_mm=radius_mm * 1.15, ripples=margin), rim, "mass")]
+    for angle_rad in rng.uniform(0, 2 * np.pi) + np.cumsum(rng.uniform(0.4, 0.9, size=9)):
+        reach_mm = radius_mm * float(rng.uniform(1.15, 1.45))
+        spicule = tube(pose, [(0.0, 0.0), (reach_mm * np.cos(angle_rad), reach_mm * np.sin(angle_rad))], width_mm=1.6)
+        parts.append(Structure(spicule, content))
+    parts.append(Structure(blob(pose, a_mm=radius_mm, b_mm=radius_mm, ripples=margin), content))
     for _ in range(5):
         u_mm, v_mm = rng.uniform(-0.5, 0.5, size=2) * radius_mm
         parts.append(Structure(ellipse(pose.at(float(u_mm), float(v_mm)), a_mm=0.9, b_mm=0.9), brighter(BONE, -4)))
