@@ -107,8 +107,9 @@ def abdomen(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Genera
             stomach, a_mm=a_mm * float(rng.uniform(0.26, 0.38)), b_mm=a_mm * float(rng.uniform(0.16, 0.24)),
             ripples=waves(rng, size=0.08),
         )
-        curve = [(0.08, -0.8), (0.1, -0.4), (0.18, -0.12), (0.38, 0.02)]
-        vein = [(a_mm * u, b_mm * v) for u, v in curve]
+        along = np.linspace(0, 1, 9)
+        hook = 0.06 + 0.34 * along**3
+        vein = [(a_mm * float(u), b_mm * float(v)) for u, v in zip(hook, 0.85 * along - 0.8, strict=True)]
         parts.append(Structure(bubble, FLUID, "stomach bubble"))
         parts.append(Structure(tube(pose, vein, width_mm=7.4 * size), MEMBRANE, "umbilical vein"))
         parts.append(Structure(tube(pose, vein, width_mm=5.6 * size), FLUID))
@@ -157,15 +158,19 @@ def heart(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generato
         parts.append(Structure(rod(rib, length_mm=a_mm * 0.28, width_mm=1.8), brighter(SKULL, 4)))
     parts += vertebra(pose.at(0, b_mm * 0.72), size=size)
     core = pose.at(-a_mm * 0.16, -b_mm * 0.14, float(rng.uniform(0.55, 0.95)))
-    length_mm, width_mm = a_mm * float(rng.uniform(0.6, 0.68)), b_mm * float(rng.uniform(0.5, 0.56))
+    length_mm, width_mm = a_mm * float(rng.uniform(0.68, 0.76)), b_mm * float(rng.uniform(0.52, 0.58))
     aorta = pose.at(-a_mm * 0.14, b_mm * 0.42)
     parts.append(Structure(ellipse(aorta, a_mm=2.5 * size, b_mm=2.5 * size), FLUID))
     parts.append(Structure(ellipse(core, a_mm=length_mm, b_mm=width_mm), tinted(MYOCARDIUM, rng), "heart"))
     if is_complete:
-        for along, half_mm in ((-0.38, length_mm * 0.34), (0.42, length_mm * 0.3)):
-            for side in (-1, 1):
-                chamber = core.at(along * length_mm, side * width_mm * 0.42)
-                parts.append(Structure(ellipse(chamber, a_mm=half_mm, b_mm=width_mm * 0.3), FLUID))
+        for side in (-1, 1):
+            ventricle = core.at(-0.36 * length_mm, side * width_mm * 0.39, side * 0.22)
+            taper = [(1, 0.14, 0.0), (3, 0.05, 0.0)]
+            parts.append(
+                Structure(blob(ventricle, a_mm=length_mm * 0.4, b_mm=width_mm * 0.3, ripples=taper), FLUID)
+            )
+            atrium = core.at(0.46 * length_mm, side * width_mm * 0.38, -side * 0.3)
+            parts.append(Structure(ellipse(atrium, a_mm=length_mm * 0.29, b_mm=width_mm * 0.31), FLUID))
     else:
         parts.append(Structure(ellipse(core.at(-length_mm * 0.3, 0), a_mm=length_mm * 0.42, b_mm=width_mm * 0.45), FLUID))
         outflow = [(0.0, 0.0), (length_mm * 0.6, -width_mm * 0.2), (length_mm * 1.3, -width_mm * 0.7)]
