@@ -105,6 +105,19 @@ def stroke_px(width: int, height: int) -> int:
     return max(MIN_STROKE_PX, round(min(width, height) * STROKE_SHARE))
 
 
+def check_box(box: Box, size: Size) -> None:
+    """Refuses a box that is empty or leaves the image.
+
+    Raises:
+        ValueError: It is or does.
+    """
+    if not (0 <= box.x0 < box.x1 <= size.width and 0 <= box.y0 < box.y1 <= size.height):
+        raise ValueError(
+            f"the box {tuple(box)} does not lie in the image of {size.width} x {size.height} pixels. "
+            "Boxes are x0, y0, x1, y1 in pixels, x1 and y1 outside."
+        )
+
+
 def draw_box(pixels_HWC: NDArray[np.uint8], box: Box) -> None:
     """Draws a red rectangle in place, around the box so that it hides nothing inside.
 
@@ -114,11 +127,7 @@ def draw_box(pixels_HWC: NDArray[np.uint8], box: Box) -> None:
         ValueError: The box is empty or leaves the image.
     """
     height, width = pixels_HWC.shape[:2]
-    if not (0 <= box.x0 < box.x1 <= width and 0 <= box.y0 < box.y1 <= height):
-        raise ValueError(
-            f"the box {tuple(box)} does not lie in the image of {width} x {height} pixels. "
-            "Boxes are x0, y0, x1, y1 in pixels, x1 and y1 outside."
-        )
+    check_box(box, Size(width, height))
     stroke = stroke_px(width, height)
     x0, y0 = max(0, box.x0 - stroke), max(0, box.y0 - stroke)
     x1, y1 = min(width, box.x1 + stroke), min(height, box.y1 + stroke)

@@ -15,10 +15,19 @@ PACKAGE = "medtune.data.sources"
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """What a source read: questions, and the media that their `media_id` names."""
+    """What a source read: questions, and the media that their `media_id` names.
+
+    Ids need only be unique in the table, and patient ids may be the files' own: `prepare` replaces the first by ids
+    made from content, the second by keyed hashes.
+
+    Attributes:
+        notes: What was left out on purpose and why, with counts and without file names; `prepare` puts them in the
+            manifest.
+    """
 
     questions: tuple[Question, ...]
     media: Mapping[str, MediaRef]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

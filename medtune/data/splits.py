@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from medtune.data.seeding import stable_int
 from medtune.data.stratify import part_sizes, stratify
 from medtune.data.types import SPLITS, Question, Split
@@ -23,14 +21,6 @@ class Fractions(NamedTuple):
 
 
 DEFAULT_FRACTIONS = Fractions(0.7, 0.15, 0.15)
-
-
-class NearDuplicate(NamedTuple):
-    """Two images in different splits that look alike, by the digests that name their files."""
-
-    first: str
-    second: str
-    distance: int
 
 
 def check_fractions(fractions: Fractions) -> None:
@@ -112,25 +102,6 @@ def check_splits(questions: Sequence[Question], media_digest: Mapping[str, str])
     _check_one_split("image", questions, [media_digest[question.media_id] for question in questions])
 
 
-def near_duplicates(
-    hashes: Mapping[str, int], splits: Mapping[str, Split], *, max_distance: int
-) -> tuple[NearDuplicate, ...]:
-    """Returns the pairs of images in different splits whose 64-bit perceptual hashes differ in few bits.
-
-    `hashes` and `splits` go by the images' digests. Pairs come closest first, then by digest.
-    """
-    digests = sorted(hashes)
-    codes = np.array([hashes[digest] for digest in digests], dtype=np.uint64)
-    places = np.array([SPLITS.index(splits[digest]) for digest in digests])
-    pairs = []
-    for index in range(len(digests) - 1):
-        distances = np.bitwise_count(codes[index + 1 :] ^ codes[index])
-        alike = (distances <= max_distance) & (places[index + 1 :] != places[index])
-        for offset in np.flatnonzero(alike):
-            pairs.append(NearDuplicate(digests[index], digests[index + 1 + offset], int(distances[offset])))
-    return tuple(sorted(pairs, key=lambda pair: (pair.distance, pair)))
-
-
 def _units(questions: Sequence[Question], media_digest: Mapping[str, str]) -> dict[str, list[Question]]:
     """Groups questions of patients that share images, by the smallest digest among the unit's images."""
     parent: dict[str, str] = {}
@@ -179,10 +150,10 @@ def _check_one_split(what: str, questions: Sequence[Question], names: Sequence[s
     if not leaks:
         return
     name, (one, other) = next(iter(leaks.items()))
-    which = f" (image digest {name[:16]})" if what == "image" else ""
+    which = f"image (digest {name[:16]})" if what == "image" else "patient"
     raise ValueError(
-        f"{len(leaks)} {what}{'s are' if len(leaks) > 1 else ' is'} in two splits: question {one.id} is in {one.split}, "
-        f"question {other.id} in {other.split}, both about one {what}{which}. Training would see what the test asks: "
-        f"put all questions about {'an image' if what == 'image' else 'a patient'} in one split, or bring no split "
-        "and let medtune assign it."
+        f"{len(leaks)} {what}{'s are' if len(leaks) > 1 else ' is'} in two splits: question {one.id} is in "
+        f"{one.split}, question {other.id} in {other.split}, and both are about one {which}. Training would see what "
+        f"the test asks. "
+        f"Put all questions about one {what} in one split, or bring no split: then medtune assigns it."
     )

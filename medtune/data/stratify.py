@@ -9,10 +9,10 @@ from collections.abc import Sequence
 def stratify(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list[int]:
     """Returns the part (index into `sizes`) of each unit.
 
-    The label that the fewest waiting units carry goes first; each of its units goes to the part that still wants most of
-    that label, then to the one with most room, then to the first. A part wants its share of a label, and one unit of
-    it at least. A full part takes no more, so the sizes come out exactly. Units are taken in the order given:
-    shuffle them first.
+    The label that the fewest waiting units carry goes first; each of its units goes to the part that still wants
+    most of that label, then to the one with most room, then to the first. A part wants its share of a label, and
+    one unit of it at least. A full part takes no more, so the sizes come out exactly. Units are taken in the order
+    given: shuffle them first.
 
     Raises:
         ValueError: The sizes do not add up to the number of units.

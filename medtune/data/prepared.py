@@ -1,0 +1,162 @@
+"""Prepared folders: `prepare` makes one from raw files, `open_prepared` reads it without delay."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+import pyarrow as pa
+
+import medtune
+from medtune.data import content, prepared_format, rows, splits
+from medtune.data.atomic_folder import check_replaceable, new_folder
+from medtune.data.lookalikes import near_duplicates
+from medtune.data.prepared_format import Manifest, StoredMedia
+from medtune.data.source import Source, source
+from medtune.data.splits import DEFAULT_FRACTIONS, Fractions
+from medtune.data.types import SPLITS, MediaGroup, MediaRef, Question, Split
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A prepared folder; rows become Questions only when they are asked for."""
+
+    root: Path
+    manifest: Manifest
+    _questions: pa.Table = field(repr=False)
+    _media: Mapping[str, MediaRef] = field(repr=False)
+
+    @property
+    def data_hash(self) -> str:
+        """SHA-256 over all rows: what a run logs to say which data it saw."""
+        return self.manifest.data_hash
+
+    def num_questions(self, split: Split) -> int:
+        """Returns how many questions a split has."""
+        return sum(self.manifest.counts[split].values())
+
+    def questions(self, split: Split) -> tuple[Question, ...]:
+        """Returns all questions of a split, in the folder's order; about 5 seconds for 400 000."""
+        start = sum(self.num_questions(earlier) for earlier in SPLITS[: SPLITS.index(split)])
+        return tuple(prepared_format.read_questions(self._questions.slice(start, self.num_questions(split))))
+
+    def groups(self, split: Split) -> tuple[MediaGroup, ...]:
+        """Returns the media items of a split, each with all its questions, in the folder's order."""
+        return tuple(
+            MediaGroup(media_id, self._media[media_id], tuple(members))
+            for media_id, members in groupby(self.questions(split), key=attrgetter("media_id"))
+        )
+
+
+def open_prepared(root: Path) -> Prepared:
+    """Opens a prepared folder; tables are mapped into memory, images stay on disk.
+
+    Raises:
+        FileNotFoundError: The folder, or an image in it, is missing.
+        ValueError: It is no prepared folder, was written in another format, or is damaged.
+    """
+    manifest = prepared_format.read_manifest(root)
+    questions = prepared_format.map_table(root / prepared_format.QUESTIONS)
+    num_stated = sum(sum(tasks.values()) for tasks in manifest.counts.values())
+    if questions.num_rows != num_stated:
+        raise ValueError(
+            f"{root}: the manifest states {num_stated} questions, the table has {questions.num_rows}. "
+            f"{prepared_format.AGAIN}"
+        )
+    media_folder = root / prepared_format.MEDIA_FOLDER
+    there = set(os.listdir(media_folder)) if media_folder.is_dir() else set()
+    media = list(prepared_format.read_media(prepared_format.map_table(root / prepared_format.MEDIA)))
+    missing = sorted({item.file for item in media} - there)
+    if missing:
+        raise FileNotFoundError(
+            f"{media_folder}: {len(missing)} images are missing, the first is {missing[0]}. "
+            f"Copy the folder again as a whole, or run `medtune prepare` again."
+        )
+    refs = {item.media_id: MediaRef(media_folder / item.file, item.boxes) for item in media}
+    return Prepared(root, manifest, questions, refs)
+
+
+def prepare(
+    source_name: str,
+    *,
+    benchmark: str,
+    root: Path | None,
+    out: Path,
+    seed: int = 0,
+    limit: int | None = None,
+    fractions: Fractions = DEFAULT_FRACTIONS,
+) -> Prepared:
+    """Reads a source, decodes each image once, assigns splits, and writes the prepared folder `out` as a whole.
+
+    A folder that medtune prepared is replaced. The same files, seed and limit give the same bytes for one user, and the
+    same data_hash for all. `root` is None for a simulation. `limit` takes at most so many patients, chosen by seed
+    so that every task's answers stay present.
+
+    Raises:
+        FileNotFoundError: `root` or a file of it is missing.
+        ValueError: The source cannot be read, the splits would leak, or `out` holds something else.
+        OSError: The disk is full, or cannot be written; nothing is left behind.
+    """
+    read_from = source(source_name)
+    splits.check_fractions(fractions)
+    _check_folders(source_name, read_from, root, out)
+    with new_folder(out) as draft:
+        scratch = draft / "scratch"
+        scratch.mkdir()
+        table = rows.limited(rows.checked(source_name, read_from.read(root, seed, scratch)), limit, seed)
+        media_folder = draft / prepared_format.MEDIA_FOLDER
+        media_folder.mkdir()
+        stored = content.store_images(table.media, media_folder)
+        shutil.rmtree(scratch)
+        ids = content.media_ids(table.media, stored)
+        images = {ids[media_id]: stored[ref.path] for media_id, ref in table.media.items()}
+        digests = {media_id: image.digest for media_id, image in images.items()}
+        questions: Sequence[Question] = content.with_content_ids(table.questions, ids)
+        questions = splits.assign_splits(questions, digests, seed=seed, fractions=fractions)
+        splits.check_splits(questions, digests)
+        questions = rows.ordered(rows.hashed(questions, source_name), list(images))
+        media = [StoredMedia(ids[name], stored[ref.path].file, ref.boxes) for name, ref in table.media.items()]
+        split_of = {digests[question.media_id]: question.split for question in questions if question.split}
+        manifest = Manifest(
+            format_version=prepared_format.FORMAT_VERSION,
+            medtune_version=medtune.__version__,
+            benchmark=benchmark,
+            source=source_name,
+            title=read_from.title,
+            provenance=read_from.provenance,
+            licence=read_from.licence,
+            url=read_from.url,
+            patient_unit=read_from.patient_unit,
+            seed=seed,
+            limit=limit,
+            fractions=fractions,
+            counts=rows.counts(questions),
+            num_patients=rows.num_patients(questions),
+            num_media=len(media),
+            identical_images=len(stored) - len(split_of),
+            near_duplicates=near_duplicates({image.digest: image.look for image in images.values()}, split_of),
+            notes=table.notes,
+            data_hash=prepared_format.data_hash(questions, media),
+        )
+        prepared_format.write_tables(draft, questions, media)
+        prepared_format.write_manifest(draft, manifest)
+    return open_prepared(out)
+
+
+def _check_folders(name: str, read_from: Source, root: Path | None, out: Path) -> None:
+    simulated = read_from.write_example is None
+    if simulated and root is not None:
+        raise ValueError(f"the source {name!r} makes its own images, it reads no folder. Leave out --from.")
+    if not simulated and root is None:
+        raise ValueError(f"the source {name!r} reads files: give their folder with --from DIR ({read_from.url}).")
+    if root is not None:
+        if not root.is_dir():
+            raise FileNotFoundError(f"{root}: there is no such folder to read {name!r} from. Check --from.")
+        if out.resolve().is_relative_to(root.resolve()):
+            raise ValueError(f"{out}: the prepared folder must not lie in the raw one, {root}. Choose another --out.")
+    check_replaceable(out)

@@ -1,0 +1,211 @@
+"""The files of a prepared folder: manifest.json, questions.arrow and media.arrow.
+
+Both tables are uncompressed Arrow IPC files, so that opening maps them into memory and reads nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from medtune.data.lookalikes import NearDuplicate, NearDuplicates
+from medtune.data.splits import Fractions
+from medtune.data.types import Box, Provenance, Question, Split
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+QUESTIONS = "questions.arrow"
+MEDIA = "media.arrow"
+MEDIA_FOLDER = "media"
+ENTRIES = frozenset({MANIFEST, QUESTIONS, MEDIA, MEDIA_FOLDER})
+
+_QUESTION_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("media_id", pa.string()),
+        ("text", pa.string()),
+        ("options", pa.list_(pa.string())),
+        ("answer", pa.string()),
+        ("answer_kind", pa.string()),
+        ("unit", pa.string()),
+        ("facets", pa.map_(pa.string(), pa.string())),
+        ("patient_id", pa.string()),
+        ("split", pa.string()),
+    ]
+)
+_MEDIA_SCHEMA = pa.schema(
+    [("media_id", pa.string()), ("file", pa.string()), ("boxes", pa.list_(pa.list_(pa.int32(), 4)))]
+)
+
+
+class StoredMedia(NamedTuple):
+    """A row of media.arrow: the file in the media folder, and the boxes to draw on it."""
+
+    media_id: str
+    file: str
+    boxes: tuple[Box, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a prepared folder says about itself.
+
+    Attributes:
+        patient_unit: What stands for a patient, in the source's words.
+        limit: At most how many patients were taken; None for all.
+        counts: Questions by split and task.
+        num_patients: By split.
+        identical_images: Files whose pixels another file has too; their patients share a split.
+        notes: What the source left out on purpose.
+        data_hash: SHA-256 over all rows, the same for two users with the same files.
+    """
+
+    format_version: int
+    medtune_version: str
+    benchmark: str
+    source: str
+    title: str
+    provenance: Provenance
+    licence: str
+    url: str
+    patient_unit: str
+    seed: int
+    limit: int | None
+    fractions: Fractions
+    counts: Mapping[Split, Mapping[str, int]]
+    num_patients: Mapping[Split, int]
+    num_media: int
+    identical_images: int
+    near_duplicates: NearDuplicates
+    notes: tuple[str, ...]
+    data_hash: str
+
+
+def data_hash(questions: Sequence[Question], media: Sequence[StoredMedia]) -> str:
+    """Returns the SHA-256 over all rows, hex; patients count by order of appearance, as their hashes are the user's."""
+    patients: dict[str, int] = {}
+    digest = hashlib.sha256()
+    for q in questions:
+        patient = patients.setdefault(q.patient_id, len(patients))
+        row = [q.id, q.media_id, q.text, q.options, q.answer, q.answer_kind, q.unit, sorted(q.facets.items())]
+        digest.update(json.dumps([*row, patient, q.split]).encode() + b"\n")
+    for item in media:
+        digest.update(json.dumps(item).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def write_tables(folder: Path, questions: Sequence[Question], media: Sequence[StoredMedia]) -> None:
+    """Writes questions.arrow and media.arrow, rows in the order given."""
+    columns = {
+        name: pa.array([getattr(question, name) for question in questions], _QUESTION_SCHEMA.field(name).type)
+        for name in _QUESTION_SCHEMA.names
+        if name != "facets"
+    }
+    facets = [sorted(question.facets.items()) for question in questions]
+    columns["facets"] = pa.array(facets, _QUESTION_SCHEMA.field("facets").type)
+    _write_table(folder / QUESTIONS, pa.table(columns, schema=_QUESTION_SCHEMA))
+    rows = {name: [getattr(item, name) for item in media] for name in _MEDIA_SCHEMA.names}
+    _write_table(folder / MEDIA, pa.table(rows, schema=_MEDIA_SCHEMA))
+
+
+def map_table(path: Path) -> pa.Table:
+    """Returns a table mapped into memory; no row is read yet.
+
+    Raises:
+        ValueError: The file is missing or damaged, or has other columns.
+    """
+    schema = _QUESTION_SCHEMA if path.name == QUESTIONS else _MEDIA_SCHEMA
+    try:
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ValueError(f"{path}: this table is missing or damaged ({type(error).__name__}). {AGAIN}") from error
+    if not table.schema.equals(schema):
+        raise ValueError(f"{path}: this table has other columns than medtune writes. {AGAIN}")
+    return table
+
+
+AGAIN = "Run `medtune prepare` again."
+
+
+def read_questions(table: pa.Table) -> Iterator[Question]:
+    """Yields the rows of (a slice of) questions.arrow."""
+    columns = (table.column(name).to_pylist() for name in _QUESTION_SCHEMA.names)
+    for question_id, media_id, text, options, answer, kind, unit, facets, patient, split in zip(*columns, strict=True):
+        yield Question(
+            id=question_id,
+            media_id=media_id,
+            text=text,
+            options=tuple(options),
+            answer=answer,
+            answer_kind=kind,
+            patient_id=patient,
+            facets=dict(facets),
+            unit=unit,
+            split=split,
+        )
+
+
+def read_media(table: pa.Table) -> Iterator[StoredMedia]:
+    """Yields the rows of media.arrow."""
+    columns = (table.column(name).to_pylist() for name in _MEDIA_SCHEMA.names)
+    for media_id, file, boxes in zip(*columns, strict=True):
+        yield StoredMedia(media_id, file, tuple(Box(*box) for box in boxes))
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Writes manifest.json; it holds no time and no path, so that two runs write the same bytes."""
+    text = json.dumps(asdict(manifest), indent=2, ensure_ascii=False)
+    (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Returns the manifest of a prepared folder.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        ValueError: The folder was not prepared by medtune, or by a version that writes another format.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{folder}: there is no such folder. Make it with `medtune prepare BENCHMARK --from DIR --out {folder}`."
+        )
+    path = folder / MANIFEST
+    try:
+        read = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ValueError(
+            f"{folder}: this folder was not prepared by medtune (it has no {MANIFEST}). "
+            f"Give a prepared one, or make it with `medtune prepare BENCHMARK --from {folder} --out DIR`."
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{path}: this manifest is damaged ({type(error).__name__}). {AGAIN}") from error
+    version = read.get("format_version") if isinstance(read, dict) else None
+    if not isinstance(version, int):
+        raise ValueError(f"{path}: this is no manifest of medtune (it states no format_version). {AGAIN}")
+    if version != FORMAT_VERSION:
+        todo = "Upgrade medtune, or run" if version > FORMAT_VERSION else "Run"
+        raise ValueError(
+            f"{path}: wanted format {FORMAT_VERSION}, this folder has format {version}, written by medtune "
+            f"{read.get('medtune_version')}. {todo} `medtune prepare` again."
+        )
+    names = {field.name for field in fields(Manifest)}
+    if set(read) != names:
+        wrong = ", ".join(sorted(names ^ set(read)))
+        raise ValueError(f"{path}: these entries are missing or unknown: {wrong}. {AGAIN}")
+    num_pairs, max_distance, closest = read["near_duplicates"]
+    read["near_duplicates"] = NearDuplicates(num_pairs, max_distance, tuple(NearDuplicate(*pair) for pair in closest))
+    read["fractions"] = Fractions(*read["fractions"])
+    read["notes"] = tuple(read["notes"])
+    return Manifest(**read)
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    # Arrow gets an open file: a full disk then raises Python's own OSError, with its number.
+    with path.open("wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)

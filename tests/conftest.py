@@ -1,0 +1,41 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from medtune.data.sources import busi
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def own_config(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps the tests' patient key apart from the user's; one key per session."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+
+
+@pytest.fixture(scope="session")
+def shared_real() -> Path:
+    """Real files beside the checkout; never part of it."""
+    shared = Path(os.environ.get("MEDTUNE_SHARED", REPOSITORY.parent / "shared"))
+    real = shared / "real"
+    if not real.is_dir():
+        reason = f"real files are not at {real} (set MEDTUNE_SHARED to the folder that holds real/)"
+        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return real
+
+
+@pytest.fixture(scope="session")
+def tiny_busi(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small synthetic tree of BUSI, raw."""
+    folder = tmp_path_factory.mktemp("tiny_busi")
+    write = busi.source().write_example
+    assert write is not None
+    write(folder)
+    return folder
