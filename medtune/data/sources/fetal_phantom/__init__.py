@@ -2,10 +2,13 @@
 
 Everything that an answer depends on (plane, landmarks, orientation, mass) is drawn from one stream of random numbers, in
 equal shares; everything else (size, position, scanner, gain, noise) from another, so that neither tells of the other.
+
+No folder is needed. A folder may hold phantom.json to change the number of patients: {"num_patients": 24}
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 import PIL.Image
 
+from medtune.data.catalog import nearest
 from medtune.data.source import Source, SourceTable
 from medtune.data.sources.fetal_phantom.frames import (
     Frame,
@@ -40,6 +44,7 @@ from medtune.data.types import MediaRef, Question
 NUM_PATIENTS = 300
 PLANE_FRAMES, ORIENTATION_FRAMES, DIAGNOSIS_FRAMES = 2, 2, 1
 BOXES_PER_PATIENT = 4
+SETTINGS_FILE = "phantom.json"
 _LABELS, _NUISANCE, _BOXES = 0, 1, 2
 
 Label = TypeVar("Label")
@@ -55,7 +60,7 @@ class Truth:
 
 
 def source() -> Source:
-    """Returns the simulation as a source; it reads no folder."""
+    """Returns the simulation as a source; it needs no folder."""
     return Source(
         title="Fetal phantom (simulated ultrasound)",
         licence="Apache-2.0, made on the spot",
@@ -63,7 +68,7 @@ def source() -> Source:
         provenance="synthetic",
         patient_unit="a simulated fetus on a simulated scanner",
         read=_read,
-        write_example=None,
+        write_example=_write_example,
     )
 
 
@@ -106,9 +111,32 @@ def draw_truth(num_patients: int, *, seed: int) -> list[Truth]:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    if root is not None:
-        raise ValueError(f"fetal_phantom is simulated and reads no folder, got {root}. Leave the folder out.")
-    return simulate(scratch, seed=seed)
+    num_patients = NUM_PATIENTS if root is None else _num_patients(root / SETTINGS_FILE)
+    return simulate(scratch, seed=seed, num_patients=num_patients)
+
+
+def _num_patients(file: Path) -> int:
+    wanted = 'an object like {"num_patients": 24}, with a whole number of at least 1'
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: there is no such file. Write it, or give no folder: the default then holds.")
+    try:
+        settings = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file}: broken JSON ({error}), wanted {wanted}.") from None
+    if not isinstance(settings, dict):
+        raise ValueError(f"{file}: wanted {wanted}.")
+    for name in settings:
+        if name != "num_patients":
+            raise ValueError(f"{file}: unknown setting {name!r}.{nearest(name, ['num_patients'])} Wanted {wanted}.")
+    num_patients = settings.get("num_patients", NUM_PATIENTS)
+    if type(num_patients) is not int or num_patients < 1:
+        raise ValueError(f"{file}: num_patients is {num_patients!r}, wanted {wanted}.")
+    return num_patients
+
+
+def _write_example(root: Path) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    (root / SETTINGS_FILE).write_text(json.dumps({"num_patients": 12}) + "\n", "utf-8")
 
 
 def _frames(truth: Truth, *, patient: int, seed: int) -> list[tuple[Frame, Subject, list[Question]]]:

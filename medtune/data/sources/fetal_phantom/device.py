@@ -53,7 +53,7 @@ class Device:
 
 def draw_device(rng: np.random.Generator) -> Device:
     """Returns a random scanner with its settings."""
-    depth_mm = float(rng.uniform(78, 106))
+    depth_mm = float(rng.uniform(75, 98))
     return Device(
         geometry="sector" if rng.random() < 0.65 else "linear",
         frequency_mhz=float(rng.uniform(3.0, 5.0)),

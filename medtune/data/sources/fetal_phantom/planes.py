@@ -52,7 +52,7 @@ class Section(NamedTuple):
 
 
 def head(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
-    """Returns an axial head; complete shows the midline falx, broken by the cavum septi pellucidi."""
+    """Returns an axial head; complete shows falx and cavum septi pellucidi, else the cut is at the orbits."""
     a_mm = 38 * size * float(rng.uniform(0.94, 1.06))
     b_mm = a_mm * float(rng.uniform(0.74, 0.84))
     skull_mm = float(rng.uniform(2.0, 2.8))
@@ -67,7 +67,7 @@ def head(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator
     parts.append(Structure(ellipse(plexus, a_mm=a_mm * 0.34, b_mm=b_mm * 0.22), FLUID))
     parts.append(Structure(shape, tinted(CHOROID, rng), "choroid plexus"))
     if is_complete:
-        falx = rod(pose, length_mm=a_mm * 1.72, width_mm=1.1)
+        falx = rod(pose, length_mm=a_mm * 1.72, width_mm=1.4)
         cavum = pose.at(a_mm * 0.48, 0)
         wall = blob(cavum, a_mm=a_mm * 0.19, b_mm=b_mm * 0.18, ripples=[(4, 0.12, np.pi)])
         inner = blob(cavum, a_mm=a_mm * 0.16, b_mm=b_mm * 0.14, ripples=[(4, 0.12, np.pi)])
@@ -78,8 +78,11 @@ def head(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator
         parts += [Structure(wall, MEMBRANE, "cavum septi pellucidi"), Structure(inner, FLUID)]
     else:
         for side in (-1, 1):
-            base = pose.at(a_mm * 0.36, side * b_mm * 0.3, side * 0.7)
-            parts.append(Structure(rod(base, length_mm=a_mm * 0.5, width_mm=4.0), brighter(SKULL, 3)))
+            ridge = pose.at(-a_mm * 0.08, side * b_mm * 0.36, side * 0.9)
+            parts.append(Structure(rod(ridge, length_mm=a_mm * 0.42, width_mm=4.5), brighter(SKULL, 5)))
+            orbit = pose.at(a_mm * 0.56, side * b_mm * 0.32)
+            parts.append(Structure(ellipse(orbit, a_mm=a_mm * 0.22, b_mm=a_mm * 0.19), brighter(MEMBRANE, -2)))
+            parts.append(Structure(ellipse(orbit, a_mm=a_mm * 0.17, b_mm=a_mm * 0.14), FLUID))
     return Section(HalfAxes(a_mm, b_mm), tuple(parts))
 
 
@@ -155,7 +158,7 @@ def heart(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generato
     ]
     for angle_rad in (0.45, 0.95, 1.5, 2.15, 3.4, 4.0, 4.9, 5.6):
         rib = pose.at(a_mm * 0.92 * np.cos(angle_rad), b_mm * 0.92 * np.sin(angle_rad), angle_rad + np.pi / 2)
-        parts.append(Structure(rod(rib, length_mm=a_mm * 0.28, width_mm=1.8), brighter(SKULL, 4)))
+        parts.append(Structure(rod(rib, length_mm=a_mm * 0.3, width_mm=2.4), CARTILAGE))
     parts += vertebra(pose.at(0, b_mm * 0.72), size=size)
     core = pose.at(-a_mm * 0.16, -b_mm * 0.14, float(rng.uniform(0.55, 0.95)))
     length_mm, width_mm = a_mm * float(rng.uniform(0.68, 0.76)), b_mm * float(rng.uniform(0.52, 0.58))

@@ -25,7 +25,7 @@ def waves(rng: np.random.Generator, *, size: float) -> list[tuple[int, float, fl
     return [(count, float(rng.uniform(0, size)), float(rng.uniform(0, 2 * np.pi))) for count in (2, 3, 4)]
 
 
-def tinted(tissue: Tissue, rng: np.random.Generator, *, spread_db: float = 2.0) -> Tissue:
+def tinted(tissue: Tissue, rng: np.random.Generator, *, spread_db: float = 1.6) -> Tissue:
     """Returns the tissue a little brighter or darker, as it differs between people and machines."""
     return brighter(tissue, float(np.clip(rng.normal(0, spread_db), -2 * spread_db, 2 * spread_db)))
 
