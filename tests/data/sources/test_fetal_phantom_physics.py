@@ -193,9 +193,7 @@ def test_later_structures_cover_earlier_ones() -> None:
         Structure(ellipse(Pose(0, 40), a_mm=5, b_mm=5), BONE),
         Structure(ellipse(Pose(0, 40), a_mm=30, b_mm=30), None, "outline"),
     )
-    maps = paint(
-        both, background=SOFT, x_mm_DL=lines.x_mm_DL, z_mm_DL=lines.z_mm_DL, rng=np.random.default_rng(0)
-    )
+    maps = paint(both, background=SOFT, x_mm_DL=lines.x_mm_DL, z_mm_DL=lines.z_mm_DL, rng=np.random.default_rng(0))
     depth, line = 142, 72
     assert maps.attenuation_DL[depth, line] == pytest.approx(BONE.attenuation)
     assert maps.attenuation_DL[depth, line + 20] == pytest.approx(FLUID.attenuation)

@@ -71,7 +71,9 @@ def point_spread(
     return np.asarray(blurred_DL, dtype=np.complex64)
 
 
-def two_way_loss_db(attenuation_DL: NDArray[np.float32], *, frequency_mhz: float, step_mm: float) -> NDArray[np.float32]:
+def two_way_loss_db(
+    attenuation_DL: NDArray[np.float32], *, frequency_mhz: float, step_mm: float
+) -> NDArray[np.float32]:
     """Returns how much an echo has lost on its way to each sample and back, in dB.
 
     Shadows behind bone and enhancement behind fluid follow from this sum alone.
@@ -87,7 +89,9 @@ def two_way_loss_db(attenuation_DL: NDArray[np.float32], *, frequency_mhz: float
     return np.asarray(2 * frequency_mhz * step_mm / 10 * np.cumsum(attenuation_DL, axis=0), dtype=np.float32)
 
 
-def specular(impedance_DL: NDArray[np.float32], *, depth_mm: float, line_mm_D: NDArray[np.float32]) -> NDArray[np.float32]:
+def specular(
+    impedance_DL: NDArray[np.float32], *, depth_mm: float, line_mm_D: NDArray[np.float32]
+) -> NDArray[np.float32]:
     """Returns the reflection at interfaces, strongest where the beam meets them head-on.
 
     Source:
@@ -140,9 +144,7 @@ def echo(maps: TissueMaps, *, device: Device, lines: Beams, rng: np.random.Gener
     field_DL += 10 ** (device.noise_db / 20) * _circular_noise(shape, rng)
     tgc_db_D = (2 * frequency_mhz * COMPENSATED_ATTENUATION + device.tgc_error_db_per_cm) * lines.path_mm_D / 10
     envelope_DL = np.abs(field_DL) * 10 ** (tgc_db_D[:, None] / 20)
-    return compress(
-        envelope_DL.astype(np.float32), gain_db=device.gain_db, dynamic_range_db=device.dynamic_range_db
-    )
+    return compress(envelope_DL.astype(np.float32), gain_db=device.gain_db, dynamic_range_db=device.dynamic_range_db)
 
 
 def _circular_noise(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.complex64]:

@@ -63,7 +63,7 @@ def draw_device(rng: np.random.Generator) -> Device:
         opening_rad=float(np.deg2rad(rng.uniform(52, 72))),
         probe_radius_mm=float(rng.uniform(30, 55)),
         width_mm=depth_mm * float(rng.uniform(0.9, 1.1)),
-        gain_db=float(rng.uniform(-6, 6)),
+        gain_db=float(rng.uniform(-4, 6)),
         tgc_error_db_per_cm=float(rng.uniform(-0.5, 0.4)),
         dynamic_range_db=float(rng.uniform(50, 60)),
         noise_db=float(rng.uniform(-82, -66)),

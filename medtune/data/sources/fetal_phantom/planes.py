@@ -107,7 +107,9 @@ def abdomen(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Genera
     if is_complete:
         stomach = pose.at(-a_mm * 0.5, b_mm * float(rng.uniform(-0.1, 0.1)), float(rng.uniform(0.8, 1.6)))
         bubble = blob(
-            stomach, a_mm=a_mm * float(rng.uniform(0.26, 0.38)), b_mm=a_mm * float(rng.uniform(0.16, 0.24)),
+            stomach,
+            a_mm=a_mm * float(rng.uniform(0.26, 0.38)),
+            b_mm=a_mm * float(rng.uniform(0.16, 0.24)),
             ripples=waves(rng, size=0.08),
         )
         along = np.linspace(0, 1, 9)
@@ -169,13 +171,13 @@ def heart(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generato
         for side in (-1, 1):
             ventricle = core.at(-0.36 * length_mm, side * width_mm * 0.39, side * 0.22)
             taper = [(1, 0.14, 0.0), (3, 0.05, 0.0)]
-            parts.append(
-                Structure(blob(ventricle, a_mm=length_mm * 0.4, b_mm=width_mm * 0.3, ripples=taper), FLUID)
-            )
+            parts.append(Structure(blob(ventricle, a_mm=length_mm * 0.4, b_mm=width_mm * 0.3, ripples=taper), FLUID))
             atrium = core.at(0.46 * length_mm, side * width_mm * 0.38, -side * 0.3)
             parts.append(Structure(ellipse(atrium, a_mm=length_mm * 0.29, b_mm=width_mm * 0.31), FLUID))
     else:
-        parts.append(Structure(ellipse(core.at(-length_mm * 0.3, 0), a_mm=length_mm * 0.42, b_mm=width_mm * 0.45), FLUID))
+        parts.append(
+            Structure(ellipse(core.at(-length_mm * 0.3, 0), a_mm=length_mm * 0.42, b_mm=width_mm * 0.45), FLUID)
+        )
         outflow = [(0.0, 0.0), (length_mm * 0.6, -width_mm * 0.2), (length_mm * 1.3, -width_mm * 0.7)]
         parts.append(Structure(tube(core, outflow, width_mm=width_mm * 0.4), FLUID))
     return Section(HalfAxes(a_mm, b_mm), tuple(parts))

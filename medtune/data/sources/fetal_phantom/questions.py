@@ -131,9 +131,7 @@ def loose_box(mask_HW: Mask, rng: np.random.Generator) -> Box:
     return Box(max(box.x0 - left, 0), max(box.y0 - up, 0), min(box.x1 + right, width), min(box.y1 + down, height))
 
 
-def _question(
-    subject: Subject, task: str, text: str, answer: str, labels: Sequence[str], *, seed: int
-) -> Question:
+def _question(subject: Subject, task: str, text: str, answer: str, labels: Sequence[str], *, seed: int) -> Question:
     return choice_question(
         f"{subject.media_id}-{task}",
         media_id=subject.media_id,

@@ -41,7 +41,8 @@ def wall(rng: np.random.Generator, *, thickness_mm: float) -> tuple[Structure, .
     layers = ((0.45, MEMBRANE), (0.5, MUSCLE), (0.85, MEMBRANE), (0.9, SOFT))
     return tuple(
         Structure(
-            beyond(below(share), wave_mm=1.5, wavelength_mm=wavelength_mm), tissue if tissue is MEMBRANE else tinted(tissue, rng)
+            beyond(below(share), wave_mm=1.5, wavelength_mm=wavelength_mm),
+            tissue if tissue is MEMBRANE else tinted(tissue, rng),
         )
         for share, tissue in layers
     )

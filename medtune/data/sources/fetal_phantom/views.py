@@ -64,7 +64,12 @@ def whole_body(pose: Pose, *, size: float, rng: np.random.Generator) -> Section:
     parts.append(Structure(ellipse(nose, a_mm=head_mm.a_mm * 0.3, b_mm=head_mm.b_mm * 0.2), brighter(SOFT, 4)))
     parts.append(Structure(ellipse(trunk.at(-body_mm.a_mm * 0.45, b_mm * 0.12), a_mm=7 * size, b_mm=5.5 * size), FLUID))
     parts.append(Structure(ellipse(trunk.at(a_mm * 0.0, b_mm * 0.2), a_mm=5 * size, b_mm=3.5 * size), FLUID))
-    column = [(-a_mm * 0.42, -b_mm * 0.28), (-a_mm * 0.1, -b_mm * 0.5), (a_mm * 0.35, -b_mm * 0.52), (a_mm * 0.78, -b_mm * 0.3)]
+    column = [
+        (-a_mm * 0.42, -b_mm * 0.28),
+        (-a_mm * 0.1, -b_mm * 0.5),
+        (a_mm * 0.35, -b_mm * 0.52),
+        (a_mm * 0.78, -b_mm * 0.3),
+    ]
     parts.append(Structure(tube(pose, column, width_mm=4.6 * size), brighter(SOFT, 4), "spine"))
     along = np.linspace(column[0][0], column[-1][0], 17)
     for u_mm, v_mm in zip(along, np.interp(along, *np.transpose(column)), strict=True):
@@ -118,14 +123,20 @@ def bystanders(*, x_mm: float, depth_mm: float, rng: np.random.Generator) -> tup
     """Returns vessels and tissue bands that any tissue may show, whatever the diagnosis."""
     parts = []
     for _ in range(int(rng.integers(2, 5))):
-        pose = Pose(float(rng.uniform(-x_mm, x_mm)), float(rng.uniform(0.2, 0.95)) * depth_mm, float(rng.uniform(-0.6, 0.6)))
+        pose = Pose(
+            float(rng.uniform(-x_mm, x_mm)), float(rng.uniform(0.2, 0.95)) * depth_mm, float(rng.uniform(-0.6, 0.6))
+        )
         tissue = brighter(SOFT, float(rng.uniform(-7, 6)))
         shape = blob(
             pose, a_mm=float(rng.uniform(15, 40)), b_mm=float(rng.uniform(6, 14)), ripples=waves(rng, size=0.15)
         )
         parts.append(Structure(shape, tissue))
     for _ in range(int(rng.integers(0, 4))):
-        pose = Pose(float(rng.uniform(-x_mm, x_mm)), float(rng.uniform(0.2, 0.9)) * depth_mm, float(rng.uniform(-0.9, 0.9)))
-        vessel = tube(pose, [(-20.0, 0.0), (0.0, float(rng.uniform(-6, 6))), (20.0, 0.0)], width_mm=float(rng.uniform(2, 4)))
+        pose = Pose(
+            float(rng.uniform(-x_mm, x_mm)), float(rng.uniform(0.2, 0.9)) * depth_mm, float(rng.uniform(-0.9, 0.9))
+        )
+        vessel = tube(
+            pose, [(-20.0, 0.0), (0.0, float(rng.uniform(-6, 6))), (20.0, 0.0)], width_mm=float(rng.uniform(2, 4))
+        )
         parts.append(Structure(vessel, FLUID))
     return tuple(parts)
