@@ -222,7 +222,7 @@ def test_labels_do_not_depend_on_the_scanner() -> None:
             [DIAGNOSES.index(patient.diagnoses[0]) for patient in truth],
         ):
             table_NL = np.zeros((4, max(labels) + 1))
-            np.add.at(table_NL, (nuisance, labels), 1)
+            np.add.at(table_NL, (nuisance, np.array(labels)), 1)
             assert chi2_contingency(table_NL).pvalue > 0.001
 
 

@@ -9,7 +9,7 @@ from medtune.data.sources.fetal_phantom.acoustics import (
     axial_sigma_mm,
     compress,
     echo,
-    lateral_sigma_mm_D,
+    lateral_sigma_mm,
     point_spread,
     specular,
     two_way_loss_db,
@@ -25,7 +25,7 @@ from medtune.data.sources.fetal_phantom.device import (
     pixels,
     scan_convert,
 )
-from medtune.data.sources.fetal_phantom.shapes import Pose, blob, ellipse, ring, rod, tube
+from medtune.data.sources.fetal_phantom.shapes import Pose, blob, ellipse, rod, tube
 from medtune.data.sources.fetal_phantom.tissue import BONE, FLUID, SOFT, Structure, Tissue, paint
 
 SEEDS = st.integers(0, 10_000)
@@ -93,7 +93,7 @@ def test_speckle_is_correlated_over_the_point_spread() -> None:
 
 def test_point_spread_is_finer_along_than_across_and_finest_near_the_focus() -> None:
     path_mm_D = np.linspace(0, 90, 91, dtype=np.float32)
-    lateral_mm_D = lateral_sigma_mm_D(path_mm_D, frequency_mhz=4.0, aperture_mm=22.0, focus_mm=50.0)
+    lateral_mm_D = lateral_sigma_mm(path_mm_D, frequency_mhz=4.0, aperture_mm=22.0, focus_mm=50.0)
     assert lateral_mm_D.argmin() == 50
     assert (np.diff(lateral_mm_D[:51]) < 0).all()
     assert (np.diff(lateral_mm_D[50:]) > 0).all()
@@ -161,12 +161,13 @@ def test_scan_conversion_puts_samples_where_they_were_taken(seed: int) -> None:
 @given(seed=SEEDS)
 def test_poses_nest(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    pose = Pose(*rng.uniform(-30, 30, size=2).tolist(), float(rng.uniform(-3, 3)), int(rng.choice([-1, 1])))
+    x_mm, z_mm = rng.uniform(-30, 30, size=2)
+    pose = Pose(float(x_mm), float(z_mm), float(rng.uniform(-3, 3)), int(rng.choice([-1, 1])))
     child = pose.at(3.0, 4.0, 0.3)
-    u, v = pose.local(np.float32([child.x_mm]), np.float32([child.z_mm]))
+    u, v = pose.local(np.array([child.x_mm], np.float32), np.array([child.z_mm], np.float32))
     assert (u[0], v[0]) == (pytest.approx(3, abs=1e-3), pytest.approx(4, abs=1e-3))
     tip = child.at(1.0, 0.0)
-    u, v = pose.local(np.float32([tip.x_mm]), np.float32([tip.z_mm]))
+    u, v = pose.local(np.array([tip.x_mm], np.float32), np.array([tip.z_mm], np.float32))
     assert (u[0], v[0]) == (pytest.approx(3 + np.cos(0.3), abs=1e-3), pytest.approx(4 + np.sin(0.3), abs=1e-3))
 
 
@@ -179,7 +180,6 @@ def test_areas_of_shapes() -> None:
         return float(shape(x, z).sum()) * 0.01
 
     assert area_mm2(ellipse(pose, a_mm=10, b_mm=5)) == pytest.approx(np.pi * 50, rel=0.01)
-    assert area_mm2(ring(pose, a_mm=10, b_mm=5, thickness_mm=1)) == pytest.approx(np.pi * 14, rel=0.02)
     assert area_mm2(rod(pose, length_mm=12, width_mm=2)) == pytest.approx(20 + np.pi, rel=0.02)
     assert area_mm2(tube(pose, [(-5, 0), (5, 0)], width_mm=2)) == pytest.approx(20 + np.pi, rel=0.02)
     # A wave of size s adds s^2 / 2 to the mean squared radius.
@@ -191,7 +191,6 @@ def test_later_structures_cover_earlier_ones() -> None:
     both = (
         Structure(ellipse(Pose(0, 40), a_mm=20, b_mm=20), FLUID),
         Structure(ellipse(Pose(0, 40), a_mm=5, b_mm=5), BONE),
-        Structure(ellipse(Pose(0, 40), a_mm=30, b_mm=30), None, "outline"),
     )
     maps = paint(both, background=SOFT, x_mm_DL=lines.x_mm_DL, z_mm_DL=lines.z_mm_DL, rng=np.random.default_rng(0))
     depth, line = 142, 72

@@ -1,7 +1,7 @@
 """Simulated B-mode images of phantom fetuses with known truth, in the five tasks of Fetal-Gauge.
 
-Everything that an answer depends on (plane, landmarks, orientation, mass) is drawn from one stream of random numbers, in
-equal shares; everything else (size, position, scanner, gain, noise) from another, so that neither tells of the other.
+Everything that an answer depends on (plane, landmarks, orientation, mass) is drawn from one stream of random numbers,
+in equal shares; everything else (size, position, scanner, gain, noise) from another: neither tells of the other.
 
 No folder is needed. A folder may hold phantom.json to change the number of patients: {"num_patients": 24}
 """

@@ -30,7 +30,7 @@ def axial_sigma_mm(*, frequency_mhz: float) -> float:
     return PULSE_CYCLES * SPEED_MM_PER_US / frequency_mhz / 2 / 2.355
 
 
-def lateral_sigma_mm_D(
+def lateral_sigma_mm(
     path_mm_D: NDArray[np.float32], *, frequency_mhz: float, aperture_mm: float, focus_mm: float
 ) -> NDArray[np.float32]:
     """Returns the lateral standard deviation of the point-spread function's amplitude at each depth.
@@ -107,7 +107,7 @@ def specular(
 
 
 def compress(envelope_DL: NDArray[np.float32], *, gain_db: float, dynamic_range_db: float) -> NDArray[np.float32]:
-    """Returns grey values 0 to 1: the top `dynamic_range_db` of the echo, in dB, with 0 dB at white, smoothed as scanners do."""
+    """Returns the echo in dB as grey, 1 at 0 dB and 0 at `dynamic_range_db` below, smoothed as scanners do."""
     echo_db_DL = 20 * np.log10(np.maximum(envelope_DL, np.float32(1e-9))) + np.float32(gain_db)
     grey_DL = np.clip(1 + echo_db_DL / dynamic_range_db, 0, 1)
     return np.asarray(gaussian_filter(grey_DL, DISPLAY_BLUR), dtype=np.float32)
@@ -133,7 +133,7 @@ def echo(maps: TissueMaps, *, device: Device, lines: Beams, rng: np.random.Gener
     interfaces_DL = specular(maps.impedance_DL, depth_mm=device.depth_mm, line_mm_D=lines.line_spacing_mm_D)
     phase = np.exp(1j * _circular_noise(shape, rng).real)
     scatterers_DL += 10 ** ((SPECULAR_DB - loss_db_DL) / 20) * interfaces_DL * phase
-    lateral_mm_D = lateral_sigma_mm_D(
+    lateral_mm_D = lateral_sigma_mm(
         lines.path_mm_D, frequency_mhz=frequency_mhz, aperture_mm=device.aperture_mm, focus_mm=device.focus_mm
     )
     field_DL = point_spread(

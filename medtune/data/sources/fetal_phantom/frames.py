@@ -110,8 +110,9 @@ def _place(
 ) -> Pose:
     """Returns a random pose at which the ellipse `reach` lies within the field and below the wall, or nearly."""
     device, around_rad = patient.device, np.linspace(0, 2 * np.pi, 24, endpoint=False)
-    best, best_share = None, -1.0
-    for _ in range(_TRIES):
+    u_N, v_N = reach.a_mm * np.cos(around_rad), reach.b_mm * np.sin(around_rad)
+    tried: list[tuple[float, Pose]] = []
+    while len(tried) < _TRIES and (not tried or tried[-1][0] < _ENOUGH):
         pose = Pose(
             float(rng.uniform(-0.5, 0.5)) * device.depth_mm,
             float(rng.uniform(0.2, 0.9)) * device.depth_mm,
@@ -119,14 +120,9 @@ def _place(
             int(rng.choice([-1, 1])) if is_turned else 1,
         )
         cos, sin = np.cos(pose.angle_rad), np.sin(pose.angle_rad)
-        u_N, v_N = reach.a_mm * np.cos(around_rad), reach.b_mm * np.sin(around_rad)
         x_N, z_N = pose.x_mm + cos * u_N - sin * v_N, pose.z_mm + sin * u_N + cos * v_N
-        share = float((in_field(device, x_N, z_N) & (z_N > patient.wall_mm)).mean())
-        if best is None or share > best_share:
-            best, best_share = pose, share
-        if share >= _ENOUGH:
-            break
-    return best
+        tried.append((float((in_field(device, x_N, z_N) & (z_N > patient.wall_mm)).mean()), pose))
+    return max(tried, key=lambda share_and_pose: share_and_pose[0])[1]
 
 
 def _frame(patient: Patient, scene: tuple[Structure, ...], rng: np.random.Generator) -> Frame:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from medtune.data.sources.fetal_phantom.shapes import Pose, blob, ellipse, ring, rod, tube, union
+from medtune.data.sources.fetal_phantom.shapes import Pose, blob, ellipse, rod, tube, union
 from medtune.data.sources.fetal_phantom.surroundings import tinted, waves
 from medtune.data.sources.fetal_phantom.tissue import (
     BONE,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -86,20 +87,13 @@ def blob(pose: Pose, *, a_mm: float, b_mm: float, ripples: Sequence[tuple[int, f
     return inside
 
 
-def ring(pose: Pose, *, a_mm: float, b_mm: float, thickness_mm: float) -> Shape:
-    """Returns the shell of an ellipse, `thickness_mm` inwards from its outline."""
-    outer = ellipse(pose, a_mm=a_mm, b_mm=b_mm)
-    inner = ellipse(pose, a_mm=a_mm - thickness_mm, b_mm=b_mm - thickness_mm)
-    return lambda x_N, z_N: outer(x_N, z_N) & ~inner(x_N, z_N)
-
-
 def tube(pose: Pose, points_mm_K: Sequence[tuple[float, float]], *, width_mm: float) -> Shape:
     """Returns a round-ended tube around the line through `points_mm_K`, (u, v) in the pose's frame."""
 
     def inside(x_N: Millimetres, z_N: Millimetres) -> Mask:
         u_N, v_N = pose.local(x_N, z_N)
         near_N = np.zeros(u_N.shape, dtype=np.bool_)
-        for (u0, v0), (u1, v1) in zip(points_mm_K, points_mm_K[1:], strict=False):
+        for (u0, v0), (u1, v1) in pairwise(points_mm_K):
             du, dv = u1 - u0, v1 - v0
             along_N = np.clip(((u_N - u0) * du + (v_N - v0) * dv) / (du * du + dv * dv), 0, 1)
             near_N |= (u_N - u0 - along_N * du) ** 2 + (v_N - v0 - along_N * dv) ** 2 <= (width_mm / 2) ** 2

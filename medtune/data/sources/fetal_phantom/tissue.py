@@ -56,11 +56,10 @@ class Structure:
 
     Attributes:
         name: What a mask of it is called; None where nobody asks for one.
-        tissue: None where the shape is only a mask (an outline whose parts are painted apart).
     """
 
     shape: Shape
-    tissue: Tissue | None
+    tissue: Tissue
     name: str | None = None
 
 
@@ -93,8 +92,6 @@ def paint(
     texture_DL = np.full_like(echo_db_DL, background.texture_db)
     for structure in structures:
         tissue = structure.tissue
-        if tissue is None:
-            continue
         inside_DL = structure.shape(x_mm_DL, z_mm_DL)
         echo_db_DL[inside_DL] = tissue.echo_db
         attenuation_DL[inside_DL] = tissue.attenuation
