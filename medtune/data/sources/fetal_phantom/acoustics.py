@@ -17,6 +17,7 @@ SPEED_MM_PER_US = 1.54
 PULSE_CYCLES = 2.0
 COMPENSATED_ATTENUATION = 0.35
 SPECULAR_DB = 3.0
+INTERFACE_ROUGHNESS = 0.4
 DISPLAY_BLUR = (1.1, 0.6)
 _PAD_LINES = 24
 
@@ -131,8 +132,8 @@ def echo(maps: TissueMaps, *, device: Device, lines: Beams, rng: np.random.Gener
     loss_db_DL = two_way_loss_db(maps.attenuation_DL, frequency_mhz=frequency_mhz, step_mm=step_mm)
     scatterers_DL = 10 ** ((maps.echo_db_DL - loss_db_DL) / 20) * _circular_noise(shape, rng)
     interfaces_DL = specular(maps.impedance_DL, depth_mm=device.depth_mm, line_mm_D=lines.line_spacing_mm_D)
-    phase = np.exp(1j * _circular_noise(shape, rng).real)
-    scatterers_DL += 10 ** ((SPECULAR_DB - loss_db_DL) / 20) * interfaces_DL * phase
+    roughness_DL = 1 + INTERFACE_ROUGHNESS * rng.standard_normal(shape, dtype=np.float32)
+    scatterers_DL += 10 ** ((SPECULAR_DB - loss_db_DL) / 20) * interfaces_DL * roughness_DL
     lateral_mm_D = lateral_sigma_mm(
         lines.path_mm_D, frequency_mhz=frequency_mhz, aperture_mm=device.aperture_mm, focus_mm=device.focus_mm
     )

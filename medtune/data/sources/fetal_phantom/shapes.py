@@ -75,14 +75,18 @@ def blob(pose: Pose, *, a_mm: float, b_mm: float, ripples: Sequence[tuple[int, f
         b_mm: Half axis across.
         ripples: (count, size, phase in rad) of each wave of the margin.
     """
+    farthest = 1 + sum(abs(size) for _, size, _ in ripples)
 
     def inside(x_N: Millimetres, z_N: Millimetres) -> Mask:
         u_N, v_N = pose.local(x_N, z_N)
-        angle_N = np.arctan2(v_N / b_mm, u_N / a_mm)
-        limit_N = np.ones_like(angle_N)
+        radius_N = np.hypot(u_N / np.float32(a_mm), v_N / np.float32(b_mm))
+        inside_N = radius_N <= farthest
+        angles_rad = np.arctan2(v_N[inside_N] / np.float32(b_mm), u_N[inside_N] / np.float32(a_mm))
+        limits = np.ones_like(angles_rad)
         for count, size, phase_rad in ripples:
-            limit_N += np.float32(size) * np.cos(np.float32(count) * angle_N + np.float32(phase_rad))
-        return np.asarray(np.hypot(u_N / a_mm, v_N / b_mm) <= limit_N)
+            limits += np.float32(size) * np.cos(np.float32(count) * angles_rad + np.float32(phase_rad))
+        inside_N[inside_N] = radius_N[inside_N] <= limits
+        return np.asarray(inside_N)
 
     return inside
 
