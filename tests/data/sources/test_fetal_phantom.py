@@ -33,6 +33,7 @@ from medtune.data.sources.fetal_phantom.shapes import Pose
 from medtune.data.sources.fetal_phantom.views import DIAGNOSES, ORIENTATIONS, oriented
 from medtune.data.types import Question
 
+NUM_PATIENTS = 16
 TASKS = {
     "plane_identification": 4,
     "view_completeness": 2,
@@ -50,7 +51,7 @@ LANDMARKS = {
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> SourceTable:
-    return fetal_phantom.simulate(tmp_path_factory.mktemp("phantom"), seed=5, num_patients=24)
+    return fetal_phantom.simulate(tmp_path_factory.mktemp("phantom"), seed=5, num_patients=NUM_PATIENTS)
 
 
 def of_task(table: SourceTable, task: str) -> list[Question]:
@@ -87,9 +88,9 @@ def test_a_plane_image_has_its_two_questions_and_its_boxes_are_items_of_their_ow
 
 def test_counts_per_patient(table: SourceTable) -> None:
     counts = Counter(question.facets["task"] for question in table.questions)
-    assert counts["plane_identification"] == counts["view_completeness"] == counts["fetal_orientation"] == 48
-    assert counts["clinical_diagnosis"] == 24
-    assert counts["visual_grounding"] > 60
+    assert counts["plane_identification"] == counts["view_completeness"] == counts["fetal_orientation"] == 2 * NUM_PATIENTS
+    assert counts["clinical_diagnosis"] == NUM_PATIENTS
+    assert counts["visual_grounding"] >= 3 * NUM_PATIENTS
 
 
 def test_labels_come_in_equal_shares() -> None:
@@ -207,7 +208,7 @@ def test_grounding_answers_are_as_frequent_as_their_distractors(table: SourceTab
     questions = of_task(table, "visual_grounding")
     answers = Counter(question.answer for question in questions)
     assert set(answers) <= set(STRUCTURES)
-    assert max(answers.values()) <= 4 * 24 / len(STRUCTURES) + 1
+    assert max(answers.values()) <= 4 * NUM_PATIENTS / len(STRUCTURES) + 1
 
 
 def test_labels_do_not_depend_on_the_scanner() -> None:

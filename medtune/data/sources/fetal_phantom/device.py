@@ -53,9 +53,10 @@ class Device:
 
 def draw_device(rng: np.random.Generator) -> Device:
     """Returns a random scanner with its settings."""
+    is_sector = bool(rng.random() < 0.65)
     depth_mm = float(rng.uniform(75, 98))
     return Device(
-        geometry="sector" if rng.random() < 0.65 else "linear",
+        geometry="sector" if is_sector else "linear",
         frequency_mhz=float(rng.uniform(3.0, 5.0)),
         depth_mm=depth_mm,
         focus_mm=depth_mm * float(rng.uniform(0.4, 0.7)),
@@ -67,7 +68,7 @@ def draw_device(rng: np.random.Generator) -> Device:
         tgc_error_db_per_cm=float(rng.uniform(-0.5, 0.4)),
         dynamic_range_db=float(rng.uniform(50, 60)),
         noise_db=float(rng.uniform(-82, -66)),
-        zoom=float(rng.uniform(0.9, 1.0)),
+        zoom=float(rng.uniform(0.9, 1.0)) * (1.0 if is_sector else 0.85),
         shift=(float(rng.random()), float(rng.random())),
     )
 

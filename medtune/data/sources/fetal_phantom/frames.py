@@ -79,8 +79,9 @@ def plane_frame(patient: Patient, plane: Plane, *, is_complete: bool, rng: np.ra
     limit_rad = 0.65 if plane == "femur" else np.pi
     pose = _place(patient, HalfAxes(reach.a_mm * patient.size, reach.b_mm * patient.size), limit_rad=limit_rad, rng=rng)
     section = SECTIONS[plane](pose, size=patient.size, is_complete=is_complete, rng=rng)
-    around = womb(pose, a_mm=section.extent.a_mm, b_mm=section.extent.b_mm, rng=rng)
-    return _frame(patient, wall(rng, thickness_mm=patient.wall_mm) + around + section.structures, rng)
+    layers = wall(rng, thickness_mm=patient.wall_mm)
+    around = womb(pose, a_mm=section.extent.a_mm, b_mm=section.extent.b_mm, uterus=layers[-1].shape, rng=rng)
+    return _frame(patient, layers + around + section.structures, rng)
 
 
 def orientation_frame(patient: Patient, orientation: Orientation, *, rng: np.random.Generator) -> Frame:
@@ -88,8 +89,9 @@ def orientation_frame(patient: Patient, orientation: Orientation, *, rng: np.ran
     reach = HalfAxes(WHOLE_BODY.a_mm * patient.size, WHOLE_BODY.b_mm * 1.3 * patient.size)
     pose = oriented(_place(patient, reach, limit_rad=0.3, rng=rng, is_turned=False), orientation)
     section = whole_body(pose, size=patient.size, rng=rng)
-    around = womb(pose, a_mm=section.extent.a_mm, b_mm=section.extent.b_mm * 1.5, rng=rng)
-    return _frame(patient, wall(rng, thickness_mm=patient.wall_mm) + around + section.structures, rng)
+    layers = wall(rng, thickness_mm=patient.wall_mm)
+    around = womb(pose, a_mm=section.extent.a_mm, b_mm=section.extent.b_mm * 1.5, uterus=layers[-1].shape, rng=rng)
+    return _frame(patient, layers + around + section.structures, rng)
 
 
 def diagnosis_frame(patient: Patient, diagnosis: Diagnosis, *, rng: np.random.Generator) -> Frame:

@@ -54,7 +54,7 @@ class Section(NamedTuple):
 def head(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
     """Returns an axial head; complete shows falx and cavum septi pellucidi, else the cut is at the orbits."""
     a_mm = 38 * size * float(rng.uniform(0.94, 1.06))
-    b_mm = a_mm * float(rng.uniform(0.74, 0.84))
+    b_mm = a_mm * (float(rng.uniform(0.74, 0.82)) if is_complete else float(rng.uniform(0.84, 0.94)))
     skull_mm = float(rng.uniform(2.0, 2.8))
     outline = ellipse(pose, a_mm=a_mm, b_mm=b_mm)
     brain = ellipse(pose, a_mm=a_mm - skull_mm, b_mm=b_mm - skull_mm)
@@ -97,7 +97,7 @@ def vertebra(pose: Pose, *, size: float) -> tuple[Structure, ...]:
 def abdomen(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
     """Returns an axial abdomen; complete shows stomach bubble and umbilical vein, else the kidneys' level is cut."""
     a_mm = 31 * size * float(rng.uniform(0.93, 1.07))
-    b_mm = a_mm * float(rng.uniform(0.86, 0.98))
+    b_mm = a_mm * (float(rng.uniform(0.88, 0.98)) if is_complete else float(rng.uniform(0.72, 0.82)))
     outline = ellipse(pose, a_mm=a_mm, b_mm=b_mm)
     inside = ellipse(pose, a_mm=a_mm - 1.6, b_mm=b_mm - 1.6)
     parts = [Structure(outline, brighter(MEMBRANE, -3), "abdomen"), Structure(inside, tinted(LIVER, rng))]
@@ -152,7 +152,7 @@ def femur(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generato
 def heart(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
     """Returns a thorax; complete shows four chambers, else an oblique cut shows one cavity and its outflow."""
     a_mm = 29 * size * float(rng.uniform(0.93, 1.07))
-    b_mm = a_mm * float(rng.uniform(0.88, 1.0))
+    b_mm = a_mm * (float(rng.uniform(0.88, 0.98)) if is_complete else float(rng.uniform(0.72, 0.82)))
     lungs = ellipse(pose, a_mm=a_mm - 1.6, b_mm=b_mm - 1.6)
     parts = [
         Structure(ellipse(pose, a_mm=a_mm, b_mm=b_mm), brighter(MEMBRANE, -3), "thorax"),

@@ -122,6 +122,11 @@ def beyond(pose: Pose, *, wave_mm: float, wavelength_mm: float) -> Shape:
     return inside
 
 
+def overlap(first: Shape, second: Shape) -> Shape:
+    """Returns the points inside both shapes."""
+    return lambda x_N, z_N: first(x_N, z_N) & second(x_N, z_N)
+
+
 def union(*shapes: Shape) -> Shape:
     """Returns the points inside any of `shapes`."""
 

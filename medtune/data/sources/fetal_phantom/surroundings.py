@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from medtune.data.sources.fetal_phantom.shapes import Pose, beyond, blob
+from medtune.data.sources.fetal_phantom.shapes import Pose, Shape, beyond, blob, overlap
 from medtune.data.sources.fetal_phantom.tissue import (
     FAT,
     FLUID,
@@ -31,7 +31,7 @@ def tinted(tissue: Tissue, rng: np.random.Generator, *, spread_db: float = 1.6) 
 
 
 def wall(rng: np.random.Generator, *, thickness_mm: float) -> tuple[Structure, ...]:
-    """Returns the layers between the probe and the uterus, which fills everything deeper."""
+    """Returns the layers between the probe and the uterus; the last is the uterus, which fills everything deeper."""
     angle_rad = float(rng.uniform(-0.12, 0.12))
 
     def below(share: float) -> Pose:
@@ -48,19 +48,20 @@ def wall(rng: np.random.Generator, *, thickness_mm: float) -> tuple[Structure, .
     )
 
 
-def womb(fetus: Pose, *, a_mm: float, b_mm: float, rng: np.random.Generator) -> tuple[Structure, ...]:
+def womb(
+    fetus: Pose, *, a_mm: float, b_mm: float, uterus: Shape, rng: np.random.Generator
+) -> tuple[Structure, ...]:
     """Returns the fluid around a fetal part of half axes `a_mm`, `b_mm`, and the placenta at a random side of it."""
     room = rng.uniform(1.05, 1.45, size=2)
     offset_mm = rng.uniform(-0.22, 0.22, size=2) * (a_mm, b_mm)
     cavity = fetus.at(float(offset_mm[0]), float(offset_mm[1]))
     fluid = blob(cavity, a_mm=a_mm * room[0], b_mm=b_mm * room[1], ripples=waves(rng, size=0.06))
     side_rad, reach = float(rng.uniform(0, 2 * np.pi)), float(rng.uniform(1.25, 1.6))
-    placenta = Pose(
+    beside = Pose(
         cavity.x_mm + float(np.cos(side_rad)) * a_mm * reach, cavity.z_mm + float(np.sin(side_rad)) * b_mm * reach
     )
+    placenta = blob(beside, a_mm=a_mm * 0.7, b_mm=b_mm * 0.6, ripples=waves(rng, size=0.12))
     return (
-        Structure(fluid, FLUID),
-        Structure(
-            blob(placenta, a_mm=a_mm * 0.7, b_mm=b_mm * 0.6, ripples=waves(rng, size=0.12)), tinted(PLACENTA, rng)
-        ),
+        Structure(overlap(fluid, uterus), FLUID),
+        Structure(overlap(placenta, uterus), tinted(PLACENTA, rng)),
     )
