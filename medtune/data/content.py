@@ -79,13 +79,13 @@ def media_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, StoredImage])
     """Returns the content id of each of the source's media ids.
 
     It is the first 16 hex digits of SHA-256 over pixels and boxes; media with one content (a file that the release
-    holds twice) get "-2", "-3", ... in the source's order.
+    holds twice) get "-copy2", "-copy3", ... in the source's order.
     """
     seen: Counter[str] = Counter()
     ids = {}
     for media_id, ref in media.items():
         content = json.dumps([stored[ref.path].digest, [list(box) for box in ref.boxes]])
-        ids[media_id] = _numbered(hashlib.sha256(content.encode()).hexdigest()[:ID_HEX], seen)
+        ids[media_id] = _numbered(hashlib.sha256(content.encode()).hexdigest()[:ID_HEX], seen, "-copy")
     return ids
 
 
@@ -95,11 +95,11 @@ def with_content_ids(questions: Sequence[Question], ids: Mapping[str, str]) -> l
     renamed = []
     for question in questions:
         media_id = ids[question.media_id]
-        question_id = _numbered(f"{question.facets.get('task', 'question')}-{media_id}", seen)
+        question_id = _numbered(f"{question.facets.get('task', 'question')}-{media_id}", seen, "-")
         renamed.append(replace(question, id=question_id, media_id=media_id))
     return renamed
 
 
-def _numbered(name: str, seen: Counter[str]) -> str:
+def _numbered(name: str, seen: Counter[str], mark: str) -> str:
     seen[name] += 1
-    return name if seen[name] == 1 else f"{name}-{seen[name]}"
+    return name if seen[name] == 1 else f"{name}{mark}{seen[name]}"

@@ -50,6 +50,8 @@ _PIXEL_TAGS = [
     "PixelData",
 ]
 _GREY = ("MONOCHROME1", "MONOCHROME2")
+_PALETTE = "PALETTE COLOR"
+_COLOUR = ("RGB", "YBR")
 
 
 class _Range(NamedTuple):
@@ -76,11 +78,6 @@ def decode_dicom(path: Path) -> NDArray[np.uint8]:
         warnings.simplefilter("ignore")
         try:
             return _to_rgb(dataset)
-        except _UnknownColoursError:
-            raise ValueError(
-                f"{path}: wanted MONOCHROME1, MONOCHROME2, RGB, YBR or PALETTE COLOR, the file has other colours. "
-                "Export it as PNG."
-            ) from None
         # Any of pydicom's many errors may quote the header: only its kind is told on.
         except Exception as error:
             raise ValueError(
@@ -109,10 +106,6 @@ def stretch(values_HW: NDArray[np.float64]) -> NDArray[np.uint8]:
     return _scale(values_HW, _Range(float(values_HW.min()), float(values_HW.max())))
 
 
-class _UnknownColoursError(Exception):
-    pass
-
-
 def _read(path: Path) -> Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -132,6 +125,11 @@ def _read(path: Path) -> Dataset:
         )
     if not whole or not any(name in dataset for name in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
         raise ValueError(f"{path}: this DICOM file holds no picture (a report or structure?), or is truncated.")
+    if not str(dataset.PhotometricInterpretation).startswith((*_GREY, _PALETTE, *_COLOUR)):
+        raise ValueError(
+            f"{path}: wanted MONOCHROME1, MONOCHROME2, RGB, YBR or PALETTE COLOR, the file has other colours. "
+            "Export it as PNG."
+        )
     return dataset
 
 
@@ -144,20 +142,18 @@ def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
         if interpretation == "MONOCHROME1":
             grey_HW = 255 - grey_HW
         return np.repeat(grey_HW[:, :, None], 3, axis=2)
-    if interpretation == "PALETTE COLOR":
+    if interpretation == _PALETTE:
         colours_HWC = apply_color_lut(stored, dataset)
         return _scale(colours_HWC[:, :, :3], _Range(0.0, float(np.iinfo(colours_HWC.dtype).max)))
-    if interpretation == "RGB" or interpretation.startswith("YBR"):
-        return _scale(stored, stored_range)
-    raise _UnknownColoursError
+    return _scale(stored, stored_range)
 
 
 def _grey(stored_HW: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -> NDArray[np.uint8]:
     values_HW = apply_modality_lut(stored_HW, dataset)
-    if "VOILUTSequence" in dataset:
+    if dataset.get("VOILUTSequence"):
         bits = int(dataset.VOILUTSequence[0].LUTDescriptor[2])
         return _scale(apply_voi(values_HW, dataset), _Range(0.0, 2.0**bits - 1.0))
-    if "WindowCenter" in dataset and "WindowWidth" in dataset:
+    if None not in (dataset.get("WindowCenter"), dataset.get("WindowWidth")):
         # Far outside any window lie exactly the ends of the range that pydicom scales to.
         ends = apply_windowing(np.array([-1e12, 1e12]), dataset)
         return _scale(apply_windowing(values_HW, dataset), _Range(float(ends[0]), float(ends[1])))

@@ -198,11 +198,13 @@ def read_manifest(folder: Path) -> Manifest:
     if set(read) != names:
         wrong = ", ".join(sorted(names ^ set(read)))
         raise ValueError(f"{path}: these entries are missing or unknown: {wrong}. {AGAIN}")
-    num_pairs, max_distance, closest = read["near_duplicates"]
-    read["near_duplicates"] = NearDuplicates(num_pairs, max_distance, tuple(NearDuplicate(*pair) for pair in closest))
-    read["fractions"] = Fractions(*read["fractions"])
-    read["notes"] = tuple(read["notes"])
-    return Manifest(**read)
+    try:
+        num_pairs, max_distance, closest = read["near_duplicates"]
+        pairs = tuple(NearDuplicate(*pair) for pair in closest)
+        lists = {"fractions": Fractions(*read["fractions"]), "notes": tuple(read["notes"])}
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: this manifest is damaged ({type(error).__name__}). {AGAIN}") from error
+    return Manifest(**(read | lists | {"near_duplicates": NearDuplicates(num_pairs, max_distance, pairs)}))
 
 
 def _write_table(path: Path, table: pa.Table) -> None:

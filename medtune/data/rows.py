@@ -47,7 +47,8 @@ def limited(table: SourceTable, limit: int | None, seed: int) -> SourceTable:
     if limit < 1:
         raise ValueError(f"wanted a limit of at least 1 patient, got {limit}.")
     patients = stable_order(members, seed, "limit")
-    labels = [answer_labels(members[patient]) for patient in patients]
+    # A split that the source brings must stay present as well as the answers.
+    labels = [answer_labels(members[patient]) | {f"in {q.split}" for q in members[patient]} for patient in patients]
     parts = stratify(labels, (limit, len(patients) - limit))
     kept = {patient for patient, part in zip(patients, parts, strict=True) if part == 0}
     questions = tuple(question for question in table.questions if question.patient_id in kept)

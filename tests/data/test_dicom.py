@@ -89,6 +89,13 @@ def test_wide_grey_without_window_is_stretched(tmp_path: Path) -> None:
     ]
 
 
+def test_empty_window_is_no_window(tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[3, 90]], np.uint8), "MONOCHROME2")
+    dataset.WindowCenter = dataset.WindowWidth = None
+    dataset.VOILUTSequence = []
+    assert _grey(_saved(dataset, tmp_path)) == [[3, 90]]
+
+
 def test_voi_lookup_table(tmp_path: Path) -> None:
     dataset = _dataset(np.array([[0, 1, 2, 9]], np.uint8), "MONOCHROME2")
     table = Dataset()
@@ -139,11 +146,13 @@ def test_errors_never_quote_the_header(tmp_path: Path) -> None:
         assert caught.value.__cause__ is None
 
 
-def test_damaged_header_value_is_not_quoted(tmp_path: Path) -> None:
-    dataset = _dataset(np.zeros((2, 2), np.uint8), SECRET.upper()[:16])
-    with pytest.raises(ValueError, match=r"image\.dcm") as caught:
-        decode_image(_saved(dataset, tmp_path))
-    assert "SECRET" not in str(caught.value)
+@pytest.mark.filterwarnings("ignore:Invalid value for VR CS")
+def test_damaged_header_value_is_neither_quoted_nor_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = _saved(_dataset(np.zeros((2, 2), np.uint8), SECRET), tmp_path)
+    caplog.clear()
+    with pytest.raises(ValueError, match="the file has other colours") as caught:
+        decode_image(path)
+    assert "Secret" not in str(caught.value) + caplog.text
 
 
 def test_dicom_without_picture_is_refused(tmp_path: Path) -> None:

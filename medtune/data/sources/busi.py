@@ -22,6 +22,7 @@ from medtune.data.images import Size, image_size
 from medtune.data.masks import (
     NINE_CELLS,
     NOT_VISIBLE,
+    Mask,
     box_size,
     largest_region,
     nine_cell,
@@ -204,7 +205,8 @@ def _write_example(folder: Path) -> None:
             centres = [(14 + 7 * number, 12 + 5 * number)] if lesion_class != "normal" else []
             if (lesion_class, number) == ("benign", 2):
                 centres.append((62, 12))
-            mask_files = [_ellipse(centre, 9 if class_index == 2 else 6) for centre in centres]
+            radius = 9 if lesion_class == "malignant" else 6
+            mask_files = [_ellipse(centre, radius - 2 * index) for index, centre in enumerate(centres)]
             mask_files = mask_files or [np.zeros((60, 80), dtype=np.bool_)]
             for index, mask_HW in enumerate(mask_files):
                 pixels_HW[mask_HW] //= 4
@@ -213,9 +215,6 @@ def _write_example(folder: Path) -> None:
             PIL.Image.fromarray(pixels_HW).save(f"{stem}.png")
 
 
-def _ellipse(centre: tuple[int, int], radius: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _ellipse(centre: tuple[int, int], radius: int) -> Mask:
     y_HW, x_HW = np.mgrid[:60, :80]
-    inside_HW: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = ((x_HW - centre[0]) / 1.4) ** 2 + (
-        y_HW - centre[1]
-    ) ** 2 <= radius**2
-    return inside_HW
+    return np.asarray(np.hypot((x_HW - centre[0]) / 1.4, y_HW - centre[1]) <= radius)

@@ -42,6 +42,7 @@ MARKED = (WHOLE, PART, OUTSIDE)
 # A part's sides are this share of the head's box, so that it fits in the ellipse, and beside it.
 _PART_SHARE = 0.4
 _BLACK_BELOW = 10
+_TISSUE_SHARE = 0.5
 _OFFICIAL = re.compile(r"(?P<patient>\d+)_\d*HC(?P<mask>_Annotation)?\.png")
 _PLAIN = re.compile(r"(?P<patient>\d+)\.(jpg|jpeg|png)")
 
@@ -85,7 +86,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
 
     - head_localisation: the cell in which the centre of the head's box lies; "not visible" is offered, never true.
     - red_box_grounding: one of three boxes by seed: the outer box of the whole head; a box that lies in the head
-      as a whole; a box of that same size which does not touch the head and is at least half filled with tissue.
+      as a whole; a box of that same size which does not touch the head and of which at least half is not black.
       So size tells the whole from the rest, and part from outside must be seen.
     """
     folder = raw_folder(root, holds="HC18's images and masks")
@@ -160,7 +161,7 @@ def _small_box(head: _Head, pair: _Pair, marked: str, seed: int) -> Box | None:
         allowed_HW = fits(head.mask_HW, share=1.0)
     else:
         tissue_HW = decode_image(pair.image).pixels_HWC.max(axis=2) >= _BLACK_BELOW
-        allowed_HW = fits(~head.mask_HW, share=1.0) & fits(tissue_HW, share=0.5)
+        allowed_HW = fits(~head.mask_HW, share=1.0) & fits(tissue_HW, share=_TISSUE_SHARE)
     step = max(1, min(width, height) // 8)
     corners = np.argwhere(allowed_HW[::step, ::step]) * step
     if not len(corners):
