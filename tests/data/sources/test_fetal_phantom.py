@@ -88,7 +88,9 @@ def test_a_plane_image_has_its_two_questions_and_its_boxes_are_items_of_their_ow
 
 def test_counts_per_patient(table: SourceTable) -> None:
     counts = Counter(question.facets["task"] for question in table.questions)
-    assert counts["plane_identification"] == counts["view_completeness"] == counts["fetal_orientation"] == 2 * NUM_PATIENTS
+    assert (
+        counts["plane_identification"] == counts["view_completeness"] == counts["fetal_orientation"] == 2 * NUM_PATIENTS
+    )
     assert counts["clinical_diagnosis"] == NUM_PATIENTS
     assert counts["visual_grounding"] >= 3 * NUM_PATIENTS
 

@@ -48,9 +48,7 @@ def wall(rng: np.random.Generator, *, thickness_mm: float) -> tuple[Structure, .
     )
 
 
-def womb(
-    fetus: Pose, *, a_mm: float, b_mm: float, uterus: Shape, rng: np.random.Generator
-) -> tuple[Structure, ...]:
+def womb(fetus: Pose, *, a_mm: float, b_mm: float, uterus: Shape, rng: np.random.Generator) -> tuple[Structure, ...]:
     """Returns the fluid around a fetal part of half axes `a_mm`, `b_mm`, and the placenta at a random side of it."""
     room = rng.uniform(1.05, 1.45, size=2)
     offset_mm = rng.uniform(-0.22, 0.22, size=2) * (a_mm, b_mm)
