@@ -22,9 +22,11 @@ from medtune.data.sources.fetal_phantom.frames import (
 )
 from medtune.data.sources.fetal_phantom.planes import PLANES
 from medtune.data.sources.fetal_phantom.questions import (
+    LARGER,
     MAX_BOXES,
     MIN_WHOLE,
     ORIENTATION_WORDS,
+    SMALLER,
     STRUCTURES,
     loose_box,
     structures_to_box,
@@ -211,6 +213,11 @@ def test_grounding_answers_are_as_frequent_as_their_distractors(table: SourceTab
     answers = Counter(question.answer for question in questions)
     assert set(answers) <= set(STRUCTURES)
     assert max(answers.values()) <= 4 * NUM_PATIENTS / len(STRUCTURES) + 1
+
+
+def test_distractors_are_about_as_large_as_the_answer(table: SourceTable) -> None:
+    for question in of_task(table, "visual_grounding"):
+        assert set(question.options) <= set(SMALLER) or set(question.options) <= set(LARGER)
 
 
 def test_labels_do_not_depend_on_the_scanner() -> None:

@@ -36,20 +36,10 @@ ORIENTATION_WORDS: Mapping[Orientation, str] = {
     "huvb": "head up, back towards the probe",
     "huvf": "head up, front towards the probe",
 }
-STRUCTURES = (
-    "head",
-    "cavum septi pellucidi",
-    "midline falx",
-    "choroid plexus",
-    "abdomen",
-    "stomach bubble",
-    "umbilical vein",
-    "spine",
-    "femur",
-    "thigh",
-    "heart",
-    "thorax",
-)
+# Distractors come from the answer's own half, so that the size of a box says little.
+SMALLER = ("cavum septi pellucidi", "choroid plexus", "stomach bubble", "umbilical vein", "spine", "femur")
+LARGER = ("head", "midline falx", "abdomen", "thigh", "heart", "thorax")
+STRUCTURES = (*SMALLER, *LARGER)
 MAX_BOXES = 3
 MIN_WHOLE = 0.85
 _MARGIN_PX = 6
@@ -92,10 +82,11 @@ def diagnosis_question(subject: Subject, diagnosis: Diagnosis, *, seed: int) -> 
 
 
 def grounding_question(subject: Subject, name: str, box: Box, *, seed: int) -> Question:
-    """Returns the question what the red box around `name` represents; its three distractors are drawn evenly."""
+    """Returns the question what the red box around `name` represents, with three distractors of its half of sizes."""
     size = box_size(box, IMAGE_SIZE, IMAGE_SIZE)
     boxed = subject._replace(facets={**subject.facets, "box_size": size})
-    return _question(boxed, "visual_grounding", GROUNDING_TEXT, name, STRUCTURES, seed=seed)
+    labels = SMALLER if name in SMALLER else LARGER
+    return _question(boxed, "visual_grounding", GROUNDING_TEXT, name, labels, seed=seed)
 
 
 def structures_to_box(frame: Frame, counts: Counter[str], *, quota: float, rng: np.random.Generator) -> list[str]:
