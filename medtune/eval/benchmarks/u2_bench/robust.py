@@ -1,0 +1,51 @@
+"""Our own reading of replies: what is ambiguous, contradictory or negated is no answer, and counts as wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from medtune.data.types import Question
+from medtune.eval.parsing import parse_choice
+
+_NUMBER = re.compile(
+    r"(?<![\w.,])[-+−]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?(?![\w]*\d)(?![.,]\d)", re.I
+)
+_SPREAD = re.compile(r"(?:±|\+/-|\+-)\s*\S+")
+_STATED = re.compile(
+    r"(?:\bis|\banswer|\bvalue|\bestimate|[:=≈])[\s*_`]*(?:about|around|approximately)?[\s*_`]*$", re.I
+)
+
+
+def parse(reply: str, question: Question) -> str | None:
+    """Returns what the reply answers: an option, a number in plain writing, or a text; None where nothing is clear."""
+    if question.answer_kind == "number":
+        return parse_number(reply, question)
+    if question.answer_kind == "text":
+        return reply.strip() or None
+    return parse_choice(reply, question)
+
+
+def parse_number(reply: str, question: Question) -> str | None:
+    """Returns the number that the reply gives, or None.
+
+    Sign, decimals and thousands separators count, and what follows "+/-" does not. Of several numbers, the one with
+    the question's unit is taken, else the one that the reply states ("is 12.5", "Answer: 12.5"); where that does not
+    leave exactly one, nothing is: "between 50 and 60" is no answer.
+
+    Example:
+        >>> asked = Question("q", "m", "How wide?", (), "5", "number", "p", unit="mm")
+        >>> [parse_number(reply, asked) for reply in ("about 1,200.0", "-3 mm in image 2", "50 to 60", "12 +/- 2")]
+        ['1200', '-3', None, '12']
+    """
+    text = _SPREAD.sub(" ", reply)
+    found = list(_NUMBER.finditer(text))
+    if len(found) > 1:
+        unit = re.compile(rf"\s*{re.escape(question.unit)}(?!\w)", re.I) if question.unit else None
+        with_unit = [number for number in found if unit and unit.match(text, number.end())]
+        stated = [number for number in found if _STATED.search(text[: number.start()])]
+        found = with_unit if len(with_unit) == 1 else stated
+    if len(found) != 1:
+        return None
+    value = float(found[0][0].replace(",", "").replace("−", "-"))
+    return f"{value:.12g}" if math.isfinite(value) else None
