@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medtune.data.types import Condition, Question
+from medtune.data.types import Condition, Question, Reading
 from medtune.eval.benchmark import Benchmark, Evidence, Judged
 from medtune.eval.judging import LIKELIHOOD, PER_TOKEN, judge
 from medtune.eval.statistics import mcnemar_exact
@@ -82,7 +82,7 @@ def outcomes(evidence: Evidence, benchmark: Benchmark) -> Paired | None:
 
 
 def _votes(evidence: Evidence, benchmark: Benchmark, condition: Condition) -> dict[str, list[str | None]]:
-    reading = "likelihood" if evidence.parser in (LIKELIHOOD, PER_TOKEN) else "generation"
+    reading: Reading = "likelihood" if evidence.parser in (LIKELIHOOD, PER_TOKEN) else "generation"
     passes = {each.key.repeat for each in evidence.predictions if each.key[1:3] == (condition, reading)}
     found: dict[str, list[str | None]] = {}
     for repeat in sorted(passes):

@@ -76,14 +76,17 @@ def macro_f1_sums(judged: Sequence[Judged]) -> Sums:
     ]
     places = {label: place for place, label in enumerate(sorted({*true, *said}))}
     starts = np.unique([name for name, _ in places], axis=0, return_index=True)[1]
-    return label_sums([places[label] for label in true], [places[label] for label in said], len(places), starts)
+    return label_sums(
+        [places[label] for label in true], [places[label] for label in said], len(places), starts.tolist()
+    )
 
 
 def u2_of(blocks: Blocks, weights: Mapping[str, float] = WEIGHTS) -> Floats:
     """Returns the U2-Score of the tasks that have questions; their weights are scaled to sum to 1."""
     terms = {task: _task_term(task, blocks) for task in weights if any(name[0] == task for name in blocks)}
     total = sum(weights[task] * ~np.isnan(term) for task, term in terms.items())
-    score: Floats = sum(weights[task] * np.nan_to_num(term) for task, term in terms.items()) / total
+    earned = sum(weights[task] * np.nan_to_num(term) for task, term in terms.items())
+    score = np.asarray(earned / total, dtype=np.float64)
     return np.clip(np.where(np.abs(score - 1) < _ROUNDED, 1.0, score), 0.0, 1.0)
 
 

@@ -52,7 +52,7 @@ def _table_1(read: dict[str, Sequence[Judged]]) -> Table:
         rows=tuple(rows),
         notes=(
             "Rank: by U2_Score among the paper's 23 models.",
-            "Rows named official_* are scored as the official scripts do, with their losses: unparsable numbers leave the",
+            "Rows named official_* are scored as the official scripts do, with losses: unparsable numbers leave the",
             "mean, '04' and '09' leave LL and OD, and a task without values earns full credit.",
             "In our own rows nothing leaves a mean, and tasks without questions leave the score with their weight.",
         ),
