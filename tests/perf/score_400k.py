@@ -23,7 +23,7 @@ NUMBER = 400_000
 PER_PATIENT = 43
 TASKS = ("plane_identification", "view_completeness", "fetal_orientation", "clinical_diagnosis", "visual_grounding")
 OPTIONS = ("femur plane", "abdominal circumference plane", "head plane", "heart plane")
-SAYINGS = ("{0}", "The answer is {0}.", "{0}", "I think this is the {0}", "Hm.")
+SAYINGS = ("{0}", "The answer is {0}.", "{0}", "Seen at {1} mm, so this is the {0}", "Hm, {1}.")
 
 
 def made_up(number: int, path: Path) -> list[Question]:
@@ -46,7 +46,7 @@ def made_up(number: int, path: Path) -> list[Question]:
                     facets=facets,
                 )
             )
-            said = SAYINGS[sayings[n]].format(OPTIONS[replies[n]])
+            said = SAYINGS[sayings[n]].format(OPTIONS[replies[n]], n)
             file.write(json.dumps({"question_id": f"q{n}", "text": said}) + "\n")
     return questions
 
