@@ -82,11 +82,16 @@ def dense_sums(table: Floats, finish: Callable[[Floats], Floats]) -> Sums:
 def mean_of(values: Sequence[float] | Floats) -> Sums:
     """Returns the sums whose statistic is the mean of one value per row.
 
+    Raises:
+        ValueError: There are no rows.
+
     Example:
         >>> mean_of([1.0, 0.0, 0.5, 0.5]).value()
         0.5
     """
     column = np.asarray(values, dtype=np.float64)
+    if not column.size:
+        raise ValueError("a mean needs at least one question, got none")
     return dense_sums(np.column_stack([column, np.ones_like(column)]), _ratio)
 
 
