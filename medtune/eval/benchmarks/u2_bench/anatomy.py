@@ -73,12 +73,12 @@ def paired(questions: Sequence[Question], with_: Sequence[str | None], without: 
 
 def outcomes(evidence: Evidence, benchmark: Benchmark) -> Paired | None:
     """Returns the outcomes on the questions with options that both prompts were asked; None where none was."""
-    votes = {condition: _votes(evidence, benchmark, condition) for condition in ("with_anatomy", "image")}
-    asked = [question for question in evidence.questions if all(question.id in each for each in votes.values())]
+    with_ = _votes(evidence, benchmark, "with_anatomy")
+    without = _votes(evidence, benchmark, "image") if with_ else {}
+    asked = [question for question in evidence.questions if question.id in with_ and question.id in without]
     if not asked:
         return None
-    decided = {name: [majority(each[question.id]) for question in asked] for name, each in votes.items()}
-    return paired(asked, decided["with_anatomy"], decided["image"])
+    return paired(asked, *([majority(votes[question.id]) for question in asked] for votes in (with_, without)))
 
 
 def _votes(evidence: Evidence, benchmark: Benchmark, condition: Condition) -> dict[str, list[str | None]]:

@@ -10,6 +10,7 @@ a number within one range of the truth, RMSE and MAE equal the official ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -123,7 +124,7 @@ def bleu4_of(block: Floats) -> Floats:
 
 
 def value_error(row: Judged) -> float:
-    """Returns |truth - parsed| in units of the data set's range, at most 1; 1 where no number was given.
+    """Returns truth - parsed in units of the data set's range, within -1 and 1; 1 where no number was given.
 
     Raises:
         ValueError: The data set has no known range.
@@ -136,15 +137,15 @@ def value_error(row: Judged) -> float:
     if row.parsed is None:
         return 1.0
     span = ALL_RANGES[dataset]
-    error = abs(scaled(float(row.question.answer), span) - scaled(float(row.parsed), span))
-    return min(error, 1.0) if error == error else 1.0
+    error = scaled(float(row.question.answer), span) - scaled(float(row.parsed), span)
+    return 1.0 if math.isnan(error) else max(-1.0, min(error, 1.0))
 
 
 def _added(row: Judged, task: str, dataset: str) -> Sequence[float]:
     if task in TEXT:
         return bleu_counts(row.parsed or "", row.question.answer)
     if task == VALUE:
-        error = value_error(row)
+        error = abs(value_error(row))
         return float(error <= TOLERANCE), error**2, error
     return (float(row.correct),)
 

@@ -8,18 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from medtune.data.types import Question
 from medtune.eval.benchmark import Judged
 from medtune.eval.benchmarks.u2_bench.official import OfficialFailureError
-from medtune.eval.benchmarks.u2_bench.official_labels import Mode, class_scores, read_row
+from medtune.eval.benchmarks.u2_bench.official_labels import ClassScores, Mode, class_scores, read_row
 from medtune.eval.benchmarks.u2_bench.official_positions import position_accuracy, read_position
 from medtune.eval.benchmarks.u2_bench.official_score import SetTables, official_means, official_score, u2_score
-from medtune.eval.benchmarks.u2_bench.official_values import Value, predicted_value, value_scores
-from medtune.eval.benchmarks.u2_bench.our_row import Row
+from medtune.eval.benchmarks.u2_bench.official_values import Value, ValueScores, predicted_value, value_scores
+from medtune.eval.benchmarks.u2_bench.our_row import Row, by_set
 from medtune.eval.benchmarks.u2_bench.parsers import prepared_reply, task_of, truth_cell
-from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION, RANGES, TASKS, TEXT, VALUE
+from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION, RANGES, TASKS, TEXT
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import rouge_l
 
+Pair = tuple[Question, str]
 OFFICIAL: Mapping[str, tuple[Mode, bool]] = {
     "official_strict": ("strict", False),
     "official_lenient": ("lenient", False),
@@ -29,28 +31,27 @@ OFFICIAL: Mapping[str, tuple[Mode, bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Results per data set, as (id, numbers ...).
+    """Results per data set, each with its id; one on which the script stops is missing, as it is there.
 
     Attributes:
-        values: RMSE, % within tolerance, MAE.
         text: BLEU-4 and ROUGE-L, both x 100.
         lost: Replies that are dropped, or whose data set is.
     """
 
-    classification: Sequence[tuple[str, float, float]]
-    detection: Sequence[tuple[str, float]]
-    values: Sequence[tuple[str, float, float, float]]
-    text: Sequence[tuple[str, float, float]]
+    classification: Mapping[str, ClassScores]
+    detection: Mapping[str, float]
+    values: Mapping[str, ValueScores]
+    text: Mapping[str, tuple[float, float]]
     lost: int
 
     @property
     def tables(self) -> SetTables:
         """The four result files that the official aggregator reads."""
         return SetTables(
-            classification=self.classification,
-            detection=self.detection,
-            values=[row[:3] for row in self.values],
-            text=[row[:2] for row in self.text],
+            classification=[(name, scores.acc, scores.f1) for name, scores in self.classification.items()],
+            detection=list(self.detection.items()),
+            values=[(name, scores.rmse, scores.pct_within_tolerance) for name, scores in self.values.items()],
+            text=[(name, bleu) for name, (bleu, _) in self.text.items()],
         )
 
 
@@ -67,7 +68,7 @@ def row(judged: Sequence[Judged], parser: str) -> Row:
         "OD_Acc": means.od_acc,
         "KD_Acc": means.kd_acc,
         "CVE_RMSE": means.cve_rmse,
-        "CVE_MAE": _mean([mae for *_, mae in scored.values]),
+        "CVE_MAE": _mean([scores.mae for scores in scored.values.values()]),
         "CVE_pct_tol": means.cve_tol,
         "RG_BLEU": means.rg_bleu,
         "RG_ROUGE": _rouge(scored, "RG"),
@@ -92,49 +93,59 @@ def variants(tables: SetTables) -> tuple[float, float, float]:
 
 
 def set_tables(judged: Sequence[Judged], parser: str) -> Scored:
-    """Returns the results per data set; one on which the script stops is missing, as it is there."""
+    """Returns the results per data set of one official way to read."""
     mode, is_extracted = OFFICIAL[parser]
-    classification: list[tuple[str, float, float]] = []
-    detection: list[tuple[str, float]] = []
-    values: list[tuple[str, float, float, float]] = []
-    text: list[tuple[str, float, float]] = []
+    classification: dict[str, ClassScores] = {}
+    detection: dict[str, float] = {}
+    values: dict[str, ValueScores] = {}
+    text: dict[str, tuple[float, float]] = {}
     lost = 0
-    for (task, dataset), rows in _by_task_and_set(judged).items():
-        replies = [_reply(row, is_extracted) for row in rows]
-        try:
-            if task in CLASSIFICATION:
-                scores = class_scores(
-                    [
-                        read_row(truth_cell(row.question), reply, dataset=dataset, mode=mode)
-                        for row, reply in zip(rows, replies, strict=True)
-                    ]
-                )
-                classification.append((dataset, scores.acc, scores.f1))
-                lost += round((1 - scores.parser_rate) * len(rows))
-            elif task in DETECTION:
-                positions = [read_position(reply, mode=mode) for reply in replies]
-                detection.append((dataset, position_accuracy([row.question.answer for row in rows], positions)))
-                lost += sum(position.is_dropped for position in positions)
-            elif task == VALUE and dataset in RANGES:
-                numbers = value_scores(
-                    [_value(row, reply, mode) for row, reply in zip(rows, replies, strict=True)], dataset=dataset
-                )
-                values.append((dataset, numbers.rmse, numbers.pct_within_tolerance, numbers.mae))
-                lost += numbers.failed_items
-            elif task in TEXT:
-                text.append((dataset, *_text_scores(rows, replies, mode)))
-            else:
-                lost += len(rows)
-        except OfficialFailureError:
-            lost += len(rows)
+    for task in TASKS:
+        for dataset, rows in by_set([row for row in judged if task_of(row.question) == task]).items():
+            pairs = [(row.question, _reply(row, is_extracted)) for row in rows]
+            try:
+                if task in CLASSIFICATION:
+                    classification[dataset], dropped = _classes(pairs, dataset, mode)
+                elif task in DETECTION:
+                    detection[dataset], dropped = _positions(pairs, mode)
+                elif task in TEXT:
+                    text[dataset], dropped = _texts(pairs, mode), 0
+                else:
+                    values[dataset] = _values(pairs, dataset, mode)
+                    dropped = values[dataset].failed_items
+            except OfficialFailureError:
+                dropped = len(rows)
+            lost += dropped
     return Scored(classification, detection, values, text, lost)
 
 
-def _by_task_and_set(judged: Sequence[Judged]) -> dict[tuple[str, str], list[Judged]]:
-    found: dict[tuple[str, str], list[Judged]] = {}
-    for row in judged:
-        found.setdefault((task_of(row.question), row.question.facets["dataset"]), []).append(row)
-    return found
+def _classes(pairs: Sequence[Pair], dataset: str, mode: Mode) -> tuple[ClassScores, int]:
+    readings = [read_row(truth_cell(asked), reply, dataset=dataset, mode=mode) for asked, reply in pairs]
+    return class_scores(readings), sum(reading.label is None for reading in readings)
+
+
+def _positions(pairs: Sequence[Pair], mode: Mode) -> tuple[float, int]:
+    positions = [read_position(reply, mode=mode) for _, reply in pairs]
+    accuracy = position_accuracy([asked.answer for asked, _ in pairs], positions)
+    return accuracy, sum(position.is_dropped for position in positions)
+
+
+def _values(pairs: Sequence[Pair], dataset: str, mode: Mode) -> ValueScores:
+    if dataset not in RANGES:
+        raise OfficialFailureError("not scored", f"the official scripts leave set {dataset} out")
+    predicted = [(asked, predicted_value(reply, mode=mode)) for asked, reply in pairs]
+    values = [
+        Value(is_failed=True) if number is None else Value(float(asked.answer), number) for asked, number in predicted
+    ]
+    return value_scores(values, dataset=dataset)
+
+
+def _texts(pairs: Sequence[Pair], mode: Mode) -> tuple[float, float]:
+    texts = [(reply, asked.answer) for asked, reply in pairs]
+    if mode == "lenient":
+        texts = [(reply.strip(), answer.strip()) for reply, answer in texts]
+    counts = np.array([bleu_counts(*each) for each in texts]).sum(axis=0)
+    return 100 * float(bleu_of_counts(counts)), 100 * _mean([rouge_l(*each) for each in texts])
 
 
 def _reply(row: Judged, is_extracted: bool) -> str:
@@ -142,21 +153,8 @@ def _reply(row: Judged, is_extracted: bool) -> str:
     return prepared_reply(reply, row.question) if is_extracted else reply
 
 
-def _value(row: Judged, reply: str, mode: Mode) -> Value:
-    predicted = predicted_value(reply, mode=mode)
-    return Value(is_failed=True) if predicted is None else Value(float(row.question.answer), predicted)
-
-
-def _text_scores(rows: Sequence[Judged], replies: Sequence[str], mode: Mode) -> tuple[float, float]:
-    pairs = [(reply, row.question.answer) for reply, row in zip(replies, rows, strict=True)]
-    if mode == "lenient":
-        pairs = [(reply.strip(), answer.strip()) for reply, answer in pairs]
-    counts = np.array([bleu_counts(*pair) for pair in pairs]).sum(axis=0)
-    return 100 * float(bleu_of_counts(counts)), 100 * _mean([rouge_l(*pair) for pair in pairs])
-
-
 def _rouge(scored: Scored, task: str) -> float:
-    return _mean([rouge for dataset, _, rouge in scored.text if dataset in TASKS[task]])
+    return _mean([rouge for dataset, (_, rouge) in scored.text.items() if dataset in TASKS[task]])
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from medtune.eval import bertscore
 from medtune.eval.benchmark import Judged, SummedMetric
-from medtune.eval.benchmarks.u2_bench.blocks import bleu4_of, block_sums, mean_over_sets
+from medtune.eval.benchmarks.u2_bench.blocks import bleu4_of, block_sums, mean_over_sets, value_error
 from medtune.eval.benchmarks.u2_bench.metrics import macro_f1, mae, mean_accuracy, rmse, u2_score
+from medtune.eval.benchmarks.u2_bench.official_values import ValueScores
 from medtune.eval.benchmarks.u2_bench.parsers import task_of
-from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION, TEXT, VALUE
+from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION, TEXT, TOLERANCE, VALUE
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.sums import Sums
 
@@ -45,6 +48,21 @@ def by_task(judged: Sequence[Judged]) -> tuple[float | None, ...]:
     cells = row(judged)
     names = [f"{task}_Acc" for task in (*CLASSIFICATION, *DETECTION)]
     return tuple(cells[name] for name in (*names, "CVE_RMSE", "RG_BLEU", "CG_BLEU"))
+
+
+def values_by_set(judged: Sequence[Judged]) -> dict[str, ValueScores]:
+    """Returns the scores of clinical values by data set; nothing is dropped, so nothing is counted as failed."""
+    found = {}
+    for name, rows in by_set([each for each in judged if task_of(each.question) == VALUE]).items():
+        errors = np.array([value_error(each) for each in rows])
+        found[name] = ValueScores(
+            mae=float(np.abs(errors).mean()),
+            rmse=float(np.sqrt(np.square(errors).mean())),
+            std=float(errors.std()),
+            pct_within_tolerance=float(100 * (np.abs(errors) <= TOLERANCE).mean()),
+            failed_items=0,
+        )
+    return found
 
 
 def mean_by_set(judged: Sequence[Judged], value: Callable[[Sequence[Judged]], float | None]) -> float | None:

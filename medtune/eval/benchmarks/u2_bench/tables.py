@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from medtune.eval.benchmark import Benchmark, Evidence, Judged
 from medtune.eval.benchmarks.u2_bench import official_rows, our_row
@@ -12,6 +12,7 @@ from medtune.eval.benchmarks.u2_bench.contradictions import contradictions
 from medtune.eval.benchmarks.u2_bench.errors import KINDS, VALID, family, reply_type
 from medtune.eval.benchmarks.u2_bench.official_rows import OFFICIAL
 from medtune.eval.benchmarks.u2_bench.parsers import task_of
+from medtune.eval.benchmarks.u2_bench.tasks import VALUE
 from medtune.eval.published import published
 from medtune.eval.tables import Cell, Table, rank
 
@@ -26,6 +27,7 @@ def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
     return (
         _table_1({name: rows for name, rows in read.items() if rows}),
         *([_parsers({name: rows for name, rows in read.items() if rows})] if "robust" in read else []),
+        *([_values(read)] if _has_values(evidence) else []),
         *([_following(replies), _kinds(replies)] if replies else []),
         *([_anatomy(found)] if found else []),
         contradictions(),
@@ -89,6 +91,27 @@ def _parsers(read: dict[str, Sequence[Judged]]) -> Table:
         notes=("lost: replies that the official scripts drop, with those of data sets on which they stop.",),
         digits=4,
     )
+
+
+def _values(read: Mapping[str, Sequence[Judged]]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for name, judged in read.items():
+        scored = official_rows.set_tables(judged, name).values if name in OFFICIAL else our_row.values_by_set(judged)
+        rows += [
+            (name, dataset, each.rmse, each.mae, each.std, each.pct_within_tolerance, each.failed_items)
+            for dataset, each in scored.items()
+        ]
+    return Table(
+        title="U2-Bench: clinical values by data set, in ranges",
+        columns=("parser", "set", "RMSE", "MAE", "Std", "% within 0.1", "failed"),
+        rows=tuple(rows),
+        notes=("failed: replies without a number, which the official scripts leave out; ours have an error of 1.",),
+        digits=4,
+    )
+
+
+def _has_values(evidence: Evidence) -> bool:
+    return any(task_of(question) == VALUE for question in evidence.questions)
 
 
 def _following(replies: Sequence[Judged]) -> Table:
