@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
-from medtune.eval.benchmark import Judged
+import numpy as np
+
+from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.sums import Floats, Sums
 
 
-def metric(judged: Sequence[Judged]) -> float:
+@SummedMetric
+def metric(judged: Sequence[Judged]) -> Sums:
     """Returns the unweighted mean F1, 0 to 1, over every label that is a truth or a parsed answer.
 
     A label that was answered but is never true has F1 = 0, and so has "unparsable": a single unreadable
@@ -29,10 +32,39 @@ def metric(judged: Sequence[Judged]) -> float:
     """
     if not judged:
         raise ValueError("macro F1 needs at least one question, got none")
-    true = Counter[str | None](row.question.answer for row in judged)
-    said = Counter(row.parsed for row in judged)
-    hits = Counter(row.parsed for row in judged if row.correct)
-    labels = true.keys() | said.keys()
     # Sorted, because floating-point sums depend on order and that of a set of strings changes per process.
-    scores = sorted(2 * hits[label] / (true[label] + said[label]) for label in labels)
-    return sum(scores) / len(scores)
+    labels = sorted({row.question.answer for row in judged} | {row.parsed for row in judged if row.parsed is not None})
+    place: dict[str | None, int] = {label: number for number, label in enumerate([None, *labels])}
+    true = [place[row.question.answer] for row in judged]
+    return label_sums(true, [place[row.parsed] for row in judged], num_labels=len(place))
+
+
+def label_sums(true: Sequence[int], said: Sequence[int], num_labels: int, starts: Sequence[int] = (0,)) -> Sums:
+    """Returns the sums whose statistic is the macro F1 of numbered labels.
+
+    Args:
+        true: Label of each row, 0 to `num_labels` - 1.
+        said: Label that was read.
+        num_labels: How many there are.
+        starts: First label of each group of labels; the statistic is the mean of the groups' macro F1.
+    """
+    hits = np.flatnonzero(np.equal(true, said))
+    rows = np.arange(len(true))
+
+    def finish(sums: Floats) -> Floats:
+        in_truth, in_answers, right = np.split(sums, 3, axis=-1)
+        seen = in_truth + in_answers
+        scores = np.divide(2 * right, seen, out=np.zeros_like(seen), where=seen > 0)
+        labels = np.add.reduceat((seen > 0).astype(np.float64), starts, axis=-1)
+        groups = np.add.reduceat(scores, starts, axis=-1) / np.maximum(labels, 1)
+        mean: Floats = groups.sum(axis=-1) / (labels > 0).sum(axis=-1)
+        return mean
+
+    return Sums(
+        rows=np.concatenate([rows, rows, hits]),
+        columns=np.concatenate([true, num_labels + np.asarray(said), 2 * num_labels + np.asarray(said)[hits]]),
+        values=np.ones(2 * len(true) + hits.size),
+        num_rows=len(true),
+        width=3 * num_labels,
+        finish=finish,
+    )
