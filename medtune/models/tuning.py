@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,22 +122,24 @@ class GradientAudit:
 
         return hook
 
-    def finish(self) -> None:
-        """Removes the hooks and judges what they saw.
+    def reached(self) -> dict[str, bool]:
+        """Removes the hooks and returns which groups got a gradient on this device."""
+        for handle in self._handles:
+            handle.remove()
+        return {name: name in self._reached for name in GROUPS}
+
+    def judge(self, reached: Mapping[str, bool]) -> None:
+        """Judges what was seen on any device: one that had no share of the step saw nothing.
 
         Raises:
             ValueError: A trainable group got no gradient, or a frozen one has one.
         """
-        for handle in self._handles:
-            handle.remove()
         for name, how in self._tuning.groups().items():
             parameters = list(self._model.get_submodule(name).parameters())
             if how.mode == "frozen":
                 if any(p.requires_grad or p.grad is not None for p in parameters):
-                    raise ValueError(
-                        f"after the first step the frozen group {name!r} has a gradient; it must have none"
-                    )
-            elif name not in self._reached:
+                    raise ValueError(f"after the first step the frozen group {name!r} has a gradient")
+            elif not reached[name]:
                 raise ValueError(
                     f"after the first step the group {name!r} ({how.mode}) has no gradient: it would not learn. "
                     "Is it part of the forward pass, and do the targets of its LoRA lie on the data's way?"

@@ -46,7 +46,9 @@ class GradientCheck(Callback):
         """Judges the first finished step."""
         if self._audit is not None and step_done(trainer, batch_idx):
             audit, self._audit = self._audit, None
-            audit.finish()
+            here = audit.reached()
+            anywhere = summed([float(seen) for seen in here.values()], pl_module.device)
+            audit.judge({name: count > 0 for name, count in zip(here, anywhere, strict=True)})
 
 
 @dataclass

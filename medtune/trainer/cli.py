@@ -10,6 +10,7 @@ from pathlib import Path
 
 from medtune import __version__
 from medtune.data import catalog
+from medtune.trainer.launch import INTERRUPTED, launch, needs_launch
 
 KINDS = {
     "recipes": ("medtune.recipes", ".yaml"),
@@ -19,7 +20,6 @@ KINDS = {
     "sources": ("medtune.data.sources", ".py"),
 }
 FAILED = 1
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -151,7 +151,6 @@ def _validate(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    from medtune.trainer.launch import launch, needs_launch
     from medtune.trainer.recipe_file import read_recipe
 
     recipe = read_recipe(options.recipe, options.overrides)

@@ -1,11 +1,21 @@
-"""Several devices: the command starts itself once per device through torchrun."""
+"""Several devices of one machine: the command starts itself once per device, as torchrun would."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C. Source: 128 + SIGINT, the convention of POSIX shells."""
+GRACE_S = 5.0
+"""How long the other processes may take to end by themselves after one has failed."""
 
 
 def needs_launch(devices: int) -> bool:
@@ -25,15 +35,59 @@ def needs_launch(devices: int) -> bool:
 def launch(argv: Sequence[str], *, devices: int) -> int:
     """Runs `medtune ARGV` on that many processes of this machine and returns the exit status.
 
-    Ctrl-C reaches all of them through the terminal; they save their state and this waits for them.
+    Ctrl-C reaches all of them through the terminal, and a SIGTERM is passed on: each saves its state and ends. When
+    one fails, the others, which would wait for it forever, are ended.
     """
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={devices}"]
-    # torchrun sets one thread per process when nothing is said; the cores are shared out instead.
     threads = max(1, (os.cpu_count() or 1) // devices)
-    environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
-    process = subprocess.Popen([*command, "-m", "medtune", *argv], env=environment)
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            continue
+    shared = {
+        # Without a word of it, every process would take all cores.
+        "OMP_NUM_THREADS": str(threads),
+        **os.environ,
+        "WORLD_SIZE": str(devices),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(_free_port()),
+    }
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "medtune", *argv], env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        )
+        for rank in range(devices)
+    ]
+    with _passing_sigterm_on(processes):
+        while any(process.poll() is None for process in processes):
+            try:
+                time.sleep(0.1)
+            except KeyboardInterrupt:
+                continue
+            if any(process.poll() not in (None, 0, INTERRUPTED) for process in processes):
+                _end(processes)
+    return next((process.returncode for process in processes if process.returncode), 0)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _passing_sigterm_on(processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        for process in processes:
+            process.send_signal(number)
+
+    before = signal.signal(signal.SIGTERM, pass_on)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    deadline = time.monotonic() + GRACE_S
+    while time.monotonic() < deadline and any(process.poll() is None for process in processes):
+        time.sleep(0.1)
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+            process.wait()

@@ -25,6 +25,7 @@ from medtune.trainer.callbacks import BEST, LAST, saved_step
 from medtune.trainer.evaluation import Bench, evaluate_stage, groups_of, write_json
 from medtune.trainer.fit import fit
 from medtune.trainer.group_table import group_table
+from medtune.trainer.launch import INTERRUPTED
 from medtune.trainer.loggers import build_loggers
 from medtune.trainer.recipe import Recipe
 from medtune.trainer.recipe_file import recipe_to_yaml
@@ -32,9 +33,6 @@ from medtune.trainer.run_folder import RunFolder, open_run
 from medtune.trainer.stage_metrics import stage_metrics
 from medtune.trainer.strategies import barrier, device_of_rank, join_ranks
 from medtune.trainer.validate import check_fit
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C. Source: 128 + SIGINT, the convention of POSIX shells."""
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def test_audit_passes_when_all_is_well() -> None:
     assembled, model = _nano(Tuning())
     audit = GradientAudit(model, Tuning())
     _loss(assembled, model).backward()
-    audit.finish()
+    audit.judge(audit.reached())
 
 
 def test_audit_sees_a_group_that_does_not_learn() -> None:
@@ -104,7 +104,7 @@ def test_audit_sees_a_group_that_does_not_learn() -> None:
     rows = pad_rows([assembled.family.layout("Q?", "yes", with_media=False)], [-1], pad_id=0, side="right")
     (-model(rows, None).logprobs_T.sum()).backward()
     with pytest.raises(ValueError, match="'projector' \\(full\\) has no gradient"):
-        audit.finish()
+        audit.judge(audit.reached())
 
 
 def test_audit_sees_a_frozen_group_that_learns() -> None:
@@ -113,7 +113,7 @@ def test_audit_sees_a_frozen_group_that_learns() -> None:
     audit = GradientAudit(model, Tuning())
     _loss(assembled, model).backward()
     with pytest.raises(ValueError, match="frozen group 'vision'"):
-        audit.finish()
+        audit.judge(audit.reached())
 
 
 def test_same_seed_same_adapters() -> None:
