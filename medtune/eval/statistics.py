@@ -14,7 +14,9 @@ appearance, so other names for the same patients give the same numbers. It errs 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
 from statistics import NormalDist
 
 import numpy as np
@@ -30,9 +32,9 @@ CONFIDENCE = 0.95
 SHARE = Interval(0.0, 1.0)
 _NUMBERS_AT_ONCE = 2_000_000
 _DRAWS = 20_000_000
+_KEPT_DRAWS = 4
 
 Rows = NDArray[np.intp]
-Values = Callable[[Rows], Floats]
 
 
 def wilson(successes: float, n: float, *, confidence: float = CONFIDENCE) -> Interval:
@@ -132,8 +134,8 @@ def summed_interval(
     """
     codes = _codes(clusters, right)
     value = _within(sums.value(), bounds)
-    interval = _percentile(_of_sums(sums, codes), codes, resamples=resamples or _resamples(codes), seed=seed)
-    return _widened(interval, value, right, codes, bounds)
+    found = _resampled_sums(sums, codes, resamples=resamples or _resamples(codes), seed=seed)
+    return _widened(_percentile(found, codes), value, right, codes, bounds)
 
 
 def recomputed_interval(
@@ -160,8 +162,8 @@ def recomputed_interval(
     """
     codes = _codes(clusters, right)
     value = _within(statistic(np.arange(codes.size)), bounds)
-    interval = _percentile(_of_rows(statistic, codes), codes, resamples=resamples, seed=seed)
-    return _widened(interval, value, right, codes, bounds)
+    found = _resampled_rows(statistic, codes, resamples=resamples, seed=seed)
+    return _widened(_percentile(found, codes), value, right, codes, bounds)
 
 
 def gain_interval(
@@ -206,11 +208,9 @@ def summed_gain_interval(
         ValueError: No rows or lengths differ.
     """
     codes = _codes(clusters, *(right or ()))
-    earlier, later = _of_sums(before, codes), _of_sums(after, codes)
-    interval = _percentile(
-        lambda drawn: later(drawn) - earlier(drawn), codes, resamples=resamples or _resamples(codes), seed=seed
-    )
-    return _widened_gain(interval, (before.value(), after.value()), right, codes, bounds)
+    number = resamples or _resamples(codes)
+    earlier, later = (_resampled_sums(each, codes, resamples=number, seed=seed) for each in (before, after))
+    return _widened_gain(_percentile(later - earlier, codes), (before.value(), after.value()), right, codes, bounds)
 
 
 def recomputed_gain_interval(
@@ -231,11 +231,12 @@ def recomputed_gain_interval(
         ValueError: No rows or lengths differ.
     """
     codes = _codes(clusters, *(right or ()))
-    difference = _of_rows(lambda rows: statistic_after(rows) - statistic_before(rows), codes)
-    interval = _percentile(difference, codes, resamples=resamples, seed=seed)
+    found = _resampled_rows(
+        lambda rows: statistic_after(rows) - statistic_before(rows), codes, resamples=resamples, seed=seed
+    )
     everything = np.arange(codes.size)
     values = statistic_before(everything), statistic_after(everything)
-    return _widened_gain(interval, values, right, codes, bounds)
+    return _widened_gain(_percentile(found, codes), values, right, codes, bounds)
 
 
 def _codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> Rows:
@@ -266,8 +267,7 @@ def _num_clusters(codes: Rows) -> int:
     return int(codes.max()) + 1
 
 
-def _of_sums(sums: Sums, codes: Rows) -> Values:
-    """Returns (resamples, clusters) drawn cluster numbers -> (resamples,) values."""
+def _resampled_sums(sums: Sums, codes: Rows, *, resamples: int, seed: int) -> Floats:
     from scipy.sparse import coo_array
 
     if sums.num_rows != codes.size:
@@ -277,38 +277,49 @@ def _of_sums(sums: Sums, codes: Rows) -> Values:
     by_cluster = coo_array(entries, shape=(num_clusters, sums.width)).tocsr()
     if num_clusters * sums.width <= _NUMBERS_AT_ONCE:
         by_cluster = by_cluster.toarray()
-
-    def values(drawn: Rows) -> Floats:
-        num = len(drawn)
-        places = drawn + num_clusters * np.arange(num)[:, None]
-        times = np.bincount(places.ravel(), minlength=num * num_clusters).reshape(num, num_clusters)
-        at_once = max(1, _NUMBERS_AT_ONCE // sums.width)
-        parts = [times[start : start + at_once].astype(np.float64) for start in range(0, num, at_once)]
-        return np.concatenate([sums.finish(part @ by_cluster) for part in parts])
-
-    return values
+    times = _times_drawn(num_clusters, resamples, seed)
+    at_once = max(1, _NUMBERS_AT_ONCE // max(sums.width, num_clusters))
+    parts = (times[start : start + at_once].astype(np.float64) for start in range(0, len(times), at_once))
+    return np.concatenate([sums.finish(part @ by_cluster) for part in parts])
 
 
-def _of_rows(statistic: Callable[[Rows], float], codes: Rows) -> Values:
+def _resampled_rows(statistic: Callable[[Rows], float], codes: Rows, *, resamples: int, seed: int) -> Floats:
     order = np.argsort(codes, kind="stable")
     members = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    return np.array(
+        [
+            statistic(np.concatenate([members[cluster] for cluster in drawn]))
+            for drawn in chain.from_iterable(_drawn(len(members), resamples, seed))
+        ]
+    )
 
-    def values(drawn: Rows) -> Floats:
-        return np.array([statistic(np.concatenate([members[cluster] for cluster in each])) for each in drawn])
 
-    return values
-
-
-def _percentile(values: Values, codes: Rows, *, resamples: int, seed: int) -> Interval:
-    num_clusters = _num_clusters(codes)
+def _drawn(num_clusters: int, resamples: int, seed: int) -> Iterator[Rows]:
+    """Yields (some resamples, clusters) drawn cluster numbers; a single cluster has one resample, itself."""
     if num_clusters == 1:
-        value = float(values(np.zeros((1, 1), dtype=np.intp))[0])
-        return Interval(value, value)
+        yield np.zeros((1, 1), dtype=np.intp)
+        return
     rng = np.random.default_rng(seed)
     at_once = max(1, _NUMBERS_AT_ONCE // num_clusters)
-    sizes = [min(at_once, resamples - start) for start in range(0, resamples, at_once)]
-    found = np.concatenate([values(rng.integers(0, num_clusters, (size, num_clusters))) for size in sizes])
-    outside = (1 - _expanded_confidence(num_clusters)) / 2
+    for start in range(0, resamples, at_once):
+        yield rng.integers(0, num_clusters, (min(at_once, resamples - start), num_clusters))
+
+
+@lru_cache(maxsize=_KEPT_DRAWS)
+def _times_drawn(num_clusters: int, resamples: int, seed: int) -> NDArray[np.uint16]:
+    """Returns how often each resample holds each cluster; levels and metrics of a stage mostly share their draws."""
+    found = []
+    for drawn in _drawn(num_clusters, resamples, seed):
+        places = drawn + num_clusters * np.arange(len(drawn))[:, None]
+        times = np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        found.append(times.astype(np.uint16))
+    return np.concatenate(found)
+
+
+def _percentile(found: Floats, codes: Rows) -> Interval:
+    if len(found) == 1:
+        return Interval(float(found[0]), float(found[0]))
+    outside = (1 - _expanded_confidence(_num_clusters(codes))) / 2
     # A resample may lack every row that the statistic is about; there it has no value.
     low, high = np.quantile(found[~np.isnan(found)], [outside, 1 - outside])
     return Interval(float(low), float(high))

@@ -57,13 +57,14 @@ def main(number: int) -> None:
         path = Path(folder) / "predictions.jsonl"
         questions = made_up(number, path)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         predictions = read_predictions(path)
         read = time.perf_counter()
         stage = score_stage(questions, predictions, benchmark("fetal_gauge"), train=questions[: number // 4])
-        end = time.perf_counter()
+        end, busy = time.perf_counter(), time.process_time() - busy
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"{number} predictions: read {read - start:.1f} s, score {end - read:.1f} s, together {end - start:.1f} s")
+    print(f"processor time {busy:.1f} s, which other work on the machine does not stretch")
     print(f"peak memory {peak:.2f} GB, of which {before:.2f} GB were the questions; accuracy {stage.overall.score}")
 
 

@@ -17,7 +17,7 @@ from medtune.eval.benchmarks.u2_bench.anatomy import Paired, majority
 from medtune.eval.benchmarks.u2_bench.blocks import u2_of
 from medtune.eval.benchmarks.u2_bench.contradictions import contradictions
 from medtune.eval.benchmarks.u2_bench.errors import KINDS, family, reply_type
-from medtune.eval.benchmarks.u2_bench.official_labels import Reading, class_scores
+from medtune.eval.benchmarks.u2_bench.official_labels import Reading, class_scores, read_row
 from medtune.eval.benchmarks.u2_bench.official_positions import CELLS, LOCATIONS, read_position, true_position
 from medtune.eval.benchmarks.u2_bench.official_score import EXACT_WEIGHTS, u2_score
 from medtune.eval.benchmarks.u2_bench.prompts import render, render_with_anatomy
@@ -144,6 +144,12 @@ def test_robust_reads_what_the_official_parsers_cannot() -> None:
     assert parse("It is in the lower center.", place) == "lower center"
     assert parse("It is not benign.", BY_TASK["DD"]) is None
     assert U2.parsers["official_extracted"]("It is not benign.", BY_TASK["DD"]) == "benign"
+
+
+def test_a_missing_truth_is_compared_with_the_reply_as_it_stands_but_for_organs() -> None:
+    assert read_row("None", "Heart ", dataset="53", mode="lenient") == Reading("nan", "Heart")
+    assert read_row("None", "Heart ", dataset="anatomy", mode="strict") == Reading("nan", "Heart ")
+    assert read_row("None", "Heart ", dataset="anatomy", mode="lenient") == Reading("nan", "heart")
 
 
 def test_kinds_of_replies() -> None:
