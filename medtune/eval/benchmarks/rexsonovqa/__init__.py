@@ -1,0 +1,1 @@
+"""ReXSonoVQA: ultrasound scanning videos."""
