@@ -14,7 +14,7 @@ AnswerKind = Literal["choice", "yes_no", "number", "text", "rubric"]
 Split = Literal["train", "val", "test"]
 Provenance = Literal["released", "reconstruction", "synthetic"]
 Reading = Literal["likelihood", "generation"]
-Condition = Literal["image", "text_only", "other_image"]
+Condition = Literal["image", "text_only", "other_image", "with_anatomy"]
 AnswerFormat = Literal["text", "letter"]
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -115,7 +115,8 @@ class Request:
     """One question to be answered in one way.
 
     Attributes:
-        condition: What the model sees; "other_image" shows another patient's image.
+        condition: What the model sees; "other_image" shows another patient's image, "with_anatomy" says in words
+            which organ the image shows.
         repeat: 0, 1, ... where one request is made several times.
     """
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, field
+from functools import update_wrapper
+from typing import Protocol, cast
 
 from medtune.data import catalog
-from medtune.data.types import AnswerFormat, Prediction, Prompt, Question
+from medtune.data.types import AnswerFormat, Condition, Interval, Prediction, Prompt, Question
+from medtune.eval.sums import Sums
+from medtune.eval.tables import Table
 
 PACKAGE = "medtune.eval.benchmarks"
 
@@ -31,9 +34,77 @@ class Judged:
         return self.parsed is not None and self.parsed == self.question.answer
 
 
+class SummedMetric:
+    """A metric that column sums over the judged rows determine; called, it gives the value."""
+
+    def __init__(self, sums: Callable[[Sequence[Judged]], Sums]) -> None:
+        self.sums = sums
+        update_wrapper(self, sums)
+
+    def __call__(self, judged: Sequence[Judged]) -> float:
+        """Returns the value; ValueError where there is no row."""
+        return self.sums(judged).value()
+
+
+def every_question(question: Question) -> bool:
+    """Returns True: the metric is about all questions."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How a metric's numbers are to be read.
+
+    Attributes:
+        worst: Of a silent model; inf where an error has no limit.
+        best: Of a perfect one; below `worst` where lower is better.
+        covers: The questions that the metric is about; where there is none of them, it is left out.
+    """
+
+    worst: float = 0.0
+    best: float = 1.0
+    covers: Callable[[Question], bool] = every_question
+
+    @property
+    def bounds(self) -> Interval:
+        """Lowest and highest possible value."""
+        return Interval(min(self.worst, self.best), max(self.worst, self.best))
+
+
+Verdicts = Mapping[Condition, Mapping[str, Sequence[Judged]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that a benchmark's own tables may be made of.
+
+    Attributes:
+        predictions: Every one of the file, further repeats included; `judging.judge` reads those.
+        verdicts: Condition -> parser -> judged rows of the first pass.
+        parser: Whose reading is primary.
+    """
+
+    questions: Sequence[Question]
+    predictions: Sequence[Prediction]
+    verdicts: Verdicts
+    parser: str
+
+
+class Tables(Protocol):
+    """Makes a benchmark's own tables, in the shape of its paper."""
+
+    def __call__(self, evidence: Evidence) -> Sequence[Table]:
+        """Returns the tables in the order to be shown."""
+
+
 Render = Callable[[Question, AnswerFormat], Prompt]
 Parser = Callable[[str, Question], str | None]
 Metric = Callable[[Sequence[Judged]], float]
+
+
+def no_tables(evidence: Evidence) -> Sequence[Table]:
+    """Returns no tables: the benchmark has none of its own."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +121,9 @@ class Benchmark:
         metrics: By name; the first is primary.
         higher_is_better: Of the primary metric.
         examples: Synthetic questions, for the contract tests and for a first look.
+        scales: Of the metrics that are not shares of all questions, by name.
+        renders: Other wordings, for conditions that change the prompt, e.g. "with_anatomy".
+        tables: What `medtune score` prints beside the scores.
     """
 
     title: str
@@ -64,6 +138,13 @@ class Benchmark:
     metrics: Mapping[str, Metric]
     higher_is_better: bool
     examples: tuple[Question, ...]
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    renders: Mapping[Condition, Render] = field(default_factory=dict)
+    tables: Tables = no_tables
+
+    def scale(self, metric: str) -> Scale:
+        """Returns how the metric of that name is to be read: as a share of all questions unless `scales` says more."""
+        return self.scales.get(metric, Scale())
 
     @property
     def primary(self) -> str:

@@ -20,7 +20,7 @@ from medtune.data.types import (
     Request,
 )
 from medtune.eval.answerer import Answerer
-from medtune.eval.benchmark import Benchmark
+from medtune.eval.benchmark import Benchmark, Render
 from medtune.eval.judging import index
 from medtune.eval.other_patient import other_groups
 from medtune.eval.predictions import describe
@@ -117,15 +117,19 @@ def plan_visits(
     """Returns the visits of each group: its own media with and without the image, then another patient's.
 
     Raises:
-        ValueError: Nothing to ask: no groups, readings or conditions.
+        ValueError: Nothing to ask: no groups, readings or conditions; or the benchmark has no prompt for a condition.
     """
     if not groups or not readings or not conditions:
         raise ValueError("wanted at least one group, one reading and one condition to evaluate; got none")
+    renders = {condition: _render_for(condition, benchmark) for condition in conditions}
     others = other_groups(groups, seed=seed) if "other_image" in conditions else [None] * len(groups)
     own: list[Condition] = [condition for condition in conditions if condition != "other_image"]
     plan = []
     for group, other in zip(groups, others, strict=True):
-        prompts = [(question, benchmark.render(question, answer_format)) for question in group.questions]
+        prompts = {
+            condition: [(question, renders[condition](question, answer_format)) for question in group.questions]
+            for condition in conditions
+        }
         visits = [Visit(group, _requests(prompts, own, readings))] if own else []
         if other:
             visits.append(Visit(other, _requests(prompts, ["other_image"], readings)))
@@ -145,13 +149,24 @@ def prompt_hash(request: Request, shown: MediaGroup) -> str:
     return hashlib.sha256(asked.encode("ascii")).hexdigest()[:16]
 
 
+def _render_for(condition: Condition, benchmark: Benchmark) -> Render:
+    if condition in CONDITIONS:
+        return benchmark.render
+    if condition not in benchmark.renders:
+        known = ", ".join([*CONDITIONS, *benchmark.renders])
+        raise ValueError(f"{benchmark.title} has no prompt for the condition {condition!r}; it has {known}")
+    return benchmark.renders[condition]
+
+
 def _requests(
-    prompts: Sequence[tuple[Question, Prompt]], conditions: Sequence[Condition], readings: Sequence[Reading]
+    prompts: Mapping[Condition, Sequence[tuple[Question, Prompt]]],
+    conditions: Sequence[Condition],
+    readings: Sequence[Reading],
 ) -> tuple[Request, ...]:
     return tuple(
         Request(question=question, prompt=prompt, reading=reading, condition=condition)
         for condition in conditions
-        for question, prompt in prompts
+        for question, prompt in prompts[condition]
         for reading in _readings_for(question, condition, readings)
     )
 

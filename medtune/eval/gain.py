@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from medtune.data.types import Interval
 from medtune.eval import statistics
-from medtune.eval.benchmark import Benchmark, Judged, Metric
-from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.benchmark import Benchmark, Judged, Metric, Scale, SummedMetric
 from medtune.eval.scores import StageScores, correctness, levels
 
 
@@ -57,10 +56,10 @@ def gain_between(before: StageScores, after: StageScores, benchmark: Benchmark, 
             f"the two stages judged different questions ({len(ids[0])} before, {len(ids[1])} after, {len(only)} in one "
             f"alone: {only[:3]}); a gain is paired: evaluate the same questions in the same order"
         )
-    metric = benchmark.metrics[benchmark.primary]
+    metric, scale = benchmark.metrics[benchmark.primary], benchmark.scale(benchmark.primary)
 
     def of(first: Sequence[Judged], second: Sequence[Judged]) -> LevelGain:
-        return level_gain(first, second, metric, seed=seed)
+        return level_gain(first, second, metric, scale=scale, seed=seed)
 
     by = {}
     for facet in benchmark.facets:
@@ -69,33 +68,44 @@ def gain_between(before: StageScores, after: StageScores, benchmark: Benchmark, 
     return Gain(overall=of(before.rows, after.rows), by=by)
 
 
-def level_gain(before: Sequence[Judged], after: Sequence[Judged], metric: Metric, *, seed: int = 0) -> LevelGain:
-    """Returns the gain on rows that are paired by position.
+def level_gain(
+    before: Sequence[Judged], after: Sequence[Judged], metric: Metric, *, scale: Scale | None = None, seed: int = 0
+) -> LevelGain:
+    """Returns the gain on rows that are paired by position; `scale` is that of a share by default.
 
     Raises:
         ValueError: There are no rows, or not as many before as after.
     """
-    right = correctness(before), correctness(after)
+    right = _both_correctness(before, after)
     patients = [row.question.patient_id for row in before]
-    if metric is accuracy:
-        interval = statistics.gain_interval(*right, patients, seed=seed)
+    bounds = (scale or Scale()).bounds
+    if isinstance(metric, SummedMetric):
+        interval = statistics.summed_gain_interval(
+            metric.sums(before), metric.sums(after), patients, right=right, bounds=bounds, seed=seed
+        )
     else:
         interval = statistics.recomputed_gain_interval(
             lambda picked: metric([before[number] for number in picked]),
             lambda picked: metric([after[number] for number in picked]),
-            *right,
+            right,
             patients,
+            bounds=bounds,
             seed=seed,
         )
-    pairs = list(zip(*right, strict=True))
-    only_before, only_after = pairs.count((1.0, 0.0)), pairs.count((0.0, 1.0))
+    pairs = [(first.correct, second.correct) for first, second in zip(before, after, strict=True)]
+    only_before, only_after = pairs.count((True, False)), pairs.count((False, True))
     return LevelGain(
         value=metric(after) - metric(before),
         n=len(before),
         ci95=interval,
         mcnemar_p=statistics.mcnemar_exact(only_before, only_after),
-        both_right=pairs.count((1.0, 1.0)),
+        both_right=pairs.count((True, True)),
         only_before=only_before,
         only_after=only_after,
-        both_wrong=pairs.count((0.0, 0.0)),
+        both_wrong=pairs.count((False, False)),
     )
+
+
+def _both_correctness(before: Sequence[Judged], after: Sequence[Judged]) -> tuple[list[float], list[float]] | None:
+    earlier, later = correctness(before), correctness(after)
+    return (earlier, later) if earlier is not None and later is not None else None

@@ -9,6 +9,7 @@ from medtune.data.types import Condition, Interval, Score
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.gain import Gain, LevelGain
 from medtune.eval.scores import LevelScore, StageScores
+from medtune.eval.tables import finite, table_json
 
 Json = dict[str, object]
 
@@ -25,6 +26,7 @@ def stage_json(stage: StageScores) -> Json:
             }
             for condition, parsers in stage.metrics.items()
         },
+        "tables": [table_json(table) for table in stage.tables],
     }
 
 
@@ -99,11 +101,15 @@ def _cells(score: Score) -> tuple[str, str, str]:
 
 
 def _score(score: Score) -> Json:
-    return {"value": score.value, "n": score.n, "ci95": _pair(score.ci95), "unparsable": score.unparsable}
+    return {"value": finite(score.value), "n": score.n, "ci95": _pair(score.ci95), "unparsable": score.unparsable}
 
 
 def _level(level: LevelScore) -> Json:
-    return {**_score(level.score), "unanswered": level.unanswered, "baselines": dict(level.baselines)}
+    return {
+        **_score(level.score),
+        "unanswered": level.unanswered,
+        "baselines": {name: finite(value) for name, value in level.baselines.items()},
+    }
 
 
 def _gain_json(gain: Gain) -> Json:

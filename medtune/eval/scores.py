@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -10,12 +11,11 @@ from medtune.data.catalog import nearest
 from medtune.data.types import Condition, Prediction, Question, Reading, Score
 from medtune.eval import statistics
 from medtune.eval.baselines import BASELINES, blind_baselines, train_answers
-from medtune.eval.benchmark import Benchmark, Judged, Metric
+from medtune.eval.benchmark import Benchmark, Evidence, Judged, Metric, Scale, SummedMetric, Verdicts
 from medtune.eval.judging import LIKELIHOOD, judge
-from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.tables import Table
 
 _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
-Verdicts = Mapping[Condition, Mapping[str, Sequence[Judged]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class StageScores:
         parser: Whose reading of the answers `overall` and `by` count.
         rows: The judged questions behind `overall`, in their order.
         by: Facet -> level -> score.
-        metrics: Condition -> parser -> metric -> score.
+        metrics: Condition -> parser -> metric -> score; without the metrics that no question is about.
+        tables: The benchmark's own.
     """
 
     parser: str
@@ -48,6 +49,7 @@ class StageScores:
     overall: LevelScore
     by: Mapping[str, Mapping[str, LevelScore]]
     metrics: Mapping[Condition, Mapping[str, Mapping[str, Score]]]
+    tables: tuple[Table, ...] = ()
 
 
 def score_stage(
@@ -77,9 +79,12 @@ def score_stage(
         raise ValueError("there are no questions to score; is the split empty?")
     verdicts = all_verdicts(questions, predictions, benchmark)
     parser = _parser(parser, verdicts["image"], benchmark)
-    rows = verdicts["image"][parser]
+    metric, scale = benchmark.metrics[benchmark.primary], benchmark.scale(benchmark.primary)
+    rows = covered(verdicts["image"][parser], scale)
+    if not rows:
+        raise ValueError(f"no question of this split is one that {benchmark.primary} is about; is it the right folder?")
     blind = {condition: verdicts.get(condition, {}).get(parser, ()) for condition in _BLIND}
-    learned, metric = train_answers(train), benchmark.metrics[benchmark.primary]
+    learned = train_answers(train)
 
     def level(chosen: Sequence[Judged]) -> LevelScore:
         baselines = blind_baselines([row.question for row in chosen], learned, metric)
@@ -88,7 +93,7 @@ def score_stage(
             same = [row for row in seen if row.question.id in ids]
             baselines[condition] = metric(same) if any(row.prediction for row in same) else None
         return LevelScore(
-            score=score_rows(chosen, metric, seed=seed),
+            score=score_rows(chosen, metric, scale=scale, seed=seed),
             unanswered=sum(row.prediction is None for row in chosen),
             baselines={name: baselines[name] for name in BASELINES},
         )
@@ -99,33 +104,52 @@ def score_stage(
         overall=level(rows),
         by={facet: {name: level(chosen) for name, chosen in levels(rows, facet).items()} for facet in benchmark.facets},
         metrics={
-            condition: {
-                name: {title: score_rows(judged, each, seed=seed) for title, each in benchmark.metrics.items()}
-                for name, judged in parsers.items()
-            }
+            condition: {name: _every_metric(judged, benchmark, seed=seed) for name, judged in parsers.items()}
             for condition, parsers in verdicts.items()
         },
+        tables=tuple(benchmark.tables(Evidence(questions, predictions, verdicts, parser))),
     )
 
 
-def score_rows(rows: Sequence[Judged], metric: Metric, *, seed: int = 0) -> Score:
+def score_rows(rows: Sequence[Judged], metric: Metric, *, scale: Scale | None = None, seed: int = 0) -> Score:
     """Returns a metric's value on judged rows with its interval, resampled by patient.
 
-    Accuracy is a mean and has `statistics.RESAMPLES` resamples; another metric is computed anew for each of
-    `statistics.RESAMPLES_RECOMPUTED`.
+    A metric of column sums is resampled as `statistics.summed_interval` says; another is computed anew for each of
+    `statistics.RESAMPLES_RECOMPUTED` resamples, which takes time that grows with the rows. `scale` is that of a share
+    by default; where it has no limit and all resamples agree, or the value is none, there is no interval.
 
     Raises:
-        ValueError: There are no rows, or the metric leaves [0, 1].
+        ValueError: There are no rows, or the metric leaves its scale.
     """
     right, patients = correctness(rows), [row.question.patient_id for row in rows]
-    if metric is accuracy:
-        interval = statistics.mean_interval(right, patients, seed=seed)
+    bounds = (scale or Scale()).bounds
+    value = metric(rows)
+    unparsable = sum(row.prediction is not None and row.parsed is None for row in rows)
+    if not math.isfinite(value):
+        return Score(value=value, n=len(rows), ci95=None, unparsable=unparsable)
+    if isinstance(metric, SummedMetric):
+        interval = statistics.summed_interval(metric.sums(rows), patients, right=right, bounds=bounds, seed=seed)
     else:
         interval = statistics.recomputed_interval(
-            lambda picked: metric([rows[number] for number in picked]), right, patients, seed=seed
+            lambda picked: metric([rows[number] for number in picked]), right, patients, bounds=bounds, seed=seed
         )
-    unparsable = sum(row.prediction is not None and row.parsed is None for row in rows)
-    return Score(value=metric(rows), n=len(rows), ci95=interval, unparsable=unparsable)
+    has_width = interval.low < interval.high
+    return Score(value=value, n=len(rows), ci95=interval if has_width else None, unparsable=unparsable)
+
+
+def covered(rows: Sequence[Judged], scale: Scale) -> list[Judged]:
+    """Returns the rows that a metric of that scale is about."""
+    return [row for row in rows if scale.covers(row.question)]
+
+
+def _every_metric(rows: Sequence[Judged], benchmark: Benchmark, *, seed: int) -> dict[str, Score]:
+    scores = {}
+    for name, metric in benchmark.metrics.items():
+        scale = benchmark.scale(name)
+        chosen = covered(rows, scale)
+        if chosen:
+            scores[name] = score_rows(chosen, metric, scale=scale, seed=seed)
+    return scores
 
 
 def all_verdicts(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> Verdicts:
@@ -145,8 +169,10 @@ def all_verdicts(questions: Sequence[Question], predictions: Sequence[Prediction
     return verdicts
 
 
-def correctness(rows: Sequence[Judged]) -> list[float]:
-    """Returns 1.0 for each right row and 0.0 for each other."""
+def correctness(rows: Sequence[Judged]) -> list[float] | None:
+    """Returns 1.0 for each right row and 0.0 for each other; None where some answers are not right or wrong."""
+    if any(row.question.answer_kind not in ("choice", "yes_no") for row in rows):
+        return None
     return [float(row.correct) for row in rows]
 
 

@@ -8,7 +8,7 @@ appearance, so other names for the same patients give the same numbers. It errs 
   Source: Hesterberg 2015, "What Teachers Should Know About the Bootstrap", doi:10.1080/00031305.2015.1089789.
 - A bootstrap knows nothing about outcomes that it never saw. Where fewer than `FEW_CLUSTERS` clusters hold a right
   answer, or a wrong one, or where all resamples agree, the interval is widened to contain Wilson's with
-  n = number of clusters. An interval without width cannot happen.
+  n = number of clusters. An interval without width cannot happen, but for statistics without bounds, such as RMSE.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.types import Interval
+from medtune.eval.sums import Floats, Sums, mean_of
 
 RESAMPLES = 10_000
 RESAMPLES_RECOMPUTED = 1_000
 FEW_CLUSTERS = 5
 CONFIDENCE = 0.95
-_NUMBERS_AT_ONCE = 4_000_000
+SHARE = Interval(0.0, 1.0)
+_NUMBERS_AT_ONCE = 2_000_000
+_DRAWS = 20_000_000
 
 Rows = NDArray[np.intp]
-Floats = NDArray[np.float64]
+Values = Callable[[Rows], Floats]
 
 
 def wilson(successes: float, n: float, *, confidence: float = CONFIDENCE) -> Interval:
@@ -84,14 +87,14 @@ def mcnemar_exact(only_before: int, only_after: int) -> float:
 
 
 def mean_interval(
-    values: Sequence[float], clusters: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0
+    values: Sequence[float], clusters: Sequence[str], *, resamples: int | None = None, seed: int = 0
 ) -> Interval:
     """Returns the 95 % interval of a mean of clustered values.
 
     Args:
         values: One per question, each within [0, 1]: 1 right, 0 wrong.
         clusters: Patient of each question.
-        resamples: Bootstrap resamples, >= 1.
+        resamples: Bootstrap resamples, >= 1; see `summed_interval`.
         seed: Of the resampling; the same seed gives the same interval.
 
     Raises:
@@ -100,42 +103,65 @@ def mean_interval(
     Source:
         Efron & Tibshirani 1993, chapters 8 (clusters) and 13 (percentile interval).
     """
-    codes = _codes(clusters, values)
-    sums, counts = np.bincount(codes, weights=values), np.bincount(codes)
-    interval = _percentile((sums, counts), _ratio, vectorized=True, resamples=resamples, seed=seed)
-    if _is_unsafe(interval, np.asarray(values), codes):
-        interval = _hull(interval, _cluster_wilson(float(sums.sum() / counts.sum()), counts.size))
-    return interval
+    return summed_interval(mean_of(values), clusters, right=values, resamples=resamples, seed=seed)
+
+
+def summed_interval(
+    sums: Sums,
+    clusters: Sequence[str],
+    *,
+    right: Sequence[float] | None,
+    bounds: Interval = SHARE,
+    resamples: int | None = None,
+    seed: int = 0,
+) -> Interval:
+    """Returns the 95 % interval of a statistic that column sums determine.
+
+    Args:
+        sums: One row per question.
+        clusters: Patient of each question.
+        right: Correctness of each question within [0, 1]: says whether the bootstrap saw enough; None where answers
+            are not right or wrong.
+        bounds: Lowest and highest possible value. Where one is infinite, nothing can widen the interval.
+        resamples: Bootstrap resamples, >= 1. By default `RESAMPLES`, and fewer, down to `RESAMPLES_RECOMPUTED`, where
+            there are thousands of clusters.
+        seed: Of the resampling; the same seed gives the same interval.
+
+    Raises:
+        ValueError: No rows, lengths differ, or the statistic leaves its bounds.
+    """
+    codes = _codes(clusters, right)
+    value = _within(sums.value(), bounds)
+    interval = _percentile(_of_sums(sums, codes), codes, resamples=resamples or _resamples(codes), seed=seed)
+    return _widened(interval, value, right, codes, bounds)
 
 
 def recomputed_interval(
     statistic: Callable[[Rows], float],
-    right: Sequence[float],
+    right: Sequence[float] | None,
     clusters: Sequence[str],
     *,
+    bounds: Interval = SHARE,
     resamples: int = RESAMPLES_RECOMPUTED,
     seed: int = 0,
 ) -> Interval:
-    """Returns the 95 % interval of any statistic within [0, 1], computed anew from resampled clusters.
+    """Returns the 95 % interval of any statistic, computed anew from resampled clusters.
 
     Args:
         statistic: Takes row numbers (with repetition) and returns the value on those rows.
-        right: Correctness of each question within [0, 1]: says whether the bootstrap saw enough.
+        right: As in `summed_interval`.
         clusters: Patient of each question.
+        bounds: Lowest and highest possible value.
         resamples: Bootstrap resamples, >= 1.
         seed: Of the resampling; the same seed gives the same interval.
 
     Raises:
-        ValueError: No rows, lengths differ, or the statistic leaves [0, 1].
+        ValueError: No rows, lengths differ, or the statistic leaves its bounds.
     """
     codes = _codes(clusters, right)
-    value = statistic(np.arange(codes.size))
-    if not 0 <= value <= 1:
-        raise ValueError(f"an interval is computed for statistics within [0, 1]; this one is {value}")
-    interval = _recomputed(statistic, codes, resamples=resamples, seed=seed)
-    if _is_unsafe(interval, np.asarray(right), codes):
-        interval = _hull(interval, _cluster_wilson(value, int(codes.max()) + 1))
-    return interval
+    value = _within(statistic(np.arange(codes.size)), bounds)
+    interval = _percentile(_of_rows(statistic, codes), codes, resamples=resamples, seed=seed)
+    return _widened(interval, value, right, codes, bounds)
 
 
 def gain_interval(
@@ -143,7 +169,7 @@ def gain_interval(
     after: Sequence[float],
     clusters: Sequence[str],
     *,
-    resamples: int = RESAMPLES,
+    resamples: int | None = None,
     seed: int = 0,
 ) -> Interval:
     """Returns the 95 % interval of mean(after) - mean(before), paired by question, resampled by cluster.
@@ -158,92 +184,134 @@ def gain_interval(
     Source:
         Square-and-add: Newcombe 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I.
     """
-    codes = _codes(clusters, before, after)
-    differences = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
-    sums, counts = np.bincount(codes, weights=differences), np.bincount(codes)
-    interval = _percentile((sums, counts), _ratio, vectorized=True, resamples=resamples, seed=seed)
-    if _is_unsafe_gain(interval, np.asarray(before), np.asarray(after), codes):
-        interval = _hull(interval, _square_and_add(float(np.mean(before)), float(np.mean(after)), counts.size))
-    return interval
+    stages = mean_of(before), mean_of(after)
+    return summed_gain_interval(*stages, clusters, right=(before, after), resamples=resamples, seed=seed)
+
+
+def summed_gain_interval(
+    before: Sums,
+    after: Sums,
+    clusters: Sequence[str],
+    *,
+    right: tuple[Sequence[float], Sequence[float]] | None,
+    bounds: Interval = SHARE,
+    resamples: int | None = None,
+    seed: int = 0,
+) -> Interval:
+    """Returns the 95 % interval of the difference of such statistics: both stages on the same resampled clusters.
+
+    The arguments are those of `summed_interval`, `right` before and after. It is widened as in `gain_interval`.
+
+    Raises:
+        ValueError: No rows or lengths differ.
+    """
+    codes = _codes(clusters, *(right or ()))
+    earlier, later = _of_sums(before, codes), _of_sums(after, codes)
+    interval = _percentile(
+        lambda drawn: later(drawn) - earlier(drawn), codes, resamples=resamples or _resamples(codes), seed=seed
+    )
+    return _widened_gain(interval, (before.value(), after.value()), right, codes, bounds)
 
 
 def recomputed_gain_interval(
     statistic_before: Callable[[Rows], float],
     statistic_after: Callable[[Rows], float],
-    right_before: Sequence[float],
-    right_after: Sequence[float],
+    right: tuple[Sequence[float], Sequence[float]] | None,
     clusters: Sequence[str],
     *,
+    bounds: Interval = SHARE,
     resamples: int = RESAMPLES_RECOMPUTED,
     seed: int = 0,
 ) -> Interval:
     """Returns the 95 % interval of the difference of any statistic: both stages on the same resampled clusters.
 
+    The arguments are those of `recomputed_interval`. It is widened as in `gain_interval`.
+
     Raises:
         ValueError: No rows or lengths differ.
     """
-    codes = _codes(clusters, right_before, right_after)
-    interval = _recomputed(
-        lambda rows: statistic_after(rows) - statistic_before(rows), codes, resamples=resamples, seed=seed
-    )
-    if _is_unsafe_gain(interval, np.asarray(right_before), np.asarray(right_after), codes):
-        everything = np.arange(codes.size)
-        values = statistic_before(everything), statistic_after(everything)
-        interval = _hull(interval, _square_and_add(*values, int(codes.max()) + 1))
-    return interval
+    codes = _codes(clusters, *(right or ()))
+    difference = _of_rows(lambda rows: statistic_after(rows) - statistic_before(rows), codes)
+    interval = _percentile(difference, codes, resamples=resamples, seed=seed)
+    everything = np.arange(codes.size)
+    values = statistic_before(everything), statistic_after(everything)
+    return _widened_gain(interval, values, right, codes, bounds)
 
 
-def _codes(clusters: Sequence[str], *columns: Sequence[float]) -> Rows:
+def _codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> Rows:
     if not clusters:
         raise ValueError("an interval needs at least one question, got none")
     for column in columns:
+        if column is None:
+            continue
         if len(column) != len(clusters):
             raise ValueError(f"wanted one value per question, got {len(column)} values for {len(clusters)} clusters")
-        if not all(0 <= value <= 1 for value in column):
+        if not np.all((np.asarray(column) >= 0) & (np.asarray(column) <= 1)):
             raise ValueError("wanted values within [0, 1] (1 right, 0 wrong), got others")
     order: dict[str, int] = {}
     return np.array([order.setdefault(cluster, len(order)) for cluster in clusters], dtype=np.intp)
 
 
-def _ratio(sums: Floats, counts: Floats, axis: int = -1) -> Floats:
-    ratio: Floats = sums.sum(axis=axis) / counts.sum(axis=axis)
-    return ratio
+def _within(value: float, bounds: Interval) -> float:
+    if not bounds.low <= value <= bounds.high:
+        raise ValueError(f"an interval is computed for statistics within {list(bounds)}; this one is {value}")
+    return value
 
 
-def _recomputed(statistic: Callable[[Rows], float], codes: Rows, *, resamples: int, seed: int) -> Interval:
-    members = [np.flatnonzero(codes == cluster) for cluster in range(int(codes.max()) + 1)]
-
-    def of_clusters(drawn: Rows) -> float:
-        return statistic(np.concatenate([members[cluster] for cluster in drawn]))
-
-    return _percentile((np.arange(len(members)),), of_clusters, vectorized=False, resamples=resamples, seed=seed)
+def _resamples(codes: Rows) -> int:
+    return min(RESAMPLES, max(RESAMPLES_RECOMPUTED, _DRAWS // _num_clusters(codes)))
 
 
-def _percentile(
-    columns: tuple[NDArray[np.generic], ...],
-    statistic: Callable[..., object],
-    *,
-    vectorized: bool,
-    resamples: int,
-    seed: int,
-) -> Interval:
-    from scipy.stats import bootstrap
+def _num_clusters(codes: Rows) -> int:
+    return int(codes.max()) + 1
 
-    if columns[0].size == 1:
-        value = float(np.asarray(statistic(*columns)))
+
+def _of_sums(sums: Sums, codes: Rows) -> Values:
+    """Returns (resamples, clusters) drawn cluster numbers -> (resamples,) values."""
+    from scipy.sparse import coo_array
+
+    if sums.num_rows != codes.size:
+        raise ValueError(f"wanted one row of sums per question, got {sums.num_rows} for {codes.size} questions")
+    num_clusters = _num_clusters(codes)
+    entries = (sums.values, (codes[sums.rows], sums.columns))
+    by_cluster = coo_array(entries, shape=(num_clusters, sums.width)).tocsr()
+    if num_clusters * sums.width <= _NUMBERS_AT_ONCE:
+        by_cluster = by_cluster.toarray()
+
+    def values(drawn: Rows) -> Floats:
+        num = len(drawn)
+        places = drawn + num_clusters * np.arange(num)[:, None]
+        times = np.bincount(places.ravel(), minlength=num * num_clusters).reshape(num, num_clusters)
+        at_once = max(1, _NUMBERS_AT_ONCE // sums.width)
+        parts = [times[start : start + at_once].astype(np.float64) for start in range(0, num, at_once)]
+        return np.concatenate([sums.finish(part @ by_cluster) for part in parts])
+
+    return values
+
+
+def _of_rows(statistic: Callable[[Rows], float], codes: Rows) -> Values:
+    order = np.argsort(codes, kind="stable")
+    members = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+
+    def values(drawn: Rows) -> Floats:
+        return np.array([statistic(np.concatenate([members[cluster] for cluster in each])) for each in drawn])
+
+    return values
+
+
+def _percentile(values: Values, codes: Rows, *, resamples: int, seed: int) -> Interval:
+    num_clusters = _num_clusters(codes)
+    if num_clusters == 1:
+        value = float(values(np.zeros((1, 1), dtype=np.intp))[0])
         return Interval(value, value)
-    found = bootstrap(
-        columns,
-        statistic,
-        n_resamples=resamples,
-        batch=max(1, _NUMBERS_AT_ONCE // columns[0].size),
-        vectorized=vectorized,
-        paired=True,
-        confidence_level=_expanded_confidence(columns[0].size),
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return Interval(float(found.low), float(found.high))
+    rng = np.random.default_rng(seed)
+    at_once = max(1, _NUMBERS_AT_ONCE // num_clusters)
+    sizes = [min(at_once, resamples - start) for start in range(0, resamples, at_once)]
+    found = np.concatenate([values(rng.integers(0, num_clusters, (size, num_clusters))) for size in sizes])
+    outside = (1 - _expanded_confidence(num_clusters)) / 2
+    # A resample may lack every row that the statistic is about; there it has no value.
+    low, high = np.quantile(found[~np.isnan(found)], [outside, 1 - outside])
+    return Interval(float(low), float(high))
 
 
 def _expanded_confidence(num_clusters: int) -> float:
@@ -253,20 +321,52 @@ def _expanded_confidence(num_clusters: int) -> float:
     return 2 * NormalDist().cdf(quantile * math.sqrt(num_clusters / (num_clusters - 1))) - 1
 
 
-def _is_unsafe(interval: Interval, right: Floats, codes: Rows) -> bool:
-    with_right = np.unique(codes[right > 0]).size
-    with_wrong = np.unique(codes[right < 1]).size
-    return min(with_right, with_wrong) < FEW_CLUSTERS or interval.low == interval.high
+def _widened(
+    interval: Interval, value: float, right: Sequence[float] | None, codes: Rows, bounds: Interval
+) -> Interval:
+    if not _is_finite(bounds) or not (interval.low == interval.high or _saw_too_little(right, codes)):
+        return interval
+    span = bounds.high - bounds.low
+    low, high = _cluster_wilson((value - bounds.low) / span, _num_clusters(codes))
+    return _hull(interval, Interval(bounds.low + span * low, bounds.low + span * high))
 
 
-def _is_unsafe_gain(interval: Interval, before: Floats, after: Floats, codes: Rows) -> bool:
+def _saw_too_little(right: Sequence[float] | None, codes: Rows) -> bool:
+    if right is None:
+        return _num_clusters(codes) < FEW_CLUSTERS
+    each = np.asarray(right)
+    return min(np.unique(codes[each > 0]).size, np.unique(codes[each < 1]).size) < FEW_CLUSTERS
+
+
+def _widened_gain(
+    interval: Interval,
+    values: tuple[float, float],
+    right: tuple[Sequence[float], Sequence[float]] | None,
+    codes: Rows,
+    bounds: Interval,
+) -> Interval:
+    if not _is_finite(bounds) or not (interval.low == interval.high or _saw_too_little_change(right, codes)):
+        return interval
+    span = bounds.high - bounds.low
+    shares = [(value - bounds.low) / span for value in values]
+    low, high = _square_and_add(shares[0], shares[1], _num_clusters(codes))
+    return _hull(interval, Interval(span * low, span * high))
+
+
+def _saw_too_little_change(right: tuple[Sequence[float], Sequence[float]] | None, codes: Rows) -> bool:
+    if right is None:
+        return _num_clusters(codes) < FEW_CLUSTERS
+    before, after = (np.asarray(stage) for stage in right)
     is_unanimous = any(stage.min() == stage.max() for stage in (before, after))
-    with_change = np.unique(codes[before != after]).size
-    return is_unanimous or with_change < FEW_CLUSTERS or interval.low == interval.high
+    return bool(is_unanimous or np.unique(codes[before != after]).size < FEW_CLUSTERS)
 
 
-def _cluster_wilson(value: float, num_clusters: int) -> Interval:
-    return wilson(min(value * num_clusters, num_clusters), num_clusters)
+def _is_finite(bounds: Interval) -> bool:
+    return math.isfinite(bounds.low) and math.isfinite(bounds.high)
+
+
+def _cluster_wilson(share: float, num_clusters: int) -> Interval:
+    return wilson(min(share * num_clusters, num_clusters), num_clusters)
 
 
 def _square_and_add(before: float, after: float, num_clusters: int) -> Interval:

@@ -11,6 +11,7 @@ from medtune.eval.judging import write_parsed
 from medtune.eval.predictions import read_predictions
 from medtune.eval.results import gain_table, stage_json
 from medtune.eval.scores import score_stage
+from medtune.eval.tables import table_text
 from medtune.trainer.evaluation import write_json
 
 
@@ -52,4 +53,6 @@ def score_file(benchmark_name: str, *, predictions: Path, questions: Path, parse
     write_parsed(predictions.parent / "parsed.jsonl", asked, found, judged_by)
     write_json(predictions.parent / "scores.json", stage_json(scores))
     print(gain_table({predictions.stem: scores}, None, judged_by))
+    for table in scores.tables:
+        print(f"\n{table_text(table)}")
     return 0

@@ -10,8 +10,10 @@ import pytest
 
 from medtune.data import catalog
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import PACKAGE, Benchmark, benchmark
+from medtune.eval.benchmark import PACKAGE, Benchmark, Judged, benchmark
 from medtune.eval.judging import judge
+from medtune.eval.scores import covered, score_stage
+from medtune.eval.tables import table_text
 
 ANSWER_FORMATS: tuple[Literal["text", "letter"], ...] = ("text", "letter")
 
@@ -63,21 +65,37 @@ def test_prompt_does_not_tell_the_answer(found: Benchmark, answer_format: Litera
         assert len(texts) <= 1
 
 
+def assert_all_score(rows: Sequence[Judged], found: Benchmark, end: Literal["best", "worst"]) -> None:
+    for name, metric in found.metrics.items():
+        scale = found.scale(name)
+        chosen = covered(rows, scale)
+        if chosen:
+            assert metric(chosen) == pytest.approx(getattr(scale, end), abs=1e-12), name
+
+
+def test_every_metric_is_about_some_example(found: Benchmark) -> None:
+    assert set(found.scales) <= set(found.metrics)
+    for name in found.metrics:
+        assert any(found.scale(name).covers(question) for question in found.examples), name
+
+
 @pytest.mark.parametrize("answer_format", ANSWER_FORMATS)
-def test_perfect_oracle_scores_1_with_every_parser(found: Benchmark, answer_format: Literal["text", "letter"]) -> None:
+def test_perfect_oracle_scores_the_best_with_every_parser(
+    found: Benchmark, answer_format: Literal["text", "letter"]
+) -> None:
     said = [found.render(question, answer_format).target for question in found.examples]
     judged = judge(found.examples, replies(found.examples, said), found, reading="generation")
     for rows in judged.values():
-        assert all(metric(rows) == 1 for metric in found.metrics.values())
+        assert_all_score(rows, found, "best")
 
 
-def test_silent_model_scores_0_with_every_parser(found: Benchmark) -> None:
+def test_silent_model_scores_the_worst_with_every_parser(found: Benchmark) -> None:
     judged = judge(found.examples, replies(found.examples, [""] * len(found.examples)), found, reading="generation")
     for rows in judged.values():
-        assert all(metric(rows) == 0 for metric in found.metrics.values())
+        assert_all_score(rows, found, "worst")
 
 
-def test_likelihood_oracle_scores_1(found: Benchmark) -> None:
+def test_likelihood_oracle_scores_the_best(found: Benchmark) -> None:
     chosen = [question for question in found.examples if question.options]
     predictions = [
         Prediction(
@@ -86,8 +104,15 @@ def test_likelihood_oracle_scores_1(found: Benchmark) -> None:
         )
         for question in chosen
     ]
-    rows = judge(chosen, predictions, found, reading="likelihood")["likelihood"]
-    assert all(metric(rows) == 1 for metric in found.metrics.values())
+    assert_all_score(judge(chosen, predictions, found, reading="likelihood")["likelihood"], found, "best")
+
+
+def test_own_tables_are_made_with_and_without_predictions(found: Benchmark) -> None:
+    said = [found.render(question, "text").target for question in found.examples]
+    for predictions in (replies(found.examples, said), []):
+        for table in score_stage(found.examples, predictions, found).tables:
+            assert all(len(row) == len(table.columns) for row in table.rows)
+            assert table_text(table).startswith(table.title)
 
 
 def test_unknown_benchmark_offers_the_nearest() -> None:

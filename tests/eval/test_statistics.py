@@ -124,7 +124,7 @@ def test_recomputed_gain_is_near_the_vectorised_one() -> None:
     def mean_of(values: list[float]) -> Any:
         return lambda rows: float(np.mean(np.asarray(values)[rows]))
 
-    recomputed = recomputed_gain_interval(mean_of(before), mean_of(after), before, after, clusters)
+    recomputed = recomputed_gain_interval(mean_of(before), mean_of(after), (before, after), clusters)
     assert recomputed == pytest.approx(gain_interval(before, after, clusters), abs=0.04)
 
 

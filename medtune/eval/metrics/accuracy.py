@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.sums import Sums, mean_of
 
 
-def metric(judged: Sequence[Judged]) -> float:
+@SummedMetric
+def metric(judged: Sequence[Judged]) -> Sums:
     """Returns the share of right answers, 0 to 1.
 
     Raises:
@@ -24,4 +26,4 @@ def metric(judged: Sequence[Judged]) -> float:
     """
     if not judged:
         raise ValueError("accuracy needs at least one question, got none")
-    return sum(row.correct for row in judged) / len(judged)
+    return mean_of([row.correct for row in judged])

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medtune.eval.benchmark import Judged
+import numpy as np
+
+from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.sums import Floats, Sums, dense_sums
 
 
-def metric(judged: Sequence[Judged]) -> float:
+@SummedMetric
+def metric(judged: Sequence[Judged]) -> Sums:
     """Returns unparsable replies / replies, 0 to 1; lower is better, and 0 where there is no reply.
 
     Raises:
@@ -25,5 +29,10 @@ def metric(judged: Sequence[Judged]) -> float:
     """
     if not judged:
         raise ValueError("the unparsable share needs at least one question, got none")
-    replies = [row for row in judged if row.prediction is not None]
-    return sum(row.parsed is None for row in replies) / len(replies) if replies else 0.0
+    replies = [(row.prediction is not None and row.parsed is None, row.prediction is not None) for row in judged]
+    return dense_sums(np.array(replies, dtype=np.float64), _share)
+
+
+def _share(sums: Floats) -> Floats:
+    share: Floats = sums[..., 0] / np.maximum(sums[..., 1], 1)
+    return share

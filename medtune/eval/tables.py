@@ -1,0 +1,85 @@
+"""Tables in a paper's own shape: plain text for the terminal, JSON for scores.json."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Cell = str | float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table.
+
+    Attributes:
+        title: What it shows.
+        columns: Their names, in the paper's order.
+        rows: One cell per column; None where there is no value.
+        notes: What a reader has to know, contradictions of the paper included.
+        digits: Decimals of the numbers.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+    digits: int = 3
+
+
+def table_text(table: Table) -> str:
+    """Returns the table as plain text: names to the left, numbers to the right.
+
+    Example:
+        >>> print(table_text(Table("Accuracy", ("model", "PI"), (("ours", 0.5), ("GPT-5", None)), digits=2)))
+        Accuracy
+        model    PI
+        -----------
+        ours   0.50
+        GPT-5     -
+    """
+    cells = [table.columns, *([_text(cell, table.digits) for cell in row] for row in table.rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(table.columns))]
+    is_text = [any(isinstance(row[column], str) for row in table.rows) for column in range(len(table.columns))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(row, widths, is_text, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    lines.insert(1, "-" * max(map(len, lines)))
+    return "\n".join([table.title, *lines, *table.notes])
+
+
+def table_json(table: Table) -> dict[str, object]:
+    """Returns the table for JSON; numbers that are not finite become null."""
+    return {
+        "title": table.title,
+        "columns": list(table.columns),
+        "rows": [[finite(cell) for cell in row] for row in table.rows],
+        "notes": list(table.notes),
+    }
+
+
+def rank(value: float, others: Sequence[float], *, higher_is_better: bool = True) -> int:
+    """Returns the place of `value` among itself and `others`, 1 for the best; ties share the better place.
+
+    Example:
+        >>> rank(0.5, [0.9, 0.5, 0.1]), rank(0.5, [0.9, 0.1], higher_is_better=False)
+        (2, 2)
+    """
+    better = [other > value if higher_is_better else other < value for other in others]
+    return 1 + sum(better)
+
+
+def finite(cell: Cell) -> Cell:
+    """Returns the cell, or None for a number that JSON does not have."""
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def _text(cell: Cell, digits: int) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell:.{digits}f}" if isinstance(cell, float) else str(cell)
