@@ -27,4 +27,7 @@ def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def near(value: object) -> object:
-    return pytest.approx(value, abs=1e-9, rel=1e-9)
+    """Returns what equals the recorded value to 1e-9; None equals None alone."""
+    if isinstance(value, list):
+        return [near(each) for each in value]
+    return pytest.approx(value, abs=1e-9, rel=1e-9) if isinstance(value, int | float) else value
