@@ -26,13 +26,14 @@ class ScoredItem:
     Attributes:
         is_mcq: Multiple choice, worth 1; else a free response, worth 2.
         question_type: As `question_type` returns it.
+        duration: As `duration_bin` returns it.
         score: 0 or 1, or the judge's 0 to 2.
         error_type: The judge's; "unknown" where it said none at all, None for multiple choice.
     """
 
     is_mcq: bool
     question_type: str
-    duration_s: float
+    duration: str
     score: float
     error_type: str | None = None
 
@@ -97,7 +98,7 @@ def read_scored(rows: Iterable[Mapping[str, object]]) -> list[ScoredItem]:
             item = ScoredItem(
                 is_mcq=is_mcq,
                 question_type=question_type(str(row.get("question_type", "Unknown"))),
-                duration_s=_number(row, "duration"),
+                duration=duration_bin(_number(row, "duration")),
                 score=_number(row, "eval_score"),
                 error_type=None if is_mcq else str(row.get("judge_error_type", UNKNOWN_ERROR)),
             )
@@ -133,7 +134,7 @@ def tally_by_type(items: Sequence[ScoredItem]) -> dict[str, Tally]:
 
 def tally_by_duration(items: Sequence[ScoredItem]) -> dict[str, Tally]:
     """Returns a tally for each of the four bins, empty ones included."""
-    return {name: tally([item for item in items if duration_bin(item.duration_s) == name]) for name in DURATION_BINS}
+    return {name: tally([item for item in items if item.duration == name]) for name in DURATION_BINS}
 
 
 def constant_letter(keys: Sequence[str]) -> dict[str, Tally]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from medtune.eval.benchmarks.rexsonovqa.items import (
@@ -16,6 +16,7 @@ from medtune.eval.benchmarks.rexsonovqa.items import (
     tally_by_duration,
     tally_by_type,
 )
+from medtune.eval.tables import Table
 
 FREE_MAXIMUM = 2
 _SHARES = {WRONG_CONCLUSION: "wrong_conclusion_only", WRONG_EVIDENCE: "wrong_visual_evidence_only"}
@@ -75,41 +76,26 @@ def report(items: Iterable[ScoredItem]) -> Report:
     )
 
 
-def report_text(found: Report) -> str:
-    """Returns the report's tables as plain text, to the places that the official script prints.
+def report_tables(found: Report) -> list[Table]:
+    """Returns the report as tables, to the places that the official script prints.
 
-    Percentages have 1 place, means of points 2.
+    Shares are in percent with 1 place, means of points have 2.
     """
     free = found.free
-    overall = [
-        ("multiple choice", f"{found.mcq.total:g}/{found.mcq.n}", _percent(found.mcq.mean)),
-        ("free response, of 2", str(free.n), f"{free.mean:.2f}"),
-        ("free response, of the points", str(free.n), _percent(found.free_share)),
-    ]
-    tables = [_table("Overall", overall)]
-    for title, tallies, print_mean in (
-        ("Multiple choice by type", found.mcq_by_type, _percent),
-        ("Free response by type", found.free_by_type, _points),
-        ("Multiple choice by clip duration", found.mcq_by_duration, _percent),
-        ("Free response by clip duration", found.free_by_duration, _points),
-    ):
-        if tallies:
-            tables.append(_table(title, [(name, str(each.n), print_mean(each.mean)) for name, each in tallies.items()]))
-    if free.n:
-        partial = [(name, str(count), "") for name, count in found.partial_errors.items()]
-        errors = [(name, str(count), _percent(count / free.n)) for name, count in found.errors.items()]
-        tables += [_table("Free responses with 1 point, by error", partial), _table("Errors of all free", errors)]
-    return "\n\n".join(tables)
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.1f}%"
-
-
-def _points(mean: float) -> str:
-    return f"{mean:.2f}"
-
-
-def _table(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
-    lines = [f"  {name:<40}{count:>9}{value:>9}".rstrip() for name, count, value in rows]
-    return "\n".join([title, *lines])
+    overall = (
+        ("multiple choice, percent right", found.mcq.n, f"{100 * found.mcq.mean:.1f}"),
+        ("free response, mean of 0 to 2", free.n, f"{free.mean:.2f}"),
+        ("free response, percent of points", free.n, f"{100 * found.free_share:.1f}"),
+    )
+    tables = [Table("Overall", ("", "n", "value"), overall)]
+    for title, tallies in (("type", found.mcq_by_type), ("clip duration", found.mcq_by_duration)):
+        rows = tuple((name, each.n, 100 * each.mean) for name, each in tallies.items())
+        tables.append(Table(f"Multiple choice by {title}, percent right", (title, "n", "value"), rows, digits=1))
+    for title, tallies in (("type", found.free_by_type), ("clip duration", found.free_by_duration)):
+        rows = tuple((name, each.n, each.mean) for name, each in tallies.items())
+        tables.append(Table(f"Free response by {title}, mean of 0 to 2", (title, "n", "value"), rows, digits=2))
+    partial = tuple(found.partial_errors.items())
+    tables.append(Table("Free responses with 1 point, by error", ("error", "n"), partial))
+    errors = tuple((name, count, 100 * count / max(free.n, 1)) for name, count in found.errors.items())
+    tables.append(Table("Errors, percent of all free responses", ("error", "n", "value"), errors, digits=1))
+    return tables

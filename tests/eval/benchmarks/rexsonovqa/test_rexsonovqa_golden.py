@@ -18,38 +18,33 @@ from medtune.eval.benchmarks.rexsonovqa.items import (
 )
 from medtune.eval.benchmarks.rexsonovqa.judge_reply import official_verdict
 from medtune.eval.benchmarks.rexsonovqa.letters import official_letter, official_score_of_stored
-from medtune.eval.benchmarks.rexsonovqa.report import Report, report, report_text
+from medtune.eval.benchmarks.rexsonovqa.report import Report, report, report_tables
 from tests.eval.golden import near, recorded, rows
 
 ABSENT = "absent"
 
 
 def printed(found: Report) -> dict[str, Any]:
-    """Reads the numbers back from the printed report."""
-    sections: dict[str, list[list[str]]] = {}
-    for line in report_text(found).splitlines():
-        if line and not line.startswith(" "):
-            section = sections.setdefault(line, [])
-        elif line:
-            section.append([line[2:42].strip(), *line[42:].split()])
-    (_, right, accuracy), (_, _, mean), (_, _, share) = sections.pop("Overall")
+    """Returns the numbers as the report's tables print them."""
+    overall, *tables = report_tables(found)
+    accuracy, mean, share = (float(str(row[-1])) for row in overall.rows)
+    names = (
+        "mcq_by_type",
+        "mcq_by_duration",
+        "free_by_type",
+        "free_by_duration",
+        "partial_errors",
+        "error_proportions",
+    )
     numbers = {
-        title: {name: [float(v.rstrip("%")) for v in values] for name, *values in body}
-        for title, body in sections.items()
+        name: {
+            row[0]: [cell if isinstance(cell, int) else float(f"{cell:.{table.digits}f}") for cell in row[1:]]
+            for row in table.rows
+        }
+        for name, table in zip(names, tables, strict=True)
     }
-    return {
-        "overall": {
-            "mcq": [*map(float, right.split("/")), float(accuracy.rstrip("%"))],
-            "free_mean": float(mean),
-            "free_norm_pct": float(share.rstrip("%")),
-        },
-        "mcq_by_type": numbers["Multiple choice by type"],
-        "free_by_type": numbers["Free response by type"],
-        "partial_errors": numbers["Free responses with 1 point, by error"],
-        "error_proportions": numbers["Errors of all free"],
-        "mcq_by_duration": numbers["Multiple choice by clip duration"],
-        "free_by_duration": numbers["Free response by clip duration"],
-    }
+    mcq = [found.mcq.total, found.mcq.n, accuracy]
+    return {"overall": {"mcq": mcq, "free_mean": mean, "free_norm_pct": share}, **numbers}
 
 
 def test_golden_letters() -> None:
