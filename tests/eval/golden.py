@@ -1,19 +1,20 @@
-"""Recorded values of the metrics: other rows may lie under the same names, so tests go by what the file holds."""
+"""Recorded values: where they are, and how they are compared."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(os.environ.get("MEDTUNE_GOLDEN") or Path(__file__).parents[3] / "shared" / "golden") / "metrics"
-
 
 def recorded(name: str) -> dict[str, Any]:
-    path = ROOT / name
+    """Returns a file of recorded metric values; skips the test, or fails it where they are required."""
+    root = Path(os.environ.get("MEDTUNE_GOLDEN") or Path(__file__).parents[3] / "shared" / "golden")
+    path = root / "metrics" / name
     if not path.is_file():
         if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
             pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {path}")
@@ -22,7 +23,16 @@ def recorded(name: str) -> dict[str, Any]:
     return found
 
 
+def close(found: float, wanted: float | str, *, tolerance: float = 1e-9) -> bool:
+    """Returns whether two numbers agree to `tolerance`, absolute or relative; "nan" and "inf" stand for themselves."""
+    number = float(wanted)
+    if not math.isfinite(number):
+        return math.isnan(found) if math.isnan(number) else found == number
+    return math.isclose(found, number, rel_tol=tolerance, abs_tol=tolerance)
+
+
 def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the rows of a recorded {"columns", "table"} as dictionaries."""
     return [dict(zip(table["columns"], row, strict=True)) for row in table["table"]]
 
 

@@ -1,0 +1,68 @@
+"""BERTScore of free text, with a model of the Hugging Face hub or in a local folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+PAPER_MODEL = "bert-base-multilingual-cased"
+VARIABLE = "MEDTUNE_BERTSCORE"
+
+
+class BertScore(NamedTuple):
+    """Of one text, about -1 to 1."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+class BertModel(NamedTuple):
+    """What embeds the words.
+
+    Attributes:
+        name: On the hub, or a folder with its files.
+        layer: Whose embeddings are compared; None for the layer that bert-score recommends, which it knows for models
+            of the hub alone.
+    """
+
+    name: str
+    layer: int | None = None
+
+
+def chosen_model() -> BertModel | None:
+    """Returns the model that MEDTUNE_BERTSCORE names, as NAME or FOLDER, or with :LAYER; None where it is not set.
+
+    Scoring needs no model and no network unless it is asked to: the paper's is "bert-base-multilingual-cased".
+    """
+    name, _, layer = os.environ.get(VARIABLE, "").rpartition(":")
+    if not name:
+        name, layer = layer, ""
+    return BertModel(name, int(layer) if layer else None) if name else None
+
+
+def bert_scores(texts: Sequence[str], references: Sequence[str], model: BertModel) -> list[BertScore]:
+    """Returns the score of each text against its reference, without idf and without rescaling; none for no texts.
+
+    Raises:
+        ValueError: The model's folder is not there, or is given without a layer.
+
+    Source:
+        Zhang et al. 2020, https://arxiv.org/abs/1904.09675; U2-Bench's use of it: gurenolun/Dolphin-ai-bench,
+        new_results/qwen_report_eval.py.
+    """
+    is_folder = os.sep in model.name
+    if is_folder and not Path(model.name).is_dir():
+        raise ValueError(f"{VARIABLE}: there is no folder {model.name}; name one, or a model of the hub")
+    if is_folder and model.layer is None:
+        raise ValueError(f"{VARIABLE}: a folder needs its layer, e.g. {model.name}:6")
+    if not texts:
+        return []
+    import bert_score
+
+    found = bert_score.score(
+        list(texts), list(references), model_type=model.name, num_layers=model.layer, lang="en", batch_size=8
+    )
+    return [BertScore(*map(float, row)) for row in zip(*found, strict=True)]

@@ -1,0 +1,58 @@
+"""Corpus BLEU-4 of free text, as pycocoevalcap counts it: split at white space, case kept, no tokeniser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pycocoevalcap.bleu.bleu_scorer import cook_refs, cook_test
+
+from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.sums import Floats, Sums, dense_sums
+
+_ORDER = 4
+_TINY, _SMALL = 1e-15, 1e-9
+
+
+@SummedMetric
+def metric(judged: Sequence[Judged]) -> Sums:
+    """Returns BLEU-4, 0 to 1, of the parsed replies against the true texts; an unparsable reply is an empty text.
+
+    It is a score of all texts together, not a mean: n-gram matches, lengths and the brevity penalty are of the whole.
+    A text of fewer than four words has no 4-gram and lowers it, even where it is exact.
+
+    Raises:
+        ValueError: There are no questions.
+
+    Example:
+        >>> from medtune.data.types import Question
+        >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
+        >>> round(metric([Judged(asked, None, "the liver is of normal size")]), 6)
+        1.0
+
+    Source:
+        Papineni et al. 2002, doi:10.3115/1073083.1073135; constants of pycocoevalcap 1.2, bleu_scorer.py.
+    """
+    if not judged:
+        raise ValueError("BLEU-4 needs at least one question, got none")
+    return dense_sums(np.array([bleu_counts(row.parsed or "", row.question.answer) for row in judged]), _bleu4)
+
+
+def bleu_counts(text: str, reference: str) -> list[float]:
+    """Returns what a text adds to corpus BLEU: its length, its reference's, n-grams, and n-grams that match, n 1 to 4."""
+    counts = cook_test(text, cook_refs([reference], n=_ORDER), n=_ORDER)
+    return [counts["testlen"], counts["reflen"][0], *counts["guess"], *counts["correct"]]
+
+
+def bleu_of_counts(sums: Floats, *, order: int = _ORDER) -> Floats:
+    """Returns BLEU-`order` of (..., 10) summed counts; 1 / 10^9 and less keep the logarithm of nothing away."""
+    length, reference = sums[..., 0], sums[..., 1]
+    guesses, matches = sums[..., 2 : 2 + order], sums[..., 2 + _ORDER : 2 + _ORDER + order]
+    precision = np.prod((matches + _TINY) / (guesses + _SMALL), axis=-1) ** (1 / order)
+    ratio = (length + _TINY) / (reference + _SMALL)
+    bleu: Floats = precision * np.exp(np.minimum(0.0, 1 - 1 / ratio))
+    return bleu
+
+
+def _bleu4(sums: Floats) -> Floats:
+    return bleu_of_counts(sums)
