@@ -1,7 +1,8 @@
 """CTLesionVQA, which is DeepTumorVQA: lesions in abdominal CT, multiple choice and free text, v1 and v2.
 
 Numbers in free text score by mean relative accuracy, all else by being right. "subtype_mean" is v1's average,
-unweighted over subtypes; "question_mean" weighs questions as v2 does. Where definitions differ, each has its name.
+unweighted over subtypes; "question_mean" weighs questions as v2 does. Mean relative accuracy is the paper's strict one;
+a table gives every subtype by the other definitions too.
 Multiple choice always asks for a letter, whatever the answer format, as both official prompts do. The prompts are ours.
 
 Source: CTLesionVQA = DeepTumorVQA, arXiv 2505.18915 (v1) and 2605.09679 (v2);
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark, Evidence, Scale
-from medtune.eval.benchmarks.ctlesionvqa import mra, reading, scoring
+from medtune.eval.benchmarks.ctlesionvqa import reading, scoring
 from medtune.eval.benchmarks.ctlesionvqa.examples import EXAMPLES
 from medtune.eval.benchmarks.ctlesionvqa.reading import is_yes_no
 from medtune.eval.benchmarks.ctlesionvqa.tables import LESION_STRATA, SUBGROUPS, repeated_accuracies, tables
@@ -45,10 +46,7 @@ def benchmark() -> Benchmark:
             "question_mean": scoring.question_mean,
             "multi_choice": scoring.subtype_mean,
             "free_text": scoring.subtype_mean,
-            "mra": scoring.mean_by(mra.paper),
-            "mra_inclusive": scoring.mean_by(mra.paper_inclusive),
-            "mra_v2_code": scoring.mean_by(mra.v2_code),
-            "mra_vsi_code": scoring.mean_by(mra.vsi_code),
+            "mra": scoring.question_mean,
             "sensitivity": scoring.right_share,
             "specificity": scoring.right_share,
             "youden": scoring.youden,
@@ -59,9 +57,6 @@ def benchmark() -> Benchmark:
             "multi_choice": Scale(covers=scoring.is_multiple_choice),
             "free_text": Scale(covers=scoring.is_free_text),
             "mra": Scale(covers=scoring.is_number),
-            "mra_inclusive": Scale(covers=scoring.is_number),
-            "mra_v2_code": Scale(covers=scoring.is_number),
-            "mra_vsi_code": Scale(covers=scoring.is_number_but_zero),
             "sensitivity": Scale(covers=scoring.is_positive),
             "specificity": Scale(covers=scoring.is_negative),
             "youden": Scale(worst=-1, covers=is_yes_no),

@@ -8,7 +8,7 @@ from medtune.data.types import Interval
 from medtune.eval.benchmark import Judged
 from medtune.eval.benchmarks.ctlesionvqa import yes_no_table
 from medtune.eval.benchmarks.ctlesionvqa.repeats import Repeated
-from medtune.eval.benchmarks.ctlesionvqa.scoring import averages, by_cell, detection_table, row_score
+from medtune.eval.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_score
 from medtune.eval.benchmarks.ctlesionvqa.subtypes import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
 from medtune.eval.published import published
 from medtune.eval.tables import Cell, Table, rank
@@ -26,13 +26,16 @@ _TABLE_4 = {
     "kidney_tumor": "kidney tumor existence",
     "pancreatic_lesion": "pancreatic lesion existence",
 }
-Means = Mapping[str, float]
+Cells = Mapping[tuple[str, str], Sequence[Judged]]
 
 
-def table3(judged: Sequence[Judged], format_: str) -> Table:
+def table3(cells: Cells, format_: str) -> Table:
     """Returns Table 3's half for one format, our column last; averages are over the subtypes that we have."""
-    rows = by_cell(judged)
-    means = {name: _mean(found) for (kind, name), found in rows.items() if kind == format_}
+    means = {
+        name: mean
+        for (kind, name), found in cells.items()
+        if kind == format_ and (mean := mean_score(found)) is not None
+    }
     known = [(type_, means[name]) for type_, names in V1.items() for name in names if name in means]
     ours = averages(known) if known else None
     printed = published("ctlesionvqa")["table3"]
@@ -58,18 +61,17 @@ def table3(judged: Sequence[Judged], format_: str) -> Table:
     return Table(f"Table 3, {FORMATS[format_]}", columns, tuple(made), notes)
 
 
-def table4(judged: Sequence[Judged]) -> Table:
+def table4(cells: Cells) -> Table:
     """Returns Table 4, multiple choice in percent, our row last and its rank by accuracy."""
-    rows = by_cell(judged)
     printed = published("ctlesionvqa")["table4"]
     keys = [f"{name}_{kind}" for name in _TABLE_4 for kind in ("sens", "spec", "acc")]
     made: list[tuple[Cell, ...]] = [(row["model"], *(row[key] for key in keys)) for row in printed]
     ours: list[Cell] = [OURS]
     places = []
     for name, subtype in _TABLE_4.items():
-        found = rows.get(("multi_choice", subtype), [])
+        found = cells.get(("multi_choice", subtype), [])
         detected = yes_no_table.wrong(detection_table(found))
-        accuracy = 100 * _mean(found) if found else None
+        accuracy = _percent(mean_score(found))
         ours += [_percent(detected.sensitivity), _percent(detected.specificity), accuracy]
         if accuracy is not None:
             place = rank(accuracy, [row[f"{name}_acc"] for row in printed])
@@ -83,15 +85,14 @@ def table4(judged: Sequence[Judged]) -> Table:
     )
 
 
-def rates(judged: Sequence[Judged], format_: str) -> Table:
+def rates(cells: Cells, format_: str) -> Table:
     """Returns Table 12 (multiple choice) or 13 (free text): sensitivity and specificity of the recognition subtypes."""
     number = {"multi_choice": 12, "free_text": 13}[format_]
-    rows = by_cell(judged)
     printed = published("ctlesionvqa")[f"table{number}"]
     models = [name for name in printed[0] if name not in ("subtype", "metric")]
     made: list[tuple[Cell, ...]] = []
     for row in printed:
-        detected = yes_no_table.wrong(detection_table(rows.get((format_, row["subtype"]), [])))
+        detected = yes_no_table.wrong(detection_table(cells.get((format_, row["subtype"]), [])))
         value = detected.sensitivity if row["metric"] == "sensitivity" else detected.specificity
         theirs = [row[model] for model in models]
         made.append((row["subtype"], row["metric"], *theirs, value, None if value is None else rank(value, theirs)))
@@ -114,16 +115,12 @@ def repeats_table(ours: Mapping[str, Repeated], format_: str) -> Table:
     for row in printed:
         theirs = [row[model]["accuracy"] for model in models]
         found = ours.get(row["subtype"])
-        cells = [_with_interval(row[model]["accuracy"], Interval(*row[model]["ci95"])) for model in models]
+        printed_cells = [_with_interval(row[model]["accuracy"], Interval(*row[model]["ci95"])) for model in models]
         place = rank(found.mean, theirs) if found else None
-        made.append((row["subtype"], *cells, _with_interval(found.mean, found.ci95) if found else None, place))
+        made.append((row["subtype"], *printed_cells, _with_interval(found.mean, found.ci95) if found else None, place))
     repeats = max((each.repeats for each in ours.values()), default=0)
     notes = (f"Ours: Student's interval over {repeats} repeats; the paper has 5 and names no method.",)
     return Table(f"Table {number}, {FORMATS[format_]}", ("subtype", *models, OURS, "rank"), tuple(made), notes)
-
-
-def _mean(rows: Sequence[Judged]) -> float:
-    return sum(row_score(row) for row in rows) / len(rows)
 
 
 def _percent(share: float | None) -> float | None:

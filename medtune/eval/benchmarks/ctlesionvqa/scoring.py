@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from medtune.eval.sums import Sums, dense_sums, mean_of
 
 RowScore = Callable[[Judged], float]
 Floats = NDArray[np.float64]
+_REMEMBERED = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +66,16 @@ def averages(cells: Sequence[tuple[str, float]]) -> Averages:
 def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
     """Returns the score of a row by one definition of MRA: 0 for an unread answer; without numbers, equality."""
 
-    def score(row: Judged) -> float:
-        truth = _number(row.question.answer)
+    # One evaluation scores a row for several metrics and for each level of each facet.
+    @lru_cache(maxsize=_REMEMBERED)
+    def of_texts(parsed: str, answer: str) -> float:
+        truth = robust_number(answer)
         if truth is None:
-            return float(row.correct)
-        said = None if row.parsed is None else _number(row.parsed)
+            return float(parsed == answer)
+        said = robust_number(parsed)
         return 0.0 if said is None else definition(said, truth)
 
-    return score
+    return lambda row: 0.0 if row.parsed is None else of_texts(row.parsed, row.question.answer)
 
 
 def row_score(row: Judged) -> float:
@@ -80,7 +84,17 @@ def row_score(row: Judged) -> float:
     Source:
         CTLesionVQA (arXiv 2505.18915), section 3.1 (task-specific metrics).
     """
-    return _paper(row) if is_number(row.question) else float(row.correct)
+    return row_scores([row])[0]
+
+
+def row_scores(judged: Iterable[Judged]) -> list[float]:
+    """Returns `row_score` of each row."""
+    return [_paper(row) if row.question.answer_kind == "number" else float(row.correct) for row in judged]
+
+
+def mean_score(judged: Sequence[Judged]) -> float | None:
+    """Returns the mean of `row_scores`, or None where there is no row."""
+    return math.fsum(row_scores(judged)) / len(judged) if judged else None
 
 
 def is_number(question: Question) -> bool:
@@ -90,7 +104,7 @@ def is_number(question: Question) -> bool:
 
 def is_number_but_zero(question: Question) -> bool:
     """Returns whether a number other than 0 is asked for: VSI-Bench's code stops at a truth of 0."""
-    return is_number(question) and _number(question.answer) not in (None, 0)
+    return is_number(question) and robust_number(question.answer) not in (None, 0)
 
 
 def is_multiple_choice(question: Question) -> bool:
@@ -120,13 +134,13 @@ def subtype_mean(judged: Sequence[Judged]) -> Sums:
     Source:
         CTLesionVQA (arXiv 2505.18915), Table 3 ("Total Average").
     """
-    cells = _numbered(cell_of(row.question) for row in _some(judged))
+    cells = _numbered(_some(judged))
     width = int(cells.max()) + 1
     rows = np.arange(len(judged))
     return Sums(
         rows=np.concatenate([rows, rows]),
         columns=np.concatenate([cells, cells + width]),
-        values=np.concatenate([np.array([row_score(row) for row in judged]), np.ones(len(judged))]),
+        values=np.concatenate([np.array(row_scores(judged)), np.ones(len(judged))]),
         num_rows=len(judged),
         width=2 * width,
         finish=_mean_of_means,
@@ -140,19 +154,7 @@ def question_mean(judged: Sequence[Judged]) -> Sums:
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate: the weighting alone).
     """
-    return mean_of([row_score(row) for row in _some(judged)])
-
-
-def mean_by(definition: Callable[[float, float], float]) -> SummedMetric:
-    """Returns the metric that is the mean of one definition of MRA over questions."""
-    score = numeric_score(definition)
-
-    @SummedMetric
-    def mean_mra(judged: Sequence[Judged]) -> Sums:
-        """Returns the mean relative accuracy over questions."""
-        return mean_of([score(row) for row in _some(judged)])
-
-    return mean_mra
+    return mean_of(row_scores(_some(judged)))
 
 
 @SummedMetric
@@ -207,7 +209,6 @@ def detection_table(judged: Iterable[Judged]) -> YesNoTable:
 
 
 _paper = numeric_score(mra.paper)
-_number = lru_cache(maxsize=1 << 16)(robust_number)
 
 
 def _some(judged: Sequence[Judged]) -> Sequence[Judged]:
@@ -216,9 +217,20 @@ def _some(judged: Sequence[Judged]) -> Sequence[Judged]:
     return judged
 
 
-def _numbered(keys: Iterable[Hashable]) -> NDArray[np.intp]:
-    order: dict[Hashable, int] = {}
-    return np.array([order.setdefault(key, len(order)) for key in keys], dtype=np.intp)
+def _numbered(judged: Sequence[Judged]) -> NDArray[np.intp]:
+    """Returns a number per row: that of its cell, in order of appearance."""
+    # Names are spelled in few ways: each is resolved once, which matters for 400,000 rows.
+    spelled: dict[Hashable, int] = {}
+    cells: dict[tuple[str, str], int] = {}
+    numbers = np.empty(len(judged), dtype=np.intp)
+    for place, row in enumerate(judged):
+        question = row.question
+        key = question.answer_kind, question.facets.get("subtype"), question.facets.get("task")
+        number = spelled.get(key)
+        if number is None:
+            number = spelled[key] = cells.setdefault(cell_of(question), len(cells))
+        numbers[place] = number
+    return numbers
 
 
 def _mean_of_means(sums: Floats) -> Floats:

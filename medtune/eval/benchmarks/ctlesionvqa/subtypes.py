@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 AnswerType = Literal["numeric", "binary", "categorical"]
@@ -86,6 +87,7 @@ _KNOWN = {_key(name): name for table in (V1, V2_ONLY) for names in table.values(
 _CATEGORIES = {name: category for table in (V1, V2_ONLY) for category, names in table.items() for name in names}
 
 
+@lru_cache(maxsize=1024)
 def subtype(name: str) -> str:
     """Returns a subtype's name as the papers write it, whatever its case, underscores or blanks; others unchanged.
 

@@ -9,18 +9,19 @@ from typing import cast
 from medtune.eval.benchmark import Evidence, Judged
 from medtune.eval.benchmarks.ctlesionvqa import mra, yes_no_table
 from medtune.eval.benchmarks.ctlesionvqa.contradictions import contradictions
-from medtune.eval.benchmarks.ctlesionvqa.paper_tables import FORMATS, rates, repeats_table, table3, table4
+from medtune.eval.benchmarks.ctlesionvqa.paper_tables import FORMATS, Cells, rates, repeats_table, table3, table4
 from medtune.eval.benchmarks.ctlesionvqa.repeats import Repeated, repeated
 from medtune.eval.benchmarks.ctlesionvqa.scoring import (
     by_cell,
     category_of,
-    cell_of,
     detection_table,
+    is_multiple_choice,
     is_number,
     is_number_but_zero,
     is_positive,
+    mean_score,
     numeric_score,
-    row_score,
+    subtype_mean,
     subtype_of,
 )
 from medtune.eval.benchmarks.ctlesionvqa.strata import CONTRASTS, DIAMETERS, OVER_100_HU
@@ -33,6 +34,12 @@ LESION_STRATA = ("diameter", "hu_contrast")
 SUBGROUPS = ("sex", "age", "scanner", "phase")
 COLLAPSED = 0.999
 _LEVELS = {"diameter": DIAMETERS, "hu_contrast": (*CONTRASTS, OVER_100_HU)}
+_DEFINITIONS = {
+    "strict (paper)": numeric_score(mra.paper),
+    "inclusive": numeric_score(mra.paper_inclusive),
+    "v2 code": numeric_score(mra.v2_code),
+}
+_VSI = numeric_score(mra.vsi_code)
 _RULES = (yes_no_table.official, yes_no_table.wrong, yes_no_table.skipped)
 
 
@@ -44,14 +51,15 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
         repeats: (format, subtype) -> accuracy over repeats, for what was asked more than once.
     """
     judged = evidence.verdicts["image"][evidence.parser]
+    cells = by_cell(judged)
     made = []
     for kind in FORMATS:
-        if any(cell_of(row.question)[0] == kind for row in judged):
-            made += [table3(judged, kind), rates(judged, kind)]
+        if any(format_ == kind for format_, _ in cells):
+            made += [table3(cells, kind), rates(cells, kind)]
             ours = {name: each for (format_, name), each in repeats.items() if format_ == kind}
             made += [repeats_table(ours, kind)] if ours else []
-    made += [table4(judged), *_official_v2(judged), _readings(evidence), _definitions(judged), _collapse(judged)]
-    made += [_sensitivity_by(judged, facet) for facet in LESION_STRATA]
+    made += [table4(cells), *_official_v2(judged), _readings(evidence), _definitions(cells), _collapse(cells)]
+    made += [_sensitivity_by(cells, facet) for facet in LESION_STRATA]
     made += [_category_by(judged, facet) for facet in SUBGROUPS]
     return [table for table in (*made, contradictions()) if table.rows]
 
@@ -59,7 +67,10 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
 def repeated_accuracies(passes: Sequence[Sequence[Judged]]) -> dict[tuple[str, str], Repeated]:
     """Returns (format, subtype) -> mean score over the passes, with Student's interval."""
     cells = [by_cell(judged) for judged in passes]
-    return {cell: repeated([_mean(each[cell]) for each in cells if cell in each]) for cell in cells[0]}
+    return {
+        cell: repeated([mean for each in cells if (mean := mean_score(each.get(cell, ()))) is not None])
+        for cell in cells[0]
+    }
 
 
 def _official_v2(judged: Sequence[Judged]) -> list[Table]:
@@ -92,39 +103,33 @@ def _v2_table(title: str, found: Json) -> Table:
 def _readings(evidence: Evidence) -> Table:
     rows: Rows = []
     for name, judged in evidence.verdicts["image"].items():
-        cells = by_cell(judged)
         unread = sum(row.prediction is not None and row.parsed is None for row in judged)
-        means = [_mean_of([_mean(found) for (kind, _), found in cells.items() if kind == each]) for each in FORMATS]
+        halves = [[row for row in judged if is_multiple_choice(row.question) is is_mc] for is_mc in (True, False)]
+        means = [subtype_mean(half) if half else None for half in halves]
         rows.append((name, *means, unread, len(judged)))
     columns = ("parser", *(f"{name}, subtype mean" for name in FORMATS.values()), "unread", "n")
     return Table("How answers are read", columns, tuple(rows))
 
 
-def _definitions(judged: Sequence[Judged]) -> Table:
+def _definitions(cells: Cells) -> Table:
     """Mean relative accuracy of each numeric subtype by every definition."""
-    scores = {
-        "strict (paper)": numeric_score(mra.paper),
-        "inclusive": numeric_score(mra.paper_inclusive),
-        "v2 code": numeric_score(mra.v2_code),
-    }
-    vsi = numeric_score(mra.vsi_code)
     rows: Rows = []
-    for (kind, name), found in by_cell(judged).items():
+    for (kind, name), found in cells.items():
         numbers = [row for row in found if is_number(row.question)]
         if kind == "free_text" and numbers:
             nonzero = [row for row in numbers if is_number_but_zero(row.question)]
-            means = [_mean_of([score(row) for row in numbers]) for score in scores.values()]
+            means = [_mean_of([score(row) for row in numbers]) for score in _DEFINITIONS.values()]
             counts = len(numbers), len(numbers) - len(nonzero)
-            rows.append((name, *means, _mean_of([vsi(row) for row in nonzero]), *counts))
+            rows.append((name, *means, _mean_of([_VSI(row) for row in nonzero]), *counts))
     note = "VSI-Bench's code gives 1 to any answer where the truth is negative, and stops at 0: there it is left out."
-    columns = ("subtype", *scores, "VSI code", "n", "truth is 0")
+    columns = ("subtype", *_DEFINITIONS, "VSI code", "n", "truth is 0")
     return Table("Mean relative accuracy by definition", columns, tuple(rows), (note,))
 
 
-def _collapse(judged: Sequence[Judged]) -> Table:
+def _collapse(cells: Cells) -> Table:
     """Whether a model looks: share of its most frequent answer, Youden's index, and the unread answers' part in it."""
     rows: Rows = []
-    for (kind, name), found in by_cell(judged).items():
+    for (kind, name), found in cells.items():
         counts = detection_table(found)
         if counts.n:
             share = yes_no_table.collapse_share(counts)
@@ -138,15 +143,15 @@ def _collapse(judged: Sequence[Judged]) -> Table:
     return Table("Yes or no: collapse to one answer", (*columns, *rules, "verdict"), tuple(rows))
 
 
-def _sensitivity_by(judged: Sequence[Judged], facet: str) -> Table:
+def _sensitivity_by(cells: Cells, facet: str) -> Table:
     """Figure 5: sensitivity of the recognition subtypes by a property of the lesion."""
     rows: Rows = []
-    for (kind, name), found in by_cell(judged).items():
+    for (kind, name), found in cells.items():
         positives = [row for row in found if is_positive(row.question) and facet in row.question.facets]
         present = {row.question.facets[facet] for row in positives}
         for level in [*(name for name in _LEVELS[facet] if name in present), *sorted(present - {*_LEVELS[facet]})]:
             chosen = [row for row in positives if row.question.facets[facet] == level]
-            rows.append((FORMATS[kind], name, level, _mean(chosen), len(chosen)))
+            rows.append((FORMATS[kind], name, level, mean_score(chosen), len(chosen)))
     return Table(f"Sensitivity by {facet}", ("format", "subtype", facet, "sensitivity", "n"), tuple(rows))
 
 
@@ -157,13 +162,9 @@ def _category_by(judged: Sequence[Judged], facet: str) -> Table:
     for level in sorted({row.question.facets[facet] for row in with_facet}):
         chosen = [row for row in with_facet if row.question.facets[facet] == level]
         by_category = {name: [row for row in chosen if category_of(row.question) == name] for name in V1}
-        means = [_mean_of([row_score(row) for row in found]) for found in by_category.values()]
+        means = [mean_score(found) for found in by_category.values()]
         rows.append((level, *means, len(chosen)))
     return Table(f"Mean score over questions by {facet}", (facet, *V1, "n"), tuple(rows))
-
-
-def _mean(rows: Sequence[Judged]) -> float:
-    return sum(row_score(row) for row in rows) / len(rows)
 
 
 def _mean_of(values: Sequence[float]) -> float | None:
