@@ -19,6 +19,7 @@ _WORDS = {word: value for value, word in enumerate(_UNITS)}
 _WORDS |= {word: 10 * value for value, word in enumerate(_TENS, start=2)}
 _WORDS |= {"hundred": _HUNDRED, "thousand": _THOUSAND}
 
+_PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _STATEMENT = re.compile(r"\banswer\b(?:\s+is|\s*[:=])?[\s*_:]*(.+)", re.I | re.S)
 _NUMBER = re.compile(
     r"(?<![\w.,])(?P<sign>[-+\u2212]|\bminus\s+)?"
@@ -99,19 +100,10 @@ def robust_number(text: str, unit: str | None = None) -> float | None:
         >>> robust_number("2 lesions, the larger 3.1 cm", "cm")
         3.1
     """
-    said = without_thinking(text)
-    statement = _STATEMENT.search(said)
-    said = statement[1] if statement and any(c.isdigit() for c in statement[1]) else said
-    if _RANGE.search(said):
-        return None
-    found = list(_NUMBER.finditer(said))
-    with_unit = [match for match in found if unit and said[match.end() :].lstrip().startswith(unit)]
-    values = {_value(match) for match in with_unit or found}
-    if not any(c.isdigit() for c in said):
-        words = _first_words(said.lower())
-        values = {float(_spelled(words[1]))} if words else set()
-    value = values.pop() if len(values) == 1 else None
-    return value if value is not None and math.isfinite(value) else None
+    if _PLAIN.fullmatch(text):
+        value = float(text)
+        return value if math.isfinite(value) else None
+    return _robust_of_prose(without_thinking(text), unit)
 
 
 def plain(value: float) -> str:
@@ -123,6 +115,21 @@ def plain(value: float) -> str:
     """
     digits = format(Decimal(repr(value)), "f")
     return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def _robust_of_prose(said: str, unit: str | None) -> float | None:
+    statement = _STATEMENT.search(said)
+    said = statement[1] if statement and any(c.isdigit() for c in statement[1]) else said
+    if _RANGE.search(said):
+        return None
+    found = list(_NUMBER.finditer(said))
+    with_unit = [match for match in found if unit and said[match.end() :].lstrip().startswith(unit)]
+    values = {_value(match) for match in with_unit or found}
+    if not any(c.isdigit() for c in said):
+        words = _first_words(said.lower())
+        values = {float(_spelled(words[1]))} if words else set()
+    found_one = values.pop() if len(values) == 1 else None
+    return found_one if found_one is not None and math.isfinite(found_one) else None
 
 
 def _value(match: re.Match[str]) -> float:

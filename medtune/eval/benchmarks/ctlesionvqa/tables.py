@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import cast
@@ -21,6 +23,7 @@ from medtune.eval.benchmarks.ctlesionvqa.scoring import (
     is_positive,
     mean_score,
     numeric_score,
+    row_scores,
     subtype_mean,
     subtype_of,
 )
@@ -60,7 +63,7 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
             made += [repeats_table(ours, kind)] if ours else []
     made += [table4(cells), *_official_v2(judged), _readings(evidence), _definitions(cells), _collapse(cells)]
     made += [_sensitivity_by(cells, facet) for facet in LESION_STRATA]
-    made += [_category_by(judged, facet) for facet in SUBGROUPS]
+    made += [_category_by(cells, facet) for facet in SUBGROUPS]
     return [table for table in (*made, contradictions()) if table.rows]
 
 
@@ -155,17 +158,21 @@ def _sensitivity_by(cells: Cells, facet: str) -> Table:
     return Table(f"Sensitivity by {facet}", ("format", "subtype", facet, "sensitivity", "n"), tuple(rows))
 
 
-def _category_by(judged: Sequence[Judged], facet: str) -> Table:
+def _category_by(cells: Cells, facet: str) -> Table:
     """Appendix H: mean score of each category by a property of the patient or the scan."""
+    found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for judged in cells.values():
+        category = category_of(judged[0].question)
+        for row, score in zip(judged, row_scores(judged), strict=True):
+            level = row.question.facets.get(facet)
+            if level is not None:
+                found[level][category].append(score)
     rows: Rows = []
-    with_facet = [row for row in judged if facet in row.question.facets]
-    for level in sorted({row.question.facets[facet] for row in with_facet}):
-        chosen = [row for row in with_facet if row.question.facets[facet] == level]
-        by_category = {name: [row for row in chosen if category_of(row.question) == name] for name in V1}
-        means = [mean_score(found) for found in by_category.values()]
-        rows.append((level, *means, len(chosen)))
+    for level in sorted(found):
+        means = [_mean_of(found[level][name]) for name in V1]
+        rows.append((level, *means, sum(map(len, found[level].values()))))
     return Table(f"Mean score over questions by {facet}", (facet, *V1, "n"), tuple(rows))
 
 
 def _mean_of(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+    return math.fsum(values) / len(values) if values else None
