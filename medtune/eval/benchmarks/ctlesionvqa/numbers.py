@@ -22,7 +22,7 @@ _WORDS |= {"hundred": _HUNDRED, "thousand": _THOUSAND}
 _PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _STATEMENT = re.compile(r"\banswer\b(?:\s+is|\s*[:=])?[\s*_:]*(.+)", re.I | re.S)
 _NUMBER = re.compile(
-    r"(?<![\w.,])(?P<sign>[-+\u2212]|\bminus\s+)?"
+    r"(?<![\w.,/])(?P<sign>[-+\u2212]|\bminus\s+)?"
     r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?P<exponent>[eE][-+]?\d+)?(?![\d/])\.?(?!\d)",
     re.I,
 )

@@ -37,14 +37,15 @@ def with_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[Pred
 def official(reply: str, question: Question) -> str | None:
     """Returns the verdict as the official code reads the judge; None where its score is no number from 0 to 2.
 
-    A judge's reply that cannot be read is 0 points.
+    A judge's reply that cannot be read is 0 points; its error "none" is written "both_fail", which changes no number.
     """
     if not reply.startswith(JUDGE_MARK):
         return _word_for_word(reply, question)
     found = official_verdict(reply.removeprefix(JUDGE_MARK))
     score = found.score
     if isinstance(score, int | float) and 0 <= score <= FULL_POINTS:
-        return verdict(score, str(found.error_type))
+        is_failure = score == 0 and found.error_type == "none"
+        return verdict(score, "both_fail" if is_failure else str(found.error_type))
     return None
 
 
