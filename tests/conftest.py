@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# Before torch is imported: tiny models are slower on two threads than on one, and workers share the cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 
+from medtune.data.prepared import prepare
 from medtune.data.sources import busi
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -39,3 +43,14 @@ def tiny_busi(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert write is not None
     write(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def prepared_tiny(tiny_busi: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The synthetic tree of BUSI, prepared: 24 patients; its test split has an odd number of questions."""
+    out = tmp_path_factory.mktemp("prepared") / "tiny"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+        prepared = prepare("busi", benchmark="busi", root=tiny_busi, out=out)
+    assert prepared.num_questions("test") % 2 == 1
+    return out

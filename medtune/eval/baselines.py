@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medtune.data.types import Question
-from medtune.eval.benchmark import Judged, Metric
+from medtune.eval.benchmark import Judged, Metric, measure
 from medtune.eval.metrics.accuracy import metric as accuracy
 
 BASELINES = ("random", "majority", "constant_letter", "question_prior", "text_only", "other_image")
@@ -48,47 +48,66 @@ def train_answers(train: Sequence[Question]) -> TrainAnswers | None:
     return TrainAnswers(by_task=_most_frequent(train, _task), by_wording=_most_frequent(train, _wording))
 
 
-def majority(questions: Sequence[Question], train: TrainAnswers, metric: Metric) -> float:
-    """Returns the metric of always giving a task's most frequent train answer; unknown tasks count as wrong."""
-    return metric([Judged(question, None, train.by_task.get(_task(question))) for question in questions])
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """The baselines of some questions, ready for any part of them.
+
+    Attributes:
+        metric: "random" is known for accuracy alone.
+        measured: Name -> what gives the metric of each way to answer; of several ways the best one counts.
+    """
+
+    questions: Sequence[Question]
+    metric: Metric
+    measured: Mapping[str, Sequence[Callable[[Sequence[int]], float]]]
+
+    def of(self, part: Sequence[int]) -> dict[str, float | None]:
+        """Returns the baselines of the questions with these numbers, by name; None where one does not apply."""
+        chosen = [self.questions[number] for number in part]
+        has_options = all(question.options for question in chosen)
+        found = {name: max((each(part) for each in ways), default=None) for name, ways in self.measured.items()}
+        return {
+            "random": random_choice(chosen) if self.metric is accuracy else None,
+            **found,
+            "constant_letter": found["constant_letter"] if has_options else None,
+        }
 
 
-def question_prior(questions: Sequence[Question], train: TrainAnswers, metric: Metric) -> float:
-    """Returns the metric of giving the most frequent train answer to the same words and options."""
-    return metric(
-        [
-            Judged(question, None, train.by_wording.get(_wording(question), train.by_task.get(_task(question))))
-            for question in questions
-        ]
-    )
+def blind(questions: Sequence[Question], train: TrainAnswers | None, metric: Metric) -> Blind:
+    """Returns the four baselines that need no model.
 
+    Args:
+        questions: Those evaluated, at least one.
+        train: Of the train split of the same benchmark.
+        metric: The benchmark's primary one.
+    """
 
-def constant_letter(questions: Sequence[Question], metric: Metric) -> float | None:
-    """Returns the metric of always choosing one position, the best one; None where a question has no options."""
-    if not all(question.options for question in questions):
-        return None
-    return max(
-        metric([Judged(q, None, q.options[position] if position < len(q.options) else None) for q in questions])
-        for position in range(max(len(question.options) for question in questions))
-    )
+    def answered(answer: Callable[[Question], str | None]) -> Callable[[Sequence[int]], float]:
+        return measure(metric, [Judged(question, None, answer(question)) for question in questions])
+
+    def at(position: int) -> Callable[[Question], str | None]:
+        return lambda question: question.options[position] if position < len(question.options) else None
+
+    num_positions = max(len(question.options) for question in questions)
+    measured: dict[str, list[Callable[[Sequence[int]], float]]] = {
+        "majority": [],
+        "constant_letter": [answered(at(position)) for position in range(num_positions)],
+        "question_prior": [],
+    }
+    if train:
+        learned = train
+        measured["majority"].append(answered(lambda question: learned.by_task.get(_task(question))))
+        measured["question_prior"].append(
+            answered(lambda question: learned.by_wording.get(_wording(question), learned.by_task.get(_task(question))))
+        )
+    return Blind(questions, metric, measured)
 
 
 def blind_baselines(
     questions: Sequence[Question], train: TrainAnswers | None, metric: Metric
 ) -> dict[str, float | None]:
-    """Returns the four baselines that need no model, by name; None where one does not apply.
-
-    Args:
-        questions: Those evaluated, at least one.
-        train: Of the train split of the same benchmark.
-        metric: The benchmark's primary one; "random" is known for accuracy alone.
-    """
-    return {
-        "random": random_choice(questions) if metric is accuracy else None,
-        "majority": majority(questions, train, metric) if train else None,
-        "constant_letter": constant_letter(questions, metric),
-        "question_prior": question_prior(questions, train, metric) if train else None,
-    }
+    """Returns the four baselines of all the questions, by name; None where one does not apply."""
+    return blind(questions, train, metric).of(range(len(questions)))
 
 
 def _task(question: Question) -> Hashable:

@@ -46,6 +46,17 @@ class SummedMetric:
         return self.sums(judged).value()
 
 
+def measure(metric: Metric, rows: Sequence[Judged]) -> Callable[[Sequence[int]], float]:
+    """Returns what gives the metric of any part of the rows, by their numbers.
+
+    A metric of sums looks at each row once, however many parts are asked for.
+    """
+    if isinstance(metric, SummedMetric):
+        sums = metric.sums(rows)
+        return lambda chosen: sums.part(chosen).value()
+    return lambda chosen: metric([rows[number] for number in chosen])
+
+
 def every_question(question: Question) -> bool:
     """Returns True: the metric is about all questions."""
     return True

@@ -62,13 +62,13 @@ def parse(question: Question, prediction: Prediction, benchmark: Benchmark) -> d
         ValueError: The options shown are not the question's, or there is not one log-probability for each.
     """
     shown = prediction.options_shown or question.options
-    if sorted(shown) != sorted(question.options):
+    if shown != question.options and sorted(shown) != sorted(question.options):
         raise ValueError(
             f"question {question.id!r}: the prediction was shown the options {list(shown)}, but the question has "
             f"{list(question.options)}; score it with the questions that it was made for"
         )
     if prediction.key.reading == "generation":
-        asked = replace(question, options=shown)
+        asked = question if shown == question.options else replace(question, options=shown)
         return {name: parser(prediction.text or "", asked) for name, parser in benchmark.parsers.items()}
     logprobs, tokens = prediction.option_logprobs or (), prediction.option_tokens
     if len(logprobs) != len(shown) or not shown:

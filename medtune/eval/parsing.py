@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from string import ascii_uppercase
 
 from medtune.data.types import Question
 
+_KEPT_REPLIES = 10_000
 _EDGE = " \t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~"
 _STATEMENT = re.compile(
     r"\b(?:answer|option|choice)\b[\s\"'*_`]*(?:\b(?:is|would be|should be)\b|[:=]|[-–](?=\s))?[\s\"'*_`:]*", re.I
@@ -56,9 +58,11 @@ def parse_choice(reply: str, question: Question) -> str | None:
         >>> [parse_choice(reply, asked) for reply in ("center or center left", "not the center", "A. center left", "")]
         [None, None, None, None]
     """
-    options = question.options
-    if reply in options:
-        return reply
+    return reply if reply in question.options else _read(reply, question.options)
+
+
+@lru_cache(maxsize=_KEPT_REPLIES)
+def _read(reply: str, options: tuple[str, ...]) -> str | None:
     plain = _plain(reply)
     equal = [option for option in options if _plain(option) == plain]
     if plain and equal:
@@ -73,6 +77,7 @@ def parse_choice(reply: str, question: Question) -> str | None:
     return _contained(reply, options)
 
 
+@lru_cache(maxsize=_KEPT_REPLIES)
 def _plain(text: str) -> str:
     return " ".join(re.sub(r"^[-–•]\s+", "", _folded(text).strip(_EDGE)).strip(_EDGE).split())
 
@@ -136,5 +141,6 @@ def _mentions(reply: str, options: tuple[str, ...]) -> tuple[set[str], str]:
     return found, rest
 
 
+@lru_cache(maxsize=_KEPT_REPLIES)
 def _pattern(words: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?<!\d[.,]){re.escape(words)}(?!\w|[.,]\d)")

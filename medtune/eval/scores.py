@@ -10,9 +10,10 @@ from typing import get_args
 from medtune.data.catalog import nearest
 from medtune.data.types import Condition, Prediction, Question, Reading, Score
 from medtune.eval import statistics
-from medtune.eval.baselines import BASELINES, blind_baselines, train_answers
-from medtune.eval.benchmark import Benchmark, Evidence, Judged, Metric, Scale, SummedMetric, Verdicts
+from medtune.eval.baselines import BASELINES, blind, train_answers
+from medtune.eval.benchmark import Benchmark, Evidence, Judged, Metric, Scale, SummedMetric, Verdicts, measure
 from medtune.eval.judging import LIKELIHOOD, judge
+from medtune.eval.sums import Sums
 from medtune.eval.tables import Table
 
 _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
@@ -83,26 +84,32 @@ def score_stage(
     rows = covered(verdicts["image"][parser], scale)
     if not rows:
         raise ValueError(f"no question of this split is one that {benchmark.primary} is about; is it the right folder?")
-    blind = {condition: verdicts.get(condition, {}).get(parser, ()) for condition in _BLIND}
-    learned = train_answers(train)
+    baselines = blind([row.question for row in rows], train_answers(train), metric)
+    # Every condition has the same questions in the same order, so that numbers of rows serve for all.
+    unseeing = {condition: covered(verdicts.get(condition, {}).get(parser, ()), scale) for condition in _BLIND}
+    measured = {condition: measure(metric, seen) for condition, seen in unseeing.items() if seen}
+    sums = metric.sums(rows) if isinstance(metric, SummedMetric) else None
 
-    def level(chosen: Sequence[Judged]) -> LevelScore:
-        baselines = blind_baselines([row.question for row in chosen], learned, metric)
-        ids = {row.question.id for row in chosen}
-        for condition, seen in blind.items():
-            same = [row for row in seen if row.question.id in ids]
-            baselines[condition] = metric(same) if any(row.prediction for row in same) else None
+    def level(numbers: Sequence[int]) -> LevelScore:
+        chosen = [rows[number] for number in numbers]
+        found = baselines.of(numbers)
+        for condition in _BLIND:
+            is_seen = condition in measured and any(unseeing[condition][number].prediction for number in numbers)
+            found[condition] = measured[condition](numbers) if is_seen else None
         return LevelScore(
-            score=score_rows(chosen, metric, scale=scale, seed=seed),
+            score=score_rows(chosen, metric, sums=sums and sums.part(numbers), scale=scale, seed=seed),
             unanswered=sum(row.prediction is None for row in chosen),
-            baselines={name: baselines[name] for name in BASELINES},
+            baselines={name: found[name] for name in BASELINES},
         )
 
     return StageScores(
         parser=parser,
         rows=tuple(rows),
-        overall=level(rows),
-        by={facet: {name: level(chosen) for name, chosen in levels(rows, facet).items()} for facet in benchmark.facets},
+        overall=level(range(len(rows))),
+        by={
+            facet: {name: level(numbers) for name, numbers in _numbers(rows, facet).items()}
+            for facet in benchmark.facets
+        },
         metrics={
             condition: {name: _every_metric(judged, benchmark, seed=seed) for name, judged in parsers.items()}
             for condition, parsers in verdicts.items()
@@ -111,24 +118,29 @@ def score_stage(
     )
 
 
-def score_rows(rows: Sequence[Judged], metric: Metric, *, scale: Scale | None = None, seed: int = 0) -> Score:
+def score_rows(
+    rows: Sequence[Judged], metric: Metric, *, sums: Sums | None = None, scale: Scale | None = None, seed: int = 0
+) -> Score:
     """Returns a metric's value on judged rows with its interval, resampled by patient.
 
     A metric of column sums is resampled as `statistics.summed_interval` says; another is computed anew for each of
     `statistics.RESAMPLES_RECOMPUTED` resamples, which takes time that grows with the rows. `scale` is that of a share
-    by default; where it has no limit and all resamples agree, or the value is none, there is no interval.
+    by default; where it has no limit and all resamples agree, or the value is none, there is no interval. `sums` are
+    the metric's of these rows, where they are known already.
 
     Raises:
         ValueError: There are no rows, or the metric leaves its scale.
     """
-    right, patients = correctness(rows), [row.question.patient_id for row in rows]
-    bounds = (scale or Scale()).bounds
-    value = metric(rows)
+    if isinstance(metric, SummedMetric) and sums is None:
+        sums = metric.sums(rows)
+    value = sums.value() if sums else metric(rows)
     unparsable = sum(row.prediction is not None and row.parsed is None for row in rows)
     if not math.isfinite(value):
         return Score(value=value, n=len(rows), ci95=None, unparsable=unparsable)
-    if isinstance(metric, SummedMetric):
-        interval = statistics.summed_interval(metric.sums(rows), patients, right=right, bounds=bounds, seed=seed)
+    right, patients = correctness(rows), [row.question.patient_id for row in rows]
+    bounds = (scale or Scale()).bounds
+    if sums:
+        interval = statistics.summed_interval(sums, patients, right=right, bounds=bounds, seed=seed)
     else:
         interval = statistics.recomputed_interval(
             lambda picked: metric([rows[number] for number in picked]), right, patients, bounds=bounds, seed=seed
@@ -178,10 +190,14 @@ def correctness(rows: Sequence[Judged]) -> list[float] | None:
 
 def levels(rows: Sequence[Judged], facet: str) -> dict[str, list[Judged]]:
     """Returns the rows by their level of a facet, levels in order of appearance, without the rows that have none."""
-    found: dict[str, list[Judged]] = {}
-    for row in rows:
+    return {name: [rows[number] for number in numbers] for name, numbers in _numbers(rows, facet).items()}
+
+
+def _numbers(rows: Sequence[Judged], facet: str) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
         if facet in row.question.facets:
-            found.setdefault(row.question.facets[facet], []).append(row)
+            found.setdefault(row.question.facets[facet], []).append(number)
     return found
 
 

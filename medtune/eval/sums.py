@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,21 @@ class Sums:
         """Returns the statistic of all rows, the same to the last digit in whatever order they come."""
         return float(self.finish(self.totals()))
 
+    def part(self, chosen: Sequence[int] | Numbers) -> Sums:
+        """Returns the same statistic of some of the rows, which are counted anew in the order given.
+
+        Example:
+            >>> mean_of([1.0, 0.0, 0.5]).part([2, 0]).value()
+            0.75
+        """
+        place = np.full(self.num_rows, -1, dtype=np.intp)
+        place[chosen] = np.arange(len(chosen))
+        rows = place[self.rows]
+        kept = rows >= 0
+        return replace(
+            self, rows=rows[kept], columns=self.columns[kept], values=self.values[kept], num_rows=len(chosen)
+        )
+
     def totals(self) -> Floats:
         """Returns the column sums over all rows."""
         if np.all(self.values == np.rint(self.values)):
@@ -67,11 +82,16 @@ def dense_sums(table: Floats, finish: Callable[[Floats], Floats]) -> Sums:
 def mean_of(values: Sequence[float] | Floats) -> Sums:
     """Returns the sums whose statistic is the mean of one value per row.
 
+    Raises:
+        ValueError: There are no rows.
+
     Example:
         >>> mean_of([1.0, 0.0, 0.5, 0.5]).value()
         0.5
     """
     column = np.asarray(values, dtype=np.float64)
+    if not column.size:
+        raise ValueError("a mean needs at least one question, got none")
     return dense_sums(np.column_stack([column, np.ones_like(column)]), _ratio)
 
 

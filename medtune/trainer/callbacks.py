@@ -87,7 +87,7 @@ class StepLog(Callback):
         pl_module.log("train/loss", loss, prog_bar=True, rank_zero_only=True, logger=False)
         if trainer.global_step % self._every_steps == 0 or trainer.global_step == trainer.max_steps:
             rates = {f"train/lr_{g['name']}": g["lr"] for g in trainer.optimizers[0].param_groups if "name" in g}
-            log_metrics(trainer, {"train/loss": loss, **rates})
+            log_metrics(trainer, {"train/loss": loss, "train/gradient_norm": pl_module.take_gradient_norm(), **rates})
         if stop:
             self._stop.asked = True
             trainer.should_stop = True

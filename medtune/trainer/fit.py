@@ -65,9 +65,12 @@ def fit(
         max_steps=recipe.train.max_steps, accumulate=order.accumulate, start_step=lambda: trainer.global_step
     )
     state = saved_state(folder.checkpoints)
+    # Lightning trains in whatever mode a model comes in.
+    assembled.model.train()
     with warnings.catch_warnings():
         # Our sampler starts at the saved step; Lightning cannot know.
         warnings.filterwarnings("ignore", message="You're resuming from a checkpoint that ended before")
+        warnings.filterwarnings("ignore", message=".*in eval mode at the start of training")
         warnings.filterwarnings("ignore", message="The 'train_dataloader' does not have many workers")
         trainer.fit(
             _module(bench, assembled, order),

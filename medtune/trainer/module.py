@@ -10,6 +10,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from lightning.pytorch.strategies import DeepSpeedStrategy
 from torch import Tensor
 
 from medtune.models.checkpoint import trainable_names
@@ -50,6 +51,7 @@ class FineTuning(pl.LightningModule):
         self._gradient_divisor = gradient_divisor
         self._seed = seed
         self._step_loss = 0.0
+        self._gradient_norm = math.nan
         # A checkpoint holds the parameters that learn; on_load_checkpoint checks that it holds all of them.
         self.strict_loading = False
 
@@ -77,6 +79,19 @@ class FineTuning(pl.LightningModule):
         """Returns this device's part of the finished step's loss, and starts the next."""
         loss, self._step_loss = self._step_loss, 0.0
         return loss
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Measures the whole gradient before it is clipped; a sharding engine measures its own."""
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        if gradients:
+            self._gradient_norm = float(torch.nn.utils.get_total_norm(gradients))
+
+    def take_gradient_norm(self) -> float:
+        """Returns the 2-norm of the finished step's gradient before clipping."""
+        engine = self.trainer.model
+        if isinstance(self.trainer.strategy, DeepSpeedStrategy):
+            return float(engine.get_global_grad_norm())  # type: ignore[union-attr, operator]
+        return self._gradient_norm
 
     def configure_optimizers(self) -> Any:
         """Returns AdamW with a linear warm-up and a cosine to zero, stepped once per optimizer step."""

@@ -39,7 +39,7 @@ def metric(judged: Sequence[Judged]) -> Sums:
 
 
 def bleu_counts(text: str, reference: str) -> list[float]:
-    """Returns what a text adds to corpus BLEU: its length, its reference's, n-grams, and n-grams that match, n 1 to 4."""
+    """Returns what a text adds to corpus BLEU: two lengths, 1- to 4-grams, and those that match."""
     counts = cook_test(text, cook_refs([reference], n=_ORDER), n=_ORDER)
     return [counts["testlen"], counts["reflen"][0], *counts["guess"], *counts["correct"]]
 

@@ -35,23 +35,36 @@ def metric(judged: Sequence[Judged]) -> Sums:
     # Sorted, because floating-point sums depend on order and that of a set of strings changes per process.
     labels = sorted({row.question.answer for row in judged} | {row.parsed for row in judged if row.parsed is not None})
     place: dict[str | None, int] = {label: number for number, label in enumerate([None, *labels])}
-    true = np.array([place[row.question.answer] for row in judged])
-    said = np.array([place[row.parsed] for row in judged])
-    hits = np.flatnonzero(true == said)
-    rows = np.arange(len(judged))
+    true = [place[row.question.answer] for row in judged]
+    return label_sums(true, [place[row.parsed] for row in judged], num_labels=len(place))
+
+
+def label_sums(true: Sequence[int], said: Sequence[int], num_labels: int, starts: Sequence[int] = (0,)) -> Sums:
+    """Returns the sums whose statistic is the macro F1 of numbered labels.
+
+    Args:
+        true: Label of each row, 0 to `num_labels` - 1.
+        said: Label that was read.
+        num_labels: How many there are.
+        starts: First label of each group of labels; the statistic is the mean of the groups' macro F1.
+    """
+    hits = np.flatnonzero(np.equal(true, said))
+    rows = np.arange(len(true))
+
+    def finish(sums: Floats) -> Floats:
+        in_truth, in_answers, right = np.split(sums, 3, axis=-1)
+        seen = in_truth + in_answers
+        scores = np.divide(2 * right, seen, out=np.zeros_like(seen), where=seen > 0)
+        labels = np.add.reduceat((seen > 0).astype(np.float64), starts, axis=-1)
+        groups = np.add.reduceat(scores, starts, axis=-1) / np.maximum(labels, 1)
+        mean: Floats = groups.sum(axis=-1) / (labels > 0).sum(axis=-1)
+        return mean
+
     return Sums(
         rows=np.concatenate([rows, rows, hits]),
-        columns=np.concatenate([true, len(place) + said, 2 * len(place) + said[hits]]),
-        values=np.ones(2 * len(judged) + hits.size),
-        num_rows=len(judged),
-        width=3 * len(place),
-        finish=_macro_f1,
+        columns=np.concatenate([true, num_labels + np.asarray(said), 2 * num_labels + np.asarray(said)[hits]]),
+        values=np.ones(2 * len(true) + hits.size),
+        num_rows=len(true),
+        width=3 * num_labels,
+        finish=finish,
     )
-
-
-def _macro_f1(sums: Floats) -> Floats:
-    true, said, hits = np.split(sums, 3, axis=-1)
-    seen = true + said
-    scores = np.divide(2 * hits, seen, out=np.zeros_like(seen), where=seen > 0)
-    mean: Floats = scores.sum(axis=-1) / (seen > 0).sum(axis=-1)
-    return mean

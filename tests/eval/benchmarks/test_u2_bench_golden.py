@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +16,7 @@ from medtune.eval.benchmarks.u2_bench.official_options import extract_option
 from medtune.eval.benchmarks.u2_bench.official_positions import Position, position_accuracy, read_position
 from medtune.eval.benchmarks.u2_bench.official_score import (
     EXACT_WEIGHTS,
+    Ids,
     SetTables,
     official_means,
     official_score,
@@ -38,8 +39,11 @@ def extracted(row: Row) -> str:
 
 
 def readings_of(row: Row) -> dict[str, Reading]:
-    found = {mode: read_row(row["truth"], row["reply"], dataset=row["dataset"], mode=mode) for mode in MODES}
-    return {**found, EXTRACTED: read_row(row["truth"], extracted(row), dataset=row["dataset"], mode="lenient")}
+    found: dict[str, Reading] = {
+        mode: read_row(row["truth"], row["reply"], dataset=row["dataset"], mode=mode) for mode in MODES
+    }
+    found[EXTRACTED] = read_row(row["truth"], extracted(row), dataset=row["dataset"], mode="lenient")
+    return found
 
 
 def by_dataset(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -192,10 +196,11 @@ def assert_scores(found: ValueScores, expected: Row, where: object) -> None:
         assert close(getattr(found, ours), expected[theirs]), (where, theirs)
 
 
-def assert_fails(compute: Callable[[], object], expected: object, where: object) -> None:
+def assert_fails(rows: Sequence[Row], name: str, expected: object) -> None:
+    """Some row makes the script raise, and the recorded value names the exception."""
     with pytest.raises(OfficialFailureError) as failure:
-        compute()
-    assert failure.value.exception in str(expected), where
+        [value_of(row, name) for row in rows]
+    assert failure.value.exception in str(expected), rows
 
 
 def test_golden_cve_scaling() -> None:
@@ -212,7 +217,7 @@ def test_golden_cve_rows() -> None:
         for name in ("strict", "lenient", NUMBERED):
             wanted = expected[name]
             if not isinstance(wanted, dict) or "used" not in wanted:
-                assert_fails(lambda row=row, name=name: value_of(row, name), wanted, row)  # type: ignore[misc]
+                assert_fails([row], name, wanted)
                 continue
             value = value_of(row, name)
             assert value.is_used == wanted["used"], (row, name)
@@ -241,9 +246,7 @@ def test_golden_cve_data_sets_and_their_means() -> None:
             parser, _, without_null = name.partition("_without_null_truth")
             chosen = [row for row in rows[dataset] if not (without_null or name != parser) or not _is_null(row)]
             if not isinstance(wanted, dict) or "RMSE" not in wanted:
-                assert_fails(
-                    lambda chosen=chosen, parser=parser: [value_of(x, parser) for x in chosen], wanted, dataset
-                )  # type: ignore[misc]
+                assert_fails(chosen, parser, wanted)
                 continue
             found = value_scores([value_of(row, parser) for row in chosen], dataset=dataset)
             assert_scores(found, wanted, (dataset, name))
@@ -296,9 +299,13 @@ def test_golden_u2score_synthetic_models() -> None:
     golden = recorded("u2bench_u2score.json")
     expected = golden["expected"]
     found: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)
-    for name, ids in (("synthetic_official", "text"), ("synthetic_official_when_ids_read_as_numbers", "numbers")):
+    spellings: tuple[tuple[str, Ids], ...] = (
+        ("synthetic_official", "text"),
+        ("synthetic_official_when_ids_read_as_numbers", "numbers"),
+    )
+    for name, ids in spellings:
         for model, wanted in expected[name].items():
-            means = official_means(tables_of(golden["rows"]["synthetic"], model), ids=ids)  # type: ignore[arg-type]
+            means = official_means(tables_of(golden["rows"]["synthetic"], model), ids=ids)
             ours = {**asdict(means), "score": official_score(means)}
             found[ids][model] = ours
             assert set(wanted) <= set(ours)

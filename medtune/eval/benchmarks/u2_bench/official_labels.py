@@ -8,6 +8,7 @@ Source:
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -22,27 +23,8 @@ Label = str | int
 
 # Cells that pandas >= 2.0 reads as missing. With "None" among them, one class of set 53 can never be right.
 _MISSING_CELLS = frozenset(
-    [
-        "",
-        "#N/A",
-        "#N/A N/A",
-        "#NA",
-        "-1.#IND",
-        "-1.#QNAN",
-        "-NaN",
-        "-nan",
-        "1.#IND",
-        "1.#QNAN",
-        "<NA>",
-        "N/A",
-        "NA",
-        "NULL",
-        "NaN",
-        "None",
-        "n/a",
-        "nan",
-        "null",
-    ]
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"}
+    | {"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 )
 
 
@@ -110,19 +92,19 @@ def class_scores(readings: Sequence[Reading]) -> ClassScores:
     """
     if not readings:
         raise ValueError("scores of a data set need at least one row, got none")
-    kept = [reading for reading in readings if reading.label is not None]
+    kept = [(each.truth, each.label) for each in readings if each.label is not None]
     rate = len(kept) / len(readings)
     if not kept:
         return ClassScores(rate, 0.0, 0.0, 0.0, 0.0, len(readings))
-    true, said = Counter(each.truth for each in kept), Counter(each.label for each in kept)
-    hits = Counter(each.label for each in kept if each.correct)
+    true, said = Counter(truth for truth, _ in kept), Counter(label for _, label in kept)
+    hits = Counter(label for truth, label in kept if label == truth)
     labels = sorted(true.keys() | said.keys(), key=str)
     return ClassScores(
         parser_rate=rate,
         acc=sum(hits.values()) / len(kept),
-        precision=sum(hits[x] / said[x] for x in labels if said[x]) / len(labels),
-        recall=sum(hits[x] / true[x] for x in labels if true[x]) / len(labels),
-        f1=sum(2 * hits[x] / (true[x] + said[x]) for x in labels) / len(labels),
+        precision=math.fsum(hits[x] / said[x] for x in labels if said[x]) / len(labels),
+        recall=math.fsum(hits[x] / true[x] for x in labels if true[x]) / len(labels),
+        f1=math.fsum(2 * hits[x] / (true[x] + said[x]) for x in labels) / len(labels),
         n_rows=len(readings),
     )
 

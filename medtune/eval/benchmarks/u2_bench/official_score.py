@@ -50,6 +50,7 @@ class TaskMeans:
     cve_tol: float
     rg_bleu: float
     cg_bleu: float
+    has_values: bool
 
     @property
     def terms(self) -> dict[str, float]:
@@ -64,6 +65,11 @@ class TaskMeans:
             "RG": self.rg_bleu / 100,
             "CG": self.cg_bleu / 100,
         }
+
+    @property
+    def earned_terms(self) -> dict[str, float]:
+        """The same without the credit for values that were never given: a missing RMSE earns nothing."""
+        return self.terms if self.has_values else {**self.terms, "CVE": 0.0}
 
 
 def official_means(tables: SetTables, *, ids: Ids) -> TaskMeans:
@@ -93,6 +99,7 @@ def official_means(tables: SetTables, *, ids: Ids) -> TaskMeans:
         cve_tol=mean(tables.values, "CVE", 1),
         rg_bleu=mean(tables.text, "RG", 0),
         cg_bleu=mean(tables.text, "CG", 0),
+        has_values=any(math.isfinite(rmse) for _, rmse, _ in tables.values),
     )
 
 

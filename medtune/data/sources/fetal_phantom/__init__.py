@@ -1,0 +1,171 @@
+"""Simulated B-mode images of phantom fetuses with known truth, in the five tasks of Fetal-Gauge.
+
+Everything that an answer depends on (plane, landmarks, orientation, mass) is drawn from one stream of random numbers,
+in equal shares; everything else (size, position, scanner, gain, noise) from another: neither tells of the other.
+
+No folder is needed. A folder may hold phantom.json to change the number of patients: {"num_patients": 24}
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import PIL.Image
+
+from medtune.data.catalog import nearest
+from medtune.data.source import Source, SourceTable
+from medtune.data.sources.fetal_phantom.frames import (
+    Frame,
+    diagnosis_frame,
+    draw_patient,
+    orientation_frame,
+    plane_frame,
+)
+from medtune.data.sources.fetal_phantom.planes import PLANES, Plane
+from medtune.data.sources.fetal_phantom.questions import (
+    STRUCTURES,
+    Subject,
+    diagnosis_question,
+    grounding_question,
+    loose_box,
+    orientation_question,
+    plane_questions,
+    structures_to_box,
+)
+from medtune.data.sources.fetal_phantom.views import DIAGNOSES, ORIENTATIONS, Diagnosis, Orientation
+from medtune.data.types import MediaRef, Question
+
+NUM_PATIENTS = 300
+PLANE_FRAMES, ORIENTATION_FRAMES, DIAGNOSIS_FRAMES = 2, 2, 1
+BOXES_PER_PATIENT = 4
+SETTINGS_FILE = "phantom.json"
+_LABELS, _NUISANCE, _BOXES = 0, 1, 2
+
+Label = TypeVar("Label")
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """All labels of one patient, in the order of the frames."""
+
+    planes: Sequence[tuple[Plane, bool]]
+    orientations: Sequence[Orientation]
+    diagnoses: Sequence[Diagnosis]
+
+
+def source() -> Source:
+    """Returns the simulation as a source; it needs no folder."""
+    return Source(
+        title="Fetal phantom (simulated ultrasound)",
+        licence="Apache-2.0, made on the spot",
+        url="https://github.com/BioMedIA-MBZUAI/FETAL-GAUGE",
+        provenance="synthetic",
+        patient_unit="a simulated fetus on a simulated scanner",
+        read=_read,
+        write_example=_write_example,
+    )
+
+
+def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:
+    """Writes the frames of `num_patients` phantom patients as PNG files into `scratch` and returns all questions."""
+    questions: list[Question] = []
+    media: dict[str, MediaRef] = {}
+    boxed: Counter[str] = Counter()
+    for patient, truth in enumerate(draw_truth(num_patients, seed=seed)):
+        quota = BOXES_PER_PATIENT * (patient + 1) / len(STRUCTURES)
+        for index, (frame, subject, asked) in enumerate(_frames(truth, patient=patient, seed=seed)):
+            path = scratch / f"{subject.media_id}.png"
+            PIL.Image.fromarray(frame.grey_HW).convert("RGB").save(path, compress_level=1)
+            media[subject.media_id] = MediaRef(path)
+            questions += asked
+            rng = np.random.default_rng([seed, _BOXES, patient, index])
+            for number, name in enumerate(structures_to_box(frame, boxed, quota=quota, rng=rng)):
+                box = loose_box(frame.masks_HW[name], rng)
+                inset = subject._replace(media_id=f"{subject.media_id}-box{number}")
+                media[inset.media_id] = MediaRef(path, (box,))
+                questions.append(grounding_question(inset, name, box, seed=seed))
+    return SourceTable(tuple(questions), media)
+
+
+def draw_truth(num_patients: int, *, seed: int) -> list[Truth]:
+    """Returns the labels of all patients: each label, and each plane with and without landmarks, equally often."""
+    rng = np.random.default_rng([seed, _LABELS])
+    cuts = [(plane, is_complete) for plane in PLANES for is_complete in (True, False)]
+    planes = _in_equal_shares(cuts, num_patients * PLANE_FRAMES, rng)
+    orientations = _in_equal_shares(ORIENTATIONS, num_patients * ORIENTATION_FRAMES, rng)
+    diagnoses = _in_equal_shares(DIAGNOSES, num_patients * DIAGNOSIS_FRAMES, rng)
+    return [
+        Truth(
+            planes[PLANE_FRAMES * i : PLANE_FRAMES * (i + 1)],
+            orientations[ORIENTATION_FRAMES * i : ORIENTATION_FRAMES * (i + 1)],
+            diagnoses[DIAGNOSIS_FRAMES * i : DIAGNOSIS_FRAMES * (i + 1)],
+        )
+        for i in range(num_patients)
+    ]
+
+
+def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    num_patients = NUM_PATIENTS if root is None else _num_patients(root / SETTINGS_FILE)
+    return simulate(scratch, seed=seed, num_patients=num_patients)
+
+
+def _num_patients(file: Path) -> int:
+    wanted = 'an object like {"num_patients": 24}, with a whole number of at least 1'
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: there is no such file. Write it, or give no folder: the default then holds.")
+    try:
+        settings = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file}: broken JSON ({error}), wanted {wanted}.") from None
+    if not isinstance(settings, dict):
+        raise ValueError(f"{file}: wanted {wanted}.")
+    for name in settings:
+        if name != "num_patients":
+            raise ValueError(f"{file}: unknown setting {name!r}.{nearest(name, ['num_patients'])} Wanted {wanted}.")
+    num_patients = settings.get("num_patients", NUM_PATIENTS)
+    if type(num_patients) is not int or num_patients < 1:
+        raise ValueError(f"{file}: num_patients is {num_patients!r}, wanted {wanted}.")
+    return num_patients
+
+
+def _write_example(root: Path) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    (root / SETTINGS_FILE).write_text(json.dumps({"num_patients": 12}) + "\n", "utf-8")
+
+
+def _frames(truth: Truth, *, patient: int, seed: int) -> list[tuple[Frame, Subject, list[Question]]]:
+    """Returns a patient's frames, each with what it shows and its questions that need no box."""
+    person = draw_patient(np.random.default_rng([seed, _NUISANCE, patient]))
+    name = f"patient{patient:04d}"
+    made: list[tuple[Frame, Subject, list[Question]]] = []
+
+    def new_frame(plane: str) -> tuple[np.random.Generator, Subject]:
+        index = len(made)
+        facets = {"plane": plane, "geometry": person.device.geometry}
+        return np.random.default_rng([seed, _NUISANCE, patient, index]), Subject(f"{name}-{index}", name, facets)
+
+    for plane, is_complete in truth.planes:
+        rng, subject = new_frame(plane)
+        frame = plane_frame(person, plane, is_complete=is_complete, rng=rng)
+        made.append((frame, subject, plane_questions(subject, plane, is_complete=is_complete, seed=seed)))
+    for orientation in truth.orientations:
+        rng, subject = new_frame("whole fetus")
+        frame = orientation_frame(person, orientation, rng=rng)
+        made.append((frame, subject, [orientation_question(subject, orientation, seed=seed)]))
+    for diagnosis in truth.diagnoses:
+        rng, subject = new_frame("tissue")
+        frame = diagnosis_frame(person, diagnosis, rng=rng)
+        made.append((frame, subject, [diagnosis_question(subject, diagnosis, seed=seed)]))
+    return made
+
+
+def _in_equal_shares(labels: Sequence[Label], count: int, rng: np.random.Generator) -> list[Label]:
+    """Returns `count` labels in random order, each as often as any other, give or take one."""
+    order = np.resize(rng.permutation(len(labels)), count)
+    return [labels[i] for i in rng.permutation(order)]

@@ -1,0 +1,68 @@
+"""Two gloo processes against one device: the same losses, gradients, weights and answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from tests.trainer.conftest import Nano
+
+Curve = Callable[[Path, str], list[float]]
+
+# Five groups in parts of one over two devices: three accumulated parts, of which the last has one group for two.
+UNEVEN = ("train.max_steps=5", "train.batch_groups=5", "train.micro_batch_groups=1", "train.clip_norm=3.6")
+
+
+@pytest.fixture(scope="module")
+def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("one") / "run"
+    Nano(prepared_tiny).finished("run", out, *UNEVEN)
+    return out
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "ddp",
+        pytest.param("deepspeed_stage_1", marks=pytest.mark.slow),
+        pytest.param("deepspeed_stage_2", marks=pytest.mark.slow),
+        "deepspeed_stage_3",
+    ],
+)
+def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
+    out = tmp_path / "run"
+    nano.finished("run", out, *UNEVEN, "train.devices=2", f"train.strategy={strategy}")
+    assert len(curve(out, "train/loss")) == 5
+    assert curve(out, "train/loss") == pytest.approx(curve(one_device, "train/loss"), abs=1e-4)
+    assert curve(out, "train/gradient_norm") == pytest.approx(curve(one_device, "train/gradient_norm"), rel=1e-4)
+    assert curve(out, "train/lr_language") == curve(one_device, "train/lr_language")
+    mine, theirs = (load_file(run / "checkpoints" / "last.safetensors") for run in (out, one_device))
+    assert mine.keys() == theirs.keys()
+    assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < 1e-4
+    for stage in ("zero_shot", "final"):
+        answered = _answers(out / stage)
+        assert len(answered) == len(set(answered)) == 27, "9 questions, each in two readings and text-only"
+        assert answered == pytest.approx(_answers(one_device / stage), abs=1e-3)
+
+
+def _answers(stage: Path) -> dict[str, float]:
+    """The best option's log-probability of each prediction, 0 for generations; fails on a doubled key."""
+    found: dict[str, float] = {}
+    for line in (stage / "predictions.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        key = f"{row['question_id']} {row['condition']} {row['reading']}"
+        assert key not in found
+        found[key] = max(row["option_logprobs"] or [0.0])
+    return found
+
+
+def test_other_number_of_processes_is_refused(
+    nano: Nano, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert nano.here("run", tmp_path / "run", "train.devices=2") == 1
+    assert "the launcher started 3 processes, train.devices is 2" in capsys.readouterr().err
