@@ -218,7 +218,7 @@ def _some(judged: Sequence[Judged]) -> Sequence[Judged]:
 
 
 def _numbered(judged: Sequence[Judged]) -> NDArray[np.intp]:
-    """Returns a number per row: that of its cell, in order of appearance."""
+    """Returns a number per row: that of its cell, in alphabetical order, so that sums do not depend on that of rows."""
     # Names are spelled in few ways: each is resolved once, which matters for 400,000 rows.
     spelled: dict[Hashable, int] = {}
     cells: dict[tuple[str, str], int] = {}
@@ -230,7 +230,7 @@ def _numbered(judged: Sequence[Judged]) -> NDArray[np.intp]:
         if number is None:
             number = spelled[key] = cells.setdefault(cell_of(question), len(cells))
         numbers[place] = number
-    return numbers
+    return np.argsort([cells[cell] for cell in sorted(cells)])[numbers]
 
 
 def _mean_of_means(sums: Floats) -> Floats:

@@ -9,12 +9,13 @@ Source: ReXSonoVQA, arXiv 2604.10916; https://github.com/rajpurkarlab/RexSonoVQA
 
 from __future__ import annotations
 
+from medtune.data.strata import DURATION_BINS
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark, Scale
 from medtune.eval.benchmarks.rexsonovqa import letters
 from medtune.eval.benchmarks.rexsonovqa import rubric as free_response
-from medtune.eval.benchmarks.rexsonovqa.items import DURATION_BINS, TYPES
-from medtune.eval.benchmarks.rexsonovqa.rubric import FULL_POINTS, is_rubric, rubric
+from medtune.eval.benchmarks.rexsonovqa.items import FULL_POINTS, TYPES
+from medtune.eval.benchmarks.rexsonovqa.rubric import is_rubric, rubric
 from medtune.eval.benchmarks.rexsonovqa.tables import tables
 from medtune.eval.choice_prompt import render_choice
 from medtune.eval.metrics.accuracy import metric as accuracy

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medtune.eval.benchmarks.rexsonovqa.items import WRONG_CONCLUSION, WRONG_EVIDENCE
+from medtune.eval.benchmarks.rexsonovqa.items import FULL_POINTS, WRONG_CONCLUSION, WRONG_EVIDENCE
 
 MCQ_OUTCOMES = ("correct", "incorrect")
 FREE_OUTCOMES = ("2", "1_wrong_conclusion", "1_wrong_visual", "0")
 
-_FULL_POINTS = 2
 _SINGLE = {WRONG_CONCLUSION: 1, WRONG_EVIDENCE: 2}
 
 Cells = tuple[tuple[int, ...], ...]
@@ -111,7 +110,7 @@ def cross_free(blind: Sequence[FreeOutcome], video: Sequence[FreeOutcome]) -> Fr
 
 def free_outcome(each: FreeOutcome) -> int:
     """Returns the row in `FREE_OUTCOMES`: what is neither 2 points nor 1 with a single error counts as both wrong."""
-    if each.score == _FULL_POINTS:
+    if each.score == FULL_POINTS:
         return 0
     return _SINGLE.get(each.error_type or "", 3) if each.score == 1 else 3
 

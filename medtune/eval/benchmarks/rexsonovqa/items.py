@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-DURATION_BINS = ("0-5s", "5-10s", "10-20s", ">20s")
-# Upper ends in seconds; a clip of exactly that length belongs to the next bin.
-_BIN_ENDS_S = (5, 10, 20)
+from medtune.data.strata import DURATION_BINS, duration_bin
+
 TYPES = ("Type1_ActionGoalReasoning", "Type2_ArtifactResolutionOptimization", "Type3_ProcedureContextPlanning")
 _OLDER_TYPES = {
     "Type4_DisambiguationSafetyDecision": TYPES[1],
@@ -17,6 +16,8 @@ _OLDER_TYPES = {
 WRONG_CONCLUSION, WRONG_EVIDENCE = "wrong_conclusion", "wrong_visual_evidence"
 SINGLE_ERRORS = (WRONG_CONCLUSION, WRONG_EVIDENCE)
 UNKNOWN_ERROR = "unknown"
+# Of a free response; a multiple-choice question is worth 1.
+FULL_POINTS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +58,6 @@ def question_type(name: str) -> str:
         rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (normalize_question_type).
     """
     return _OLDER_TYPES.get(name, name)
-
-
-def duration_bin(duration_s: float) -> str:
-    """Returns the name of the bin of a clip's length in seconds.
-
-    Example:
-        >>> [duration_bin(seconds) for seconds in (4.999, 5, 10, 20)]
-        ['0-5s', '5-10s', '10-20s', '>20s']
-
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
-    """
-    return DURATION_BINS[sum(duration_s >= end for end in _BIN_ENDS_S)]
 
 
 def is_kept(row: Mapping[str, object]) -> bool:

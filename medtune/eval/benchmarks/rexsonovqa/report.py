@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from medtune.eval.benchmarks.rexsonovqa.items import (
+    FULL_POINTS,
     UNKNOWN_ERROR,
     WRONG_CONCLUSION,
     WRONG_EVIDENCE,
@@ -18,7 +19,6 @@ from medtune.eval.benchmarks.rexsonovqa.items import (
 )
 from medtune.eval.tables import Table
 
-FREE_MAXIMUM = 2
 _SHARES = {WRONG_CONCLUSION: "wrong_conclusion_only", WRONG_EVIDENCE: "wrong_visual_evidence_only"}
 _WRONG_BOTH = "wrong_both"
 
@@ -47,7 +47,7 @@ class Report:
     @property
     def free_share(self) -> float:
         """Points of the free responses / points to be had; 0 where there are none."""
-        return self.free.mean / FREE_MAXIMUM
+        return self.free.mean / FULL_POINTS
 
 
 def report(items: Iterable[ScoredItem]) -> Report:

@@ -13,12 +13,11 @@ from dataclasses import replace
 
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Judged, SummedMetric
-from medtune.eval.benchmarks.rexsonovqa.items import UNKNOWN_ERROR, ScoredItem, question_type
+from medtune.eval.benchmarks.rexsonovqa.items import FULL_POINTS, UNKNOWN_ERROR, ScoredItem, question_type
 from medtune.eval.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
 from medtune.eval.sums import Sums, mean_of
 
 JUDGE_MARK = "<|judge|>"
-FULL_POINTS = 2
 
 
 def with_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from medtune.data.strata import DURATION_BINS
 from medtune.eval.benchmark import Evidence, Judged
 from medtune.eval.benchmarks.rexsonovqa.contradictions import contradictions
 from medtune.eval.benchmarks.rexsonovqa.cross_setting import (
@@ -16,7 +17,6 @@ from medtune.eval.benchmarks.rexsonovqa.cross_setting import (
     cross_mcq,
 )
 from medtune.eval.benchmarks.rexsonovqa.items import (
-    DURATION_BINS,
     TYPES,
     constant_letter,
     recode_zero_with_single_error,

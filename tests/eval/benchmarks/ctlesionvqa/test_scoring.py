@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from medtune.eval.benchmarks.ctlesionvqa.contradictions import contradictions, t
 from medtune.eval.benchmarks.ctlesionvqa.mra import inclusive, paper, strict, v2_code, vsi_code
 from medtune.eval.benchmarks.ctlesionvqa.repeats import repeated
 from medtune.eval.benchmarks.ctlesionvqa.scoring import averages, question_mean, subtype_mean, youden
-from medtune.eval.benchmarks.ctlesionvqa.strata import age_decade, phase, scanner
 from medtune.eval.benchmarks.ctlesionvqa.subtypes import V1, V2_ONLY, answer_type, category, subtype
 from medtune.eval.benchmarks.ctlesionvqa.v2_scoring import aggregate_free_text, aggregate_letters, score_numeric
 from medtune.eval.benchmarks.ctlesionvqa.yes_no_table import YesNoTable
@@ -40,8 +40,8 @@ def test_golden_table3_averages() -> None:
         for name, cell in {**expected}.items():
             if name == "mean_of_4_categories":
                 # Recorded as the mean of means that were already rounded.
-                rounded = [round(mean, 6) for mean in found.by_category.values()]
-                assert round(sum(rounded) / len(rounded), 6) == near(cell)
+                rounded = [Decimal(f"{mean:.6f}") for mean in found.by_category.values()]
+                assert float(round(sum(rounded, Decimal()) / len(rounded), 6)) == near(cell)
                 assert found.of_categories == pytest.approx(cell, abs=1e-6)
                 continue
             mean = found.total if name == "Total" else found.by_category[name]
@@ -180,12 +180,6 @@ def test_subtypes_are_those_of_both_versions() -> None:
 def test_repeats_that_agree_have_no_width() -> None:
     assert repeated([0.574] * 5).ci95 == pytest.approx((0.574, 0.574))
     assert repeated([0.5]).ci95 is None
-
-
-def test_strata_have_the_papers_names() -> None:
-    assert [age_decade(age) for age in (69.9, 90, float("nan"), -1)] == ["60-69", "90-99", None, None]
-    assert [scanner(name) for name in ("GE MEDICAL SYSTEMS", "SIEMENS", "Toshiba")] == ["GE", "Siemens", "other"]
-    assert [phase(name) for name in ("Portal venous", "Plain", "Delayed", "")] == ["venous", "plain", "delay", "other"]
 
 
 def made(predictions: list[Prediction]) -> dict[str, Table]:

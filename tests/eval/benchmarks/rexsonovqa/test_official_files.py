@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from medtune.data.strata import DURATION_BINS
 from medtune.eval.benchmarks.rexsonovqa.cross_setting import FreeOutcome, cross_free
 from medtune.eval.benchmarks.rexsonovqa.items import (
-    DURATION_BINS,
     TYPES,
     ScoredItem,
     constant_letter,

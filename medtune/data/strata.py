@@ -1,9 +1,15 @@
-"""The groups that the paper looks at apart: lesion size and contrast, and the patient and the scan."""
+"""The groups that papers look at apart: length of a clip, lesion size and contrast, the patient and the scan.
+
+Sources name a question's facets by them; benchmarks know their order.
+"""
 
 from __future__ import annotations
 
 import math
 
+DURATION_BINS = ("0-5s", "5-10s", "10-20s", ">20s")
+# Upper ends in seconds; a clip of exactly that length belongs to the next bin.
+_DURATION_ENDS_S = (5, 10, 20)
 DIAMETERS = ("<2 cm", "2-4 cm", ">4 cm")
 CONTRASTS = ("0-25 HU", "25-50 HU", "50-100 HU")
 OVER_100_HU = ">=100 HU"
@@ -18,6 +24,19 @@ _PHASE_WORDS = {
     "non-contrast": "plain",
 }
 OTHER = "other"
+
+
+def duration_bin(duration_s: float) -> str:
+    """Returns the bin of a clip's length in seconds.
+
+    Example:
+        >>> [duration_bin(seconds) for seconds in (4.999, 5, 10, 20)]
+        ['0-5s', '5-10s', '10-20s', '>20s']
+
+    Source:
+        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
+    """
+    return DURATION_BINS[sum(duration_s >= end for end in _DURATION_ENDS_S)]
 
 
 def diameter_bin(diameter_cm: float) -> str:
@@ -62,7 +81,7 @@ def age_decade(age_years: float) -> str | None:
 
 
 def scanner(name: str) -> str:
-    """Returns the manufacturer among those of the paper, or "other".
+    """Returns the manufacturer among those of CTLesionVQA, or "other".
 
     Source:
         CTLesionVQA (arXiv 2505.18915), Appendix H, Figure 7 (lower right).
@@ -72,7 +91,7 @@ def scanner(name: str) -> str:
 
 
 def phase(name: str) -> str:
-    """Returns the contrast phase among those of the paper, or "other".
+    """Returns the contrast phase among those of CTLesionVQA, or "other".
 
     Source:
         CTLesionVQA (arXiv 2505.18915), Appendix H, Figure 7 (lower left).
