@@ -149,10 +149,7 @@ def prepare(
 
 
 def _check_folders(name: str, read_from: Source, root: Path | None, out: Path) -> None:
-    simulated = read_from.write_example is None
-    if simulated and root is not None:
-        raise ValueError(f"the source {name!r} makes its own images, it reads no folder. Leave out --from.")
-    if not simulated and root is None:
+    if read_from.provenance != "synthetic" and root is None:
         raise ValueError(f"the source {name!r} reads files: give their folder with --from DIR ({read_from.url}).")
     if root is not None:
         if not root.is_dir():

@@ -70,7 +70,7 @@ def score_stage(
         benchmark: Whose parsers and metrics judge.
         train: The train split, for the baselines that learn from it; empty where there is none.
         parser: Whose reading is primary; by default "likelihood" where the predictions have one under
-            condition "image", else the benchmark's first.
+            condition "image" and all questions have options, else the benchmark's first.
         seed: Of the resampling.
 
     Raises:
@@ -203,7 +203,10 @@ def _numbers(rows: Sequence[Judged], facet: str) -> dict[str, list[int]]:
 
 def _parser(wanted: str | None, judged: Mapping[str, Sequence[Judged]], benchmark: Benchmark) -> str:
     if wanted is None:
-        return LIKELIHOOD if LIKELIHOOD in judged else next(iter(benchmark.parsers))
+        first = next(iter(benchmark.parsers))
+        # A likelihood says nothing about questions without options; they must not leave the score in silence.
+        covers_all = len(judged.get(LIKELIHOOD, ())) >= len(judged.get(first, ()))
+        return LIKELIHOOD if LIKELIHOOD in judged and covers_all else first
     if wanted not in judged:
         known = f"{nearest(wanted, judged)} There are: {', '.join(judged)}"
         raise ValueError(f"no parser {wanted!r} for these predictions.{known}")

@@ -39,3 +39,11 @@ def test_a_condition_without_a_prompt_is_refused(tmp_path: Path) -> None:
             out_dir=tmp_path,
             conditions=["with_anatomy"],
         )
+
+
+def test_likelihood_is_not_primary_where_some_questions_have_no_options(tmp_path: Path) -> None:
+    found = evaluate(
+        Guessing(), [g for g in GROUPS if g.questions[0].options], U2, answer_format="text", out_dir=tmp_path
+    )
+    assert score_stage([group.questions[0] for group in GROUPS], found, U2).parser == "robust"
+    assert score_stage([g.questions[0] for g in GROUPS if g.questions[0].options], found, U2).parser == "likelihood"

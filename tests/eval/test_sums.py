@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def root_of_mean(sums: Floats) -> Floats:
     return root
 
 
-def squares(rows: list[Judged]) -> Sums:
+def squares(rows: Sequence[Judged]) -> Sums:
     return dense_sums(np.array([[float(row.parsed or 0) ** 2, 1.0] for row in rows]), root_of_mean)
 
 

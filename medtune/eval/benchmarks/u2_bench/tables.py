@@ -21,20 +21,21 @@ _RANDOM = "random"
 
 def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
     """Returns Table 1, the parsers side by side, instruction following, kinds of replies, anatomy, contradictions."""
-    read = evidence.verdicts["image"]
+    read = {name: rows for name, rows in evidence.verdicts["image"].items() if rows}
     replies = [row for row in read.get("robust", ()) if row.prediction is not None and row.prediction.text is not None]
     found = outcomes(evidence, benchmark)
+    has_values = any(task_of(question) == VALUE for question in evidence.questions)
     return (
-        _table_1({name: rows for name, rows in read.items() if rows}),
-        *([_parsers({name: rows for name, rows in read.items() if rows})] if "robust" in read else []),
-        *([_values(read)] if _has_values(evidence) else []),
+        _table_1(read),
+        _parsers(read),
+        *([_values(read)] if has_values else []),
         *([_following(replies), _kinds(replies)] if replies else []),
         *([_anatomy(found)] if found else []),
         contradictions(),
     )
 
 
-def _table_1(read: dict[str, Sequence[Judged]]) -> Table:
+def _table_1(read: Mapping[str, Sequence[Judged]]) -> Table:
     printed = published("u2_bench")["table1"]
     columns = tuple(name for name in printed["columns"] if name != "group")
     group = printed["columns"].index("group")
@@ -62,7 +63,7 @@ def _table_1(read: dict[str, Sequence[Judged]]) -> Table:
     )
 
 
-def _parsers(read: dict[str, Sequence[Judged]]) -> Table:
+def _parsers(read: Mapping[str, Sequence[Judged]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name, judged in read.items():
         if name not in OFFICIAL:
@@ -108,10 +109,6 @@ def _values(read: Mapping[str, Sequence[Judged]]) -> Table:
         notes=("failed: replies without a number, which the official scripts leave out; ours have an error of 1.",),
         digits=4,
     )
-
-
-def _has_values(evidence: Evidence) -> bool:
-    return any(task_of(question) == VALUE for question in evidence.questions)
 
 
 def _following(replies: Sequence[Judged]) -> Table:

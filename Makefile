@@ -1,0 +1,39 @@
+# Needs make and Python 3.11, 3.12 or 3.13; everything else is installed into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test test-slow check bench clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(f"medtune needs Python 3.11 to 3.13, not {v[0]}.{v[1]}; try make PYTHON=python3.12" if not (3, 11) <= v <= (3, 13) else 0)'
+	@echo "installing into $(VENV) (a few minutes the first time)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+# A simulated benchmark and a real small model, from nothing to a gain.
+demo: $(READY)
+	$(BIN)/medtune prepare fetal_gauge --source fetal_phantom --out runs/demo_data --limit 60
+	$(BIN)/medtune run pocket_fetal_phantom_lora --set data.root=runs/demo_data
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 10
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow --durations 20
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python tests/perf/score_400k.py
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

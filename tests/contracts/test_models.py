@@ -1,0 +1,39 @@
+"""What every zoo entry must do."""
+
+from __future__ import annotations
+
+import pytest
+
+from medtune.data import catalog
+from medtune.models.assemble import PACKAGE, zoo_entry
+from medtune.models.tuning import apply_tuning
+from medtune.models.tuning_plan import Tuning
+
+NAMES = catalog.names(PACKAGE)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entry_says_what_it_is(name: str) -> None:
+    entry = zoo_entry(name)
+    assert entry.title
+    assert entry.licence
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_skeleton_needs_no_memory_and_takes_the_default_tuning(name: str) -> None:
+    skeleton = zoo_entry(name).skeleton()
+    assert all(p.device.type == "meta" for p in skeleton.parameters())
+    rows = {row.group: row for row in apply_tuning(skeleton, Tuning(), seed=0)}
+    assert set(rows) == {"vision", "projector", "language"}
+    assert rows["language"].adapted_modules > 0
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n.startswith("nano") else pytest.mark.slow) for n in NAMES]
+)
+def test_assembled_model_has_the_tensors_of_its_skeleton(name: str) -> None:
+    entry = zoo_entry(name)
+    assembled, skeleton = entry.assemble(0), entry.skeleton()
+    shapes = [{k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (assembled.model, skeleton)]
+    assert shapes[0] == shapes[1]
+    assert set(assembled.provenance) == {"vision", "projector", "language"}

@@ -1,0 +1,34 @@
+"""What every shipped recipe must do: parse, say what is known about it, and name things that exist."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from medtune.data import catalog
+from medtune.models.assemble import zoo_entry
+from medtune.models.tuning import apply_tuning
+from medtune.trainer.recipe_file import find_recipe, read_recipe, recipe_from_tree, recipe_to_yaml
+
+NAMES = catalog.names("medtune.recipes", ".yaml")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_header_says_source_command_hardware_and_result(name: str) -> None:
+    head = [line for line in find_recipe(name).read_text("utf-8").splitlines() if line.startswith("#")]
+    assert catalog.first_line("medtune.recipes", name, ".yaml").endswith(".")
+    for word in ("Source:", "Command:", "Hardware:", "Expected:"):
+        assert any(line.startswith(f"# {word}") for line in head), word
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_it_names_exists(name: str) -> None:
+    recipe = read_recipe(name)
+    assert recipe.data.benchmark in catalog.names("medtune.eval.benchmarks")
+    apply_tuning(zoo_entry(recipe.model.name).skeleton(), recipe.model.tuning, seed=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_resolved_recipe_reads_back_the_same(name: str) -> None:
+    recipe = read_recipe(name)
+    assert recipe_from_tree(yaml.safe_load(recipe_to_yaml(recipe)), where=name) == recipe

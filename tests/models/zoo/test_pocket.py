@@ -1,0 +1,35 @@
+"""pocket's real weights: the pretrained parts do what they are known to do."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from sklearn.datasets import load_sample_images
+
+from medtune.data.types import Image
+from medtune.models import assets, efficientnet_lite0, smollm2
+
+pytestmark = pytest.mark.slow
+
+
+def test_language_model_speaks() -> None:
+    language = smollm2.load()
+    text = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
+    ids_BL = torch.tensor([language.tokenizer.encode(text)])
+    with torch.no_grad():
+        generated_BL = language.model.generate(ids_BL, max_new_tokens=8, do_sample=False)  # type: ignore[operator]
+    assert "Paris" in str(language.tokenizer.decode(generated_BL[0]))
+
+
+def test_tower_knows_imagenet() -> None:
+    """With the head of the same file, a temple is among the palaces and a dahlia among the daisies."""
+    tower, _ = efficientnet_lite0.load(grid=1)
+    tower.eval()
+    head = torch.load(assets.kept_from_index(efficientnet_lite0.INDEX_FILE), weights_only=True)
+    transform = efficientnet_lite0.transform(256)
+    palace, daisy = 698, 985
+    for photo_HWC, label in zip(load_sample_images().images, (palace, daisy), strict=True):
+        with torch.no_grad():
+            features_D = tower(transform(Image(photo_HWC)).unsqueeze(0))[0, 0]
+        scores_K = head["_fc.weight"] @ features_D + head["_fc.bias"]
+        assert label in scores_K.topk(5).indices.tolist()

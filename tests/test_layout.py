@@ -1,0 +1,49 @@
+"""The house: links at the front door, unique import names, files of a readable size."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("trainer", "models", "data", "recipes", "eval")
+PYTHON_FILES = sorted((ROOT / "medtune").rglob("*.py")) + sorted((ROOT / "tests").rglob("*.py"))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_room_stands_at_the_front_door(room: str) -> None:
+    link = ROOT / room
+    if not link.is_symlink():
+        pytest.skip("this copy of the tree has no links")
+    assert link.readlink() == Path("medtune") / room
+    assert link.resolve() == ROOT / "medtune" / room
+
+
+def test_no_bare_room_is_ever_imported() -> None:
+    imports = "import sys, medtune.trainer.run, medtune.trainer.validate, medtune.trainer.commands"
+    found = f"print([name for name in {ROOMS!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", f"{imports}; {found}"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_door_opens_without_torch() -> None:
+    code = (
+        "import sys; from medtune.trainer.cli import main; main(['list', 'recipes']); "
+        "print([name for name in ('torch', 'numpy', 'transformers', 'yaml') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("file", PYTHON_FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_file_can_be_read_in_one_sitting(file: Path) -> None:
+    assert len(file.read_text("utf-8").splitlines()) <= 400
+    assert not {"utils", "helpers", "common", "base", "manager"} & {file.stem, file.parent.name}
+
+
+def test_no_registry_host_or_download_address_is_pinned() -> None:
+    for file in ("constraints.txt", "pyproject.toml", "Makefile"):
+        assert "://" not in (ROOT / file).read_text("utf-8")
