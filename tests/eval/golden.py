@@ -29,3 +29,15 @@ def close(found: float, wanted: float | str, *, tolerance: float = 1e-9) -> bool
     if not math.isfinite(number):
         return math.isnan(found) if math.isnan(number) else found == number
     return math.isclose(found, number, rel_tol=tolerance, abs_tol=tolerance)
+
+
+def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the rows of a recorded {"columns", "table"} as dictionaries."""
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["table"]]
+
+
+def near(value: object) -> object:
+    """Returns what equals the recorded value to 1e-9; None equals None alone."""
+    if isinstance(value, list):
+        return [near(each) for each in value]
+    return pytest.approx(value, abs=1e-9, rel=1e-9) if isinstance(value, int | float) else value

@@ -1,0 +1,81 @@
+"""Synthetic questions of every kind and stratum."""
+
+from __future__ import annotations
+
+from medtune.data.types import Question
+
+EXAMPLES = (
+    Question(
+        id="example-existence-choice",
+        media_id="example-ct",
+        text="Does the liver hold a lesion?",
+        options=("No", "Yes"),
+        answer="Yes",
+        answer_kind="choice",
+        patient_id="example-patient",
+        facets={
+            "task": "recognition",
+            "subtype": "liver lesion existence",
+            "format": "multi_choice",
+            "organ": "liver",
+            "diameter": "2-4 cm",
+            "hu_contrast": "25-50 HU",
+            "sex": "F",
+            "age": "60-69",
+            "scanner": "Siemens",
+            "phase": "venous",
+        },
+    ),
+    Question(
+        id="example-existence-text",
+        media_id="example-ct",
+        text="Does the colon hold a lesion?",
+        options=("Yes", "No"),
+        answer="No",
+        answer_kind="yes_no",
+        patient_id="example-patient",
+        facets={"task": "recognition", "subtype": "colon lesion existence", "format": "free_text", "organ": "colon"},
+    ),
+    Question(
+        id="example-diameter-choice",
+        media_id="example-ct",
+        text="How long is the largest lesion of the liver?",
+        options=("1.2 cm", "3.4 cm", "5.0 cm", "7.7 cm"),
+        answer="3.4 cm",
+        answer_kind="choice",
+        patient_id="example-patient",
+        facets={"task": "visual reasoning", "subtype": "largest lesion diameter", "format": "multi_choice"},
+    ),
+    Question(
+        id="example-volume-text",
+        media_id="example-ct",
+        text="How large is the liver?",
+        options=(),
+        answer="1480.5",
+        answer_kind="number",
+        unit="cc",
+        patient_id="example-patient",
+        facets={"task": "measurement", "subtype": "organ volume measurement", "format": "free_text", "organ": "liver"},
+    ),
+    Question(
+        id="example-difference-text",
+        media_id="example-other-ct",
+        text="By how many HU does the lesion differ from the pancreas?",
+        options=(),
+        answer="-32.4",
+        answer_kind="number",
+        unit="HU",
+        patient_id="example-other-patient",
+        facets={"task": "visual reasoning", "subtype": "tumor organ HU difference", "format": "free_text"},
+    ),
+    Question(
+        id="example-location-text",
+        media_id="example-other-ct",
+        text="Where in the pancreas is the largest lesion?",
+        options=(),
+        answer="Head of pancreas",
+        answer_kind="text",
+        patient_id="example-other-patient",
+        facets={"task": "visual reasoning", "subtype": "largest lesion location", "format": "free_text"},
+    ),
+)

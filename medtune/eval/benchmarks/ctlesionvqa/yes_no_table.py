@@ -1,0 +1,114 @@
+"""Sensitivity, specificity and what an unreadable answer does to them; and whether a model always says the same.
+
+Three rules for an unreadable answer, each by name:
+- `official`: a missed positive, but a true negative, although never a right answer (v2's code);
+- `wrong`: wrong on either side;
+- `skipped`: as if the question had not been asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+YES, NO = "yes", "no"
+
+
+@dataclass(frozen=True, slots=True)
+class YesNoTable:
+    """Answers to yes-no questions: truth first, answer second, `unread` where the answer is neither."""
+
+    yes_yes: int
+    yes_no: int
+    yes_unread: int
+    no_yes: int
+    no_no: int
+    no_unread: int
+
+    @property
+    def n(self) -> int:
+        """Questions whose truth is yes or no."""
+        return self.positives + self.negatives
+
+    @property
+    def positives(self) -> int:
+        """Questions whose truth is yes."""
+        return self.yes_yes + self.yes_no + self.yes_unread
+
+    @property
+    def negatives(self) -> int:
+        """Questions whose truth is no."""
+        return self.no_yes + self.no_no + self.no_unread
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """Sensitivity and specificity, each None where its class has no question."""
+
+    sensitivity: float | None
+    specificity: float | None
+
+    @property
+    def youden(self) -> float | None:
+        """Sensitivity + specificity - 1, 0 for answers that know nothing; None where a class is missing.
+
+        Source:
+            Youden 1950, doi:10.1002/1097-0142(1950)3:1<32::AID-CNCR2820030106>3.0.CO;2-3; CTLesionVQA, Figure 6.
+        """
+        if self.sensitivity is None or self.specificity is None:
+            return None
+        return self.sensitivity + self.specificity - 1
+
+
+def yes_no_table(pairs: Iterable[tuple[str | None, str]]) -> YesNoTable:
+    """Returns the counts of (answer, truth) pairs, each "yes" or "no"; an answer that is neither is unread.
+
+    Pairs with another truth are left out.
+    """
+    counts = Counter((truth, said if said in (YES, NO) else None) for said, truth in pairs)
+    return YesNoTable(*(counts[truth, said] for truth in (YES, NO) for said in (YES, NO, None)))
+
+
+def official(table: YesNoTable) -> Detection:
+    """Returns the rates where an unreadable answer is a "no".
+
+    Source:
+        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_binary), before rounding; it
+        prints 0.0 where there is None.
+    """
+    return Detection(_share(table.yes_yes, table.positives), _share(table.no_no + table.no_unread, table.negatives))
+
+
+def wrong(table: YesNoTable) -> Detection:
+    """Returns the rates where an unreadable answer is wrong."""
+    return Detection(_share(table.yes_yes, table.positives), _share(table.no_no, table.negatives))
+
+
+def skipped(table: YesNoTable) -> Detection:
+    """Returns the rates without the unreadable answers."""
+    return Detection(
+        _share(table.yes_yes, table.yes_yes + table.yes_no), _share(table.no_no, table.no_yes + table.no_no)
+    )
+
+
+def majority_accuracy(table: YesNoTable) -> float:
+    """Returns the accuracy of always giving the more frequent truth; 0 without questions."""
+    return max(table.positives, table.negatives) / table.n if table.n else 0.0
+
+
+def collapse_share(table: YesNoTable) -> float:
+    """Returns the share of the most frequent answer, unreadable ones being one answer; 1 is a collapsed model.
+
+    0 without questions. Read it with Youden's index: 1 and 0 together are a model that does not look.
+    """
+    said = (
+        table.yes_yes + table.no_yes,
+        table.yes_no + table.no_no,
+        table.yes_unread + table.no_unread,
+    )
+    return max(said) / table.n if table.n else 0.0
+
+
+def _share(count: int, of: int) -> float | None:
+    return count / of if of else None

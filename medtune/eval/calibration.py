@@ -1,0 +1,117 @@
+"""Whether confidence means what it says: reliability bins, expected calibration error and Brier score.
+
+Bins have equal width. A confidence on an edge between two bins moves the error by whole percents, so both
+conventions are here by name, and a value within `ON_EDGE` of an edge (in bin widths) counts as being on it: 0.3 is an
+edge of ten bins although no float is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+ON_EDGE = 1e-9
+
+Floats = NDArray[np.float64]
+Bins = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityBin:
+    """The answers whose confidence fell into one bin.
+
+    Attributes:
+        index: 0 for the lowest confidences; empty bins are left out.
+    """
+
+    index: int
+    n: int
+    confidence: float
+    accuracy: float
+
+
+def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:
+    """Returns the bins (low, high], the first one with 0.
+
+    Source:
+        Guo et al. 2017, arXiv:1706.04599, section 3.
+    """
+    at = _scaled(confidence, bins)
+    return _reliability(np.maximum(np.ceil(at) - 1, 0).astype(np.intp), confidence, correct)
+
+
+def left_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:
+    """Returns the bins [low, high), the last one with 1.
+
+    Source:
+        The convention of `numpy.histogram`.
+    """
+    at = _scaled(confidence, bins)
+    return _reliability(np.minimum(np.floor(at), bins - 1).astype(np.intp), confidence, correct)
+
+
+def expected_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
+    """Returns the mean gap between confidence and accuracy, weighted by answers; 0 without answers.
+
+    Source:
+        Naeini et al. 2015, doi:10.1609/aaai.v29i1.9602.
+    """
+    total = sum(each.n for each in bins)
+    return sum(each.n * abs(each.confidence - each.accuracy) for each in bins) / total if total else 0.0
+
+
+def maximum_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
+    """Returns the widest gap between confidence and accuracy; 0 without answers.
+
+    Source:
+        Naeini et al. 2015, doi:10.1609/aaai.v29i1.9602.
+    """
+    return max((abs(each.confidence - each.accuracy) for each in bins), default=0.0)
+
+
+def brier(confidence: Sequence[float], correct: Sequence[float]) -> float:
+    """Returns the mean squared gap between confidence and outcome, 0 (best) to 1; 0 without answers.
+
+    Raises:
+        ValueError: Lengths differ, or a value is outside [0, 1].
+
+    Example:
+        >>> brier([1.0, 0.5], [1, 0])
+        0.125
+
+    Source:
+        Brier 1950, doi:10.1175/1520-0493(1950)078<0001:VOFEIT>2.0.CO;2 (its form for one class).
+    """
+    said, right = _checked(confidence, correct)
+    return float(np.mean((said - right) ** 2)) if said.size else 0.0
+
+
+def _scaled(confidence: Sequence[float], bins: int) -> Floats:
+    if bins < 1:
+        raise ValueError(f"wanted at least one bin, got {bins}")
+    at = np.asarray(confidence, dtype=np.float64) * bins
+    edge = np.round(at)
+    snapped: Floats = np.where(np.abs(at - edge) < ON_EDGE, edge, at)
+    return snapped
+
+
+def _reliability(indices: Bins, confidence: Sequence[float], correct: Sequence[float]) -> list[ReliabilityBin]:
+    said, right = _checked(confidence, correct)
+    counts = np.bincount(indices)
+    said_sums, right_sums = np.bincount(indices, weights=said), np.bincount(indices, weights=right)
+    return [
+        ReliabilityBin(int(index), int(counts[index]), float(said_sums[index] / counts[index]), float(share))
+        for index, share in ((index, right_sums[index] / counts[index]) for index in np.flatnonzero(counts))
+    ]
+
+
+def _checked(confidence: Sequence[float], correct: Sequence[float]) -> tuple[Floats, Floats]:
+    said, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.float64)
+    if said.shape != right.shape:
+        raise ValueError(f"wanted one outcome per confidence, got {right.size} for {said.size}")
+    if not (np.all((said >= 0) & (said <= 1)) and np.all((right >= 0) & (right <= 1))):
+        raise ValueError("wanted confidences and outcomes within [0, 1], got others")
+    return said, right
