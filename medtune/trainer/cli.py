@@ -25,7 +25,7 @@ FAILED = 1
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         return int(options.command(options, arguments))
     except KeyboardInterrupt:
@@ -46,12 +46,13 @@ def _fail(message: str) -> int:
     return FAILED
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of all commands."""
+    whole = argparse.ArgumentParser(
         prog="medtune", description="Fine-tunes medical vision-language models on the benchmarks that judge them."
     )
-    parser.add_argument("--version", action="version", version=f"medtune {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    whole.add_argument("--version", action="version", version=f"medtune {__version__}")
+    commands = whole.add_subparsers(metavar="COMMAND", required=True)
 
     listed = commands.add_parser("list", help="what there is: recipes, models, benchmarks, metrics, sources")
     listed.add_argument("kind", choices=KINDS)
@@ -94,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     scored.add_argument("--parser", help="how answers are read; default: the benchmark's")
     scored.add_argument("--split", default="test", choices=("train", "val", "test"))
     scored.set_defaults(command=_score)
-    return parser
+    return whole
 
 
 def _add_recipe(parser: argparse.ArgumentParser) -> None:

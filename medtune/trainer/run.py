@@ -19,7 +19,7 @@ from medtune.eval.results import gain_table, results_json
 from medtune.eval.scores import StageScores
 from medtune.models.assemble import zoo_entry
 from medtune.models.checkpoint import load_trained
-from medtune.models.tuning import apply_tuning
+from medtune.models.tuning import GroupRow, apply_tuning
 from medtune.models.vlm import Assembled
 from medtune.trainer.callbacks import BEST, LAST, saved_step
 from medtune.trainer.evaluation import Bench, evaluate_stage, groups_of, write_json
@@ -124,12 +124,12 @@ def _assembled(session: Session) -> Assembled:
     return assembled
 
 
-def _tuned(session: Session) -> tuple[Assembled, str]:
-    """Returns the model with its groups frozen, adapted or free, and the table that says so."""
+def _tuned(session: Session) -> tuple[Assembled, tuple[GroupRow, ...]]:
+    """Returns the model with its groups frozen, adapted or free, and the rows of the table that says so."""
     assembled = _assembled(session)
     rows = apply_tuning(assembled.model, session.job.recipe.model.tuning, seed=session.job.recipe.train.seed)
     assembled.model.to(session.bench.device)
-    return assembled, group_table(rows)
+    return assembled, rows
 
 
 def _trained(session: Session, checkpoint: Path) -> Assembled:
@@ -150,10 +150,12 @@ def _train(session: Session, loggers: list[Logger]) -> bool:
     recipe, folder = session.job.recipe, session.folder
     if saved_step(folder.checkpoints) == recipe.train.max_steps and (folder.checkpoints / LAST).is_file():
         return True
-    assembled, table = _tuned(session)
+    assembled, rows = _tuned(session)
     if recipe.model.checkpoint is not None:
         load_trained(assembled.model, recipe.model.checkpoint)
-    _say(session, table)
+    _say(session, group_table(rows))
+    for logger in loggers:
+        logger.log_hyperparams({"trainable_groups": {row.group: dataclasses.asdict(row) for row in rows}})
     return fit(session.bench, assembled, folder, loggers=loggers, limit=session.job.limit, about=session.about)
 
 

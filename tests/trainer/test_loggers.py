@@ -49,6 +49,9 @@ def test_offline_run_holds_the_curves(nano: Nano, tmp_path: Path) -> None:
     (run,) = [record.run for record in records if record.WhichOneof("record_type") == "run"]
     assert run.run_group == "nano_busi_lora"
     assert set(run.tags) == {"nano_pocket", "busi", "reconstruction"}
-    config = {item.key: json.loads(item.value_json) for item in run.config.update}
+    updates = [item for r in records if r.WhichOneof("record_type") == "config" for item in r.config.update]
+    config = {item.key: json.loads(item.value_json) for item in (*run.config.update, *updates)}
+    trainable = {key: value for key, value in config.items() if key.startswith("trainable_groups")}
+    assert "16384" in json.dumps(trainable), "the adapters of the language model"
     assert config["model"]["name"] == "nano_pocket"
     assert "patient" not in json.dumps(config["manifest"]["counts"])
