@@ -33,7 +33,8 @@ check: $(READY)
 	$(BIN)/lint-imports
 
 bench: $(READY)
-	$(BIN)/python tests/perf/score_400k.py
+	$(BIN)/python -m tests.perf.startup
+	$(BIN)/python -m tests.perf.score_400k
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -12,11 +12,15 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from medtune.data.images import load_media
 from medtune.data.types import Image, MediaGroup, MediaRef, Prompt, Question
+from medtune.eval.benchmark import Benchmark
 from medtune.models.sequence.layout import Rows, SequenceFamily, pad_rows
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.vision import ImageTransform
+from medtune.models.vlm import Assembled
 from medtune.trainer.order import ResumableOrder, StepOrder
+from medtune.trainer.recipe import Recipe
 
 
 class MicroBatch(NamedTuple):
@@ -52,7 +56,7 @@ class MicroBatches(Dataset[MicroBatch]):
         load_media: Callable[[MediaRef], Image],
     ) -> None:
         self._groups = groups
-        self._order = order
+        self.order = order
         self._rank = rank
         self._render = render
         self._family = family
@@ -68,9 +72,9 @@ class MicroBatches(Dataset[MicroBatch]):
         return [self._family.layout(prompt.text, prompt.target) for prompt in prompts]
 
     def __getitem__(self, number: int) -> MicroBatch:
-        step, part = divmod(number, self._order.accumulate)
-        whole = self._order.step_groups(step)
-        mine = self._order.micro_batch(step, part, self._rank)
+        step, part = divmod(number, self.order.accumulate)
+        whole = self.order.step_groups(step)
+        mine = self.order.micro_batch(step, part, self._rank)
         chosen = [self._groups[i] for i in mine or whole[:1]]
         layouts = [self.layouts(group) for group in chosen]
         targets = [sum(s.num_targets for s in self.layouts(self._groups[i])) for i in whole]
@@ -87,6 +91,34 @@ class MicroBatches(Dataset[MicroBatch]):
             weight=1.0 if mine else 0.0,
             question_ids=tuple(question.id for group in chosen for question in group.questions),
         )
+
+
+def recipe_batches(
+    recipe: Recipe,
+    judged_by: Benchmark,
+    groups: Sequence[MediaGroup],
+    assembled: Assembled,
+    *,
+    rank: int,
+    world_size: int,
+) -> MicroBatches:
+    """Returns the forward passes of one device of a run: the benchmark's prompts, the model's layout."""
+    train = recipe.train
+    return MicroBatches(
+        groups,
+        StepOrder(
+            num_groups=len(groups),
+            batch_groups=train.batch_groups,
+            micro_batch_groups=train.micro_batch_groups,
+            world_size=world_size,
+            seed=train.seed,
+        ),
+        rank=rank,
+        render=lambda question: judged_by.render(question, recipe.model.answer_format),
+        family=assembled.family,
+        transform=assembled.transform,
+        load_media=load_media,
+    )
 
 
 def loader(batches: MicroBatches, order: ResumableOrder, *, workers: int) -> DataLoader[MicroBatch]:

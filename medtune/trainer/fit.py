@@ -11,9 +11,8 @@ from dataclasses import replace
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger
 
-from medtune.data.images import load_media
 from medtune.models.vlm import Assembled
-from medtune.trainer.batches import MicroBatches, loader
+from medtune.trainer.batches import loader, recipe_batches
 from medtune.trainer.callbacks import Checkpoints, GradientCheck, Progress, StepLog, StopRequest, saved_state
 from medtune.trainer.evaluation import Bench, evaluate_stage, groups_of
 from medtune.trainer.module import FineTuning
@@ -43,22 +42,8 @@ def fit(
     """
     recipe = bench.recipe
     groups = groups_of(bench.prepared, "train", questions=limit, seed=recipe.train.seed)
-    order = StepOrder(
-        num_groups=len(groups),
-        batch_groups=recipe.train.batch_groups,
-        micro_batch_groups=recipe.train.micro_batch_groups,
-        world_size=bench.world_size,
-        seed=recipe.train.seed,
-    )
-    batches = MicroBatches(
-        groups,
-        order,
-        rank=bench.rank,
-        render=lambda question: bench.benchmark.render(question, recipe.model.answer_format),
-        family=assembled.family,
-        transform=assembled.transform,
-        load_media=load_media,
-    )
+    batches = recipe_batches(recipe, bench.benchmark, groups, assembled, rank=bench.rank, world_size=bench.world_size)
+    order = batches.order
     stop = StopRequest()
     trainer = _trainer(bench, order, loggers, _callbacks(bench, assembled, folder, stop, limit, about))
     sampler = ResumableOrder(

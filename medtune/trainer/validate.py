@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medtune.data.images import load_media
 from medtune.data.prepared import Prepared, open_prepared
 from medtune.data.types import SPLITS, MediaGroup
 from medtune.eval.benchmark import Benchmark, benchmark
@@ -14,10 +13,9 @@ from medtune.models.sequence.layout import IGNORED, SequenceFamily
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.tuning import apply_tuning
 from medtune.models.vlm import Assembled
-from medtune.trainer.batches import MicroBatches
+from medtune.trainer.batches import MicroBatches, recipe_batches
 from medtune.trainer.evaluation import primary_parser
 from medtune.trainer.group_table import group_table
-from medtune.trainer.order import StepOrder
 from medtune.trainer.recipe import Recipe
 
 
@@ -75,23 +73,13 @@ def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark) -> None:
 
 
 def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assembled: Assembled) -> None:
-    train, groups = recipe.train, prepared.groups("train")
-    order = StepOrder(len(groups), train.batch_groups, train.micro_batch_groups, train.devices, train.seed)
-    batches = MicroBatches(
-        groups,
-        order,
-        rank=0,
-        render=lambda question: judged_by.render(question, recipe.model.answer_format),
-        family=assembled.family,
-        transform=assembled.transform,
-        load_media=load_media,
-    )
+    groups, devices = prepared.groups("train"), recipe.train.devices
+    batches = recipe_batches(recipe, judged_by, groups, assembled, rank=0, world_size=devices)
+    order = batches.order
     batch = batches[0]
     rows, length = batch.rows.ids_BL.shape
     padding = 1.0 - float(batch.rows.attention_BL.float().mean())
-    print(
-        f"first step {batch.step_target_tokens} target tokens; accumulates {order.accumulate} x {train.devices} devices"
-    )
+    print(f"first step {batch.step_target_tokens} target tokens; accumulates {order.accumulate} x {devices} devices")
     print(f"one pass   {rows} rows of {length} tokens ({padding:.0%} padding), images {tuple(batch.pixels_MCHW.shape)}")
     lengths = _lengths(batches, groups)
     print(f"tokens     per training row: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
