@@ -6,6 +6,7 @@ import argparse
 import errno
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from medtune import __version__
@@ -157,9 +158,7 @@ def _run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     recipe = read_recipe(options.recipe, options.overrides)
     if options.resume and options.out is None:
         raise ValueError("--resume needs --out: the folder of the run to continue")
-    from medtune.trainer.run_folder import default_folder
-
-    out = options.out or default_folder(options.recipe)
+    out = options.out or Path("runs") / Path(options.recipe).stem / datetime.now().strftime("%Y%m%d-%H%M%S")
     if needs_launch(recipe.train.devices):
         extra = [] if options.out else ["--out", str(out)]
         return launch([*arguments, *extra], devices=recipe.train.devices)

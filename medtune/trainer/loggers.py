@@ -17,6 +17,7 @@ from medtune.eval.predictions import replace_file
 from medtune.trainer.recipe import LogBlock
 
 METRICS = "metrics.csv"
+TRAINING = ("train/", "validation/")
 
 
 def build_loggers(
@@ -42,14 +43,16 @@ def _csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
 
 
 def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]]:
+    """The rows of training so far; those of the stages before and after it are logged anew by every start."""
     if not path.is_file():
         return []
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     return [
-        (int(row["step"]), {name: float(value) for name, value in row.items() if value and name != "step"})
+        (int(row["step"]), metrics)
         for row in rows
         if int(row["step"]) <= last_step
+        and (metrics := {name: float(row[name]) for name in row if row[name] and name.startswith(TRAINING)})
     ]
 
 

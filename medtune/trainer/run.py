@@ -59,7 +59,7 @@ class Session:
 
 def run(job: Job) -> int:
     """Evaluates, trains, evaluates again and writes results.json; returns the exit status."""
-    session = _open(job)
+    session = _open(job, training=True)
     loggers = _loggers(session)
     zero_shot = _zero_shot(session, loggers)
     if not _train(session, loggers):
@@ -71,7 +71,7 @@ def run(job: Job) -> int:
 
 def train(job: Job) -> int:
     """Trains only; returns the exit status."""
-    session = _open(job)
+    session = _open(job, training=True)
     loggers = _loggers(session)
     if not _train(session, loggers):
         return _interrupted(session)
@@ -82,7 +82,7 @@ def train(job: Job) -> int:
 
 def evaluate(job: Job) -> int:
     """Evaluates only: the recipe's model as it is, or with `model.checkpoint`; returns the exit status."""
-    session = _open(job)
+    session = _open(job, training=False)
     loggers = _loggers(session)
     if job.recipe.model.checkpoint is None:
         stages = {"zero_shot": _zero_shot(session, loggers)}
@@ -93,14 +93,14 @@ def evaluate(job: Job) -> int:
     return 0
 
 
-def _open(job: Job) -> Session:
+def _open(job: Job, *, training: bool) -> Session:
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     device = device_of_rank(int(os.environ.get("LOCAL_RANK", "0")))
     join_ranks(world_size, device)
     pl.seed_everything(job.recipe.train.seed, workers=True, verbose=False)
     prepared = open_prepared(job.recipe.data.root)
     judged_by = benchmark(job.recipe.data.benchmark)
-    check_fit(job.recipe, prepared, judged_by)
+    check_fit(job.recipe, prepared, judged_by, training=training)
     bench = Bench(job.recipe, judged_by, prepared, device, rank, world_size)
     about = {"recipe": job.recipe_name, "data_hash": prepared.data_hash, "provenance": prepared.manifest.provenance}
     folder = RunFolder(job.out)

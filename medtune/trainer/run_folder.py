@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import torch
@@ -56,11 +55,6 @@ class RunFolder:
     def validation(self, step: int) -> Path:
         """Answers and scores on the validation questions after a step."""
         return self.root / "validation" / f"step_{step:06d}"
-
-
-def default_folder(recipe_name: str) -> Path:
-    """Returns runs/<recipe>/<time>."""
-    return Path("runs") / Path(recipe_name).stem / datetime.now().strftime("%Y%m%d-%H%M%S")
 
 
 def open_run(root: Path, recipe: Recipe, *, resume: bool, command: Sequence[str], about: dict[str, str]) -> RunFolder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medtune.data.prepared import Prepared, open_prepared
-from medtune.data.types import SPLITS, MediaGroup
+from medtune.data.types import SPLITS, MediaGroup, Split
 from medtune.eval.benchmark import Benchmark, benchmark
 from medtune.models.assemble import zoo_entry
 from medtune.models.checkpoint import load_trained
@@ -32,7 +32,7 @@ def validate(recipe: Recipe, *, weights: bool) -> int:
         ValueError: Something does not fit; the message says what.
     """
     prepared, judged_by = open_prepared(recipe.data.root), benchmark(recipe.data.benchmark)
-    check_fit(recipe, prepared, judged_by)
+    check_fit(recipe, prepared, judged_by, training=True)
     print(f"data       {prepared.root}, hash {prepared.data_hash[:16]}, {prepared.manifest.provenance}")
     for split in SPLITS:
         print(f"           {split:<6}{prepared.num_questions(split):>7} questions")
@@ -53,8 +53,10 @@ def validate(recipe: Recipe, *, weights: bool) -> int:
     return 0
 
 
-def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark) -> None:
-    """Refuses a prepared folder or a parser that the recipe's benchmark does not know.
+def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, training: bool) -> None:
+    """Refuses a prepared folder or a parser that the recipe's benchmark does not know, and splits that are empty.
+
+    Training needs the splits train and val; a test-only folder can still be evaluated on.
 
     Raises:
         ValueError: Says what was wanted and what there is.
@@ -67,9 +69,13 @@ def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark) -> None:
     known = [*judged_by.parsers, "likelihood", "likelihood_per_token"]
     if primary_parser(recipe, judged_by) not in known:
         raise ValueError(f"eval.parser is {recipe.eval.parser!r}; there are: {', '.join(known)}")
-    for split in ("train", "val", recipe.eval.split):
+    needed: tuple[Split, ...] = ("train", "val", recipe.eval.split) if training else (recipe.eval.split,)
+    for split in needed:
         if prepared.num_questions(split) == 0:
-            raise ValueError(f"{prepared.root}: the split {split!r} is empty; prepare the folder with more patients")
+            raise ValueError(
+                f"{prepared.root}: the split {split!r} is empty. Prepare the folder with more patients"
+                f"{'; to evaluate only, use `medtune eval`' if training else ', or choose another eval.split'}"
+            )
 
 
 def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assembled: Assembled) -> None:

@@ -11,6 +11,7 @@ import PIL.Image
 import pytest
 import torch
 
+from medtune.data.sources import fetal_gauge
 from medtune.trainer.cli import main
 from tests.trainer.conftest import Nano
 
@@ -36,6 +37,22 @@ def test_missing_folder(nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_folder_of_another_benchmark(nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert nano.here("run", tmp_path / "run", "data.benchmark=fetal_heads") == 1
     assert "was prepared for the benchmark 'busi'" in capsys.readouterr().err
+
+
+def test_empty_split_is_refused_and_test_only_data_can_be_evaluated(
+    nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, prepared = tmp_path / "raw", tmp_path / "prepared"
+    write = fetal_gauge.source().write_example
+    assert write is not None
+    write(raw)
+    rows = raw / "questions.jsonl"
+    rows.write_text(rows.read_text().replace('"train"', '"test"').replace('"val"', '"test"'))
+    assert main(["prepare", "fetal_gauge", "--source", "fetal_gauge", "--from", str(raw), "--out", str(prepared)]) == 0
+    settings = (f"data.root={prepared}", "data.benchmark=fetal_gauge")
+    assert nano.here("run", tmp_path / "run", *settings) == 1
+    assert "the split 'train' is empty" in capsys.readouterr().err
+    assert nano.here("eval", tmp_path / "eval", *settings, extra=("--limit", "6")) == 0
 
 
 def test_truncated_image_is_named(
