@@ -9,6 +9,7 @@ from typing import Protocol, cast
 
 from medtune.data import catalog
 from medtune.data.types import AnswerFormat, Condition, Interval, Prediction, Prompt, Question
+from medtune.eval.bertscore import BertModel
 from medtune.eval.sums import Sums
 from medtune.eval.tables import Table
 
@@ -93,12 +94,14 @@ class Evidence:
         predictions: Every one of the file, further repeats included; `judging.judge` reads those.
         verdicts: Condition -> parser -> judged rows of the first pass.
         parser: Whose reading is primary.
+        text_model: For BERTScore; None leaves it out.
     """
 
     questions: Sequence[Question]
     predictions: Sequence[Prediction]
     verdicts: Verdicts
     parser: str
+    text_model: BertModel | None = None
 
 
 class Tables(Protocol):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 PAPER_MODEL = "bert-base-multilingual-cased"
-VARIABLE = "MEDTUNE_BERTSCORE"
 
 
 class BertScore(NamedTuple):
@@ -32,15 +31,18 @@ class BertModel(NamedTuple):
     layer: int | None = None
 
 
-def chosen_model() -> BertModel | None:
-    """Returns the model that MEDTUNE_BERTSCORE names, as NAME or FOLDER, or with :LAYER; None where it is not set.
+def named_model(text: str) -> BertModel:
+    """Returns the model that a person names as NAME, NAME:LAYER or FOLDER:LAYER.
 
-    Scoring needs no model and no network unless it is asked to: the paper's is "bert-base-multilingual-cased".
+    Raises:
+        ValueError: What stands behind the colon is no number.
     """
-    name, _, layer = os.environ.get(VARIABLE, "").rpartition(":")
-    if not name:
-        name, layer = layer, ""
-    return BertModel(name, int(layer) if layer else None) if name else None
+    name, colon, layer = text.rpartition(":")
+    if not colon:
+        return BertModel(text)
+    if not layer.isdigit():
+        raise ValueError(f"--bertscore {text}: expected NAME, NAME:LAYER or FOLDER:LAYER, e.g. {PAPER_MODEL}:9")
+    return BertModel(name, int(layer))
 
 
 def bert_scores(texts: Sequence[str], references: Sequence[str], model: BertModel) -> list[BertScore]:
@@ -55,9 +57,9 @@ def bert_scores(texts: Sequence[str], references: Sequence[str], model: BertMode
     """
     is_folder = os.sep in model.name
     if is_folder and not Path(model.name).is_dir():
-        raise ValueError(f"{VARIABLE}: there is no folder {model.name}; name one, or a model of the hub")
+        raise ValueError(f"--bertscore: there is no folder {model.name}; name one, or a model of the hub")
     if is_folder and model.layer is None:
-        raise ValueError(f"{VARIABLE}: a folder needs its layer, e.g. {model.name}:6")
+        raise ValueError(f"--bertscore: a folder needs its layer, e.g. {model.name}:6")
     if not texts:
         return []
     import bert_score

@@ -12,6 +12,7 @@ from medtune.data.types import Condition, Prediction, Question, Reading, Score
 from medtune.eval import statistics
 from medtune.eval.baselines import BASELINES, blind, train_answers
 from medtune.eval.benchmark import Benchmark, Evidence, Judged, Metric, Scale, SummedMetric, Verdicts, measure
+from medtune.eval.bertscore import BertModel
 from medtune.eval.judging import LIKELIHOOD, judge
 from medtune.eval.sums import Sums
 from medtune.eval.tables import Table
@@ -60,6 +61,7 @@ def score_stage(
     *,
     train: Sequence[Question] = (),
     parser: str | None = None,
+    text_model: BertModel | None = None,
     seed: int = 0,
 ) -> StageScores:
     """Returns all scores of one evaluation.
@@ -71,6 +73,7 @@ def score_stage(
         train: The train split, for the baselines that learn from it; empty where there is none.
         parser: Whose reading is primary; by default "likelihood" where the predictions have one under
             condition "image" and all questions have options, else the benchmark's first.
+        text_model: For the BERTScore of free text; None leaves it out.
         seed: Of the resampling.
 
     Raises:
@@ -114,7 +117,7 @@ def score_stage(
             condition: {name: _every_metric(judged, benchmark, seed=seed) for name, judged in parsers.items()}
             for condition, parsers in verdicts.items()
         },
-        tables=tuple(benchmark.tables(Evidence(questions, predictions, verdicts, parser))),
+        tables=tuple(benchmark.tables(Evidence(questions, predictions, verdicts, parser, text_model))),
     )
 
 

@@ -94,6 +94,9 @@ def parser() -> argparse.ArgumentParser:
     scored.add_argument("--predictions", type=Path, required=True, help="JSON lines with question_id and text")
     scored.add_argument("--questions", type=Path, required=True, help="the prepared folder")
     scored.add_argument("--parser", help="how answers are read; default: the benchmark's")
+    scored.add_argument(
+        "--bertscore", metavar="MODEL[:LAYER]", help="a hub name or a folder; without it BERTScore is left out"
+    )
     scored.add_argument("--split", default="test", choices=("train", "val", "test"))
     scored.set_defaults(command=_score)
     return whole
@@ -185,4 +188,5 @@ def _score(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         questions=options.questions,
         parser=options.parser,
         split=options.split,
+        bertscore=options.bertscore,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from medtune.data.prepared import open_prepared, prepare
 from medtune.data.types import SPLITS, Split
 from medtune.eval.benchmark import benchmark
+from medtune.eval.bertscore import named_model
 from medtune.eval.judging import write_parsed
 from medtune.eval.predictions import read_predictions
 from medtune.eval.results import gain_table, stage_json
@@ -39,7 +40,9 @@ def prepare_folder(
     return 0
 
 
-def score_file(benchmark_name: str, *, predictions: Path, questions: Path, parser: str | None, split: Split) -> int:
+def score_file(
+    benchmark_name: str, *, predictions: Path, questions: Path, parser: str | None, split: Split, bertscore: str | None
+) -> int:
     """Scores a file of predictions; writes parsed.jsonl and scores.json beside it and prints the table.
 
     Raises:
@@ -49,7 +52,14 @@ def score_file(benchmark_name: str, *, predictions: Path, questions: Path, parse
     judged_by, prepared = benchmark(benchmark_name), open_prepared(questions)
     asked = prepared.questions(split)
     found = read_predictions(predictions)
-    scores = score_stage(asked, found, judged_by, train=prepared.questions("train"), parser=parser)
+    scores = score_stage(
+        asked,
+        found,
+        judged_by,
+        train=prepared.questions("train"),
+        parser=parser,
+        text_model=named_model(bertscore) if bertscore else None,
+    )
     write_parsed(predictions.parent / "parsed.jsonl", asked, found, judged_by)
     write_json(predictions.parent / "scores.json", stage_json(scores))
     print(gain_table({predictions.stem: scores}, None, judged_by))

@@ -127,13 +127,11 @@ def test_metrics_equal_pycocoevalcap(pairs: list[tuple[str, str]]) -> None:
     assert mean_rouge_l(judged(pairs)) == mean_rouge_l(judged(pairs[::-1]))
 
 
-def test_a_model_is_chosen_by_the_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(bertscore.VARIABLE, raising=False)
-    assert bertscore.chosen_model() is None
-    monkeypatch.setenv(bertscore.VARIABLE, bertscore.PAPER_MODEL)
-    assert bertscore.chosen_model() == BertModel(bertscore.PAPER_MODEL)
-    monkeypatch.setenv(bertscore.VARIABLE, "/models/minilm:6")
-    assert bertscore.chosen_model() == BertModel("/models/minilm", 6)
+def test_a_model_is_named_with_or_without_its_layer() -> None:
+    assert bertscore.named_model(bertscore.PAPER_MODEL) == BertModel(bertscore.PAPER_MODEL)
+    assert bertscore.named_model("/models/minilm:6") == BertModel("/models/minilm", 6)
+    with pytest.raises(ValueError, match="expected NAME, NAME:LAYER or FOLDER:LAYER"):
+        bertscore.named_model("/models/minilm:last")
 
 
 def test_a_folder_has_to_be_there_and_needs_a_layer(tmp_path: Path) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
-from medtune.eval import bertscore
 from medtune.eval.benchmark import Judged, SummedMetric
 from medtune.eval.benchmarks.u2_bench.blocks import bleu4_of, block_sums, mean_over_sets, value_error
 from medtune.eval.benchmarks.u2_bench.metrics import macro_f1, mae, mean_accuracy, rmse, u2_score
 from medtune.eval.benchmarks.u2_bench.official_values import ValueScores
 from medtune.eval.benchmarks.u2_bench.parsers import task_of
 from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION, TEXT, TOLERANCE, VALUE
+from medtune.eval.bertscore import BertModel, bert_scores
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.sums import Sums
 
@@ -25,8 +26,11 @@ def bleu4(judged: Sequence[Judged]) -> Sums:
     return block_sums(judged, lambda blocks: mean_over_sets(blocks, bleu4_of))
 
 
-def row(judged: Sequence[Judged]) -> Row:
-    """Returns the cells of Table 1 by column, in the paper's units; None for a task without questions."""
+def row(judged: Sequence[Judged], *, text_model: BertModel | None = None) -> Row:
+    """Returns the cells of Table 1 by column, in the paper's units; None for a task without questions.
+
+    BERTScore is None without a `text_model`: scoring needs no network unless it is asked to.
+    """
     of = {
         task: [each for each in judged if task_of(each.question) == task]
         for task in (*CLASSIFICATION, *DETECTION, *TEXT, VALUE)
@@ -38,7 +42,7 @@ def row(judged: Sequence[Judged]) -> Row:
     for task in TEXT:
         found[f"{task}_BLEU"] = _percent(_value(bleu4, of[task]))
         found[f"{task}_ROUGE"] = _percent(mean_by_set(of[task], rouge_l))
-        found[f"{task}_BERT"] = _percent(mean_by_set(of[task], bert_f1))
+        found[f"{task}_BERT"] = _percent(mean_by_set(of[task], partial(bert_f1, model=text_model)))
     found["U2_Score"] = _value(u2_score, judged)
     return found
 
@@ -80,14 +84,11 @@ def by_set(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
     return found
 
 
-def bert_f1(judged: Sequence[Judged]) -> float | None:
+def bert_f1(judged: Sequence[Judged], *, model: BertModel | None) -> float | None:
     """Returns the mean BERTScore F1 of texts; None where no model is chosen."""
-    model = bertscore.chosen_model()
     if model is None:
         return None
-    scores = bertscore.bert_scores(
-        [each.parsed or "" for each in judged], [each.question.answer for each in judged], model
-    )
+    scores = bert_scores([each.parsed or "" for each in judged], [each.question.answer for each in judged], model)
     return sum(score.f1 for score in scores) / len(scores)
 
 

@@ -13,6 +13,7 @@ from medtune.eval.benchmarks.u2_bench.errors import KINDS, VALID, family, reply_
 from medtune.eval.benchmarks.u2_bench.official_rows import OFFICIAL
 from medtune.eval.benchmarks.u2_bench.parsers import task_of
 from medtune.eval.benchmarks.u2_bench.tasks import VALUE
+from medtune.eval.bertscore import BertModel
 from medtune.eval.published import published
 from medtune.eval.tables import Cell, Table, rank
 
@@ -26,7 +27,7 @@ def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
     found = outcomes(evidence, benchmark)
     has_values = any(task_of(question) == VALUE for question in evidence.questions)
     return (
-        _table_1(read),
+        _table_1(read, evidence.text_model),
         _parsers(read),
         *([_values(read)] if has_values else []),
         *([_following(replies), _kinds(replies)] if replies else []),
@@ -35,7 +36,7 @@ def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
     )
 
 
-def _table_1(read: Mapping[str, Sequence[Judged]]) -> Table:
+def _table_1(read: Mapping[str, Sequence[Judged]], text_model: BertModel | None) -> Table:
     printed = published("u2_bench")["table1"]
     columns = tuple(name for name in printed["columns"] if name != "group")
     group = printed["columns"].index("group")
@@ -45,7 +46,7 @@ def _table_1(read: Mapping[str, Sequence[Judged]]) -> Table:
         shown = [cell for place, cell in enumerate(row) if place != group]
         rows.append((*shown, None if row[group] == _RANDOM else rank(row[-1], scores)))
     for name, judged in read.items():
-        ours = official_rows.row(judged, name) if name in OFFICIAL else our_row.row(judged)
+        ours = official_rows.row(judged, name) if name in OFFICIAL else our_row.row(judged, text_model=text_model)
         score = ours["U2_Score"]
         place = rank(score, scores) if score is not None and math.isfinite(score) else None
         rows.append((f"ours, {name}", *(ours.get(column) for column in columns[1:]), place))
