@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,12 @@ def test_list_shows_names_with_their_first_line(kind: str, name: str, capsys: Ca
     assert main(["list", kind]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.split()[0] == name]
     assert len(line.split()) > 3
+
+
+def test_a_reader_that_stops_early_sees_no_traceback() -> None:
+    command = f"{sys.executable} -u -m medtune list benchmarks | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def test_show_resolves_the_recipe_under_its_header(capsys: Capture) -> None:
