@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Mode = Literal["frozen", "lora", "full"]
+Precision = Literal["auto", "32-true", "bf16-mixed"]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from medtune.eval.judging import write_parsed
 from medtune.eval.predictions import replace_file
 from medtune.eval.results import stage_json
 from medtune.eval.scores import StageScores, score_stage
-from medtune.models.answering import PlainAnswerer
+from medtune.models.answering import LocalAnswerer
+from medtune.models.precision import precise
 from medtune.models.vlm import Assembled
 from medtune.trainer.recipe import Recipe
 from medtune.trainer.strategies import barrier
@@ -72,12 +73,13 @@ def evaluate_stage(
 ) -> StageScores:
     """Answers the groups' questions into `out_dir` and scores them; all ranks take part and get the scores."""
     model, options = assembled.model, bench.recipe.eval
-    answerer = PlainAnswerer(
+    answerer = LocalAnswerer(
         assembled,
         load_media=load_media,
         device=bench.device,
         batch_tokens=options.batch_tokens,
         max_new_tokens=options.max_new_tokens,
+        precise=precise(bench.recipe.train.precision, bench.device),
     )
     was_training = model.training
     model.eval()

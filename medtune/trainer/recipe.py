@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from medtune.data.types import AnswerFormat, Condition, Reading, Split
-from medtune.models.tuning_plan import Tuning
+from medtune.models.tuning_plan import Precision, Tuning
 
 StrategyName = Literal["auto", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"]
-Precision = Literal["32-true", "bf16-mixed", "bf16-true"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,8 @@ class TrainBlock:
         clip_norm: Largest gradient norm; 0 does not clip.
         strategy: auto is one device, or ddp where there are several.
         devices: Processes on this machine, one device each.
-        precision: Lightning's name.
+        precision: Of training and of every evaluation. bf16-mixed computes in bfloat16 and stores what does not learn
+            in it; auto is that where the device has it, else 32-true.
     """
 
     max_steps: int
@@ -71,7 +71,7 @@ class TrainBlock:
     clip_norm: float = 1.0
     strategy: StrategyName = "auto"
     devices: int = 1
-    precision: Precision = "32-true"
+    precision: Precision = "auto"
 
 
 @dataclass(frozen=True)

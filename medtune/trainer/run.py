@@ -19,6 +19,7 @@ from medtune.eval.results import gain_table, results_json
 from medtune.eval.scores import StageScores
 from medtune.models.assemble import zoo_entry
 from medtune.models.checkpoint import load_trained
+from medtune.models.precision import narrow_frozen, resolved
 from medtune.models.tuning import GroupRow, apply_tuning
 from medtune.models.vlm import Assembled
 from medtune.trainer.callbacks import BEST, LAST, saved_step
@@ -97,6 +98,9 @@ def _open(job: Job, *, training: bool) -> Session:
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     device = device_of_rank(int(os.environ.get("LOCAL_RANK", "0")))
     join_ranks(world_size, device)
+    recipe = job.recipe
+    train = dataclasses.replace(recipe.train, precision=resolved(recipe.train.precision, device))
+    job = dataclasses.replace(job, recipe=dataclasses.replace(recipe, train=train))
     pl.seed_everything(job.recipe.train.seed, workers=True, verbose=False)
     prepared = open_prepared(job.recipe.data.root)
     judged_by = benchmark(job.recipe.data.benchmark)
@@ -124,10 +128,18 @@ def _assembled(session: Session) -> Assembled:
     return assembled
 
 
+def _untuned(session: Session) -> Assembled:
+    assembled = _assembled(session)
+    assembled.model.requires_grad_(False)
+    narrow_frozen(assembled.model, session.job.recipe.train.precision)
+    return assembled
+
+
 def _tuned(session: Session) -> tuple[Assembled, tuple[GroupRow, ...]]:
     """Returns the model with its groups frozen, adapted or free, and the rows of the table that says so."""
     assembled = _assembled(session)
     rows = apply_tuning(assembled.model, session.job.recipe.model.tuning, seed=session.job.recipe.train.seed)
+    narrow_frozen(assembled.model, session.job.recipe.train.precision)
     assembled.model.to(session.bench.device)
     return assembled, rows
 
@@ -140,7 +152,7 @@ def _trained(session: Session, checkpoint: Path) -> Assembled:
 
 def _zero_shot(session: Session, loggers: list[Logger]) -> StageScores:
     start = session.job.recipe.model.checkpoint
-    assembled = _assembled(session) if start is None else _trained(session, start)
+    assembled = _untuned(session) if start is None else _trained(session, start)
     if session.bench.rank == 0:
         write_json(session.job.out / "weights.json", assembled.provenance)
     return _stage(session, loggers, assembled, "zero_shot", session.folder.zero_shot, step=0)

@@ -24,7 +24,7 @@ def benchmark() -> Benchmark:
         url="https://arxiv.org/abs/2512.22278",
         citation="Alasmawi H, Saeed N, Yaqub M. Fetal-Gauge. arXiv:2512.22278 (ICLR 2026).",
         sources=("fetal_phantom", "fetal_gauge"),
-        facets=("task", "box_size", "phantom", "plane", "geometry"),
+        facets=("task", "subtype", "box_size", "phantom", "plane", "geometry"),
         render=render_choice,
         parsers={"robust": parse_choice, "strict": parse_choice_strict},
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
