@@ -18,7 +18,7 @@ from medtune.data.sources.fetal_phantom.views import DIAGNOSES, Diagnosis, Findi
 from medtune.data.types import Box, Question
 
 PLANE_TEXT = "Which plane of the fetus is shown?"
-COMPLETENESS_TEXT = "Is this standard view complete?"
+COMPLETENESS_TEXT = "Does this view show all its landmarks?"
 ORIENTATION_TEXT = "How does the fetus lie, the mother's head at the left?"
 PRESENTATION_TEXT = "Which presentation is this, the mother's head at the left?"
 NEAR_SIDE_TEXT = "Which side of the fetus is nearer to the probe at the top?"
