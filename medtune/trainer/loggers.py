@@ -73,6 +73,8 @@ def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]
 def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str) -> dict[str, Any]:
     import wandb
 
+    # W&B copies the images of tables here before it sends them, by default into the user's home: a run keeps its own.
+    os.environ["WANDB_DATA_DIR"] = str((root / "wandb").resolve())
     offline = block.wandb == "offline" or (block.wandb == "auto" and not _has_key())
     # What W&B collects by itself names host, user, folders and the command line; environment.json has what matters.
     private = {"x_disable_meta": True, "disable_git": True, "disable_code": True, "host": ""}

@@ -1,7 +1,8 @@
 """The W&B logger of a run: metrics under the dashboard's names, tables, charts and the summary. Rank 0 alone logs.
 
 What never goes to W&B: patient ids, file names, folders but for their own name, host and user names, the command line
-with its paths, code. Pictures and free texts of single cases go there for simulated data, or where `log.images` says so.
+with its paths, code. Pictures and free texts of single cases go there for simulated data alone, unless `log.images`
+says "always".
 """
 
 from __future__ import annotations

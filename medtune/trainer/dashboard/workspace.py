@@ -96,12 +96,10 @@ def _level_panels(level: str, benchmark: Benchmark) -> list[Panel]:
     ]
     band = [f"{prefix}validation/{primary}{end}" for end in BAND]
     final = [f"{prefix}{stage}/{primary}" for stage in ("zero_shot", "final")]
+    beside: Panel = ("lines", f"validation: {primary}; published: other models, other data", [band[0], *published])
     return [
         ("lines", f"validation: {primary} with its 95 % interval", band),
-        *(
-            [("lines", f"validation: {primary}; published: other models, other data", [band[0], *published])]
-            * bool(published)
-        ),
+        *([beside] if published else []),
         ("bars", f"before and after: {primary}", final),
         ("bars", "after, ends of the 95 % interval", [f"{prefix}final/{primary}{end}" for end in BAND[1:]]),
     ]
