@@ -47,7 +47,7 @@ class OfflineRun:
 
     def table(self, key: str) -> dict[str, Any]:
         """Returns the last table logged under a key, as W&B shows it: from its artifact's file."""
-        (name,) = {point[key]["path"] for point in self.points() if key in point}
+        (name,) = {point[f"{key}/path"] for point in self.points() if f"{key}/path" in point}
         shown: dict[str, Any] = json.loads((self.folder / "files" / name).read_text())
         return shown
 

@@ -23,11 +23,11 @@ class Definition:
     """How W&B shows one metric.
 
     Attributes:
-        summary: Which of its points stand in the table of runs: "last", and "max" or "min" where one is best.
+        summary: Which of its points stand in the table of runs: the best and the last; None is the last alone.
         hidden: Whether it has no panel of its own.
     """
 
-    summary: str
+    summary: str | None
     hidden: bool
 
 
@@ -52,7 +52,7 @@ def definition(name: str, benchmark: Benchmark) -> Definition:
         return Definition("min,last", hidden=False)
     if "validation" in name.split("/") and metric in benchmark.metrics:
         return Definition(f"{'max' if is_higher_better(metric, benchmark) else 'min'},last", hidden=False)
-    return Definition("last", hidden=metric.endswith("_n"))
+    return Definition(None, hidden=metric.endswith("_n"))
 
 
 def is_higher_better(metric: str, benchmark: Benchmark) -> bool:
