@@ -200,7 +200,7 @@ def _finish(session: Session, loggers: list[Logger], stages: Mapping[str, StageS
     _say(session, "\n" + gain_table(stages, gain, judged_by))
     _say(session, f"results: {session.folder.results}")
     if dashboard := dashboard_of(loggers):
-        last_step = recipe.train.max_steps
+        last_step = recipe.train.max_steps if both else 0
         dashboard.show_results(stages, gain, session.folder, last_step=last_step, split=recipe.eval.split)
     _close(loggers)
 

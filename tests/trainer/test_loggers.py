@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import PIL.Image
 import pytest
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from medtune.data.prepared import open_prepared
 from medtune.eval.benchmark import benchmark
@@ -180,6 +181,16 @@ def test_published_lines_stand_beside_the_evaluations_of_their_level(
     assert [point[name] for point in points if name in point] == [0.66, 0.66]
     assert [p["published_other_model_other_data/GPT-5"] for p in points if "validation/accuracy" in p] == [0.55, 0.55]
     assert not any("visual_grounding" in name for point in points for name in point)
+
+
+def test_ranks_above_0_log_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_DATA_DIR", os.environ.get("WANDB_DATA_DIR", ""))
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(rank_zero_only, "rank", 1)
+    (logger,) = _loggers(tmp_path, LogBlock(wandb="offline"))[1:]
+    logger.log_metrics({"train/loss": 1.0}, step=1)
+    logger.show_groups([])
+    assert [*tmp_path.rglob("*.wandb")] == []
 
 
 def test_disabled_means_disabled(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from lightning.pytorch.loggers import Logger, WandbLogger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
@@ -158,7 +158,7 @@ def _by_task(gain: Gain) -> dict[str, tuple[LevelGain, float]]:
 
 def _gain_rows(gain: Gain) -> tuple[list[str], list[list[object]]]:
     columns = ["task", "n", "gain", "95 % low", "95 % high", "only before", "only after", "McNemar p", "Holm p"]
-    levels = {"all": (gain.overall, None), **cast("dict[str, Any]", _by_task(gain))}
+    levels: dict[str, tuple[LevelGain, float | None]] = {"all": (gain.overall, None), **_by_task(gain)}
     return columns, [
         [task, each.n, each.value, *each.ci95, each.only_before, each.only_after, each.mcnemar_p, adjusted]
         for task, (each, adjusted) in levels.items()
