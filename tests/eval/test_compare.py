@@ -182,7 +182,7 @@ def test_names_of_data_become_no_markup(found: Comparison) -> None:
     markdown = comparison_markdown(named)
     assert "<script" not in markdown
     assert "<b>" not in markdown
-    assert "](y)" not in markdown
+    assert r"\|\[x\](y)" in markdown, "neither a column nor a link"
     assert "<script" not in comparison_plot(named)
     ET.fromstring(comparison_plot(named))
 
