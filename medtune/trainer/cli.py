@@ -104,7 +104,20 @@ def parser() -> argparse.ArgumentParser:
     )
     scored.add_argument("--split", default="test", choices=("train", "val", "test"))
     scored.set_defaults(command=_score)
+    _add_compare(commands)
     return whole
+
+
+def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    compared = commands.add_parser("compare", help="two runs, or a run and a file of predictions, paired by question")
+    compared.add_argument("first", type=Path, metavar="RUN_A", help="a run folder")
+    compared.add_argument("second", type=Path, metavar="RUN_B", nargs="?", help="another one")
+    compared.add_argument("--predictions", type=Path, help="instead of RUN_B: JSON lines with question_id and text")
+    compared.add_argument("--questions", type=Path, help="the prepared folder, where it was moved since RUN_A")
+    compared.add_argument("--stage", choices=("zero_shot", "final"), help="of the runs; default: the last each has")
+    compared.add_argument("--parser", help="how answers are read; default: as in the runs' results")
+    compared.add_argument("--out", type=Path, help="folder for compare.json, compare.md and compare.svg")
+    compared.set_defaults(command=_compare)
 
 
 def _add_recipe(parser: argparse.ArgumentParser) -> None:
@@ -182,6 +195,20 @@ def _run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     )
     commands = {"run": run.run, "train": run.train, "eval": run.evaluate}
     return commands[options.name](job)
+
+
+def _compare(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.compare import compare_runs
+
+    return compare_runs(
+        options.first,
+        options.second,
+        predictions=options.predictions,
+        questions=options.questions,
+        stage=options.stage,
+        parser=options.parser,
+        out=options.out,
+    )
 
 
 def _score(options: argparse.Namespace, arguments: Sequence[str]) -> int:

@@ -108,11 +108,13 @@ class LogBlock:
         wandb: auto is online where a key is set and offline elsewhere.
         project: On W&B.
         every_steps: Optimizer steps between points of the loss curve.
+        images: Whether pictures and free texts of single cases go to W&B; auto is for simulated data alone.
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
     project: str = "medtune"
     every_steps: int = 1
+    images: Literal["auto", "always", "never"] = "auto"
 
 
 @dataclass(frozen=True)

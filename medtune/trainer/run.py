@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lightning.pytorch as pl
-import yaml
 from lightning.pytorch.loggers import Logger
 
 from medtune.data.prepared import open_prepared
@@ -23,13 +22,14 @@ from medtune.models.precision import narrow_frozen, resolved
 from medtune.models.tuning import GroupRow, apply_tuning
 from medtune.models.vlm import Assembled
 from medtune.trainer.callbacks import BEST, LAST, saved_step
+from medtune.trainer.dashboard.config import logged_config
+from medtune.trainer.dashboard.logger import dashboard_of
 from medtune.trainer.evaluation import Bench, evaluate_stage, groups_of, write_json
 from medtune.trainer.fit import fit
 from medtune.trainer.group_table import group_table
 from medtune.trainer.launch import INTERRUPTED
 from medtune.trainer.loggers import build_loggers
 from medtune.trainer.recipe import Recipe
-from medtune.trainer.recipe_file import recipe_to_yaml
 from medtune.trainer.run_folder import RunFolder, open_run
 from medtune.trainer.stage_metrics import stage_metrics
 from medtune.trainer.strategies import barrier, device_of_rank, join_ranks
@@ -168,6 +168,8 @@ def _train(session: Session, loggers: list[Logger]) -> bool:
     _say(session, group_table(rows))
     for logger in loggers:
         logger.log_hyperparams({"trainable_groups": {row.group: dataclasses.asdict(row) for row in rows}})
+    if dashboard := dashboard_of(loggers):
+        dashboard.show_groups(rows)
     return fit(session.bench, assembled, folder, loggers=loggers, limit=session.job.limit, about=session.about)
 
 
@@ -193,6 +195,9 @@ def _stage(
     for logger in loggers:
         logger.log_metrics(stage_metrics(name, scores, session.bench.benchmark), step=step)
         logger.save()
+    if dashboard := dashboard_of(loggers):
+        media = {group.media_id: group.media for group in groups}
+        dashboard.show_stage(name, scores, media, out_dir=out_dir, step=step)
     return scores
 
 
@@ -206,6 +211,9 @@ def _finish(session: Session, loggers: list[Logger], stages: Mapping[str, StageS
         write_json(session.folder.results, {**results, **session.about})
     _say(session, "\n" + gain_table(stages, gain, judged_by))
     _say(session, f"results: {session.folder.results}")
+    if dashboard := dashboard_of(loggers):
+        last_step = recipe.train.max_steps if both else 0
+        dashboard.show_results(stages, gain, session.folder, last_step=last_step, split=recipe.eval.split)
     _close(loggers)
 
 
@@ -220,8 +228,10 @@ def _loggers(session: Session) -> list[Logger]:
     return build_loggers(
         session.job.out,
         recipe.log,
+        session.bench.benchmark,
+        provenance=prepared.manifest.provenance,
         recipe_name=session.job.recipe_name,
-        config={**yaml.safe_load(recipe_to_yaml(recipe)), "manifest": dataclasses.asdict(prepared.manifest)},
+        config=logged_config(recipe, prepared.manifest),
         tags=[recipe.model.name, recipe.data.benchmark, prepared.manifest.provenance],
         resume_step=saved_step(session.folder.checkpoints),
     )

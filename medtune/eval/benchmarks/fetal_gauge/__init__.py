@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.benchmarks.fetal_gauge.tables import tables
+from medtune.eval.benchmarks.fetal_gauge.tables import references, tables
 from medtune.eval.choice_prompt import render_choice
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
@@ -31,6 +31,7 @@ def benchmark() -> Benchmark:
         higher_is_better=True,
         examples=_EXAMPLES,
         tables=tables,
+        references=references,
     )
 
 
