@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 
 from medtune.models.tuning_plan import Precision
@@ -45,6 +46,9 @@ def narrow_frozen(model: nn.Module, precision: Precision) -> None:
         if not parameter.requires_grad and parameter.dtype == torch.float32:
             parameter.data = parameter.data.to(torch.bfloat16)
     for module in model.modules():
+        if isinstance(module, BaseTunerLayer):
+            # Under autocast its products are in bfloat16 anyway; peft would widen each input for nothing.
+            module.cast_input_dtype_enabled = False
         for name, buffer in module.named_buffers(recurse=False):
             if buffer.dtype == torch.float32 and name in _STATISTICS:
                 setattr(module, name, buffer.to(torch.bfloat16))

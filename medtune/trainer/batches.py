@@ -24,7 +24,7 @@ from medtune.models.vlm import Assembled
 from medtune.trainer.order import ResumableOrder, StepOrder
 from medtune.trainer.recipe import Recipe
 
-ROW_TOKENS = 512
+ROW_TOKENS = 192
 """Trees are packed into rows of about this length: longer ones waste time on masked attention, shorter ones pad."""
 
 

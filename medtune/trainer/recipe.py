@@ -82,7 +82,8 @@ class EvalBlock:
         split: What zero-shot and final are measured on.
         readings: Of multiple-choice questions: option log-likelihood, and generation with parsing. The first is
             primary: `overall` in results.json, the best checkpoint and the blind conditions go by it.
-        conditions: What the model is shown; "image" is always part of it.
+        conditions: What the final model is shown, and that of `medtune eval`; "image" is always part of it. Before
+            training, `medtune run` asks under "image" alone.
         parser: Of the primary reading; None is "likelihood", or the benchmark's first parser of generations.
         every_steps: Optimizer steps between evaluations during training.
         val_questions: How many validation questions these use: the same ones each time.

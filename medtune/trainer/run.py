@@ -12,6 +12,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger
 
 from medtune.data.prepared import open_prepared
+from medtune.data.types import Condition
 from medtune.eval.benchmark import benchmark
 from medtune.eval.gain import gain_between
 from medtune.eval.results import gain_table, results_json
@@ -62,7 +63,7 @@ def run(job: Job) -> int:
     """Evaluates, trains, evaluates again and writes results.json; returns the exit status."""
     session = _open(job, training=True)
     loggers = _loggers(session)
-    zero_shot = _zero_shot(session, loggers)
+    zero_shot = _zero_shot(session, loggers, conditions=("image",))
     if not _train(session, loggers):
         return _interrupted(session)
     final = _final(session, loggers)
@@ -86,10 +87,11 @@ def evaluate(job: Job) -> int:
     session = _open(job, training=False)
     loggers = _loggers(session)
     if job.recipe.model.checkpoint is None:
-        stages = {"zero_shot": _zero_shot(session, loggers)}
+        stages = {"zero_shot": _zero_shot(session, loggers, conditions=job.recipe.eval.conditions)}
     else:
         assembled = _trained(session, job.recipe.model.checkpoint)
-        stages = {"final": _stage(session, loggers, assembled, "final", session.folder.final, step=0)}
+        conditions = job.recipe.eval.conditions
+        stages = {"final": _stage(session, loggers, assembled, "final", session.folder.final, conditions, step=0)}
     _finish(session, loggers, stages)
     return 0
 
@@ -150,12 +152,12 @@ def _trained(session: Session, checkpoint: Path) -> Assembled:
     return assembled
 
 
-def _zero_shot(session: Session, loggers: list[Logger]) -> StageScores:
+def _zero_shot(session: Session, loggers: list[Logger], *, conditions: Sequence[Condition]) -> StageScores:
     start = session.job.recipe.model.checkpoint
     assembled = _untuned(session) if start is None else _trained(session, start)
     if session.bench.rank == 0:
         write_json(session.job.out / "weights.json", assembled.provenance)
-    return _stage(session, loggers, assembled, "zero_shot", session.folder.zero_shot, step=0)
+    return _stage(session, loggers, assembled, "zero_shot", session.folder.zero_shot, conditions, step=0)
 
 
 def _train(session: Session, loggers: list[Logger]) -> bool:
@@ -176,11 +178,27 @@ def _train(session: Session, loggers: list[Logger]) -> bool:
 def _final(session: Session, loggers: list[Logger]) -> StageScores:
     """Builds the model anew from the checkpoint on disk, so that what is reported is what was saved."""
     assembled = _trained(session, session.folder.checkpoints / BEST)
-    return _stage(session, loggers, assembled, "final", session.folder.final, step=session.job.recipe.train.max_steps)
+    recipe = session.job.recipe
+    return _stage(
+        session,
+        loggers,
+        assembled,
+        "final",
+        session.folder.final,
+        recipe.eval.conditions,
+        step=recipe.train.max_steps,
+    )
 
 
 def _stage(
-    session: Session, loggers: list[Logger], assembled: Assembled, name: str, out_dir: Path, *, step: int
+    session: Session,
+    loggers: list[Logger],
+    assembled: Assembled,
+    name: str,
+    out_dir: Path,
+    conditions: Sequence[Condition],
+    *,
+    step: int,
 ) -> StageScores:
     recipe = session.job.recipe
     groups = groups_of(session.bench.prepared, recipe.eval.split, questions=session.job.limit, seed=recipe.train.seed)
@@ -189,7 +207,7 @@ def _stage(
         assembled,
         groups,
         out_dir=out_dir,
-        conditions=recipe.eval.conditions,
+        conditions=conditions,
         title=name.replace("_", "-"),
     )
     for logger in loggers:
