@@ -47,7 +47,7 @@ class GridTower(nn.Module):
     def __init__(self, backbone: nn.Module, *, grid: int) -> None:
         super().__init__()
         # Convolutions run about twice as fast with the channels innermost, on CPU and GPU alike.
-        self.backbone = backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.backbone = backbone.to(memory_format=torch.channels_last)
         self.pool = nn.AdaptiveAvgPool2d(grid)
 
     def forward(self, pixels_BCHW: Tensor) -> Tensor:

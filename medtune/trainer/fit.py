@@ -68,6 +68,8 @@ def fit(
 
 def _trainer(bench: Bench, order: StepOrder, loggers: list[Logger], callbacks: list[pl.Callback]) -> pl.Trainer:
     train = bench.recipe.train
+    if train.precision == "auto":
+        raise ValueError("train.precision 'auto' has to be resolved for the device first")
     return pl.Trainer(
         accelerator="cuda" if bench.device.type == "cuda" else "cpu",
         strategy=build_strategy(train.strategy, world_size=bench.world_size, device=bench.device),

@@ -84,9 +84,11 @@ def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assemb
     order = batches.order
     batch = batches[0]
     rows, length = batch.rows.ids_BL.shape
-    padding = 1.0 - float(batch.rows.attention_BL.float().mean())
     print(f"first step {batch.step_target_tokens} target tokens; accumulates {order.accumulate} x {devices} devices")
-    print(f"one pass   {rows} rows of {length} tokens ({padding:.0%} padding), images {tuple(batch.pixels_MCHW.shape)}")
+    print(
+        f"one pass   {len(batch.question_ids)} questions in {rows} rows of {length} tokens "
+        f"({1 - batch.rows.num_tokens / (rows * length):.0%} padding), images {tuple(batch.pixels_MCHW.shape)}"
+    )
     lengths = _lengths(batches, groups)
     print(f"tokens     per training row: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
     print(

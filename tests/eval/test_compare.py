@@ -110,7 +110,7 @@ def _every_flip(rows: Sequence[tuple[str, int, bool | None, bool | None]]) -> fl
     patients = sorted({row[1] for row in rows})
     sums = np.array([sum(bool(r[3]) - bool(r[2]) for r in rows if r[1] == patient) for patient in patients])
     flipped = np.array(list(itertools.product((1, -1), repeat=len(patients)))) @ sums
-    return min(1.0, 2 * min((flipped >= sums.sum()).mean(), (flipped <= sums.sum()).mean()))
+    return float(min(1.0, 2 * min((flipped >= sums.sum()).mean(), (flipped <= sums.sum()).mean())))
 
 
 def test_permutation_flips_whole_patients_and_holm_corrects_over_tasks(found: Comparison) -> None:

@@ -69,7 +69,7 @@ def test_validate_shows_labels_groups_and_budget(prepared_tiny: Path, capsys: Ca
     said = capsys.readouterr().out
     assert "(8 visual tokens)" in said
     assert "<|im_end|>]]" in said
-    assert "1,904" in said, "the projector's parameters"
+    assert "66,240" in said, "the projector's parameters"
     assert "target tokens" in said
     assert "test        9 questions" in said
 

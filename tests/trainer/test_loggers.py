@@ -13,7 +13,7 @@ import numpy as np
 import PIL.Image
 import pytest
 import wandb
-from lightning.pytorch.utilities.rank_zero import rank_zero_only
+from lightning_utilities.core.rank_zero import rank_zero_only
 
 from medtune.data.prepared import open_prepared
 from medtune.eval.benchmark import benchmark

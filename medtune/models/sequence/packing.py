@@ -48,6 +48,11 @@ class PackedRows(NamedTuple):
     target_id_T: Tensor
     target_sequence_T: Tensor
 
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens are no padding: those that see another token, or are seen by one."""
+        return int(((self.mask_BLL.sum(dim=1) > 1) | (self.mask_BLL.sum(dim=2) > 1)).sum())
+
     def to(self, device: torch.device) -> PackedRows:
         """Returns the rows on another device."""
         return PackedRows(*(tensor.to(device) for tensor in self))

@@ -117,6 +117,7 @@ def test_trees_in_one_row_do_not_see_each_other_and_padding_sees_itself() -> Non
     assert not rows.mask_BLL[0, 3:, :3].any()
     assert not rows.mask_BLL[0, :3, 3:].any()
     assert torch.equal(rows.mask_BLL[1, 3:], torch.eye(7, dtype=torch.bool)[3:])
+    assert rows.num_tokens == 10
     assert rows.media_S.tolist() == [5]
     assert rows.media_BL[0].nonzero().flatten().tolist() == [4, 5]
     targets = zip(*(column.tolist() for column in rows[5:]), strict=True)
