@@ -104,6 +104,11 @@ def parser() -> argparse.ArgumentParser:
     )
     scored.add_argument("--split", default="test", choices=("train", "val", "test"))
     scored.set_defaults(command=_score)
+
+    reported = commands.add_parser("report", help="report.html and report.md of a run, or one table of several")
+    reported.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
+    reported.add_argument("--out", type=Path, help="where several runs are reported (default runs_report)")
+    reported.set_defaults(command=_report)
     return whole
 
 
@@ -182,6 +187,18 @@ def _run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     )
     commands = {"run": run.run, "train": run.train, "eval": run.evaluate}
     return commands[options.name](job)
+
+
+def _report(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.eval.report.write import write_report, write_runs
+
+    if len(options.runs) > 1:
+        print(write_runs(options.runs, options.out or Path("runs_report")))
+    elif options.out:
+        raise ValueError("--out is for several runs; the report of one is written into its folder")
+    else:
+        print(write_report(options.runs[0]))
+    return 0
 
 
 def _score(options: argparse.Namespace, arguments: Sequence[str]) -> int:

@@ -15,6 +15,7 @@ from lightning.pytorch.loggers import Logger
 from medtune.data.prepared import open_prepared
 from medtune.eval.benchmark import benchmark
 from medtune.eval.gain import gain_between
+from medtune.eval.report.write import write_report
 from medtune.eval.results import gain_table, results_json
 from medtune.eval.scores import StageScores
 from medtune.models.assemble import zoo_entry
@@ -195,6 +196,8 @@ def _finish(session: Session, loggers: list[Logger], stages: Mapping[str, StageS
     _say(session, "\n" + gain_table(stages, gain, judged_by))
     _say(session, f"results: {session.folder.results}")
     _close(loggers)
+    if session.bench.rank == 0:
+        _say(session, f"report: {write_report(session.job.out)}")
 
 
 def _interrupted(session: Session) -> int:

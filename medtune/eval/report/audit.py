@@ -16,7 +16,7 @@ TITLES = {
     "text_only": "The same model without the image",
     "other_image": "The same model with another patient's image",
 }
-_COLUMNS = ("check", "score", "n", "95 % interval", "model minus check", "95 % interval of the difference", "finding")
+_COLUMNS = ("check", "value", "n", "95 % interval", "model minus check", "95 % interval of the difference", "finding")
 _NOT_BEATEN = "the model is not better than this"
 
 
@@ -46,8 +46,9 @@ def audit_table(run: RunData) -> ReportTable:
     """
     if run.audit is not None:
         rows = [_audited(row) for row in run.audit["rows"].items()]
-        note = "Each check answers the same questions. A small difference means that the score does not need the image."
-        return ReportTable("Audit: what else reaches this score", ("stage", *_COLUMNS), tuple(rows), (note,))
+        note = "The difference is paired by question: the model's accuracy minus that of the check."
+        columns = ("check", "answers of", "measure", *_COLUMNS[1:])
+        return ReportTable("Audit: what else reaches this score", columns, tuple(rows), (note,))
     stage = run.last
     rows = [_blind_row(blind, stage, run) for blind in blind_scores(stage.overall)]
     rows += _other_readings(stage, run)
@@ -60,50 +61,65 @@ def audit_table(run: RunData) -> ReportTable:
         f"Audit, {stage_title(next(reversed(run.stages)))}: what else reaches this score",
         _COLUMNS,
         tuple(rows),
-        ("From the baselines in results.json; `medtune audit RUN` adds more checks and paired intervals.",),
+        ("From the baselines in results.json; medtune audit RUN adds more checks and paired intervals.",),
     )
 
 
 def collapse_table(run: RunData) -> ReportTable | None:
-    """Returns the share of the most frequent answer, where audit.json says it per level of a facet; else None.
+    """Returns the most frequent answer of each task beside its share of the truth; None without an audit.
 
     Raises:
         ValueError: audit.json is broken.
     """
-    if run.audit is None or not isinstance(run.audit["collapse"].value, dict):
+    found = list(run.audit["collapse"].fields()) if run.audit else []
+    if not found:
         return None
-    rows = []
-    for name, node in run.audit["collapse"].fields():
-        if isinstance(node.value, dict):
-            rows.append([(spoken(name), field, value) for field, value in node.fields() if _is_plain(value)])
-    columns = list(dict.fromkeys(field for row in rows for _, field, _ in row))
-    if not columns:
-        return None
-    by_row = [(row[0][0], {field: value for _, field, value in row}) for row in rows if row]
+    columns = (
+        "task",
+        "most frequent answer",
+        "share of the answers",
+        "share of the truth",
+        "95 % interval of the difference",
+        "n",
+        "finding",
+    )
     return ReportTable(
-        "Collapse: is one answer given to everything?",
-        ("group", *map(spoken, columns)),
-        tuple(
-            (word(name), *(_plain_cell(found[column]) if column in found else word("") for column in columns))
-            for name, found in by_row
-        ),
+        "Collapse: is one answer given to everything?", columns, tuple(_collapse_row(task, row) for task, row in found)
     )
 
 
 def _audited(row: Node) -> tuple[Cell, ...]:
-    gap, flag, note = row["gap"], row["flag"].value, row["note"].text_or("")
+    gap = row["gap"]
     has_gap = gap.value is not None
-    finding = f"{row['flag'].text()}. {note}".strip() if flag is not None else note
     return (
-        word(stage_title(row["stage"].text_or(""))),
         word(row["title"].text()),
+        word(stage_title(row["stage"].text_or(""))),
+        word(row["metric"].text_or("")),
         number(row["value"].maybe_number()),
         count(None if row["n"].value is None else row["n"].count()),
         interval(row["ci95"].maybe_pair()),
         change(gap["value"].maybe_number() if has_gap else None),
         interval(gap["ci95"].maybe_pair() if has_gap else None, sign=True),
-        word(finding, "flag" if flag is not None else ""),
+        _finding(row["flag"], row["note"].text_or("")),
     )
+
+
+def _collapse_row(task: str, row: Node) -> tuple[Cell, ...]:
+    return (
+        word(spoken(task)),
+        word(row["answer"].text_or("could not be read")),
+        number(row["share"].number()),
+        number(row["truth_share"].number()),
+        interval(row["excess_ci95"].maybe_pair(), sign=True),
+        count(row["n"].count()),
+        _finding(row["flag"], ""),
+    )
+
+
+def _finding(flag: Node, note: str) -> Cell:
+    if flag.value is None:
+        return word(note)
+    return word(f"{flag.text()}. {note}".strip(), "flag")
 
 
 def _blind_row(blind: Blind, stage: Stage, run: RunData) -> tuple[Cell, ...]:
@@ -147,14 +163,3 @@ def _against(value: float, stage: Stage, run: RunData) -> tuple[Cell, ...]:
 
 def _gaps(how_many: int) -> tuple[Cell, ...]:
     return (number(None),) * how_many
-
-
-def _is_plain(node: Node) -> bool:
-    return node.value is None or isinstance(node.value, str | int | float)
-
-
-def _plain_cell(node: Node) -> Cell:
-    value = node.value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return word("yes" if value is True else "no" if value is False else str(value or ""))
-    return count(value) if isinstance(value, int) else number(value)

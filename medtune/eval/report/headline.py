@@ -9,6 +9,7 @@ from medtune.eval.report.audit import blind_scores
 from medtune.eval.report.run_data import Change, RunData
 from medtune.eval.report.table import p_text, plain, signed, span, spoken
 
+MAX_FLAGS = 5
 Verdict = Literal["gain", "loss", "unclear", "single"]
 PROVENANCE = {
     "synthetic": (
@@ -98,7 +99,8 @@ def _subject(run: RunData, num_patients: int | None) -> str:
     whom = f" {unseen}" if unseen and run.gain else ""
     if num_patients is None:
         return f"{questions} of the {split} split, about patients{whom}" if whom else questions
-    patients = "1 patient" if num_patients == 1 else f"{num_patients:,} patients"
+    kind = "simulated patient" if run.provenance == "synthetic" else "patient"
+    patients = f"{num_patients:,} {kind}{'' if num_patients == 1 else 's'}"
     return f"{questions} about {patients}{whom}"
 
 
@@ -115,14 +117,16 @@ def _verdict(change: Change, higher_is_better: bool) -> tuple[Verdict, str]:
 
 def _evidence(verdict: Verdict, change: Change) -> str:
     fixed, broken = change.counts["only_after"], change.counts["only_before"]
-    who = f"Training fixed {fixed:,} answers and broke {broken:,}; McNemar's exact test gives p {_equals(change.p)}."
+    who = f"Training fixed {fixed:,} answers and broke {broken:,}; McNemar's exact test gives p {_equals(change.p)}"
+    if change.p_permutation is not None:
+        who += f", a permutation of whole patients p {_equals(change.p_permutation)}"
     meaning = {
         "gain": "The interval, from resampled patients, lies above zero",
         "loss": "The interval, from resampled patients, lies on the side of a loss",
         "unclear": "The interval, from resampled patients, includes zero: more patients or a larger effect are needed",
         "single": "",
     }[verdict]
-    return f"{meaning}. {who}"
+    return f"{meaning}. {who}."
 
 
 def _equals(p: float) -> str:
@@ -138,7 +142,12 @@ def _counted(run: RunData) -> tuple[str, ...]:
 
 
 def _warnings(run: RunData) -> list[str]:
-    """Blind baselines that the interval of the last stage does not clear, and the rows that an audit flags."""
+    """What an audit flags; without one, the blind baselines that the interval of the last stage does not clear."""
+    if run.audit is not None:
+        flagged = [row for row in run.audit["rows"].items() if row["flag"].value is not None]
+        found = [f"Audit, {row['title'].text()}: {row['flag'].text()}." for row in flagged[:MAX_FLAGS]]
+        more = len(flagged) - len(found)
+        return found + ([f"{more} more findings stand in the audit below."] if more > 0 else [])
     level, sign = run.last.overall, 1 if run.higher_is_better else -1
     found = []
     if level.ci95 is not None:
@@ -150,5 +159,4 @@ def _warnings(run: RunData) -> list[str]:
                 f"Not clearly better than an answer without the image: {best.title.lower()} reaches "
                 f"{plain(best.value, 2)}, the interval of the model is {span(level.ci95, 2)}."
             )
-    flagged = [row for row in run.audit["rows"].items() if row["flag"].value is not None] if run.audit else []
-    return found + [f"Audit, {row['title'].text().lower()}: {row['flag'].text()}." for row in flagged]
+    return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
-from medtune.eval.report.run_data import PaperTable, RunData
+from medtune.eval.report.run_data import Change, PaperTable, RunData
 from medtune.eval.report.table import (
     Cell,
     ReportTable,
@@ -17,6 +18,8 @@ from medtune.eval.report.table import (
     stage_title,
     word,
 )
+
+HOLM = "p (McNemar, Holm)"
 
 
 def gain_table(run: RunData) -> ReportTable:
@@ -50,13 +53,11 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
     """Returns one row per level of a facet, with the gain where there are two stages."""
     levels = {name: stage.by.get(facet, {}) for name, stage in run.stages.items()}
     changes = run.gain.by.get(facet, {}) if run.gain else {}
-    has_holm = any(one.p_holm is not None for one in changes.values())
+    tests = _tests(changes)
     columns = [spoken(facet), "questions", "guessing"]
     for name in run.stages:
         columns += [stage_title(name), f"95 % interval, {stage_title(name)}"]
-    if run.gain:
-        columns += ["gain", "95 % interval of the gain", "p (McNemar)"]
-        columns += ["p (Holm)"] if has_holm else []
+    columns += ["gain", "95 % interval of the gain", *tests] if run.gain else []
     rows = []
     for level in dict.fromkeys(name for found in levels.values() for name in found):
         known = [found[level] for found in levels.values() if level in found]
@@ -65,18 +66,24 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
             one = found.get(level)
             row += [number(one.value if one else None), interval(one.ci95 if one else None)]
         if run.gain:
-            one_change = changes.get(level)
-            reach = one_change.ci95 if one_change else None
-            row.append(
-                change(one_change.value if one_change else None, tone=improvement_tone(reach, run.higher_is_better))
-            )
-            row += [interval(reach, sign=True), p_value(one_change.p if one_change else None)]
-            row += [p_value(one_change.p_holm if one_change else None)] if has_holm else []
+            gain = changes.get(level)
+            reach = gain.ci95 if gain else None
+            row.append(change(gain.value if gain else None, tone=improvement_tone(reach, run.higher_is_better)))
+            row.append(interval(reach, sign=True))
+            row += [p_value(values.get(level)) for values in tests.values()]
         rows.append(tuple(row))
-    holm = "Holm's correction counts all rows as one family of tests." if has_holm else ""
-    return ReportTable(
-        f"{spoken(run.primary).capitalize()} by {spoken(facet)}", tuple(columns), tuple(rows), (holm,) if holm else ()
-    )
+    notes = ("Holm's correction counts all rows as one family of tests.",) if HOLM in tests else ()
+    return ReportTable(f"{spoken(run.primary).capitalize()} by {spoken(facet)}", tuple(columns), tuple(rows), notes)
+
+
+def _tests(changes: Mapping[str, Change]) -> dict[str, dict[str, float | None]]:
+    """Name of a test -> level -> p, for the tests that the run has."""
+    found: dict[str, dict[str, float | None]] = {
+        "p (McNemar)": {level: one.p for level, one in changes.items()},
+        HOLM: {level: one.p_holm for level, one in changes.items()},
+        "p (patients permuted)": {level: one.p_permutation for level, one in changes.items()},
+    }
+    return {name: by for name, by in found.items() if any(p is not None for p in by.values())}
 
 
 def metrics_table(run: RunData) -> ReportTable:

@@ -94,7 +94,9 @@ class Change:
 
     Attributes:
         counts: Questions by "both_right", "only_before", "only_after" and "both_wrong".
-        p_holm: McNemar's p corrected over the levels; None where the run has none.
+        p: McNemar's, exact.
+        p_holm: The same, corrected over the levels; None where the run has none.
+        p_permutation: With the sign flipped for whole patients; None where the run has none.
     """
 
     value: float
@@ -102,6 +104,7 @@ class Change:
     ci95: Interval | None
     p: float
     p_holm: float | None
+    p_permutation: float | None
     counts: Mapping[str, int]
 
 
@@ -288,6 +291,7 @@ def _change(node: Node) -> Change:
         ci95=node["ci95"].maybe_pair(),
         p=node["mcnemar_p"].number(),
         p_holm=node["mcnemar_p_holm"].maybe_number(),
+        p_permutation=node["permutation_p"].maybe_number(),
         counts={name: node["counts"][name].count() for name in names},
     )
 

@@ -113,7 +113,7 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
         rows.append(tuple(row))
     direction = "Higher" if first.higher_is_better else "Lower"
     note = f"{spoken(first.primary).capitalize()}; {direction.lower()} is better. Gains are of each run by itself; "
-    note += "`medtune compare` tests two runs against each other."
+    note += "medtune compare tests two runs against each other."
     return ReportTable("The runs", tuple(columns), tuple(rows), (note,))
 
 

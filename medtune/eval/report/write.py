@@ -63,7 +63,7 @@ def run_html(report: Report) -> str:
         "run.html.j2",
         report=report,
         sections=[(id_, name) for id_, name in sections.items() if name],
-        limits={"items": MAX_ITEMS, "megabytes": MAX_IMAGE_BYTES // 1_000_000},
+        limits={"questions": MAX_ITEMS, "megabytes": MAX_IMAGE_BYTES // 1_000_000},
     )
 
 

@@ -50,15 +50,31 @@
   if (filters) {
     const items = [...document.querySelectorAll("#gallery .item")];
     const count = document.getElementById("filter-count");
+    const more = document.getElementById("more");
+    const page = 12;
+    let room = page;
     const show = () => {
       const wanted = [...new FormData(filters)].filter(([, value]) => value);
-      for (const item of items) item.hidden = wanted.some(([name, value]) => item.dataset[name] !== value);
-      count.textContent = `${items.filter((item) => !item.hidden).length} of ${items.length} shown`;
+      const found = items.filter((item) => wanted.every(([name, value]) => item.dataset[name] === value));
+      const shown = new Set(found.slice(0, room));
+      for (const item of items) item.hidden = !shown.has(item);
+      more.hidden = shown.size === found.length;
+      count.textContent = `${found.length} of ${items.length} match, ${shown.size} shown`;
+    };
+    const restart = () => {
+      room = page;
+      show();
     };
     filters.hidden = false;
-    filters.addEventListener("change", show);
+    filters.addEventListener("change", restart);
     filters.addEventListener("submit", (event) => event.preventDefault());
-    filters.addEventListener("reset", () => setTimeout(show));
+    filters.addEventListener("reset", () => setTimeout(restart));
+    more.addEventListener("click", () => {
+      const next = items.filter((item) => !item.hidden).length;
+      room += page;
+      show();
+      items.filter((item) => !item.hidden)[next]?.focus();
+    });
     show();
   }
 
