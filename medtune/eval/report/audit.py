@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from medtune.eval.report.checked_json import Node
-from medtune.eval.report.run_data import Level, MetricScore, RunData, Stage
+from medtune.eval.report.run_data import Level, RunData, Stage
 from medtune.eval.report.table import Cell, ReportTable, change, count, interval, number, spoken, stage_title, word
 
 TITLES = {
@@ -16,7 +16,18 @@ TITLES = {
     "text_only": "The same model without the image",
     "other_image": "The same model with another patient's image",
 }
-_COLUMNS = ("check", "value", "n", "95 % interval", "model minus check", "95 % interval of the difference", "finding")
+_COLUMNS = ("check", "value", "n", "95 % interval", "model minus check", "finding")
+_AUDITED_COLUMNS = (
+    "check",
+    "answers of",
+    "measure",
+    "value",
+    "n",
+    "95 % interval",
+    "model minus check",
+    "95 % interval of the difference",
+    "finding",
+)
 _NOT_BEATEN = "the model is not better than this"
 
 
@@ -47,15 +58,21 @@ def audit_table(run: RunData) -> ReportTable:
     if run.audit is not None:
         rows = [_audited(row) for row in run.audit["rows"].items()]
         note = "The difference is paired by question: the model's accuracy minus that of the check."
-        columns = ("check", "answers of", "measure", *_COLUMNS[1:])
-        return ReportTable("Audit: what else reaches this score", columns, tuple(rows), (note,))
+        return ReportTable("Audit: what else reaches this score", _AUDITED_COLUMNS, tuple(rows), (note,))
     stage = run.last
     rows = [_blind_row(blind, stage, run) for blind in blind_scores(stage.overall)]
     rows += _other_readings(stage, run)
     if stage.overall.n:
         share = stage.overall.unparsable / stage.overall.n
         rows.append(
-            (word("Answers that could not be read"), number(share), count(stage.overall.n), *_gaps(3), word(""))
+            (
+                word("Answers that could not be read"),
+                number(share),
+                count(stage.overall.n),
+                number(None),
+                number(None),
+                word(""),
+            )
         )
     return ReportTable(
         f"Audit, {stage_title(next(reversed(run.stages)))}: what else reaches this score",
@@ -140,7 +157,7 @@ def _other_readings(stage: Stage, run: RunData) -> list[tuple[Cell, ...]]:
             number(score.value),
             count(score.n),
             interval(score.ci95),
-            *_difference(score, stage),
+            _difference(stage.overall.value, score.value),
             word(""),
         )
         for score in stage.metrics
@@ -148,18 +165,13 @@ def _other_readings(stage: Stage, run: RunData) -> list[tuple[Cell, ...]]:
     ]
 
 
-def _difference(score: MetricScore, stage: Stage) -> tuple[Cell, Cell]:
-    both = score.value is not None and stage.overall.value is not None
-    return change(stage.overall.value - score.value if both else None), interval(None)  # type: ignore[operator]
+def _difference(model: float | None, check: float | None) -> Cell:
+    return change(None if model is None or check is None else model - check)
 
 
 def _against(value: float, stage: Stage, run: RunData) -> tuple[Cell, ...]:
-    if stage.overall.value is None:
-        return (*_gaps(2), word(""))
-    gap = stage.overall.value - value
-    beaten = gap > 0 if run.higher_is_better else gap < 0
-    return change(gap), interval(None), word("") if beaten else word(_NOT_BEATEN, "flag")
-
-
-def _gaps(how_many: int) -> tuple[Cell, ...]:
-    return (number(None),) * how_many
+    own = stage.overall.value
+    if own is None:
+        return change(None), word("")
+    beaten = own > value if run.higher_is_better else own < value
+    return _difference(own, value), word("") if beaten else word(_NOT_BEATEN, "flag")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -158,7 +159,7 @@ def test_page_is_ordered_and_labelled(hostile_run: Path) -> None:
     heads = [int(name[1]) for name in found.names if re.fullmatch("h[1-6]", name)]
     assert heads[0] == 1
     assert heads.count(1) == 1
-    assert all(later - earlier <= 1 for earlier, later in zip(heads, heads[1:], strict=False))
+    assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(heads))
     assert found.names.count("table") == found.names.count("caption")
     assert all(a.get("scope") for n, a in zip(found.names, found.attributes, strict=True) if n == "th")
     assert all(a.get("alt") for n, a in zip(found.names, found.attributes, strict=True) if n == "img")
@@ -218,7 +219,7 @@ def test_markdown_has_the_numbers_of_the_page_and_escapes(hostile_run: Path) -> 
     body = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
     assert "<script>" not in body
     widths = [len(re.findall(r"(?<!\\)\|", line)) for line in body.splitlines()]
-    assert all(a == b for a, b in zip(widths, widths[1:], strict=False) if a and b)
+    assert all(a == b for a, b in itertools.pairwise(widths) if a and b)
 
 
 @pytest.mark.parametrize("stage", ["zero_shot", "final"])
