@@ -200,7 +200,8 @@ def contrast(page: Page, selector: str) -> float:
     script = """(selector) => {
         const text = document.querySelector(`section ${selector}`);
         const numbers = (colour) => colour.match(/[0-9.]+/g).slice(0, 3).map(Number);
-        return [numbers(getComputedStyle(text).color), numbers(getComputedStyle(text.closest("section")).backgroundColor)];
+        const panel = text.closest("section");
+        return [numbers(getComputedStyle(text).color), numbers(getComputedStyle(panel).backgroundColor)];
     }"""
     light, dark = sorted((luminance(colour) for colour in page.evaluate(script, selector)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
