@@ -150,7 +150,9 @@ def test_page_escapes_data_and_names_nothing_outside(hostile_run: Path) -> None:
             value = attributes.get(name)
             assert value is None or value.startswith(("data:", "#")), value
     assert SCRIPT not in text.replace(f"<script>{(TEMPLATES / 'page.js').read_text()}", "")
-    assert "script-src 'sha256-" in text
+    (policy,) = [a["content"] or "" for a in found.attributes if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
+    assert "unsafe" not in policy
 
 
 def test_page_is_ordered_and_labelled(hostile_run: Path) -> None:
