@@ -147,7 +147,6 @@ def bar_chart(
         said = " \N{RIGHTWARDS ARROW} ".join(
             plain(measure.value, 2) for measure in measures if measure.value is not None
         )
-        has_random = random is not None
         drawn.append(
             BarRow(
                 y=y,
@@ -155,7 +154,7 @@ def bar_chart(
                 text=said,
                 bars=tuple(bars),
                 random=place(random) if random is not None else None,
-                random_title=f"{label}: guessing {plain(random, 2)}" if random is not None and has_random else "",
+                random_title=f"{label}: guessing {plain(random, 2)}" if random is not None else "",
             )
         )
         y += LABEL_PX + len(bars) * (BAR_PX + 3) + GAP_PX
