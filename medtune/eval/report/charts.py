@@ -10,6 +10,7 @@ from medtune.eval.report.run_data import Calibration, CurvePoint, Interval, RunD
 from medtune.eval.report.table import plain, span, spoken, stage_title
 
 MAX_POINTS = 400
+MAX_LABEL = 36
 BAR_PX = 10
 LABEL_PX = 22
 GAP_PX = 16
@@ -130,9 +131,7 @@ def facet_chart(run: RunData, facet: str) -> BarChart:
     return bar_chart(f"bars-{facet}", title, rows)
 
 
-def bar_chart(
-    id_: str, title: str, rows: Sequence[tuple[str, Sequence[Measure], float | None]], kinds: Sequence[str] = ()
-) -> BarChart:
+def bar_chart(id_: str, title: str, rows: Sequence[tuple[str, Sequence[Measure], float | None]]) -> BarChart:
     """Returns a chart of rows (label, measures, random baseline)."""
     values = [measure.value for _, measures, _ in rows for measure in measures if measure.value is not None]
     ends = [end for _, measures, _ in rows for measure in measures for end in measure.ci95 or ()]
@@ -143,31 +142,30 @@ def bar_chart(
     for label, measures, random in rows:
         bars = []
         for number, measure in enumerate(one for one in measures if one.value is not None):
-            bars.append(_bar(measure, y + LABEL_PX + number * (BAR_PX + 3), place, label))
+            bars.append(_bar(measure, y + LABEL_PX + number * (BAR_PX + 3), place))
         said = " \N{RIGHTWARDS ARROW} ".join(
             plain(measure.value, 2) for measure in measures if measure.value is not None
         )
         drawn.append(
             BarRow(
                 y=y,
-                label=label,
+                label=label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 3]}...",
                 text=said,
                 bars=tuple(bars),
                 random=place(random) if random is not None else None,
-                random_title=f"{label}: guessing {plain(random, 2)}" if random is not None else "",
+                random_title=f"guessing {plain(random, 2)}" if random is not None else "",
             )
         )
         y += LABEL_PX + len(bars) * (BAR_PX + 3) + GAP_PX
-    found = kinds or tuple(dict.fromkeys(measure.kind for _, measures, _ in rows for measure in measures))
-    desc = "; ".join(f"{row.label}: {', '.join(bar.title.split(': ', 1)[1] for bar in row.bars)}" for row in drawn)
+    kinds = dict.fromkeys(measure.kind for _, measures, _ in rows for measure in measures)
     return BarChart(
         id=id_,
         title=title,
-        desc=desc,
+        desc="; ".join(f"{row.label}: {', '.join(bar.title for bar in row.bars)}" for row in drawn),
         rows=tuple(drawn),
         ticks=tuple(Tick(place(tick), f"{tick:g}") for tick in ticks),
         height=max(y, 1),
-        kinds=tuple((kind, stage_title(kind)) for kind in found),
+        kinds=tuple((kind, stage_title(kind)) for kind in kinds),
         has_random=any(row.random is not None for row in drawn),
     )
 
@@ -251,7 +249,7 @@ def _reliability(name: str, calibration: Calibration) -> ReliabilityChart:
     )
 
 
-def _bar(measure: Measure, y: int, place: _Scale, label: str) -> Bar:
+def _bar(measure: Measure, y: int, place: _Scale) -> Bar:
     value = measure.value or 0.0
     zero = place(0.0)
     reach = f", 95 % interval {span(measure.ci95, 2)}" if measure.ci95 else ""
@@ -262,7 +260,7 @@ def _bar(measure: Measure, y: int, place: _Scale, label: str) -> Bar:
         width=abs(place(value) - zero),
         low=place(measure.ci95[0]) if measure.ci95 else None,
         high=place(measure.ci95[1]) if measure.ci95 else None,
-        title=f"{label}: {stage_title(measure.kind)} {plain(value, 2)}{reach}",
+        title=f"{stage_title(measure.kind)} {plain(value, 2)}{reach}",
     )
 
 

@@ -13,11 +13,11 @@ from tests.eval.report.folders import hostile, write_audit, write_run
 
 @pytest.fixture(scope="session")
 def hostile_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with an audit, on data that try to break the page; only read it."""
+    """A run with an audit, on the larger split of data that try to break the page; only read it."""
     root = tmp_path_factory.mktemp("hostile")
     shutil.copytree(prepared_tiny, root / "data")
     hostile(open_prepared(root / "data"))
-    run = write_run(root / "run", root / "data")
+    run = write_run(root / "run", root / "data", split="train")
     write_audit(run)
     return run
 

@@ -12,7 +12,7 @@ import yaml
 
 from medtune.data import prepared_format
 from medtune.data.prepared import Prepared, open_prepared
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Prediction, PredictionKey, Question, Split
 from medtune.eval.benchmark import benchmark
 from medtune.eval.gain import gain_between
 from medtune.eval.judging import write_parsed
@@ -98,10 +98,10 @@ def write_stage(
     return scores
 
 
-def write_run(run: Path, data: Path, *, stages: Sequence[str] = ("zero_shot", "final")) -> Path:
-    """Writes the folder of a run over all questions of the test split."""
+def write_run(run: Path, data: Path, *, stages: Sequence[str] = ("zero_shot", "final"), split: Split = "test") -> Path:
+    """Writes the folder of a run over all questions of a split."""
     prepared = open_prepared(data)
-    asked, train = prepared.questions("test"), prepared.questions("train")
+    asked, train = prepared.questions(split), prepared.questions("train")
     said = dict(zip(("zero_shot", "final"), before_and_after(asked), strict=True))
     scores = {name: write_stage(run, name, asked, train, said[name]) for name in stages}
     gain = gain_between(scores["zero_shot"], scores["final"], BUSI) if len(scores) == 2 else None
@@ -111,7 +111,7 @@ def write_run(run: Path, data: Path, *, stages: Sequence[str] = ("zero_shot", "f
     recipe = {
         "data": {"benchmark": "busi", "root": str(data)},
         "train": {"seed": 7, "max_steps": 4, "batch_groups": 2},
-        "eval": {"split": "test"},
+        "eval": {"split": split},
     }
     (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     environment = {
