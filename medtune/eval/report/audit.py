@@ -75,7 +75,7 @@ def audit_table(run: RunData) -> ReportTable:
             )
         )
     return ReportTable(
-        f"Audit, {stage_title(next(reversed(run.stages)))}: what else reaches this score",
+        f"Audit, {stage_title(list(run.stages)[-1])}: what else reaches this score",
         _COLUMNS,
         tuple(rows),
         ("From the baselines in results.json; medtune audit RUN adds more checks and paired intervals.",),
