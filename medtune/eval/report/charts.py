@@ -179,7 +179,7 @@ def loss_chart(run: RunData) -> LineChart | None:
     means = _running_mean(points, window)
     low, high, ticks = _axis([point.value for point in points], share=False)
     across, down = _steps(points), _scale(high, low)
-    series = [Series("raw", _line(_thinned(points), across, down), "", ())]
+    series = [Series("raw" if window > 1 else "mean", _line(_thinned(points), across, down), "", ())]
     series += [Series("mean", _line(_thinned(means), across, down), "", ())] if window > 1 else []
     smooth = f" The thick line is the mean of the last {window} steps." if window > 1 else ""
     desc = f"From {plain(points[0].value)} at step {points[0].step} to {plain(means[-1].value)} at the end.{smooth}"
