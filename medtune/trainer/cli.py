@@ -105,6 +105,10 @@ def parser() -> argparse.ArgumentParser:
     scored.add_argument("--split", default="test", choices=("train", "val", "test"))
     scored.set_defaults(command=_score)
     _add_compare(commands)
+    reported = commands.add_parser("report", help="report.html and report.md of a run, or one table of several")
+    reported.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
+    reported.add_argument("--out", type=Path, help="where several runs are reported (default runs_report)")
+    reported.set_defaults(command=_report)
     return whole
 
 
@@ -209,6 +213,18 @@ def _compare(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         parser=options.parser,
         out=options.out,
     )
+
+
+def _report(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.eval.report.write import write_report, write_runs
+
+    if len(options.runs) > 1:
+        print(write_runs(options.runs, options.out or Path("runs_report")))
+    elif options.out:
+        raise ValueError("--out is for several runs; the report of one is written into its folder")
+    else:
+        print(write_report(options.runs[0]))
+    return 0
 
 
 def _score(options: argparse.Namespace, arguments: Sequence[str]) -> int:

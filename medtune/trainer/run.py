@@ -15,6 +15,7 @@ from medtune.data.prepared import open_prepared
 from medtune.data.types import Condition
 from medtune.eval.benchmark import benchmark
 from medtune.eval.gain import gain_between
+from medtune.eval.report.write import write_report
 from medtune.eval.results import gain_table, results_json
 from medtune.eval.scores import StageScores
 from medtune.models.assemble import zoo_entry
@@ -233,6 +234,8 @@ def _finish(session: Session, loggers: list[Logger], stages: Mapping[str, StageS
         last_step = recipe.train.max_steps if both else 0
         dashboard.show_results(stages, gain, session.folder, last_step=last_step, split=recipe.eval.split)
     _close(loggers)
+    if session.bench.rank == 0:
+        _say(session, f"report: {write_report(session.job.out)}")
 
 
 def _interrupted(session: Session) -> int:
