@@ -33,6 +33,48 @@ class ReliabilityBin:
     accuracy: float
 
 
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How far the confidence of likelihood readings can be believed.
+
+    Attributes:
+        ece: Expected calibration error over `bins` of width 1 / `num_bins`.
+    """
+
+    ece: float
+    num_bins: int
+    bins: tuple[ReliabilityBin, ...]
+
+
+NUM_BINS = 10
+
+
+def calibrated(logprobs: Sequence[Sequence[float]], correct: Sequence[float]) -> Calibration:
+    """Returns the calibration of choices by likelihood: the chosen option's confidence against being right.
+
+    Args:
+        logprobs: Of each question, the log-probability of each option.
+        correct: Of each question, 1 right, 0 wrong.
+
+    Example:
+        >>> calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0]).ece
+        0.0
+    """
+    bins = right_closed_bins([max(option_shares(each)) for each in logprobs], correct, bins=NUM_BINS)
+    return Calibration(expected_calibration_error(bins), NUM_BINS, tuple(bins))
+
+
+def option_shares(logprobs: Sequence[float]) -> list[float]:
+    """Returns the probability of each option, given that it is one of them: the softmax of their log-probabilities.
+
+    Example:
+        >>> option_shares([-700.0, -700.0])
+        [0.5, 0.5]
+    """
+    weights = np.exp(np.asarray(logprobs, dtype=np.float64) - max(logprobs))
+    return [float(share) for share in weights / weights.sum()]
+
+
 def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:
     """Returns the bins (low, high], the first one with 0.
 
