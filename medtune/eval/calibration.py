@@ -7,6 +7,7 @@ edge of ten bins although no float is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -60,19 +61,14 @@ def calibrated(logprobs: Sequence[Sequence[float]], correct: Sequence[float]) ->
         >>> calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0]).ece
         0.0
     """
-    bins = right_closed_bins([max(option_shares(each)) for each in logprobs], correct, bins=NUM_BINS)
+    bins = right_closed_bins([_confidence(each) for each in logprobs], correct, bins=NUM_BINS)
     return Calibration(expected_calibration_error(bins), NUM_BINS, tuple(bins))
 
 
-def option_shares(logprobs: Sequence[float]) -> list[float]:
-    """Returns the probability of each option, given that it is one of them: the softmax of their log-probabilities.
-
-    Example:
-        >>> option_shares([-700.0, -700.0])
-        [0.5, 0.5]
-    """
-    weights = np.exp(np.asarray(logprobs, dtype=np.float64) - max(logprobs))
-    return [float(share) for share in weights / weights.sum()]
+def _confidence(logprobs: Sequence[float]) -> float:
+    """Returns the likeliest option's share of the options' probability."""
+    highest = max(logprobs)
+    return 1 / sum(math.exp(value - highest) for value in logprobs)
 
 
 def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:

@@ -126,9 +126,12 @@ def score_stage(
 
 
 def _calibration(rows: Sequence[Judged]) -> Calibration | None:
-    answered = [row for row in rows if row.prediction is not None and row.prediction.option_logprobs]
-    logprobs = [row.prediction.option_logprobs or () for row in answered if row.prediction is not None]
-    return calibrated(logprobs, [float(row.correct) for row in answered]) if answered else None
+    answered = [
+        (row.prediction.option_logprobs, float(row.correct))
+        for row in rows
+        if row.prediction is not None and row.prediction.option_logprobs
+    ]
+    return calibrated([found for found, _ in answered], [right for _, right in answered]) if answered else None
 
 
 def score_rows(

@@ -33,14 +33,14 @@ class SeedsGain:
         value: Mean over the seeds.
         per_seed: The gain of each run.
         seed_sd: Standard deviation of those.
-        ci95: Seeds and patients drawn anew.
+        ci95: Seeds and patients drawn anew; None where all resamples agree (one patient, or nothing changed).
         n: Questions of each run.
     """
 
     value: float
     per_seed: tuple[float, ...]
     seed_sd: float
-    ci95: Interval
+    ci95: Interval | None
     n: int
     num_patients: int
 
@@ -110,7 +110,7 @@ def _resampled(
     )
 
 
-def _percentiles(found_R: _Floats, parts: tuple[tuple[float, int], ...]) -> Interval:
+def _percentiles(found_R: _Floats, parts: tuple[tuple[float, int], ...]) -> Interval | None:
     """Takes percentiles for (variance, degrees of freedom) of the two parts."""
     from scipy.stats import t
 
@@ -120,4 +120,4 @@ def _percentiles(found_R: _Floats, parts: tuple[tuple[float, int], ...]) -> Inte
     quantile = float(t.ppf(0.5 + statistics.CONFIDENCE / 2, freedom))
     outside = 1 - NormalDist().cdf(quantile)
     low, high = np.quantile(found_R[~np.isnan(found_R)], [outside, 1 - outside])
-    return Interval(float(low), float(high))
+    return Interval(float(low), float(high)) if low < high else None

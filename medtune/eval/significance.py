@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from medtune.eval.statistics import mcnemar_exact
 
 MAX_ARRANGEMENTS = 2**16
 _NUMBERS_AT_ONCE = 4_000_000
+_NUMBERS_DRAWN = 20_000_000
 _TIE = 1e-9
 
 
@@ -197,7 +199,7 @@ def clustered_permutation(
     if 2 ** min(sums_G.size, 64) <= MAX_ARRANGEMENTS:
         bits = np.arange(2**sums_G.size)[:, None] >> np.arange(sums_G.size)
         return float(np.mean(np.abs(_flipped(bits, sums_G)) >= observed))
-    draws = min(MAX_ARRANGEMENTS, max(1000, 50 * _NUMBERS_AT_ONCE // sums_G.size))
+    draws = min(MAX_ARRANGEMENTS, max(1000, _NUMBERS_DRAWN // sums_G.size))
     rng, as_far, at_once = np.random.default_rng(seed), 0, max(1, _NUMBERS_AT_ONCE // sums_G.size)
     for start in range(0, draws, at_once):
         bits = rng.integers(0, 2, (min(at_once, draws - start), sums_G.size), dtype=np.int8)
@@ -205,7 +207,7 @@ def clustered_permutation(
     return (as_far + 1) / (draws + 1)
 
 
-def _flipped(bits: NDArray[np.signedinteger], sums_G: NDArray[np.float64]) -> NDArray[np.float64]:
+def _flipped(bits: NDArray[np.integer[Any]], sums_G: NDArray[np.float64]) -> NDArray[np.float64]:
     found: NDArray[np.float64] = 2 * ((bits & 1) @ sums_G) - sums_G.sum()
     return found
 

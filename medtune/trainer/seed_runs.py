@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from medtune.data.types import Question
+from medtune.data.types import Interval, Question
 from medtune.eval.benchmark import Judged
 from medtune.eval.scores import all_verdicts, covered, levels
 from medtune.eval.seeds import MIN_SEEDS, SeedsGain, seeds_gain
@@ -50,8 +51,10 @@ def run_seeds(
 
     Raises:
         FileExistsError: A folder holds a run already and --resume was not given.
-        ValueError: Fewer than two runs.
+        ValueError: Fewer than two runs, or another launcher is at work.
     """
+    if "WORLD_SIZE" in os.environ:
+        raise ValueError("--seeds starts its own processes; leave torchrun out and set train.devices")
     if number < MIN_SEEDS:
         raise ValueError(f"--seeds is {number}; the spread over seeds needs at least {MIN_SEEDS}")
     for index in range(number):
@@ -99,7 +102,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
         for run, (before, after) in zip(runs, values, strict=True)
     ]
     rows += [
-        (name, None, None, f"{found.value:+.3f}", f"{found.ci95.low:+.3f} to {found.ci95.high:+.3f}")
+        (name, None, None, f"{found.value:+.3f}", _interval(found.ci95))
         for name, found in {"all seeds": whole, **by_task}.items()
     ]
     table = Table(
@@ -142,4 +145,8 @@ def _by_task(runs: Sequence[SeedRun]) -> dict[str, list[tuple[list[Judged], list
 
 
 def _json(found: SeedsGain) -> dict[str, object]:
-    return {**asdict(found), "ci95": list(found.ci95), "per_seed": list(found.per_seed)}
+    return {**asdict(found), "ci95": list(found.ci95) if found.ci95 else None, "per_seed": list(found.per_seed)}
+
+
+def _interval(interval: Interval | None) -> str | None:
+    return f"{interval.low:+.3f} to {interval.high:+.3f}" if interval else None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from medtune.data.types import Question
+from medtune.data.types import Interval, Question
 from medtune.eval import seeds
 from medtune.eval.benchmark import Judged
 from medtune.eval.metrics.accuracy import metric as accuracy
@@ -41,6 +41,18 @@ def simulated(rng: np.random.Generator, *, num_seeds: int, num_patients: int, si
     ]
 
 
+def interval(runs: Sequence[Run]) -> Interval:
+    found = seeds_gain(runs, accuracy).ci95
+    assert found is not None
+    return found
+
+
+def test_where_nothing_changed_there_is_no_interval() -> None:
+    (run,) = simulated(np.random.default_rng(4), num_seeds=1, num_patients=5, size=2, seed_sd=0.0)
+    found = seeds_gain([(run[0], run[0])] * 2, accuracy)
+    assert (found.value, found.ci95) == (0, None)
+
+
 def test_the_gain_is_the_mean_and_runs_that_agree_vary_by_patient_alone() -> None:
     (run,) = simulated(np.random.default_rng(0), num_seeds=1, num_patients=40, size=5, seed_sd=0.0)
     found = seeds_gain([run, run, run], accuracy)
@@ -54,8 +66,8 @@ def test_the_gain_is_the_mean_and_runs_that_agree_vary_by_patient_alone() -> Non
 def test_seeds_that_differ_widen_the_interval() -> None:
     wide = simulated(np.random.default_rng(1), num_seeds=4, num_patients=40, size=5, seed_sd=0.15)
     tight = simulated(np.random.default_rng(1), num_seeds=4, num_patients=40, size=5, seed_sd=0.0)
-    lengths = [seeds_gain(runs, accuracy).ci95 for runs in (wide, tight)]
-    assert lengths[0].high - lengths[0].low > 1.5 * (lengths[1].high - lengths[1].low)
+    lengths = [ci95.high - ci95.low for ci95 in map(interval, (wide, tight))]
+    assert lengths[0] > 1.5 * lengths[1]
     found = seeds_gain(wide, accuracy)
     assert found.seed_sd == pytest.approx(np.std(found.per_seed, ddof=1))
 
@@ -88,7 +100,7 @@ def test_the_interval_holds_the_recipes_gain_as_often_as_it_says(
     held = 0
     for _ in range(repeats):
         runs = simulated(rng, num_seeds=num_seeds, num_patients=30, size=6, seed_sd=seed_sd)
-        low, high = seeds_gain(runs, accuracy).ci95
+        low, high = interval(runs)
         held += low <= truth <= high
     assert 0.925 <= held / repeats <= 0.985
 

@@ -13,6 +13,8 @@ from medtune.eval.judging import LIKELIHOOD, PER_TOKEN
 
 COLLAPSE_EXCESS = 0.15
 """How far above the truth's share the most frequent answer may be, with the whole interval: our own choice."""
+ALWAYS = 0.95
+"""The share from which one answer is given to practically everything: any sure excess is then a collapse."""
 READING_MARGIN = 0.05
 UNPARSABLE_LIMIT = 0.05
 NO_TASK = "all"
@@ -81,7 +83,7 @@ def _collapse(questions: Sequence[Question], said: Sequence[str | None]) -> Coll
     excess = statistics.gain_interval(true, given, [question.patient_id for question in questions])
     share, truth_share = sum(given) / len(given), sum(true) / len(true)
     flag = None
-    if excess.low > COLLAPSE_EXCESS:
+    if excess.low > (0 if share >= ALWAYS else COLLAPSE_EXCESS):
         flag = f"{share:.0%} of the answers are {answer!r}, which is the truth for {truth_share:.0%}"
     return Collapse(answer, share, truth_share, excess, len(questions), flag)
 
