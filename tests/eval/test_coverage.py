@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medtune.eval import significance
 from medtune.eval.significance import clustered_permutation, paired_permutation
 from medtune.eval.statistics import gain_interval, mcnemar_exact, mean_interval
 
@@ -67,12 +68,14 @@ def test_with_one_question_per_patient_it_is_the_paired_permutation_test(pairs: 
     assert found == pytest.approx(mcnemar_exact(pairs.count((1, 0)), pairs.count((0, 1))))
 
 
-def test_drawn_arrangements_are_near_the_exact_p_value_and_repeat_with_the_seed() -> None:
-    rng = np.random.default_rng(0)
-    before, after, names = clustered(rng, patients=40, gain=0.1)
-    p = clustered_permutation(before, after, names, seed=1)
-    assert p == clustered_permutation(before, after, names, seed=1)
-    assert p == pytest.approx(clustered_permutation(before, after, names, seed=2), rel=0.1, abs=2e-4)
+def test_drawn_arrangements_come_near_all_of_them_and_repeat_with_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after, names = clustered(np.random.default_rng(0), patients=15, gain=0.1)
+    exact = clustered_permutation(before, after, names)
+    assert exact * 2**15 == pytest.approx(round(exact * 2**15))
+    monkeypatch.setattr(significance, "MAX_ARRANGEMENTS", 10_000)
+    drawn = clustered_permutation(before, after, names, seed=1)
+    assert drawn == pytest.approx(exact, abs=4 * (exact / 10_000) ** 0.5)
+    assert drawn == clustered_permutation(before, after, names, seed=1)
     assert clustered_permutation(before, before, names) == 1
     with pytest.raises(ValueError, match="wanted two scores"):
         clustered_permutation([], [], [])

@@ -97,7 +97,7 @@ def test_seeds_are_runs_of_their_own_with_one_interval(nano: Nano, tmp_path: Pat
     assert written["gain"]["per_seed"] == pytest.approx(gains)
     low, high = written["gain"]["ci95"]
     assert low <= written["gain"]["value"] <= high
-    assert set(written["by"]["task"]) == {"diagnosis", "lesion_location", "red_box_grounding"}
+    assert set(written["by"]["task"]) == {"diagnosis", "lesion_localisation", "red_box_grounding"}
     for index, run in enumerate(written["runs"]):
         results = json.loads((out / f"seed_{index}" / "results.json").read_text())
         assert results["stages"]["final"]["overall"]["value"] == run["final"]
