@@ -25,8 +25,10 @@ from medtune.models.vlm import Assembled
 from medtune.trainer.evaluation import Bench, answer_groups, primary_parser, write_json
 from medtune.trainer.run_folder import RunFolder
 
+MAX_THUMBNAILS = 5000
+"""Train images that the thumbnails are made of: some seconds on one core."""
 MAX_PROBED_IMAGES = 1200
-"""Train images that the probes learn from: enough for their shape, and seconds on one core."""
+"""Train images that the linear probe learns from: the vision tower has to encode each of them."""
 _IMAGES_AT_ONCE = 16
 
 
@@ -134,12 +136,14 @@ def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], as
         train=bench.prepared.questions("train"),
     )
     train = [group for group in bench.prepared.groups("train") if any(map(is_choice, group.questions))]
-    train = drawn(train, at_most=MAX_PROBED_IMAGES, seed=bench.recipe.train.seed)
     groups = [group for group in stage.groups if any(map(is_choice, group.questions))]
-    probes = thumbnail_probes(subject, thumbnails(train), thumbnails(groups))
+    seed = bench.recipe.train.seed
+    small = [thumbnails(part) for part in (drawn(train, at_most=MAX_THUMBNAILS, seed=seed), groups)]
+    probes = thumbnail_probes(subject, small[0], small[1])
     if assembled is not None and train:
-        seen = (vision_features(bench, assembled, part) for part in (train, groups))
-        probes += feature_probe(subject, *seen)
+        probed = drawn(train, at_most=MAX_PROBED_IMAGES, seed=seed)
+        seen = [vision_features(bench, assembled, part) for part in (probed, groups)]
+        probes += feature_probe(subject, seen[0], seen[1])
     return audit_of(subject, probes)
 
 
