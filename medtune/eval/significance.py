@@ -204,7 +204,7 @@ def clustered_permutation(
     for start in range(0, draws, at_once):
         bits = rng.integers(0, 2, (min(at_once, draws - start), sums_G.size), dtype=np.int8)
         as_far += int(np.sum(np.abs(_flipped(bits, sums_G)) >= observed))
-    return (as_far + 1) / (draws + 1)
+    return float((as_far + 1) / (draws + 1))
 
 
 def _flipped(bits: NDArray[np.integer[Any]], sums_G: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from medtune.data.types import Interval, Question
-from medtune.eval import seeds
+from medtune.eval import statistics
 from medtune.eval.benchmark import Judged
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
@@ -93,7 +93,7 @@ def test_one_run_and_other_questions_are_refused() -> None:
 def test_the_interval_holds_the_recipes_gain_as_often_as_it_says(
     monkeypatch: pytest.MonkeyPatch, num_seeds: int, seed_sd: float
 ) -> None:
-    monkeypatch.setattr(seeds.statistics, "RESAMPLES", 1000)
+    monkeypatch.setattr(statistics, "RESAMPLES", 1000)
     rng = np.random.default_rng(num_seeds)
     truth = seeds_truth(rng)
     repeats = 600

@@ -54,7 +54,7 @@ def thumbnail_probes(subject: Subject, train_features: Features, features: Featu
             "thumbnail_regression",
             "logistic regression on thumbnails",
             regression_answers(*given),
-            f"one per question set, penalty chosen on held-out train patients; standardised {where}",
+            f"one per question set; standardised {where}",
         ),
         Probe(
             "nearest_thumbnail",
@@ -75,8 +75,7 @@ def feature_probe(subject: Subject, train_features: Features, features: Features
             "linear_probe",
             "logistic regression on the vision features",
             regression_answers(subject.train, train_features, subject.questions, features),
-            f"one per question set, penalty chosen on held-out train patients; {width} standardised features of "
-            f"{len(train_features)} train images",
+            f"one per question set; {width} standardised features of {len(train_features)} train images",
         )
     ]
 

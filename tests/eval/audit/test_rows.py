@@ -68,17 +68,14 @@ def test_conditions_of_an_audit_can_be_asked_alone_and_are_kept(world: World, ou
     assert ask() == found
 
 
-def test_regression_is_sklearns_own_whatever_the_number_of_features(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(probes, "INVERSE_PENALTIES", (1.0,))
+def test_regression_is_sklearns_own_whatever_the_number_of_features(world: World) -> None:
     questions = [question for question in world.train_questions if question.text == "Which plane?"]
     rng = np.random.default_rng(0)
     for width in (20, 500):
         features = {question.media_id: rng.normal(size=width).astype(np.float32) for question in questions}
         matrix = np.stack([features[question.media_id] for question in questions])
         scaled = StandardScaler().fit_transform(matrix) * width**-0.5
-        model = LogisticRegression(C=1.0, max_iter=500)
+        model = LogisticRegression(C=probes.INVERSE_PENALTY, max_iter=500)
         expected = model.fit(scaled, [question.answer for question in questions]).predict(scaled)
         found = probes.regression_answers(questions, features, questions, features)
         assert np.mean(np.array(found) == expected) > 0.98
