@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from medtune.data.images import load_media
 from medtune.data.prepared import Prepared
-from medtune.data.types import Condition, MediaGroup, Question, Split
+from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.evaluate import evaluate
 from medtune.eval.judging import write_parsed
@@ -72,6 +72,41 @@ def evaluate_stage(
     title: str,
 ) -> StageScores:
     """Answers the groups' questions into `out_dir` and scores them; all ranks take part and get the scores."""
+    predictions = answer_groups(
+        bench,
+        assembled,
+        groups,
+        out_dir=out_dir,
+        readings=bench.recipe.eval.readings,
+        conditions=conditions,
+        title=title,
+    )
+    questions = [question for group in groups for question in group.questions]
+    scores = score_stage(
+        questions,
+        predictions,
+        bench.benchmark,
+        train=train_questions(bench.prepared),
+        parser=primary_parser(bench.recipe, bench.benchmark),
+    )
+    if bench.rank == 0:
+        write_parsed(out_dir / "parsed.jsonl", questions, predictions, bench.benchmark)
+        write_json(out_dir / "scores.json", stage_json(scores))
+    barrier()
+    return scores
+
+
+def answer_groups(
+    bench: Bench,
+    assembled: Assembled,
+    groups: Sequence[MediaGroup],
+    *,
+    out_dir: Path,
+    readings: Sequence[Reading],
+    conditions: Sequence[Condition],
+    title: str,
+) -> list[Prediction]:
+    """Answers the groups' questions into `out_dir`; all ranks take part and get all answers."""
     model, options = assembled.model, bench.recipe.eval
     answerer = LocalAnswerer(
         assembled,
@@ -90,7 +125,7 @@ def evaluate_stage(
             bench.benchmark,
             answer_format=bench.recipe.model.answer_format,
             out_dir=out_dir,
-            readings=options.readings,
+            readings=readings,
             conditions=conditions,
             seed=bench.recipe.train.seed,
             rank=bench.rank,
@@ -99,19 +134,7 @@ def evaluate_stage(
             on_group=on_group,
         )
     model.train(was_training)
-    questions = [question for group in groups for question in group.questions]
-    scores = score_stage(
-        questions,
-        predictions,
-        bench.benchmark,
-        train=train_questions(bench.prepared),
-        parser=primary_parser(bench.recipe, bench.benchmark),
-    )
-    if bench.rank == 0:
-        write_parsed(out_dir / "parsed.jsonl", questions, predictions, bench.benchmark)
-        write_json(out_dir / "scores.json", stage_json(scores))
-    barrier()
-    return scores
+    return predictions
 
 
 def train_questions(prepared: Prepared) -> tuple[Question, ...]:

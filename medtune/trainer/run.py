@@ -18,11 +18,11 @@ from medtune.eval.gain import gain_between
 from medtune.eval.report.write import write_report
 from medtune.eval.results import gain_table, results_json
 from medtune.eval.scores import StageScores
-from medtune.models.assemble import zoo_entry
 from medtune.models.checkpoint import load_trained
-from medtune.models.precision import narrow_frozen, resolved
-from medtune.models.tuning import GroupRow, apply_tuning
+from medtune.models.precision import resolved
 from medtune.models.vlm import Assembled
+from medtune.trainer.assembling import assemble, assemble_trained, assemble_tuned
+from medtune.trainer.auditing import audit_without_model
 from medtune.trainer.callbacks import BEST, LAST, saved_step
 from medtune.trainer.dashboard.config import logged_config
 from medtune.trainer.dashboard.logger import dashboard_of
@@ -90,7 +90,7 @@ def evaluate(job: Job) -> int:
     if job.recipe.model.checkpoint is None:
         stages = {"zero_shot": _zero_shot(session, loggers, conditions=job.recipe.eval.conditions)}
     else:
-        assembled = _trained(session, job.recipe.model.checkpoint)
+        assembled = assemble_trained(session.bench, job.recipe.model.checkpoint)
         conditions = job.recipe.eval.conditions
         stages = {"final": _stage(session, loggers, assembled, "final", session.folder.final, conditions, step=0)}
     _finish(session, loggers, stages)
@@ -119,43 +119,9 @@ def _open(job: Job, *, training: bool) -> Session:
     return session
 
 
-def _assembled(session: Session) -> Assembled:
-    """Rank 0 fetches the weights first; the others find them."""
-    entry, seed = zoo_entry(session.job.recipe.model.name), session.job.recipe.train.seed
-    if session.bench.rank == 0:
-        assembled = entry.assemble(seed)
-    barrier()
-    if session.bench.rank != 0:
-        assembled = entry.assemble(seed)
-    assembled.model.to(session.bench.device)
-    return assembled
-
-
-def _untuned(session: Session) -> Assembled:
-    assembled = _assembled(session)
-    assembled.model.requires_grad_(False)
-    narrow_frozen(assembled.model, session.job.recipe.train.precision)
-    return assembled
-
-
-def _tuned(session: Session) -> tuple[Assembled, tuple[GroupRow, ...]]:
-    """Returns the model with its groups frozen, adapted or free, and the rows of the table that says so."""
-    assembled = _assembled(session)
-    rows = apply_tuning(assembled.model, session.job.recipe.model.tuning, seed=session.job.recipe.train.seed)
-    narrow_frozen(assembled.model, session.job.recipe.train.precision)
-    assembled.model.to(session.bench.device)
-    return assembled, rows
-
-
-def _trained(session: Session, checkpoint: Path) -> Assembled:
-    assembled, _ = _tuned(session)
-    load_trained(assembled.model, checkpoint)
-    return assembled
-
-
 def _zero_shot(session: Session, loggers: list[Logger], *, conditions: Sequence[Condition]) -> StageScores:
     start = session.job.recipe.model.checkpoint
-    assembled = _untuned(session) if start is None else _trained(session, start)
+    assembled = assemble(session.bench) if start is None else assemble_trained(session.bench, start)
     if session.bench.rank == 0:
         write_json(session.job.out / "weights.json", assembled.provenance)
     return _stage(session, loggers, assembled, "zero_shot", session.folder.zero_shot, conditions, step=0)
@@ -165,7 +131,7 @@ def _train(session: Session, loggers: list[Logger]) -> bool:
     recipe, folder = session.job.recipe, session.folder
     if saved_step(folder.checkpoints) == recipe.train.max_steps and (folder.checkpoints / LAST).is_file():
         return True
-    assembled, rows = _tuned(session)
+    assembled, rows = assemble_tuned(session.bench)
     if recipe.model.checkpoint is not None:
         load_trained(assembled.model, recipe.model.checkpoint)
     _say(session, group_table(rows))
@@ -178,7 +144,7 @@ def _train(session: Session, loggers: list[Logger]) -> bool:
 
 def _final(session: Session, loggers: list[Logger]) -> StageScores:
     """Builds the model anew from the checkpoint on disk, so that what is reported is what was saved."""
-    assembled = _trained(session, session.folder.checkpoints / BEST)
+    assembled = assemble_trained(session.bench, session.folder.checkpoints / BEST)
     recipe = session.job.recipe
     return _stage(
         session,
@@ -233,6 +199,8 @@ def _finish(session: Session, loggers: list[Logger], stages: Mapping[str, StageS
     if dashboard := dashboard_of(loggers):
         last_step = recipe.train.max_steps if both else 0
         dashboard.show_results(stages, gain, session.folder, last_step=last_step, split=recipe.eval.split)
+    if session.bench.rank == 0:
+        _say(session, audit_without_model(session.bench, session.folder))
     _close(loggers)
     if session.bench.rank == 0:
         _say(session, f"report: {write_report(session.job.out)}")
