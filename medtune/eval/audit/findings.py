@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from medtune.data.lookalikes import NearDuplicates
-from medtune.data.types import MediaGroup, Question
+from medtune.data.types import Interval, MediaGroup, Question
 from medtune.eval import statistics
 from medtune.eval.audit.blind_solver import MAX_QUESTIONS, blind_answers
 from medtune.eval.audit.guessing import CUE_MARGIN, longest_option
@@ -35,7 +35,7 @@ class Finding:
     metric: str
     value: float
     n: int
-    ci95: tuple[float, float] | None
+    ci95: Interval | None
     chance: float | None
     items: tuple[str, ...]
     flag: str | None
@@ -173,7 +173,7 @@ def _cue(
     interval = statistics.mean_interval(right, [question.patient_id for question in questions])
     flag = f"surely more than {margin:.0%} above guessing" if interval.low > chance + margin else None
     value = sum(right) / len(right)
-    return Finding(name, title, "accuracy", value, len(right), tuple(interval), chance, tuple(items), flag, note)
+    return Finding(name, title, "accuracy", value, len(right), interval, chance, tuple(items), flag, note)
 
 
 def _counted(name: str, title: str, items: Sequence[str], n: int, note: str) -> Finding:

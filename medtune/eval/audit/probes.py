@@ -46,11 +46,11 @@ class Probe:
 
 def thumbnails(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
     """Returns media id -> 16 x 16 grey values in [0, 1], row by row, of the image with its red boxes drawn."""
-    found = {}
+    found: dict[str, NDArray[np.float32]] = {}
     for group in groups:
         picture = PIL.Image.fromarray(load_media(group.media).pixels_HWC).convert("L")
         small = picture.resize((THUMBNAIL_PX, THUMBNAIL_PX), PIL.Image.Resampling.BOX)
-        found[group.media_id] = np.asarray(small, dtype=np.float32).ravel() / 255
+        found[group.media_id] = np.asarray(small, dtype=np.float32).ravel() / np.float32(255)
     return found
 
 
