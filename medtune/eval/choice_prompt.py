@@ -23,7 +23,7 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
         What is shown?
         A. benign
         B. normal
-        Answer with the letter of one option.
+        Answer with its letter.
         >>> render_choice(asked, "letter").target, render_choice(asked, "text").target
         ('B', 'normal')
     """
@@ -34,10 +34,10 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
             "prepare the data again"
         )
     if answer_format == "text":
-        marks, choices, how = ["- "] * len(options), options, "Answer with the exact words of one option."
+        marks, choices, how = ["- "] * len(options), options, "Answer with one option."
     else:
         letters = letters_for(question)
-        marks, choices, how = [f"{x}. " for x in letters], letters, "Answer with the letter of one option."
+        marks, choices, how = [f"{x}. " for x in letters], letters, "Answer with its letter."
     listed = [mark + option for mark, option in zip(marks, options, strict=True)]
     return Prompt(
         text="\n".join([question.text, *listed, how]),

@@ -12,14 +12,14 @@ ASKED = Question("q", "m", "What is shown?", ("malignant", "benign"), "benign", 
 
 def test_text_format_says_the_options_words() -> None:
     prompt = render_choice(ASKED, "text")
-    assert prompt.text == "What is shown?\n- malignant\n- benign\nAnswer with the exact words of one option."
+    assert prompt.text == "What is shown?\n- malignant\n- benign\nAnswer with one option."
     assert prompt.choices == ("malignant", "benign")
     assert prompt.target == "benign"
 
 
 def test_letter_format_says_letters_in_the_order_shown() -> None:
     prompt = render_choice(ASKED, "letter")
-    assert prompt.text == "What is shown?\nA. malignant\nB. benign\nAnswer with the letter of one option."
+    assert prompt.text == "What is shown?\nA. malignant\nB. benign\nAnswer with its letter."
     assert prompt.choices == ("A", "B")
     assert prompt.target == "B"
 

@@ -40,7 +40,7 @@ from medtune.data.sources.fetal_phantom.questions import (
 from medtune.data.sources.fetal_phantom.views import FINDINGS, ORIENTATIONS, Finding, Orientation
 from medtune.data.types import MediaRef, Question
 
-NUM_PATIENTS = 300
+NUM_PATIENTS = 270
 PLANE_FRAMES, ORIENTATION_FRAMES, DIAGNOSIS_FRAMES = 2, 2, 1
 QUESTIONS_PER_FRAME = 4
 SETTINGS_FILE = "phantom.json"

@@ -19,9 +19,9 @@ from medtune.data.types import Box, Question
 
 PLANE_TEXT = "Which plane of the fetus is shown?"
 COMPLETENESS_TEXT = "Does this view show all its landmarks?"
-ORIENTATION_TEXT = "How does the fetus lie, the mother's head at the left?"
-PRESENTATION_TEXT = "Which presentation is this, the mother's head at the left?"
-NEAR_SIDE_TEXT = "Which side of the fetus is nearer to the probe at the top?"
+ORIENTATION_TEXT = "How does the fetus lie?"
+PRESENTATION_TEXT = "Which presentation is this?"
+NEAR_SIDE_TEXT = "Which side is nearer to the probe?"
 DIAGNOSIS_TEXT = "What is the clinical diagnosis?"
 MARGIN_TEXT = "How is the margin of the mass?"
 ECHO_TEXT = "Which echo pattern does the mass have?"
