@@ -104,6 +104,10 @@ def parser() -> argparse.ArgumentParser:
     )
     scored.add_argument("--split", default="test", choices=("train", "val", "test"))
     scored.set_defaults(command=_score)
+
+    verified = commands.add_parser("verify", help="recorded numbers of the published models against this code")
+    verified.add_argument("paths", metavar="GOLDEN.json|DIR", type=Path, nargs="+")
+    verified.set_defaults(command=_verify)
     return whole
 
 
@@ -195,3 +199,9 @@ def _score(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         split=options.split,
         bertscore=options.bertscore,
     )
+
+
+def _verify(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.verify import verify
+
+    return verify(options.paths)

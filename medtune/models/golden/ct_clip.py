@@ -22,18 +22,18 @@ _POINTS = {name: name for name in ("patch_embedding", "position_bias", "spatial"
 def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     """Yields every recorded stage of ctclip-vision, by `<input>/<stage>`."""
     config = golden.config
-    tower = CTViT(
-        CTViTConfig(
-            patch=(int(config["temporal_patch"]), int(config["patch"]), int(config["patch"])),
-            width=golden.width_of(_CTVIT + "to_patch_emb.2.bias"),
-            spatial_depth=golden.count(_CTVIT + "enc_spatial_transformer.layers."),
-            temporal_depth=golden.count(_CTVIT + "enc_temporal_transformer.layers."),
-            heads=int(config["heads"]),
-            head_width=int(config["dim_head"]),
-            mlp_width=golden.width_of(_CTVIT + "enc_spatial_transformer.layers.0.3.4.weight", 1),
-            codes=golden.width_of(_CTVIT + "vq._codebook.embed", 1),
-        )
+    sizes = CTViTConfig(
+        patch=(int(config["temporal_patch"]), int(config["patch"]), int(config["patch"])),
+        width=golden.width_of(_CTVIT + "to_patch_emb.2.bias"),
+        spatial_depth=golden.count(_CTVIT + "enc_spatial_transformer.layers."),
+        temporal_depth=golden.count(_CTVIT + "enc_temporal_transformer.layers."),
+        heads=int(config["heads"]),
+        head_width=int(config["dim_head"]),
+        mlp_width=golden.width_of(_CTVIT + "enc_spatial_transformer.layers.0.3.4.weight", 1),
+        codes=golden.width_of(_CTVIT + "vq._codebook.embed", 1),
     )
+    with torch.device("meta"):
+        tower = CTViT(sizes)
     model = nn.ModuleDict({"vision": tower}).eval()
     load_published(model, golden.tensors(), ct_clip.CT_CLIP, where=str(golden.path))
     for name in golden.stages():
@@ -50,15 +50,14 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
 def projector(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     """Yields every recorded stage of ctchat-projector, by `<input>/<stage>`."""
     linears = sorted(n for n in golden.weights if n.startswith(_PROJECTOR + "proj.") and n.endswith("bias"))
-    module = CoCaProjector(
-        CoCaConfig(
-            width=golden.width_of(_PROJECTOR + "attn_pool.query", 1),
-            heads=int(golden.config["heads"]),
-            queries=golden.width_of(_PROJECTOR + "attn_pool.query"),
-            mlp_layers=len(linears),
-        ),
-        golden.width_of(linears[-1]),
+    config = CoCaConfig(
+        width=golden.width_of(_PROJECTOR + "attn_pool.query", 1),
+        heads=int(golden.config["heads"]),
+        queries=golden.width_of(_PROJECTOR + "attn_pool.query"),
+        mlp_layers=len(linears),
     )
+    with torch.device("meta"):
+        module = CoCaProjector(config, golden.width_of(linears[-1]))
     model = nn.ModuleDict({"projector": module}).eval()
     load_published(model, golden.tensors(), ct_chat.KEY_MAP, where=str(golden.path))
     for name in golden.stages():

@@ -23,22 +23,20 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     """Yields every recorded stage of m3d-vision, by `<input>/<stage>`."""
     linears = sorted(n for n in golden.weights if n.startswith(_PROJECTOR) and n.endswith("bias"))
     for name in golden.stages():
-        tower = M3DViT(
-            M3DViTConfig(
-                image_size=tuple(golden.inputs[name]["shape"][2:]),  # type: ignore[arg-type]
-                patch=tuple(golden.config["patch"]),
-                width=golden.width_of(_VIT + "norm.bias"),
-                mlp_width=golden.width_of(_VIT + "blocks.0.mlp.linear1.bias"),
-                depth=golden.count(_VIT + "blocks."),
-                heads=int(golden.config["heads"]),
+        config = M3DViTConfig(
+            image_size=tuple(golden.inputs[name]["shape"][2:]),  # type: ignore[arg-type]
+            patch=tuple(golden.config["patch"]),
+            width=golden.width_of(_VIT + "norm.bias"),
+            mlp_width=golden.width_of(_VIT + "blocks.0.mlp.linear1.bias"),
+            depth=golden.count(_VIT + "blocks."),
+            heads=int(golden.config["heads"]),
+        )
+        pool = int(golden.config["projector"]["pooling_size"])
+        with torch.device("meta"):
+            tower = M3DViT(config)
+            projector = SpatialPoolProjector(
+                config.width, golden.width_of(linears[-1]), pool=pool, layers=len(linears)
             )
-        )
-        projector = SpatialPoolProjector(
-            tower.config.width,
-            golden.width_of(linears[-1]),
-            pool=int(golden.config["projector"]["pooling_size"]),
-            layers=len(linears),
-        )
         model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
         load_published(model, golden.tensors(name), m3d.LAMED, where=str(golden.path))
         with torch.inference_mode(), recorded(model, _POINTS) as seen:

@@ -28,13 +28,13 @@ def _backbone(golden: GoldenFile, layers: tuple[str, ...]) -> dict[str, tuple[in
 
 def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     """Yields every recorded stage of merlin-vision, by `<input>/<stage>`."""
-    tower = MerlinResNet(
-        MerlinResNetConfig(
-            **_backbone(golden, _CLIP_LAYERS),
-            phenotypes=golden.width_of("encode_image.i3_resnet.classifier.bias"),
-            contrastive_width=golden.width_of("encode_image.i3_resnet.contrastive_head.bias"),
-        )
+    config = MerlinResNetConfig(
+        **_backbone(golden, _CLIP_LAYERS),
+        phenotypes=golden.width_of("encode_image.i3_resnet.classifier.bias"),
+        contrastive_width=golden.width_of("encode_image.i3_resnet.contrastive_head.bias"),
     )
+    with torch.device("meta"):
+        tower = MerlinResNet(config)
     model = nn.ModuleDict({"vision": tower}).eval()
     load_published(model, golden.tensors(), merlin.contrastive(heads=True), where=str(golden.path))
     for name in golden.stages():
@@ -50,8 +50,9 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
 
 def report_tokens(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     """Yields every recorded stage of merlin-report-tokens, by `<input>/<stage>`."""
-    tower = MerlinResNet(MerlinResNetConfig(**_backbone(golden, _REPORT_LAYERS)))
-    projector = flat.linear(tower.config.width, golden.width_of("adapter.linear2.bias"))
+    with torch.device("meta"):
+        tower = MerlinResNet(MerlinResNetConfig(**_backbone(golden, _REPORT_LAYERS)))
+        projector = flat.linear(tower.config.width, golden.width_of("adapter.linear2.bias"))
     model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
     load_published(model, merlin.merged(golden.tensors()), merlin.REPORT, where=str(golden.path))
     for name in golden.stages():

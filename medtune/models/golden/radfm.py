@@ -45,8 +45,9 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
         latents=golden.width_of(_PERCEIVER + "latents"),
         tags="embedding_layer.figure_token_weight" in golden.weights,
     )
-    tower = RadFMViT(vision_config(golden))
-    projector = PerceiverProjector(resampler, golden.width_of("embedding_layer.fc.bias"))
+    with torch.device("meta"):
+        tower = RadFMViT(vision_config(golden))
+        projector = PerceiverProjector(resampler, golden.width_of("embedding_layer.fc.bias"))
     model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
     load_published(model, golden.tensors(), radfm.KEY_MAP, where=str(golden.path))
     points = {

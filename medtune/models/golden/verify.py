@@ -23,6 +23,12 @@ CASES = {
     "merlin-report-tokens": "merlin.report_tokens",
     "ctclip-vision": "ct_clip.vision",
     "ctchat-projector": "ct_clip.projector",
+    "radfm-preprocess": "preprocess.run_radfm",
+    "m3d-preprocess": "preprocess.run_m3d",
+    "merlin-preprocess": "preprocess.run_merlin",
+    "ctclip-preprocess": "preprocess.run_ct_clip",
+    "radfm-sequence": "sequence.run_radfm",
+    "m3d-sequence": "sequence.run_m3d",
 }
 """Kinds of cases, and the function in this package that runs each."""
 

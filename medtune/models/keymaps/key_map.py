@@ -72,18 +72,19 @@ def translate(tensors: Mapping[str, Tensor], key_map: KeyMap, *, where: str) -> 
         if rule is None or match is None:
             unknown.append(name)
             continue
-        for target, piece in zip(rule.targets, tensor.chunk(len(rule.targets)), strict=True):
+        pieces = (tensor,) if len(rule.targets) == 1 else tensor.chunk(len(rule.targets))
+        for target, piece in zip(rule.targets, pieces, strict=True):
             parts.setdefault(match.expand(target), {})[rule.part] = piece
     if unknown:
         raise ValueError(f"{where}: not {key_map.checkpoint}; {_listed('not known', unknown)}")
     return {
-        target: next(iter(pieces.values())) if len(pieces) == 1 else torch.cat([pieces[i] for i in sorted(pieces)])
-        for target, pieces in parts.items()
+        target: next(iter(by_part.values())) if len(by_part) == 1 else torch.cat([by_part[i] for i in sorted(by_part)])
+        for target, by_part in parts.items()
     }
 
 
 def load_published(module: nn.Module, tensors: Mapping[str, Tensor], key_map: KeyMap, *, where: str) -> None:
-    """Fills all weights and buffers of `module` from a published file's tensors.
+    """Fills all weights and buffers of `module` from a published file's tensors; a skeleton takes them as they are.
 
     Raises:
         ValueError: A name of the file is not known, a weight is missing in the file, or a shape differs; nothing is
@@ -100,7 +101,7 @@ def load_published(module: nn.Module, tensors: Mapping[str, Tensor], key_map: Ke
             raise ValueError(
                 f"{where}: {name} is {tuple(tensor.shape)} in the file and {tuple(own[name].shape)} in the model"
             )
-    module.load_state_dict(found)
+    module.load_state_dict(found, assign=any(tensor.is_meta for tensor in own.values()))
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
