@@ -30,6 +30,9 @@ def verify(paths: Sequence[Path]) -> int:
             print(f"{file.name:<{width}}  FAILED  {result.difference}", flush=True)
             failed += 1
         else:
-            print(f"{file.name:<{width}}  ok      {result.num_stages} stages, largest difference {result.largest:.2g}", flush=True)
+            print(
+                f"{file.name:<{width}}  ok      {result.num_stages} stages, largest difference {result.largest:.2g}",
+                flush=True,
+            )
     print(f"{len(files) - failed} of {len(files)} golden files agree")
     return 1 if failed else 0

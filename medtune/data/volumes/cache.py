@@ -1,8 +1,8 @@
 """Volumes on disk in the form that is read again and again.
 
-A volume is kept on its own grid as int16 (float32 only where int16 would lose something), or on a model's grid as float32.
-File names are hashes of content and transform: nothing of a source's own names survives, and a changed file or setting is
-another entry.
+A volume is kept on its own grid as int16 (float32 only where int16 would lose something), or on a model's grid as
+float32. File names are hashes of content and transform: nothing of a source's own names survives, and a changed file or
+setting is another entry.
 """
 
 from __future__ import annotations

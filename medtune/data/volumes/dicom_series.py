@@ -100,7 +100,9 @@ def _read(path: Path) -> Dataset:
         raise ValueError(f"{path}: PixelData: this DICOM file holds no picture, or is truncated.")
     for field in _NEEDED:
         if dataset.get(field) in (None, ""):
-            raise ValueError(f"{path}: {field}: not stated, so that the volume's place or its Hounsfield units are unknown.")
+            raise ValueError(
+                f"{path}: {field}: not stated, so that the volume's place or its Hounsfield units are unknown."
+            )
     return dataset
 
 
@@ -127,8 +129,8 @@ def _step(folder: Path, slices: list[_Slice]) -> NDArray[np.float64]:
         if gap > _MAX_GAP * usual:
             missing = round(gap / usual) - 1
             raise ValueError(
-                f"{folder}: ImagePositionPatient: {missing} slices missing {between} (a gap of {gap:.2f} mm where others "
-                f"are {usual:.2f} mm). Copy the series again as a whole."
+                f"{folder}: ImagePositionPatient: {missing} slices missing {between} (a gap of {gap:.2f} mm where "
+                f"others are {usual:.2f} mm). Copy the series again as a whole."
             )
     step: NDArray[np.float64] = (slices[-1].origin_mm - slices[0].origin_mm) / (len(slices) - 1)
     return step

@@ -42,7 +42,9 @@ def geometry(affine: NDArray[np.float64], *, where: str) -> Geometry:
         raise ValueError(f"{where}: holds numbers that are not finite. Convert the scan again from its source.")
     lengths = np.linalg.norm(axes, axis=0)
     if lengths.min() <= 0:
-        raise ValueError(f"{where}: no spacing (axis {int(lengths.argmin())} has length 0). Write the voxel size in mm.")
+        raise ValueError(
+            f"{where}: no spacing (axis {int(lengths.argmin())} has length 0). Write the voxel size in mm."
+        )
     units = axes / lengths
     cosines = units.T @ units
     for a, b in ((0, 1), (0, 2), (1, 2)):

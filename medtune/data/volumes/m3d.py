@@ -1,7 +1,7 @@
 """M3D's preparation of volumes.
 
 Source: BAAI-DCAI/M3D@63e72005, Data/process/m3d_cap_data_prepare.py; recorded values in golden/m3d-preprocess.json. The
-project trained on 8-bit slices that were windowed at their source and names no window; ours is the one of the golden file.
+project trained on 8-bit slices that were windowed at their source and names no window; ours is the golden file's.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class M3DTransform:
 
 
 SLICES8 = M3DTransform()
-"""Windowed 8-bit slices, as the published script reads them. The paper's 256 x 256 x 32 is this size in another order."""
+"""Windowed 8-bit slices, as published; the paper's 256 x 256 x 32 is this size in another order."""
 
 HU_MINMAX = M3DTransform(window_hu=None)
 """The scan's own range, as the project asks for one's own data."""

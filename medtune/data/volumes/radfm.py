@@ -1,8 +1,8 @@
 """RadFM's preparation of volumes.
 
-Source: chaoyi-wu/RadFM@9efba84c; recorded values in golden/radfm-preprocess.json. The published reader hands the array of
-an ordinary NIfTI file, (k, j, i), to a 2D resize and so mixes the axes up; only files of its own slice converter come out
-as intended. Both are here; `hwd`, as intended, is the default.
+Source: chaoyi-wu/RadFM@9efba84c; recorded values in golden/radfm-preprocess.json. The published reader hands the array
+of an ordinary NIfTI file, (k, j, i), to a 2D resize and so mixes the axes up; only files of its own slice converter
+come out as intended. Both are here; `hwd`, as intended, is the default.
 """
 
 from __future__ import annotations

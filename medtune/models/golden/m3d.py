@@ -34,9 +34,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
         pool = int(golden.config["projector"]["pooling_size"])
         with torch.device("meta"):
             tower = M3DViT(config)
-            projector = SpatialPoolProjector(
-                config.width, golden.width_of(linears[-1]), pool=pool, layers=len(linears)
-            )
+            projector = SpatialPoolProjector(config.width, golden.width_of(linears[-1]), pool=pool, layers=len(linears))
         model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
         load_published(model, golden.tensors(name), m3d.LAMED, where=str(golden.path))
         with torch.inference_mode(), recorded(model, _POINTS) as seen:

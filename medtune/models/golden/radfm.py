@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from medtune.models.golden.file import GoldenFile
@@ -78,4 +77,4 @@ def as_slab(image_BCHW: Tensor, size: tuple[int, ...], depth: int) -> Tensor:
 
     Source: chaoyi-wu/RadFM@9efba84c: a depth axis of one, then nearest interpolation.
     """
-    return F.interpolate(image_BCHW[..., None], size=(*size, depth), mode="nearest")
+    return nn.functional.interpolate(image_BCHW[..., None], size=(*size, depth), mode="nearest")

@@ -61,7 +61,7 @@ def _language(golden: GoldenFile, embed: str, key_map: KeyMap, extra: Mapping[st
             num_attention_heads=sizes["heads"],
             num_key_value_heads=sizes.get("kv_heads", sizes["heads"]),
             rms_norm_eps=sizes["rms_eps"],
-            rope_theta=sizes["rope_theta"],
+            rope_parameters={"rope_type": "default", "rope_theta": sizes["rope_theta"]},
             tie_word_embeddings=sizes["tied"],
             attention_bias=False,
         )
@@ -108,9 +108,7 @@ def run_radfm(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     for name, case in golden.text.items():
         samples = case["samples"]
         sequences = [
-            family.layout_scans(
-                s["question"], s["answer"], positions=[p["question"] for p in s["image_positions"]]
-            )
+            family.layout_scans(s["question"], s["answer"], positions=[p["question"] for p in s["image_positions"]])
             for s in samples
         ]
         batch = _batch(sequences, int(config["max_seq"]), pad=int(config["pad"]))

@@ -69,7 +69,9 @@ def verify_file(path: Path) -> Result:
         wanted.discard(name)
     if wanted:
         missing = ", ".join(sorted(wanted))
-        return Result(golden.case, f"recorded and never computed: {missing}", largest, len(golden.outputs) - len(wanted))
+        return Result(
+            golden.case, f"recorded and never computed: {missing}", largest, len(golden.outputs) - len(wanted)
+        )
     return Result(golden.case, None, largest, len(golden.outputs))
 
 

@@ -22,7 +22,7 @@ class Rule:
 
     Attributes:
         pattern: A regular expression for the whole name.
-        targets: Templates for `re.Match.expand`. Several share the tensor: it is cut along its first axis in equal parts.
+        targets: Templates for `re.Match.expand`. Several share the tensor, cut along its first axis in equal parts.
         part: Tensors of several rules that meet in one target are joined along the first axis in this order.
     """
 

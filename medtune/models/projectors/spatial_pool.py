@@ -7,7 +7,6 @@ Source: BAAI-DCAI/M3D@63e72005 ("spp" with spatial pooling); checked against gol
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -33,6 +32,6 @@ class SpatialPoolProjector(nn.Module):
                 f"spatial pooling by {self.pool} needs a grid of features, (B, z, h, w, D), with sides of at least "
                 f"{self.pool}; got {tuple(features_BzhwD.shape)}. Choose another projector for this tower."
             )
-        pooled_BDzhw = F.avg_pool3d(features_BzhwD.movedim(-1, 1), self.pool)
+        pooled_BDzhw = nn.functional.avg_pool3d(features_BzhwD.movedim(-1, 1), self.pool)
         tokens_BNE: Tensor = self.mlp(pooled_BDzhw.flatten(2).transpose(1, 2))
         return tokens_BNE

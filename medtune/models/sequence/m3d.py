@@ -41,6 +41,7 @@ class M3D:
         Args:
             question: What precedes the answer, white space included.
             whole: The question with its answer; None where the answer is to be written.
+            with_media: Whether the image stands before it.
         """
         row = Pieces(self.stop_id)
         row.text([self._bos_id])

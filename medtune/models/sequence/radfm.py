@@ -2,7 +2,7 @@
 
     BOS QUESTION-with-scans ANSWER EOS
 
-A scan takes 34 places: 32 tokens of the resampler between two learned tags. Our default is one scan before the question.
+A scan takes 34 places: 32 tokens of the resampler between two learned tags. By default one scan precedes the question.
 
 Source: chaoyi-wu/RadFM@9efba84c; checked against golden/radfm-sequence.json.
 """

@@ -2,7 +2,7 @@
 
 Three habits of the published weights are kept, since the weights were trained with them:
 - keys and values come from the stream before its norm, queries from after it;
-- the depth-wise convolution in the temporal stack reads its (B * h * w, t, D) input as (B, t, h, w, D) without moving axes;
+- the depth-wise convolution in the temporal stack reads its (B * h * w, t, D) input as (B, t, h, w, D), axes unmoved;
 - what leaves the tower are code vectors of unit length, not the encoder's own features.
 
 Shape legend: B volumes, T depth, H, W in voxels; t, h, w the same in patches; R rows of a stack, L tokens of a row,
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
@@ -78,8 +77,8 @@ class CosineAttention(nn.Module):
             rearrange(part, "r l (a e) -> r a l e", a=self.heads)
             for part in (self.to_q(self.norm(stream_RLD)), *self.to_kv(stream_RLD).chunk(2, dim=-1))
         )
-        q, k = F.normalize(q, dim=-1) * self.q_scale, F.normalize(k, dim=-1) * self.k_scale
-        mixed_RALE = F.scaled_dot_product_attention(q, k, v, attn_mask=bias_ALL, scale=ATTENTION_SCALE)
+        q, k = nn.functional.normalize(q, dim=-1) * self.q_scale, nn.functional.normalize(k, dim=-1) * self.k_scale
+        mixed_RALE = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias_ALL, scale=ATTENTION_SCALE)
         added_RLD: Tensor = self.to_out(rearrange(mixed_RALE, "r a l e -> r l (a e)"))
         return added_RLD
 
@@ -96,7 +95,7 @@ class GatedMLP(nn.Module):
     def forward(self, stream_RLD: Tensor) -> Tensor:
         """Returns what is added to the stream, (R, L, D)."""
         value, gate = self.to_hidden(self.norm(stream_RLD)).chunk(2, dim=-1)
-        added_RLD: Tensor = self.to_out(F.gelu(gate) * value)
+        added_RLD: Tensor = self.to_out(nn.functional.gelu(gate) * value)
         return added_RLD
 
 
@@ -114,7 +113,7 @@ class Layer(nn.Module):
         # A plain reshape: in the temporal stack the axes are scrambled, as they were in training (see above).
         map_BDthw = stream_RLD.reshape(*grid_Bthw, -1).movedim(-1, 1)
         # Two slabs before and none after: a slab sees itself and what lies before it.
-        near_BDthw = self.near(F.pad(map_BDthw, (1, 1, 1, 1, 2, 0)))
+        near_BDthw = self.near(nn.functional.pad(map_BDthw, (1, 1, 1, 1, 2, 0)))
         stream_RLD = stream_RLD + near_BDthw.movedim(1, -1).reshape(stream_RLD.shape)
         stream_RLD = stream_RLD + self.attention(stream_RLD, bias_ALL)
         after_RLD: Tensor = stream_RLD + self.mlp(stream_RLD)
@@ -179,7 +178,9 @@ class CTViT(nn.Module):
         self.position_bias = LogOffsetBias(config.width, config.heads)
         self.spatial = Stack(config, config.spatial_depth)
         self.temporal = Stack(config, config.temporal_depth)
-        self.register_buffer("codebook_1KD", F.normalize(torch.randn(1, config.codes, config.width), dim=-1))
+        self.register_buffer(
+            "codebook_1KD", nn.functional.normalize(torch.randn(1, config.codes, config.width), dim=-1)
+        )
         self.unread = Unread(config)
 
     def encode(self, volume_B1THW: Tensor) -> Tensor:
@@ -206,7 +207,7 @@ class CTViT(nn.Module):
 
     def quantise(self, encoded_BthwD: Tensor) -> Codes:
         """Returns the code that points most nearly in each feature's direction."""
-        ids = (F.normalize(encoded_BthwD, dim=-1) @ self.codebook_1KD[0].T).argmax(dim=-1)
+        ids = (nn.functional.normalize(encoded_BthwD, dim=-1) @ self.codebook_1KD[0].T).argmax(dim=-1)
         return Codes(self.decode_ids(ids), ids)
 
     def decode_ids(self, ids_Bthw: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
-"""M3D-CLIP's tower: MONAI's vision transformer over depth-first volumes, read after its final norm, without class token.
+"""M3D-CLIP's tower: MONAI's vision transformer over depth-first volumes, read after its final norm.
 
-Shape legend: B volumes, Z depth, H height, W width in voxels; z, h, w the same in patches; N = z * h * w, D feature width.
+Shape legend: B volumes, Z depth, H height, W width in voxels; z, h, w the same in patches; N = z * h * w tokens,
+D feature width.
 
 Source: BAAI-DCAI/M3D@63e72005 (select_layer -1, select_feature "patch"); checked against golden/m3d-vision.json.
 """
