@@ -16,6 +16,8 @@ from medtune.data.types import Volume
 from medtune.data.volumes import resample
 from medtune.data.volumes.geometry import affine_of
 
+_LABELS = (("L", "R"), ("P", "A"), ("I", "S"))
+
 
 @dataclass(frozen=True, slots=True)
 class MerlinTransform:
@@ -38,7 +40,7 @@ class MerlinTransform:
         from monai.transforms import Orientation, Spacing
 
         tensor = MetaTensor(volume.hu_IJK.astype(np.float32)[None], affine=torch.from_numpy(affine_of(volume)))
-        turned = Orientation(axcodes="RAS")(tensor)
+        turned = Orientation(axcodes="RAS", labels=_LABELS)(tensor)
         spaced = np.asarray(Spacing(pixdim=self.spacing_mm, mode="bilinear")(turned), dtype=np.float32)
         low, high = self.window_hu
         scaled = np.clip((spaced - low) / np.float32(high - low), 0, 1).astype(np.float32)
