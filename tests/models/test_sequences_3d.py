@@ -94,5 +94,5 @@ def test_a_tokenizer_without_an_opening_token_is_refused() -> None:
     # The image would stand one place too early, and nobody would see it.
     with pytest.raises(ValueError, match="bos_token_id"):
         M3D(byte_tokenizer())
-    with pytest.raises(ValueError, match="multiple_choice"):
+    with pytest.raises(ValueError, match="begin_of_text"):
         CTChat(byte_tokenizer())

@@ -132,7 +132,7 @@ def test_release_of_another_model_or_half_of_one_is_refused(tmp_path: Path) -> N
     with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin"):
         load_release(zoo_parts(), Release("pytorch_model.bin", m3d.LAMED, "x"), tmp_path)
     (tmp_path / "model-1.safetensors").unlink()
-    with pytest.raises(ValueError, match="missing|has no"):
+    with pytest.raises(ValueError, match=r"missing|has no"):
         load_release(zoo_parts(), RELEASE, tmp_path)
     (tmp_path / "model-0.safetensors").write_bytes(b"x" * 100)
     with pytest.raises(ValueError, match=r"model-0\.safetensors: not a whole checkpoint"):

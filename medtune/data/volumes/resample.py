@@ -21,13 +21,15 @@ def nearest(values: NDArray[np.float32], axis: int, size: int) -> NDArray[np.flo
     """
     length = values.shape[axis]
     index = np.floor(np.arange(size, dtype=np.float32) * np.float32(length / size)).astype(np.int64)
-    return np.take(values, np.minimum(index, length - 1), axis=axis)
+    taken: NDArray[np.float32] = np.take(values, np.minimum(index, length - 1), axis=axis)
+    return taken
 
 
 def min_max(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns the values scaled so that the lowest is 0 and the highest 1; an even volume becomes 0."""
     shifted = values - values.min()
-    return shifted / max(float(shifted.max()), 1e-8)
+    scaled: NDArray[np.float32] = shifted / max(float(shifted.max()), 1e-8)
+    return scaled
 
 
 def centred(values_CIJK: NDArray[np.float32], size: tuple[int, int, int], *, pad: float) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_STATISTICS = {"mean": np.mean, "std": np.std, "min": np.min, "max": np.max}
+_STATISTICS = ("mean", "std", "min", "max")
 
 
 class Verdict(NamedTuple):
@@ -56,9 +56,10 @@ def compare(found: NDArray[Any], record: Mapping[str, Any], *, rtol: float, atol
 def _statistics(found: NDArray[Any], record: Mapping[str, Any], *, rtol: float, atol: float) -> str | None:
     wide = found.astype(np.float64)
     bound = atol + rtol * float(np.abs(wide).max(initial=0.0))
-    for name, function in _STATISTICS.items():
-        if name in record and abs(float(function(wide)) - record[name]) > bound:
-            return f"the {name} over all values is {float(function(wide)):.7g}, recorded {record[name]:.7g}"
+    for name in _STATISTICS:
+        value = float(getattr(wide, name)())
+        if name in record and abs(value - record[name]) > bound:
+            return f"the {name} over all values is {value:.7g}, recorded {record[name]:.7g}"
     return None
 
 

@@ -87,9 +87,9 @@ def draw(salt: str, key: str, spec: Spec, input_name: str | None = None) -> NDAr
         return value
     if rule == "l2":
         wide = value.astype(np.float64)
-        return (wide / np.linalg.norm(wide, axis=-1, keepdims=True)).astype(np.float32)
+        return np.asarray(wide / np.linalg.norm(wide, axis=-1, keepdims=True), dtype=np.float32)
     if rule in ("clip01", "clip11"):
-        return np.clip(value, 0 if rule == "clip01" else -1, 1).astype(np.float32)
+        return np.asarray(np.clip(value, 0 if rule == "clip01" else -1, 1), dtype=np.float32)
     raise ValueError(f"{key}: the rule {rule!r} is not known")
 
 

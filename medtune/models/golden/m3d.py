@@ -24,7 +24,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     linears = sorted(n for n in golden.weights if n.startswith(_PROJECTOR) and n.endswith("bias"))
     for name in golden.stages():
         config = M3DViTConfig(
-            image_size=tuple(golden.inputs[name]["shape"][2:]),  # type: ignore[arg-type]
+            image_size=tuple(golden.inputs[name]["shape"][2:]),
             patch=tuple(golden.config["patch"]),
             width=golden.width_of(_VIT + "norm.bias"),
             mlp_width=golden.width_of(_VIT + "blocks.0.mlp.linear1.bias"),

@@ -19,17 +19,22 @@ _REPORT_LAYERS = tuple(f"encode_image.vision_model.features.{index}." for index 
 _CLIP_LAYERS = tuple(f"encode_image.i3_resnet.layer{index}." for index in (1, 2, 3, 4))
 
 
-def _backbone(golden: GoldenFile, layers: tuple[str, ...]) -> dict[str, tuple[int, int, int, int]]:
-    return {
-        "layers": tuple(golden.count(prefix) for prefix in layers),
-        "planes": tuple(golden.width_of(f"{prefix}0.conv1.weight") for prefix in layers),
-    }  # type: ignore[dict-item]
+def _config(golden: GoldenFile, layers: tuple[str, ...], **heads: int) -> MerlinResNetConfig:
+    first, second, third, fourth = (golden.count(prefix) for prefix in layers)
+    a, b, c, d = (golden.width_of(f"{prefix}0.conv1.weight") for prefix in layers)
+    return MerlinResNetConfig(
+        (first, second, third, fourth),
+        (a, b, c, d),
+        phenotypes=heads.get("phenotypes", 0),
+        contrastive_width=heads.get("contrastive_width", 0),
+    )
 
 
 def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     """Yields every recorded stage of merlin-vision, by `<input>/<stage>`."""
-    config = MerlinResNetConfig(
-        **_backbone(golden, _CLIP_LAYERS),
+    config = _config(
+        golden,
+        _CLIP_LAYERS,
         phenotypes=golden.width_of("encode_image.i3_resnet.classifier.bias"),
         contrastive_width=golden.width_of("encode_image.i3_resnet.contrastive_head.bias"),
     )
@@ -51,7 +56,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
 def report_tokens(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     """Yields every recorded stage of merlin-report-tokens, by `<input>/<stage>`."""
     with torch.device("meta"):
-        tower = MerlinResNet(MerlinResNetConfig(**_backbone(golden, _REPORT_LAYERS)))
+        tower = MerlinResNet(_config(golden, _REPORT_LAYERS))
         projector = flat.linear(tower.config.width, golden.width_of("adapter.linear2.bias"))
     model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
     load_published(model, merlin.merged(golden.tensors()), merlin.REPORT, where=str(golden.path))

@@ -62,7 +62,7 @@ def _run(golden: GoldenFile, variants: Mapping[str, VolumeTransform], *, leading
 
 def run_radfm(golden: GoldenFile) -> Arrays:
     """Yields every recorded stage of radfm-preprocess."""
-    variants = {axes: radfm.RadFMTransform(axes=axes) for axes in ("hwd", "nifti_npy", "nifti_direct")}  # type: ignore[arg-type]
+    variants = {axes: radfm.RadFMTransform(axes=axes) for axes in ("hwd", "nifti_npy", "nifti_direct")}
     variants["hwd_batch_of_two"] = radfm.RadFMTransform(in_plane=512)
     return _run(golden, variants, leading=1)
 
@@ -73,8 +73,8 @@ def run_m3d(golden: GoldenFile) -> Arrays:
     return _run(
         golden,
         {
-            "slices8": m3d.M3DTransform(size=size),  # type: ignore[arg-type]
-            "hu_minmax": m3d.M3DTransform(window_hu=None, size=size),  # type: ignore[arg-type]
+            "slices8": m3d.M3DTransform(size=size),
+            "hu_minmax": m3d.M3DTransform(window_hu=None, size=size),
         },
         leading=0,
     )

@@ -203,7 +203,8 @@ class CTViT(nn.Module):
         slabs = self.spatial(slabs, grid, self.position_bias((h, w)))
         columns = rearrange(slabs, "(b t) (h w) d -> (b h w) t d", b=batch, h=h)
         columns = self.temporal(columns, grid, None)
-        return rearrange(columns, "(b h w) t d -> b t h w d", b=batch, h=h)
+        encoded_BthwD: Tensor = rearrange(columns, "(b h w) t d -> b t h w d", b=batch, h=h)
+        return encoded_BthwD
 
     def quantise(self, encoded_BthwD: Tensor) -> Codes:
         """Returns the code that points most nearly in each feature's direction."""

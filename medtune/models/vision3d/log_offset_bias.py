@@ -23,7 +23,7 @@ class LogOffsetBias(nn.Module):
 
     def forward(self, grid: tuple[int, int]) -> Tensor:
         """Returns bias_ANN for a grid of (h, w), patches row by row."""
-        weight: Tensor = self.net[0].weight
+        weight = next(self.net.parameters())
         rows, columns = (torch.arange(side, device=weight.device, dtype=weight.dtype) for side in grid)
         places_N2 = torch.cartesian_prod(rows, columns)
         offsets_NN2 = places_N2[:, None] - places_N2[None, :]

@@ -69,4 +69,5 @@ class M3DViT(nn.Module):
         if tuple(volume_B1ZHW.shape[2:]) != self.config.image_size:
             raise ValueError(f"a volume of {tuple(volume_B1ZHW.shape[2:])}, the tower takes {self.config.image_size}")
         tokens_BND: Tensor = self.vit(volume_B1ZHW)[0]
-        return tokens_BND[:, 1:].unflatten(1, self.grid)
+        features_BzhwD: Tensor = tokens_BND[:, 1:].unflatten(1, self.grid)
+        return features_BzhwD

@@ -57,8 +57,7 @@ class StridedPositions(nn.Module):
             ValueError: The grid has more patches than a table has entries.
         """
         parts = []
-        for axis, (table, count) in enumerate(zip(self.tables, grid, strict=True)):
-            weight_RE = table.weight
+        for axis, (weight_RE, count) in enumerate(zip(self.tables.parameters(), grid, strict=True)):
             rows = weight_RE.shape[0]
             if count > rows:
                 raise ValueError(f"{count} patches along axis {axis}, the position table has {rows}; use fewer voxels")

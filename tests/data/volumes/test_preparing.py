@@ -13,14 +13,14 @@ from medtune.data.volumes import ct_chat, m3d, merlin, radfm
 from medtune.data.volumes.cache import VolumeCache, stored_volume, write_volume
 from medtune.data.volumes.organ_crop import crop_around
 from medtune.data.volumes.read import read_volume
-from medtune.data.volumes.transform import transform_hash
+from medtune.data.volumes.transform import VolumeTransform, transform_hash
 from tests.data.volumes.making import nifti, scan
 
 
 def flipped(volume: Volume, axis: int, letter: str) -> Volume:
     """The same body, stored the other way round along one axis."""
     letters = volume.orientation[:axis] + letter + volume.orientation[axis + 1 :]
-    return Volume(np.flip(volume.hu_IJK, axis), volume.spacing_mm, letters)  # type: ignore[arg-type]
+    return Volume(np.flip(volume.hu_IJK, axis), volume.spacing_mm, letters)
 
 
 def test_merlin_sees_one_body_however_it_is_stored() -> None:
@@ -42,7 +42,7 @@ def test_published_and_papers_sizes() -> None:
     for prepared in (radfm.PUBLIC(volume), m3d.SLICES8(volume), m3d.HU_MINMAX(volume)):
         assert prepared.dtype == np.float32
         assert prepared.min() == 0
-        assert prepared.max() == pytest.approx(1)
+        assert 0.99 < prepared.max() <= 1
     assert ct_chat.PAPER.size == (300, 300, 600)
     assert ct_chat.PAPER.spacing_mm == (1.5, 1.5, 1.5)
 
@@ -90,8 +90,8 @@ def test_every_setting_is_another_entry(tmp_path: Path) -> None:
     np.testing.assert_array_equal(cache.prepared(path, small), small(read_volume(path)))
     cache.prepared(path, m3d.M3DTransform(window_hu=None, size=(4, 8, 8)))
     assert len(list((tmp_path / "cache").iterdir())) == 3
-    variants = [radfm.PUBLIC, radfm.PAPER, m3d.SLICES8, m3d.HU_MINMAX, merlin.PUBLIC]
-    variants += [ct_chat.ENCODE, ct_chat.CLIP_TRAIN, ct_chat.PAPER]  # type: ignore[list-item]
+    variants: list[VolumeTransform] = [radfm.PUBLIC, radfm.PAPER, m3d.SLICES8, m3d.HU_MINMAX, merlin.PUBLIC]
+    variants += [ct_chat.ENCODE, ct_chat.CLIP_TRAIN, ct_chat.PAPER]
     assert len({transform_hash(v) for v in variants}) == len(variants)
 
 
