@@ -6,7 +6,6 @@ import pytest
 
 from medtune.data import catalog
 from medtune.models.assemble import PACKAGE, zoo_entry
-from medtune.models.assets import AssetError
 from medtune.models.tuning import apply_tuning
 from medtune.models.tuning_plan import Tuning
 
@@ -33,12 +32,10 @@ def test_skeleton_needs_no_memory_and_takes_the_default_tuning(name: str) -> Non
     "name", [pytest.param(n, marks=() if n.startswith("nano") else pytest.mark.slow) for n in NAMES]
 )
 def test_assembled_model_has_the_tensors_of_its_skeleton(name: str) -> None:
+    if not name.startswith(("nano", "pocket")):
+        pytest.skip("its weights are its authors' to give; tests/models/test_volume_vlm.py reads a folder like theirs")
     entry = zoo_entry(name)
-    try:
-        assembled = entry.assemble(0)
-    except AssetError as error:
-        pytest.skip(f"the weights are not to be had here: {error}")
-    skeleton = entry.skeleton()
+    assembled, skeleton = entry.assemble(0), entry.skeleton()
     shapes = [{k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (assembled.model, skeleton)]
     assert shapes[0] == shapes[1]
     assert set(assembled.provenance) == {"vision", "projector", "language"}

@@ -35,11 +35,10 @@ class MerlinTransform:
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
         """Returns (1, R, A, S)."""
-        import torch
         from monai.data import MetaTensor
         from monai.transforms import Orientation, Spacing
 
-        tensor = MetaTensor(volume.hu_IJK.astype(np.float32)[None], affine=torch.from_numpy(affine_of(volume)))
+        tensor = MetaTensor(volume.hu_IJK.astype(np.float32)[None], affine=affine_of(volume))
         turned = Orientation(axcodes="RAS", labels=_LABELS)(tensor)
         spaced = np.asarray(Spacing(pixdim=self.spacing_mm, mode="bilinear")(turned), dtype=np.float32)
         low, high = self.window_hu

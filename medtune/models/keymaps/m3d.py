@@ -25,6 +25,8 @@ LAMED = KeyMap(
     checkpoint="an M3D-LaMed checkpoint",
     rules=(
         rename("model.vision_tower.vision_tower.", "vision.vit."),
+        # A projector of one layer has no number.
+        Rule(r"model\.mm_projector\.projector\.(weight|bias)", (r"projector.mlp.0.\1",)),
         rename("model.mm_projector.projector.", "projector.mlp."),
         Rule(r"(model\.(embed_tokens|layers|norm)\..+|lm_head\.weight)", (r"language.\1",)),
     ),
