@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, Phi3Config, PreTrainedTokenizerFast
@@ -14,7 +16,7 @@ from medtune.models.volume_vlm import VolumeInput, VolumeParts, modules, skeleto
 HIDDEN = 32
 _BOS, _EOS = "<s>", "</s>"
 _SPECIAL = (_BOS, _EOS, OPEN, HEAD, END_HEAD, END_TURN, *ADDED_TOKENS)
-_SIZES = {
+_SIZES: dict[str, Any] = {
     "hidden_size": HIDDEN,
     "intermediate_size": 64,
     "num_hidden_layers": 2,

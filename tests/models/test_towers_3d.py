@@ -18,7 +18,7 @@ from medtune.models.vision3d.radfm_vit import RadFMViT, RadFMViTConfig
 
 def elements(module: nn.Module) -> float:
     """Millions of numbers in weights and buffers."""
-    return sum(tensor.numel() for tensor in module.state_dict().values()) / 1e6
+    return float(sum(tensor.numel() for tensor in module.state_dict().values())) / 1e6
 
 
 def test_full_size_skeletons_have_the_published_counts() -> None:

@@ -34,8 +34,7 @@ def real_volume(shared_real: Path) -> Volume:
 
 def rows(assembled: Assembled, answer: str | None) -> Rows:
     sequence = assembled.family.layout("how large is the liver?", answer)
-    side = "left" if answer is None else "right"
-    return pad_rows([sequence], [0], pad_id=assembled.family.pad_id, side=side)
+    return pad_rows([sequence], [0], pad_id=assembled.family.pad_id, side="left" if answer is None else "right")
 
 
 def other(volume: Volume) -> Volume:

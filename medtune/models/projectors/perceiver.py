@@ -41,13 +41,12 @@ class PerceiverConfig:
 
 def resampler(config: PerceiverConfig) -> IdeficsPerceiverResampler:
     """Returns features_BND -> latents_BQD, randomly initialised; the hidden layers use GELU."""
-    idefics = IdeficsConfig()
-    idefics.vision_config.embed_dim = config.width
+    idefics = IdeficsConfig(vision_config={"embed_dim": config.width})
     module = IdeficsPerceiverResampler(
         idefics, config.width, config.depth, config.heads, config.head_width, config.latents
     )
-    for _, feed_forward in module.blocks:
-        feed_forward.act = nn.GELU()
+    for depth in range(config.depth):
+        module.get_submodule(f"blocks.{depth}.1").act = nn.GELU()
     return module
 
 

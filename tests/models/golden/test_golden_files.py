@@ -16,7 +16,7 @@ from medtune.models.golden.file import draw, golden_files
 from medtune.models.golden.verify import verify_file
 from medtune.trainer.cli import main
 
-SLOW = ("radfm-vision", "m3d-vision", "merlin-vision", "merlin-report-tokens", "ctclip-preprocess")
+SLOW = ("m3d-vision", "ctclip-preprocess")
 """Full-size towers, or volumes of 55 million voxels: too long for the quick tests on a shared core."""
 
 
@@ -102,8 +102,9 @@ def test_comparison_sees_a_flip_that_leaves_the_samples_alone() -> None:
     right = np.zeros((1, 2, 2, 3), np.float32)
     right[..., 1:] = 1
     assert compare(right, recorded, rtol=0, atol=1e-3).difference is None
-    wrong = compare(np.roll(right, -1, axis=-1) * np.float32([0, 1, 0]) + 0, recorded, rtol=0, atol=1e-3)
-    assert wrong.difference is not None
+    wrong = right.copy()
+    wrong[..., 2] = 0
+    assert compare(wrong, recorded, rtol=0, atol=1e-3).difference is not None
 
 
 @pytest.mark.parametrize("text", ["{}", "not json", '{"case": "radfm-vision"}'])
