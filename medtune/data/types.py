@@ -54,6 +54,22 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class Volume:
+    """A CT volume on its own grid.
+
+    Attributes:
+        hu_IJK: Hounsfield units; int16 where the file holds whole numbers of that range, else float32.
+        spacing_mm: Distance of neighbouring voxels along i, j and k.
+        orientation: Where i, j and k point, one letter each: "LPS" grows to the patient's left, to the back and to the
+            head. R and L, A and P, S and I are opposite; a tilted axis has the letter of the nearest direction.
+    """
+
+    hu_IJK: NDArray[np.int16] | NDArray[np.float32]
+    spacing_mm: tuple[float, float, float]
+    orientation: str
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """One question about one media item, without any prompt.
 

@@ -113,6 +113,9 @@ def parser() -> argparse.ArgumentParser:
     reported.set_defaults(command=_report)
     _add_audit(commands.add_parser("audit", help="what else could explain a score: of a run, or of a benchmark"))
     _add_power(commands.add_parser("power", help="how many patients it takes to see a gain"))
+    verified = commands.add_parser("verify", help="recorded numbers of the published models against this code")
+    verified.add_argument("paths", metavar="GOLDEN.json|DIR", type=Path, nargs="+")
+    verified.set_defaults(command=_verify)
     return whole
 
 
@@ -308,3 +311,9 @@ def _score(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         split=options.split,
         bertscore=options.bertscore,
     )
+
+
+def _verify(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.verify import verify
+
+    return verify(options.paths)

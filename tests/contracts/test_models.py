@@ -32,6 +32,8 @@ def test_skeleton_needs_no_memory_and_takes_the_default_tuning(name: str) -> Non
     "name", [pytest.param(n, marks=() if n.startswith("nano") else pytest.mark.slow) for n in NAMES]
 )
 def test_assembled_model_has_the_tensors_of_its_skeleton(name: str) -> None:
+    if not name.startswith(("nano", "pocket")):
+        pytest.skip("its weights are its authors' to give; tests/models/test_volume_vlm.py reads a folder like theirs")
     entry = zoo_entry(name)
     assembled, skeleton = entry.assemble(0), entry.skeleton()
     shapes = [{k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (assembled.model, skeleton)]

@@ -1,0 +1,90 @@
+"""From a voxel-to-patient matrix to spacing and orientation, and back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medtune.data.types import Volume
+
+MAX_COSINE = 1e-3
+"""Two axes whose directions have a larger cosine are not at right angles: 0.06 degrees, far above rounding."""
+
+_DIRECTIONS = {"R": (0, 1), "L": (0, -1), "A": (1, 1), "P": (1, -1), "S": (2, 1), "I": (2, -1)}
+
+
+class Geometry(NamedTuple):
+    """Spacing along i, j, k in mm, and where the axes point (see `Volume`)."""
+
+    spacing_mm: tuple[float, float, float]
+    orientation: str
+
+
+def geometry(affine: NDArray[np.float64], *, where: str) -> Geometry:
+    """Returns what a matrix from voxels to patient coordinates (mm; right, anterior, superior) says.
+
+    Args:
+        affine: (4, 4) or (3, 3); an origin is not read.
+        where: File and field, for messages.
+
+    Raises:
+        ValueError: A number is not finite, an axis has no length, the axes are not at right angles, or two of them
+            point the same way.
+
+    Example:
+        >>> geometry(np.diag([-2.0, -2.0, 5.0]), where="example")
+        Geometry(spacing_mm=(2.0, 2.0, 5.0), orientation='LPS')
+    """
+    axes = np.asarray(affine, dtype=np.float64)[:3, :3]
+    if not np.isfinite(axes).all():
+        raise ValueError(f"{where}: holds numbers that are not finite. Convert the scan again from its source.")
+    lengths = np.linalg.norm(axes, axis=0)
+    if lengths.min() <= 0:
+        raise ValueError(
+            f"{where}: no spacing (axis {int(lengths.argmin())} has length 0). Write the voxel size in mm."
+        )
+    units = axes / lengths
+    cosines = units.T @ units
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        if abs(cosines[a, b]) > MAX_COSINE:
+            degrees = float(np.degrees(np.arccos(np.clip(cosines[a, b], -1, 1))))
+            raise ValueError(
+                f"{where}: sheared, axes {a} and {b} meet at {degrees:.2f} degrees (a tilted gantry?). "
+                "Resample the scan to a rectangular grid first."
+            )
+    nearest = [int(np.abs(units[:, axis]).argmax()) for axis in range(3)]
+    if len(set(nearest)) < 3:
+        raise ValueError(f"{where}: two axes are nearest to the same direction of the body. Resample the scan first.")
+    letters = "".join("RAS"[n] if units[n, axis] > 0 else "LPI"[n] for axis, n in enumerate(nearest))
+    i, j, k = (float(length) for length in lengths)
+    return Geometry((i, j, k), letters)
+
+
+def affine_of(volume: Volume) -> NDArray[np.float64]:
+    """Returns the (4, 4) matrix of a volume's spacing and orientation, its first voxel at the origin."""
+    affine = np.zeros((4, 4))
+    affine[3, 3] = 1.0
+    for axis, (letter, length) in enumerate(zip(volume.orientation, volume.spacing_mm, strict=True)):
+        direction, sign = _DIRECTIONS[letter]
+        affine[direction, axis] = sign * length
+    return affine
+
+
+def smallest(hu: NDArray[np.generic], *, where: str) -> NDArray[np.int16] | NDArray[np.float32]:
+    """Returns the values as int16 where that loses nothing, else as float32.
+
+    Raises:
+        ValueError: A value is not finite.
+    """
+    if hu.dtype == np.int16:
+        return np.asarray(hu, dtype=np.int16)
+    if not np.isfinite(hu).all():
+        raise ValueError(f"{where}: voxels that are not finite (NaN or infinite). Convert the scan again.")
+    limits = np.iinfo(np.int16)
+    if hu.size and limits.min <= hu.min() and hu.max() <= limits.max:
+        whole = hu.astype(np.int16)
+        if np.array_equal(whole, hu):
+            return whole
+    return hu.astype(np.float32)

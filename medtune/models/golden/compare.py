@@ -1,0 +1,105 @@
+"""One stage against its record: the first thing that differs, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+_STATISTICS = ("mean", "std", "min", "max")
+
+
+class Verdict(NamedTuple):
+    """How a stage compares.
+
+    Attributes:
+        difference: The first difference above tolerance, in words; None where there is none.
+        largest: Largest absolute difference of a recorded value; 0 for ids.
+    """
+
+    difference: str | None
+    largest: float
+
+
+def compare(found: NDArray[Any], record: Mapping[str, Any], *, rtol: float, atol: float) -> Verdict:
+    """Compares a whole tensor with what was recorded of it.
+
+    Values may differ by atol + rtol * |recorded|; integers must be equal. The statistics over the whole tensor are held
+    to atol + rtol * its largest magnitude.
+    """
+    if list(found.shape) != list(record["shape"]):
+        return Verdict(f"shape {tuple(found.shape)}, recorded {tuple(record['shape'])}", float("inf"))
+    if "position_0" in record:
+        return _compare_ids(found, record)
+    wanted = np.asarray(record["values"])
+    index = record.get("index")
+    values = found.reshape(-1) if index is None else found.reshape(-1)[np.asarray(index)]
+    if np.issubdtype(found.dtype, np.integer) or str(record.get("dtype", "")).startswith("int"):
+        return _equal(values, wanted, index)
+    distance = np.abs(values.astype(np.float64) - wanted)
+    distance[np.isnan(distance)] = np.inf
+    largest = float(distance.max(initial=0.0))
+    wrong = np.flatnonzero(distance > atol + rtol * np.abs(wanted))
+    if wrong.size:
+        first = int(wrong[0])
+        place = int(index[first]) if index is not None else first
+        return Verdict(
+            f"{wrong.size} of {wanted.size} recorded values differ; the first at {_place(place, found.shape)}: "
+            f"{values[first]:.7g}, recorded {wanted[first]:.7g}",
+            largest,
+        )
+    return Verdict(_statistics(found, record, rtol=rtol, atol=atol) or _extras(found, record, rtol, atol), largest)
+
+
+def _statistics(found: NDArray[Any], record: Mapping[str, Any], *, rtol: float, atol: float) -> str | None:
+    wide = found.astype(np.float64)
+    bound = atol + rtol * float(np.abs(wide).max(initial=0.0))
+    for name in _STATISTICS:
+        value = float(getattr(wide, name)())
+        if name in record and abs(value - record[name]) > bound:
+            return f"the {name} over all values is {value:.7g}, recorded {record[name]:.7g}"
+    return None
+
+
+def _extras(found: NDArray[Any], record: Mapping[str, Any], rtol: float, atol: float) -> str | None:
+    if "first_channel_of_every_token" in record:
+        wanted = np.asarray(record["first_channel_of_every_token"])
+        values = found[..., 0].reshape(-1)
+        wrong = np.flatnonzero(np.abs(values - wanted) > atol + rtol * np.abs(wanted))
+        if wrong.size:
+            return f"token {wrong[0]}: first channel {values[wrong[0]]:.7g}, recorded {wanted[wrong[0]]:.7g}"
+    if "content_box_last_3_axes" in record:
+        box = record["content_box_last_3_axes"]
+        filled = (found != np.float32(box["not_equal_to"])).reshape(-1, *found.shape[-3:]).any(axis=0)
+        for axis, (low, high) in enumerate(box["lo_hi"]):
+            along = np.flatnonzero(filled.any(axis=tuple(other for other in range(3) if other != axis)))
+            if (along[0], along[-1] + 1) != (low, high):
+                return f"content fills {along[0]}..{along[-1] + 1} of axis {axis - 3}, recorded {low}..{high}"
+    return None
+
+
+def _compare_ids(found: NDArray[Any], record: Mapping[str, Any]) -> Verdict:
+    rows = zip(found, record["position_0"], record["positions_1_to_256_all_equal"], strict=True)
+    for (row, first, media), rest in zip(rows, record["from_position_257"], strict=True):
+        verdict = _equal(row, np.asarray([first, *(media,) * 256, *rest]), None)
+        if verdict.difference:
+            return verdict
+    return Verdict(None, 0.0)
+
+
+def _equal(values: NDArray[Any], wanted: NDArray[Any], index: list[int] | None) -> Verdict:
+    wrong = np.flatnonzero(values != wanted)
+    if not wrong.size:
+        return Verdict(None, 0.0)
+    first = int(wrong[0])
+    return Verdict(
+        f"{wrong.size} of {wanted.size} ids differ; the first at {first if index is None else index[first]}: "
+        f"{values[first]}, recorded {wanted[first]}",
+        float("inf"),
+    )
+
+
+def _place(flat: int, shape: tuple[int, ...]) -> str:
+    return f"[{', '.join(str(int(i)) for i in np.unravel_index(flat, shape))}]"

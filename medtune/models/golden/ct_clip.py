@@ -1,0 +1,68 @@
+"""CT-CLIP's recorded stages, and those of CT-CHAT's projector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from medtune.models.golden.file import GoldenFile
+from medtune.models.golden.recording import recorded
+from medtune.models.keymaps import ct_chat, ct_clip
+from medtune.models.keymaps.key_map import load_published
+from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
+from medtune.models.vision3d.ctvit import CTViT, CTViTConfig
+
+_CTVIT = "visual_transformer."
+_PROJECTOR = "model.mm_projector."
+_POINTS = {name: name for name in ("patch_embedding", "position_bias", "spatial", "temporal")}
+
+
+def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
+    """Yields every recorded stage of ctclip-vision, by `<input>/<stage>`."""
+    config = golden.config
+    sizes = CTViTConfig(
+        patch=(int(config["temporal_patch"]), int(config["patch"]), int(config["patch"])),
+        width=golden.width_of(_CTVIT + "to_patch_emb.2.bias"),
+        spatial_depth=golden.count(_CTVIT + "enc_spatial_transformer.layers."),
+        temporal_depth=golden.count(_CTVIT + "enc_temporal_transformer.layers."),
+        heads=int(config["heads"]),
+        head_width=int(config["dim_head"]),
+        mlp_width=golden.width_of(_CTVIT + "enc_spatial_transformer.layers.0.3.4.weight", 1),
+        codes=golden.width_of(_CTVIT + "vq._codebook.embed", 1),
+    )
+    with torch.device("meta"):
+        tower = CTViT(sizes)
+    model = nn.ModuleDict({"vision": tower}).eval()
+    load_published(model, golden.tensors(), ct_clip.CT_CLIP, where=str(golden.path))
+    for name in golden.stages():
+        with torch.inference_mode(), recorded(tower, _POINTS) as seen:
+            encoded = tower.encode(golden.input(name))
+            codes = tower.quantise(encoded)
+        for stage in _POINTS:
+            yield f"{name}/{stage}", seen[stage]
+        yield f"{name}/encoded", encoded
+        yield f"{name}/tokens", codes.tokens
+        yield f"{name}/codebook_ids", codes.ids
+
+
+def projector(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
+    """Yields every recorded stage of ctchat-projector, by `<input>/<stage>`."""
+    linears = sorted(n for n in golden.weights if n.startswith(_PROJECTOR + "proj.") and n.endswith("bias"))
+    config = CoCaConfig(
+        width=golden.width_of(_PROJECTOR + "attn_pool.query", 1),
+        heads=int(golden.config["heads"]),
+        queries=golden.width_of(_PROJECTOR + "attn_pool.query"),
+        mlp_layers=len(linears),
+    )
+    with torch.device("meta"):
+        module = CoCaProjector(config, golden.width_of(linears[-1]))
+    model = nn.ModuleDict({"projector": module}).eval()
+    load_published(model, golden.tensors(), ct_chat.KEY_MAP, where=str(golden.path))
+    for name in golden.stages():
+        with torch.inference_mode(), recorded(module, {"pooled": "pool", "normed": "norm"}) as seen:
+            tokens = module(golden.input(name))
+        yield f"{name}/pooled", seen["pooled"]
+        yield f"{name}/normed", seen["normed"]
+        yield f"{name}/tokens", tokens

@@ -1,0 +1,149 @@
+"""A golden file: recorded stages of one published model, and the rule that makes its weights and inputs from names.
+
+Source: shared/golden/README.md.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenFile:
+    """One case.
+
+    Attributes:
+        weights: How to draw each tensor, by its name in the published checkpoint.
+        inputs: How to draw (or build) each input.
+        outputs: What was recorded, by `<input>/<stage>`, early stages first.
+    """
+
+    path: Path
+    case: str
+    salt: str
+    config: Mapping[str, Any]
+    weights: Mapping[str, Spec]
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Spec]
+    text: Mapping[str, Any]
+    rtol: float
+    atol: float
+
+    def tensors(self, input_name: str | None = None) -> dict[str, Tensor]:
+        """Returns the checkpoint's tensors; where a shape depends on the input, the shape for that one."""
+        return {name: torch.from_numpy(draw(self.salt, name, spec, input_name)) for name, spec in self.weights.items()}
+
+    def input(self, name: str) -> Tensor:
+        """Returns an input that is drawn."""
+        return torch.from_numpy(draw(self.salt, f"input:{name}", self.inputs[name]))
+
+    def width_of(self, name: str, axis: int = 0) -> int:
+        """Returns the length of a weight along one axis."""
+        return int(self.weights[name]["shape"][axis])
+
+    def count(self, prefix: str) -> int:
+        """Returns how many numbered members follow a prefix: 12 for `blocks.0.`, ..., `blocks.11.`."""
+        return len({name[len(prefix) :].partition(".")[0] for name in self.weights if name.startswith(prefix)})
+
+    def stages(self) -> dict[str, list[str]]:
+        """Returns the recorded stages by input, early first."""
+        found: dict[str, list[str]] = {}
+        for key in self.outputs:
+            name, _, stage = key.partition("/")
+            found.setdefault(name, []).append(stage)
+        return found
+
+
+def draw(salt: str, key: str, spec: Spec, input_name: str | None = None) -> NDArray[Any]:
+    """Returns the tensor that a name stands for.
+
+    Raises:
+        ValueError: The specification names a rule that is not known.
+
+    Example:
+        >>> draw("x", "probe", {"shape": [2], "shift": 0, "scale": 1}).tolist()
+        [0.1609121561050415, -1.0551310777664185]
+    """
+    shape = tuple(spec.get("shape_for", {}).get(input_name, spec["shape"]))
+    rule = spec.get("rule")
+    if rule == "const":
+        return np.full(shape, spec["value"], dtype=spec["dtype"])
+    generator = np.random.Generator(np.random.PCG64(zlib.crc32((salt + key).encode())))
+    normal = generator.standard_normal(shape).astype(np.float32)
+    value = np.asarray(np.float32(spec["shift"]) + np.float32(spec["scale"]) * normal, dtype=np.float32)
+    if rule is None:
+        return value
+    if rule == "l2":
+        wide = value.astype(np.float64)
+        return np.asarray(wide / np.linalg.norm(wide, axis=-1, keepdims=True), dtype=np.float32)
+    if rule in ("clip01", "clip11"):
+        return np.asarray(np.clip(value, 0 if rule == "clip01" else -1, 1), dtype=np.float32)
+    raise ValueError(f"{key}: the rule {rule!r} is not known")
+
+
+def read_golden(path: Path) -> GoldenFile:
+    """Reads one file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is no JSON, or has not the fields of a golden file.
+    """
+    try:
+        read = json.loads(path.read_text("utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: not JSON ({error})") from error
+    if not isinstance(read, dict) or "case" not in read:
+        raise ValueError(f"{path}: no golden file (it states no case)")
+    try:
+        return GoldenFile(
+            path=path,
+            case=read["case"],
+            salt=read["salt"],
+            config=read["config"],
+            weights=read["weights"],
+            inputs=read["inputs"],
+            outputs=read["outputs"],
+            text=read.get("text", {}),
+            rtol=float(read["tolerance"]["rtol"]),
+            atol=float(read["tolerance"]["atol"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path}: a golden file needs the field {error}") from error
+
+
+def golden_files(paths: list[Path]) -> list[Path]:
+    """Returns the files named, and of each folder the .json files directly in it that hold a case.
+
+    Raises:
+        FileNotFoundError: There is no such path.
+        ValueError: A folder holds none.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: no such file or folder")
+        inside = [path] if path.is_file() else [p for p in sorted(path.glob("*.json")) if _holds_case(p)]
+        if not inside:
+            raise ValueError(f"{path}: no .json file in this folder holds a golden case")
+        found += inside
+    return found
+
+
+def _holds_case(path: Path) -> bool:
+    try:
+        read = json.loads(path.read_text("utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        return False
+    return isinstance(read, dict) and "case" in read

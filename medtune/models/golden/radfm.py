@@ -1,0 +1,80 @@
+"""RadFM's recorded stages: vision tower, resampler and linear layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from medtune.models.golden.file import GoldenFile
+from medtune.models.golden.recording import recorded
+from medtune.models.keymaps import radfm
+from medtune.models.keymaps.key_map import load_published
+from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
+from medtune.models.vision3d.radfm_vit import RadFMViT, RadFMViTConfig
+
+_VISION = "embedding_layer.vision_encoder."
+_PERCEIVER = "embedding_layer.perceiver."
+
+
+def vision_config(golden: GoldenFile) -> RadFMViTConfig:
+    """Returns the tower's sizes: widths from the tensors, head counts from the file's configuration."""
+    config = golden.config
+    return RadFMViTConfig(
+        channels=int(config["channels"]),
+        patch=tuple(config["patch"]),
+        width=golden.width_of(_VISION + "to_patch_embedding.2.bias"),
+        depth=golden.count(_VISION + "transformer.layers."),
+        heads=int(config["heads"]),
+        head_width=int(config["dim_head"]),
+        mlp_width=golden.width_of(_VISION + "transformer.layers.0.1.fn.net.0.bias"),
+        position_rows=tuple(golden.width_of(f"{_VISION}pos_embedding.{t}_embed.weight") for t in ("row", "col", "dep")),  # type: ignore[arg-type]
+    )
+
+
+def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
+    """Yields every recorded stage of radfm-vision, by `<input>/<stage>`."""
+    perceiver = golden.config["perceiver"]
+    resampler = PerceiverConfig(
+        width=golden.width_of(_PERCEIVER + "latents", 1),
+        depth=golden.count(_PERCEIVER + "layers."),
+        heads=int(perceiver["heads"]),
+        head_width=int(perceiver["dim_head"]),
+        latents=golden.width_of(_PERCEIVER + "latents"),
+        tags="embedding_layer.figure_token_weight" in golden.weights,
+    )
+    with torch.device("meta"):
+        tower = RadFMViT(vision_config(golden))
+        projector = PerceiverProjector(resampler, golden.width_of("embedding_layer.fc.bias"))
+    model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
+    load_published(model, golden.tensors(), radfm.KEY_MAP, where=str(golden.path))
+    points = {
+        "patch_embedding": "vision.patch_embedding",
+        "position": "vision.positions",
+        "block0": "vision.blocks.0",
+        "perceiver": "projector.resampler",
+        "tokens": "projector.linear",
+    }
+    for name in golden.stages():
+        scans = golden.input(name)
+        if "then" in golden.inputs[name]:
+            scans = as_slab(scans, tuple(golden.config["max_size"][:2]), tower.config.patch[2])[:, None]
+        batch, per_sample = scans.shape[:2]
+        with torch.inference_mode(), recorded(model, points) as seen:
+            features = tower(scans.flatten(0, 1))
+            projector(features)
+        yield f"{name}/patch_embedding", seen["patch_embedding"]
+        yield f"{name}/position", seen["position"].expand(batch * per_sample, -1, -1)
+        yield f"{name}/block0", seen["block0"]
+        yield f"{name}/encoder", features.flatten(1, 3)
+        yield f"{name}/perceiver", seen["perceiver"].unflatten(0, (batch, per_sample))
+        yield f"{name}/tokens", seen["tokens"].flatten(0, 1)
+
+
+def as_slab(image_BCHW: Tensor, size: tuple[int, ...], depth: int) -> Tensor:
+    """Returns a 2D image as the slab of `depth` equal slices that the 3D tower reads, (B, C, H, W, depth).
+
+    Source: chaoyi-wu/RadFM@9efba84c: a depth axis of one, then nearest interpolation.
+    """
+    return nn.functional.interpolate(image_BCHW[..., None], size=(*size, depth), mode="nearest")

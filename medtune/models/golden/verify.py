@@ -1,0 +1,83 @@
+"""Runs golden cases and compares them stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from medtune.models.golden.compare import compare
+from medtune.models.golden.file import GoldenFile, read_golden
+
+Stages = Iterator[tuple[str, Tensor | NDArray[np.generic]]]
+
+CASES = {
+    "radfm-vision": "radfm.vision",
+    "m3d-vision": "m3d.vision",
+    "merlin-vision": "merlin.vision",
+    "merlin-report-tokens": "merlin.report_tokens",
+    "ctclip-vision": "ct_clip.vision",
+    "ctchat-projector": "ct_clip.projector",
+    "radfm-preprocess": "preprocess.run_radfm",
+    "m3d-preprocess": "preprocess.run_m3d",
+    "merlin-preprocess": "preprocess.run_merlin",
+    "ctclip-preprocess": "preprocess.run_ct_clip",
+    "radfm-sequence": "sequence.run_radfm",
+    "m3d-sequence": "sequence.run_m3d",
+}
+"""Kinds of cases, and the function in this package that runs each."""
+
+
+class Result(NamedTuple):
+    """How one file came out.
+
+    Attributes:
+        difference: The first difference above tolerance, with its stage; None where there is none.
+        largest: The largest absolute difference of any recorded value, in the stages up to there.
+        num_stages: How many recorded stages were compared and agree.
+    """
+
+    case: str
+    difference: str | None
+    largest: float
+    num_stages: int
+
+
+def verify_file(path: Path) -> Result:
+    """Builds what the file names, fills it through the key maps, and compares every recorded stage.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is no golden file, names a case that is not known, or its weights do not fit.
+    """
+    golden = read_golden(path)
+    largest = 0.0
+    wanted = set(golden.outputs)
+    for name, value in _runner(golden)(golden):
+        if name not in golden.outputs:
+            continue
+        found = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+        verdict = compare(found, golden.outputs[name], rtol=golden.rtol, atol=golden.atol)
+        largest = max(largest, verdict.largest)
+        if verdict.difference:
+            return Result(golden.case, f"{name}: {verdict.difference}", largest, len(golden.outputs) - len(wanted))
+        wanted.discard(name)
+    if wanted:
+        missing = ", ".join(sorted(wanted))
+        return Result(
+            golden.case, f"recorded and never computed: {missing}", largest, len(golden.outputs) - len(wanted)
+        )
+    return Result(golden.case, None, largest, len(golden.outputs))
+
+
+def _runner(golden: GoldenFile) -> Callable[[GoldenFile], Stages]:
+    kinds = [kind for kind in CASES if golden.case == kind or golden.case.startswith(f"{kind}-")]
+    if not kinds:
+        raise ValueError(f"{golden.path}: the case {golden.case!r} is not known; known are {', '.join(sorted(CASES))}")
+    module, _, function = CASES[max(kinds, key=len)].partition(".")
+    return cast("Callable[[GoldenFile], Stages]", getattr(import_module(f"medtune.models.golden.{module}"), function))

@@ -1,0 +1,60 @@
+"""CT-CHAT's projector: learned queries attend to all features, then a norm and a two-layer MLP.
+
+Shape legend: B volumes, N features, D feature width, Q queries, E embedding width.
+
+Source: attentional pooling of CoCa (Yu et al., arXiv 2205.01917) with the sizes of CT-CHAT@33c9b973, no code taken
+(CC-BY-NC-SA); checked against golden/ctchat-projector.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class CoCaConfig:
+    """Sizes; the defaults are CT-CHAT's."""
+
+    width: int = 512
+    heads: int = 8
+    queries: int = 256
+    mlp_layers: int = 2
+
+
+class AttentionPool(nn.Module):
+    """Features (B, N, D) -> (B, Q, D), whatever N is."""
+
+    def __init__(self, config: CoCaConfig) -> None:
+        super().__init__()
+        self.query_QD = nn.Parameter(torch.randn(config.queries, config.width))
+        self.norm_query = nn.LayerNorm(config.width)
+        self.norm_features = nn.LayerNorm(config.width)
+        self.attention = nn.MultiheadAttention(config.width, config.heads, bias=False, batch_first=True)
+
+    def forward(self, features_BND: Tensor) -> Tensor:
+        """Returns one mixture of the features per query, (B, Q, D)."""
+        query_BQD = self.norm_query(self.query_QD).expand(len(features_BND), -1, -1)
+        known_BND = self.norm_features(features_BND)
+        pooled_BQD: Tensor = self.attention(query_BQD, known_BND, known_BND, need_weights=False)[0]
+        return pooled_BQD
+
+
+class CoCaProjector(nn.Module):
+    """Features (B, ..., D) -> tokens (B, Q, E)."""
+
+    def __init__(self, config: CoCaConfig, embedding_width: int) -> None:
+        super().__init__()
+        self.pool = AttentionPool(config)
+        self.norm = nn.LayerNorm(config.width)
+        parts: list[nn.Module] = [nn.Linear(config.width, embedding_width)]
+        for _ in range(config.mlp_layers - 1):
+            parts += [nn.GELU(), nn.Linear(embedding_width, embedding_width)]
+        self.mlp = nn.Sequential(*parts)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Returns tokens_BQE."""
+        tokens_BQE: Tensor = self.mlp(self.norm(self.pool(features.flatten(1, -2))))
+        return tokens_BQE

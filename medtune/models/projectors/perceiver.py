@@ -1,0 +1,68 @@
+"""RadFM's projector: a perceiver resampler, one linear layer, and a learned tag on either side of each scan.
+
+Shape legend: B scans, N features, D feature width, Q latents, E embedding width.
+
+Source: chaoyi-wu/RadFM@9efba84c (resampler of the Flamingo kind, arXiv 2204.14198); checked against
+golden/radfm-vision.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import IdeficsConfig
+from transformers.models.idefics.perceiver import IdeficsPerceiverResampler
+
+NUM_TAGS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PerceiverConfig:
+    """Sizes; the defaults are RadFM's.
+
+    Attributes:
+        tags: Whether each scan's tokens stand between two learned tags; RadFM's `<image>` and `</image>`.
+    """
+
+    width: int = 768
+    depth: int = 6
+    heads: int = 8
+    head_width: int = 64
+    latents: int = 32
+    tags: bool = True
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens per scan."""
+        return self.latents + NUM_TAGS * self.tags
+
+
+def resampler(config: PerceiverConfig) -> IdeficsPerceiverResampler:
+    """Returns features_BND -> latents_BQD, randomly initialised; the hidden layers use GELU."""
+    idefics = IdeficsConfig(vision_config={"embed_dim": config.width})
+    module = IdeficsPerceiverResampler(
+        idefics, config.width, config.depth, config.heads, config.head_width, config.latents
+    )
+    for depth in range(config.depth):
+        module.get_submodule(f"blocks.{depth}.1").act = nn.GELU()
+    return module
+
+
+class PerceiverProjector(nn.Module):
+    """Features (B, ..., D) -> tokens (B, 32 or 34, E)."""
+
+    def __init__(self, config: PerceiverConfig, embedding_width: int) -> None:
+        super().__init__()
+        self.resampler = resampler(config)
+        self.linear = nn.Linear(config.width, embedding_width)
+        self.tags = nn.Parameter(torch.randn(NUM_TAGS, embedding_width)) if config.tags else None
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Returns tokens, (B, Q, E), or (B, 1 + Q + 1, E) with tags."""
+        tokens_BQE: Tensor = self.linear(self.resampler(features.flatten(1, -2)))
+        if self.tags is None:
+            return tokens_BQE
+        opening_B1E, closing_B1E = self.tags.to(tokens_BQE.dtype).expand(len(tokens_BQE), -1, -1).split(1, dim=1)
+        return torch.cat([opening_B1E, tokens_BQE, closing_B1E], dim=1)

@@ -1,0 +1,49 @@
+"""M3D's projector: average over small cubes of the grid, then a two-layer MLP.
+
+Shape legend: B volumes, z, h, w the grid's sides, N tokens, D feature width, E embedding width.
+
+Source: BAAI-DCAI/M3D@63e72005 ("spp" with spatial pooling); checked against golden/m3d-vision.json.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+Pooling = Literal["spatial", "sequence"]
+"""Cubes of the grid, or as many neighbours in the flattened order; the published checkpoints use cubes."""
+
+
+class SpatialPoolProjector(nn.Module):
+    """Features (B, z, h, w, D) -> tokens (B, N, E); 8 x 16 x 16 pooled by 2 gives 256."""
+
+    def __init__(
+        self, width: int, embedding_width: int, *, pool: int = 2, layers: int = 2, pooling: Pooling = "spatial"
+    ) -> None:
+        super().__init__()
+        self.pool = pool
+        self.pooling = pooling
+        parts: list[nn.Module] = [nn.Linear(width, embedding_width)]
+        for _ in range(layers - 1):
+            parts += [nn.GELU(), nn.Linear(embedding_width, embedding_width)]
+        self.mlp = nn.Sequential(*parts)
+
+    def forward(self, features_BzhwD: Tensor) -> Tensor:
+        """Returns tokens_BNE, depth slowest; what does not fill a cube at the end of an axis is left out.
+
+        Raises:
+            ValueError: The features are no grid, or a side is smaller than the cube.
+        """
+        if self.pooling == "sequence":
+            along_BDN = features_BzhwD.flatten(1, -2).transpose(1, 2)
+            run_BNE: Tensor = self.mlp(nn.functional.avg_pool1d(along_BDN, self.pool**3).transpose(1, 2))
+            return run_BNE
+        if features_BzhwD.ndim != 5 or min(features_BzhwD.shape[1:4]) < self.pool:
+            raise ValueError(
+                f"spatial pooling by {self.pool} needs a grid of features, (B, z, h, w, D), with sides of at least "
+                f"{self.pool}; got {tuple(features_BzhwD.shape)}. Choose another projector for this tower."
+            )
+        pooled_BDzhw = nn.functional.avg_pool3d(features_BzhwD.movedim(-1, 1), self.pool)
+        tokens_BNE: Tensor = self.mlp(pooled_BDzhw.flatten(2).transpose(1, 2))
+        return tokens_BNE

@@ -1,0 +1,78 @@
+"""CT-CHAT's layout: Llama 3's turns, the volume at the head of the user turn, a task token at its end.
+
+    <|begin_of_text|>SYSTEM TURN
+    <|start_header_id|>user<|end_header_id|>
+
+    [visual tokens]
+    PROMPT <multiple_choice><|eot_id|><|start_header_id|>assistant<|end_header_id|>
+
+    ANSWER<|eot_id|>
+
+The published system prompt is not ours to ship (CC-BY-NC-SA); who has it gives it as `system`.
+
+Source: ibrahimethemhamamci/CT-CHAT@33c9b973; the turns are those of Llama 3.1's chat template.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from transformers import PreTrainedTokenizerFast
+
+from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.pieces import Pieces
+from medtune.models.sequence.plain_text import PlainText
+
+NUM_TOKENS = 256
+OPEN, HEAD, END_HEAD, END_TURN = "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"
+# "<short_answe>" is the release's own spelling.
+Task = Literal["<multiple_choice>", "<long_answer>", "<short_answe>", "<report_generation>"]
+ADDED_TOKENS = ("<pad>", "<multiple_choice>", "<long_answer>", "<short_answe>", "<report_generation>")
+"""What the release adds to Llama 3.1's tokens, in this order."""
+
+
+class CTChat:
+    """Lays out one question for CT-CHAT.
+
+    Raises:
+        ValueError: The tokenizer lacks one of the template's tokens, or the task token.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerFast,
+        *,
+        num_media_tokens: int = NUM_TOKENS,
+        task: Task = "<multiple_choice>",
+        system: str = "",
+    ) -> None:
+        self._text = PlainText(tokenizer)
+        self._num_media_tokens = num_media_tokens
+        self._open, self._head, self._end_head = (self._text.special(t) for t in (OPEN, HEAD, END_HEAD))
+        self._task = self._text.special(task)
+        self._system = system
+        self.stop_id = self.pad_id = self._text.special(END_TURN)
+        self.decode, self.pieces = self._text.decode, self._text.pieces
+
+    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True) -> Sequence:
+        """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
+        encode = self._text.encode
+        row = Pieces(self.stop_id)
+        row.text([self._open])
+        if self._system:
+            self._header(row, "system")
+            row.text((*encode(self._system), self.stop_id))
+        self._header(row, "user")
+        if with_media:
+            row.media(self._num_media_tokens)
+            row.text(encode("\n"))
+        row.text((*encode(f"{prompt} "), self._task, self.stop_id))
+        self._header(row, "assistant")
+        if answer is None:
+            return row.sequence(learnt_from=None)
+        learnt_from = len(row)
+        row.text((*encode(answer), self.stop_id))
+        return row.sequence(learnt_from=learnt_from)
+
+    def _header(self, row: Pieces, role: str) -> None:
+        row.text((self._head, *self._text.encode(role), self._end_head, *self._text.encode("\n\n")))

@@ -1,0 +1,55 @@
+"""M3D-LaMed's layout: the visual tokens at positions 1 to 256, then plain text, no chat template.
+
+    BOS [visual tokens] QUESTION ANSWER EOS
+
+Source: BAAI-DCAI/M3D@63e72005; checked against golden/m3d-sequence.json.
+"""
+
+from __future__ import annotations
+
+from transformers import PreTrainedTokenizerFast
+
+from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.pieces import Pieces
+from medtune.models.sequence.plain_text import PlainText
+
+NUM_TOKENS = 256
+
+
+class M3D:
+    """Lays out one question for M3D-LaMed.
+
+    Raises:
+        ValueError: The tokenizer names no opening token (the image would stand one place too early), or no closing one.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int = NUM_TOKENS) -> None:
+        self._text = PlainText(tokenizer)
+        self._num_media_tokens = num_media_tokens
+        self._bos_id = self._text.bos_id
+        self.stop_id = self.pad_id = self._text.eos_id
+        self.decode, self.pieces = self._text.decode, self._text.pieces
+
+    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True) -> Sequence:
+        """Returns the sequence; the labels are the answer's tokens and the end token."""
+        question = f" {prompt}" if with_media else prompt
+        return self.layout_text(question, None if answer is None else f"{question} {answer}", with_media=with_media)
+
+    def layout_text(self, question: str, whole: str | None, *, with_media: bool = True) -> Sequence:
+        """Returns the sequence of the exact text behind the image; labels begin behind the question's own tokens.
+
+        Args:
+            question: What precedes the answer, white space included.
+            whole: The question with its answer; None where the answer is to be written.
+            with_media: Whether the image stands before it.
+        """
+        row = Pieces(self.stop_id)
+        row.text([self._bos_id])
+        if with_media:
+            row.media(self._num_media_tokens)
+        num_question = len(row) + len(self._text.encode(question))
+        row.text(self._text.encode(question if whole is None else whole))
+        if whole is None:
+            return row.sequence(learnt_from=None)
+        row.text([self.stop_id])
+        return row.sequence(learnt_from=num_question)

@@ -1,0 +1,50 @@
+"""Merlin's layout: the visual tokens first, no opening token, a mark between request and reply.
+
+    [visual tokens] PROMPT###
+    ANSWER stop
+
+Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7.
+"""
+
+from __future__ import annotations
+
+from transformers import PreTrainedTokenizerFast
+
+from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.pieces import Pieces
+from medtune.models.sequence.plain_text import PlainText
+
+MARK = "###\n"
+REPORT_STOP_ID = 48134
+"""Ends a report of the published model. Source: merlin-vlm 0.0.7."""
+
+
+class Merlin:
+    """Lays out one question for Merlin's report model and for what is tuned from it.
+
+    Attributes:
+        stop_id: Ends a reply; the tokenizer's own end token where none is given.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int, stop_id: int | None = None
+    ) -> None:
+        self._text = PlainText(tokenizer)
+        self._num_media_tokens = num_media_tokens
+        self.stop_id = self.pad_id = self._text.eos_id if stop_id is None else stop_id
+        self.decode, self.pieces = self._text.decode, self._text.pieces
+
+    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True) -> Sequence:
+        """Returns the sequence; the labels are the answer's tokens and the stop token.
+
+        Without media the first token has nothing before it; it is the prompt's own.
+        """
+        row = Pieces(self.stop_id)
+        if with_media:
+            row.media(self._num_media_tokens)
+        row.text(self._text.encode(f"{prompt}{MARK}"))
+        if answer is None:
+            return row.sequence(learnt_from=None)
+        learnt_from = len(row)
+        row.text((*self._text.encode(answer), self.stop_id))
+        return row.sequence(learnt_from=learnt_from)

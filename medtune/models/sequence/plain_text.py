@@ -1,0 +1,66 @@
+"""Text to ids and back for families that put special tokens in place by id, never by spelling them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from functools import lru_cache
+
+from transformers import PreTrainedTokenizerFast
+
+_CACHED = 65536
+
+
+class PlainText:
+    """A tokenizer for which text is only text: a control token that a question spells out stays characters."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        self._tokenizer = tokenizer
+        tokenizer.backend_tokenizer.encode_special_tokens = True
+        self.encode = lru_cache(maxsize=_CACHED)(self._encode)
+        """Returns the ids of a text, with nothing before and nothing after."""
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def special(self, token: str) -> int:
+        """Returns the id of a token.
+
+        Raises:
+            ValueError: The tokenizer has no such token.
+        """
+        known = self._tokenizer.get_vocab()
+        if token not in known:
+            raise ValueError(f"the tokenizer has no token {token!r}; is it the one of this model?")
+        return int(known[token])
+
+    @property
+    def bos_id(self) -> int:
+        """The id that opens every sequence.
+
+        Raises:
+            ValueError: The tokenizer names none, and everything behind it would stand one place too early.
+        """
+        return self._named("bos_token_id")
+
+    @property
+    def eos_id(self) -> int:
+        """The id that ends an answer.
+
+        Raises:
+            ValueError: The tokenizer names none.
+        """
+        return self._named("eos_token_id")
+
+    def _named(self, field: str) -> int:
+        value = getattr(self._tokenizer, field)
+        if value is None:
+            raise ValueError(f"the tokenizer names no {field}; this family needs one")
+        return int(value)
+
+    def decode(self, ids: Many[int]) -> str:
+        """Returns the text of ids, special tokens left out."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def pieces(self, ids: Many[int]) -> list[str]:
+        """Returns each id's own text."""
+        return [str(self._tokenizer.decode([i])) for i in ids]

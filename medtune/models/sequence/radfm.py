@@ -1,0 +1,70 @@
+"""RadFM's layout: scans anywhere in the question, each as its tag, its tokens and its closing tag.
+
+    BOS QUESTION-with-scans ANSWER EOS
+
+A scan takes 34 places: 32 tokens of the resampler between two learned tags. By default one scan precedes the question.
+
+Source: chaoyi-wu/RadFM@9efba84c; checked against golden/radfm-sequence.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+
+from transformers import PreTrainedTokenizerFast
+
+from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.pieces import Pieces
+from medtune.models.sequence.plain_text import PlainText
+
+TOKENS_PER_SCAN = 34
+
+
+class RadFM:
+    """Lays out one question for RadFM.
+
+    Raises:
+        ValueError: The tokenizer names no opening or no closing token.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, *, tokens_per_scan: int = TOKENS_PER_SCAN) -> None:
+        self._text = PlainText(tokenizer)
+        self._tokens_per_scan = tokens_per_scan
+        self._bos_id = self._text.bos_id
+        self.stop_id = self.pad_id = self._text.eos_id
+        self.decode, self.pieces = self._text.decode, self._text.pieces
+
+    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True) -> Sequence:
+        """Returns the sequence with one scan before the question; the labels are the answer and the end token."""
+        return self.layout_scans(prompt, answer, positions=(0,) if with_media else ())
+
+    def layout_scans(self, question: str, answer: str | None, *, positions: Many[int]) -> Sequence:
+        """Returns the sequence with one scan per position, a count of the question's characters.
+
+        As published, a position p stands before character max(p - 1, 0): the question's whole length puts the scan
+        before its last character. Labels begin behind as many tokens as the question has by itself.
+
+        Raises:
+            ValueError: A position lies outside the question.
+        """
+        if any(not 0 <= position <= len(question) for position in positions):
+            raise ValueError(f"scan positions {list(positions)} for a question of {len(question)} characters")
+        cuts = [max(position - 1, 0) for position in sorted(positions)]
+        parts = [question[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(question)], strict=True)]
+        row = self._row(parts)
+        if answer is None:
+            return row.sequence(learnt_from=None)
+        num_question = len(row)
+        whole = self._row([*parts[:-1], f"{parts[-1]} {answer}"])
+        whole.text([self.stop_id])
+        return whole.sequence(learnt_from=num_question)
+
+    def _row(self, parts: Many[str]) -> Pieces:
+        row = Pieces(self.stop_id)
+        row.text([self._bos_id])
+        for index, part in enumerate(parts):
+            if index:
+                row.media(self._tokens_per_scan)
+            if part:
+                row.text(self._text.encode(part))
+        return row

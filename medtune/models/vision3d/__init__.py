@@ -1,0 +1,1 @@
+"""Towers over volumes: voxels -> a grid of features, one module per architecture."""

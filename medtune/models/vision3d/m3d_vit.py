@@ -1,0 +1,73 @@
+"""M3D-CLIP's tower: MONAI's vision transformer over depth-first volumes, read after its final norm.
+
+Shape legend: B volumes, Z depth, H height, W width in voxels; z, h, w the same in patches; N = z * h * w tokens,
+D feature width.
+
+Source: BAAI-DCAI/M3D@63e72005 (select_layer -1, select_feature "patch"); checked against golden/m3d-vision.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monai.networks.nets.vit import ViT
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class M3DViTConfig:
+    """Sizes; the defaults are the release's.
+
+    Attributes:
+        image_size: Depth, height, width in voxels; the position table fits this size alone.
+        patch: Depth, height, width in voxels.
+    """
+
+    image_size: tuple[int, int, int] = (32, 256, 256)
+    patch: tuple[int, int, int] = (4, 16, 16)
+    width: int = 768
+    mlp_width: int = 3072
+    depth: int = 12
+    heads: int = 12
+
+
+class M3DViT(nn.Module):
+    """Volumes (B, 1, Z, H, W) of the configured size -> features (B, z, h, w, D)."""
+
+    def __init__(self, config: M3DViTConfig | None = None) -> None:
+        super().__init__()
+        self.config = config = config or M3DViTConfig()
+        self.vit = ViT(
+            in_channels=1,
+            img_size=config.image_size,
+            patch_size=config.patch,
+            hidden_size=config.width,
+            mlp_dim=config.mlp_width,
+            num_layers=config.depth,
+            num_heads=config.heads,
+            proj_type="perceptron",
+            classification=True,
+        )
+        # What MONAI builds and this tower never runs would be weights without gradient and names without a file.
+        del self.vit.classification_head
+        for block in self.vit.blocks:
+            del block.norm_cross_attn
+            block.attn.use_flash_attention = True
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Patches along depth, height and width."""
+        depth, height, width = (s // p for s, p in zip(self.config.image_size, self.config.patch, strict=True))
+        return depth, height, width
+
+    def forward(self, volume_B1ZHW: Tensor) -> Tensor:
+        """Returns features_BzhwD.
+
+        Raises:
+            ValueError: The volume has another size than the position table was made for.
+        """
+        if tuple(volume_B1ZHW.shape[2:]) != self.config.image_size:
+            raise ValueError(f"a volume of {tuple(volume_B1ZHW.shape[2:])}, the tower takes {self.config.image_size}")
+        tokens_BND: Tensor = self.vit(volume_B1ZHW)[0]
+        features_BzhwD: Tensor = tokens_BND[:, 1:].unflatten(1, self.grid)
+        return features_BzhwD

@@ -1,0 +1,99 @@
+"""Merlin's tower: a ResNet-152 whose 2D kernels were inflated to 3D, with its two heads where they are wanted.
+
+Shape legend: B volumes, H, W, Z voxels along right, anterior and superior; z, h, w the feature map's sides, D width.
+
+Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7; checked against golden/merlin-vision.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from einops import repeat
+from monai.networks.nets.resnet import ResNet, ResNetBottleneck
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class MerlinResNetConfig:
+    """Sizes; the defaults are the release's backbone.
+
+    Attributes:
+        layers: Blocks per stage.
+        planes: Inner width per stage; a stage puts out four times as much.
+        pooled: One token per volume (the mean over the map) instead of the whole map.
+        phenotypes: Classes of the phenotype head; 0 leaves it out.
+        contrastive_width: Of the head that was trained against reports; 0 leaves it out.
+    """
+
+    layers: tuple[int, int, int, int] = (3, 8, 36, 3)
+    planes: tuple[int, int, int, int] = (64, 128, 256, 512)
+    pooled: bool = False
+    phenotypes: int = 0
+    contrastive_width: int = 0
+
+    @property
+    def width(self) -> int:
+        """Channels of the feature map."""
+        return self.planes[-1] * 4
+
+
+class Heads(NamedTuple):
+    """What Merlin says about a volume without a language model."""
+
+    pooled_BD: Tensor
+    contrastive_BE: Tensor
+    phenotype_logits_BP: Tensor
+
+
+class MerlinResNet(nn.Module):
+    """Volumes (B, 1, H, W, Z) -> features (B, z, h, w, D); 224 x 224 x 160 gives 10 x 7 x 7 of width 2048."""
+
+    def __init__(self, config: MerlinResNetConfig | None = None) -> None:
+        super().__init__()
+        self.config = config = config or MerlinResNetConfig()
+        self.net = ResNet(
+            ResNetBottleneck,
+            list(config.layers),
+            list(config.planes),
+            spatial_dims=3,
+            n_input_channels=3,
+            conv1_t_size=(3, 7, 7),
+            conv1_t_stride=(1, 2, 2),
+            shortcut_type="B",
+            feed_forward=False,
+            bias_downsample=False,
+        )
+        if config.phenotypes:
+            self.classifier = nn.Conv3d(config.width, config.phenotypes, kernel_size=1)
+        if config.contrastive_width:
+            self.contrastive_head = nn.Conv3d(config.width, config.contrastive_width, kernel_size=1)
+
+    def _map(self, volume_B1HWZ: Tensor) -> Tensor:
+        net = self.net
+        stem = net.maxpool(net.act(net.bn1(net.conv1(repeat(volume_B1HWZ, "b 1 h w z -> b 3 z h w")))))
+        map_BDzhw: Tensor = net.layer4(net.layer3(net.layer2(net.layer1(stem))))
+        return map_BDzhw
+
+    def forward(self, volume_B1HWZ: Tensor) -> Tensor:
+        """Returns features_BzhwD; (B, 1, 1, 1, D) where the configuration says pooled."""
+        map_BDzhw = self._map(volume_B1HWZ)
+        if self.config.pooled:
+            map_BDzhw = self.net.avgpool(map_BDzhw)
+        return map_BDzhw.movedim(1, -1)
+
+    def heads(self, volume_B1HWZ: Tensor) -> Heads:
+        """Returns the pooled features and what both heads make of them.
+
+        Raises:
+            ValueError: The tower was built without heads.
+        """
+        if not (self.config.phenotypes and self.config.contrastive_width):
+            raise ValueError("this tower was built without its heads; give phenotypes and contrastive_width")
+        pooled_BD111 = self.net.avgpool(self._map(volume_B1HWZ))
+        return Heads(
+            pooled_BD111.flatten(1),
+            self.contrastive_head(pooled_BD111).flatten(1),
+            self.classifier(pooled_BD111).flatten(1),
+        )

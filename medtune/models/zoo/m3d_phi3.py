@@ -1,0 +1,41 @@
+"""m3d_phi3: M3D-LaMed on Phi-3-mini-4k, a 3D ViT with spatial pooling to 256 tokens."""
+
+from __future__ import annotations
+
+from transformers import Phi3Config
+
+from medtune.data.volumes import m3d as preparation
+from medtune.models.assemble import ZooEntry
+from medtune.models.keymaps import m3d as keys
+from medtune.models.projectors.spatial_pool import SpatialPoolProjector
+from medtune.models.release import Release, release_entry
+from medtune.models.sequence.m3d import M3D
+from medtune.models.vision3d.m3d_vit import M3DViT, M3DViTConfig
+from medtune.models.volume_vlm import VolumeParts
+
+RELEASE = Release("*.safetensors", keys.LAMED, "model.embed_tokens.weight")
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return release_entry(
+        "M3D-LaMed: MONAI ViT + spatial pooling (256 tokens) + Phi-3-mini-4k-instruct",
+        "MIT",
+        parts(),
+        RELEASE,
+        hub="GoodBaiBai88/M3D-LaMed-Phi-3-4B",
+    )
+
+
+def parts() -> VolumeParts:
+    """Returns the parts at full size; the rows of the vocabulary are read from the checkpoint.
+
+    Source: BAAI-DCAI/M3D@63e72005; Abdin et al. 2024, arXiv 2404.14219 (the sizes are transformers' defaults).
+    """
+    return VolumeParts(
+        vision=M3DViT,
+        projector=lambda width: SpatialPoolProjector(M3DViTConfig().width, width),
+        language=Phi3Config(),
+        family=M3D,
+        transform=preparation.SLICES8,
+    )

@@ -1,0 +1,73 @@
+"""merlin: Merlin's report model, an inflated ResNet-152 with one linear layer on RadLLaMA-7B; one token per volume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from transformers import LlamaConfig
+
+from medtune.data.volumes import merlin as preparation
+from medtune.models.assemble import ZooEntry
+from medtune.models.keymaps import merlin as keys
+from medtune.models.projectors import flat
+from medtune.models.release import Release, release_entry
+from medtune.models.sequence.merlin import REPORT_STOP_ID, Merlin
+from medtune.models.vision3d.merlin_resnet import MerlinResNet, MerlinResNetConfig
+from medtune.models.volume_vlm import VolumeParts
+
+RELEASE = Release(
+    "resnet_gpt2_best_stanford_report_generation_*.pt",
+    keys.REPORT,
+    "decode_text.text_decoder.base_model.model.model.embed_tokens.weight",
+    adjust=keys.merged,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VisualTokens:
+    """How much of the feature map the language model sees: the paper's one token, or the release's 490."""
+
+    pooled: bool
+
+    @property
+    def count(self) -> int:
+        """Tokens per volume."""
+        return 1 if self.pooled else 490
+
+
+POOLED, GRID = VisualTokens(pooled=True), VisualTokens(pooled=False)
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return release_entry(
+        "Merlin: inflated ResNet-152 + linear layer (1 token) + RadLLaMA-7B",
+        "MIT",
+        parts(POOLED),
+        RELEASE,
+        hub="stanfordmimi/Merlin",
+    )
+
+
+def parts(tokens: VisualTokens) -> VolumeParts:
+    """Returns the parts at full size.
+
+    Source: StanfordMIMI/Merlin@2489a96b; the seed paper's Table 2 for one token. RadLLaMA is a Llama 2 of 7 billion.
+    """
+    tower = MerlinResNetConfig(pooled=tokens.pooled)
+    return VolumeParts(
+        vision=lambda: MerlinResNet(tower),
+        projector=lambda width: flat.linear(tower.width, width),
+        language=LlamaConfig(
+            # RadLLaMA adds tokens to Llama 2's, the stop token among them; how many is read from the checkpoint.
+            vocab_size=REPORT_STOP_ID + 1,
+            hidden_size=4096,
+            intermediate_size=11008,
+            num_hidden_layers=32,
+            num_attention_heads=32,
+            max_position_embeddings=4096,
+            rms_norm_eps=1e-5,
+        ),
+        family=lambda tokenizer: Merlin(tokenizer, num_media_tokens=tokens.count, stop_id=REPORT_STOP_ID),
+        transform=preparation.PUBLIC,
+    )

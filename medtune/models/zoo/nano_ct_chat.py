@@ -1,0 +1,30 @@
+"""nano_ct_chat: CT-CHAT's random, tiny twin, for tests alone; it reads the full-size volume."""
+
+from __future__ import annotations
+
+from medtune.data.volumes import ct_chat as preparation
+from medtune.models import nano_volume
+from medtune.models.assemble import ZooEntry
+from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
+from medtune.models.sequence.ct_chat import CTChat
+from medtune.models.vision3d.ctvit import CTViT, CTViTConfig
+from medtune.models.volume_vlm import VolumeParts
+
+TOWER = CTViTConfig((40, 80, 80), 16, spatial_depth=1, temporal_depth=1, heads=2, head_width=8, mlp_width=21, codes=64)
+POOL = CoCaConfig(width=16, heads=2, queries=8)
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return nano_volume.nano_entry("Random CT-CHAT of width 16 and 32; for tests", parts())
+
+
+def parts() -> VolumeParts:
+    """Returns the parts: CT-CHAT's preparation, everything else small."""
+    return VolumeParts(
+        vision=lambda: CTViT(TOWER),
+        projector=lambda width: CoCaProjector(POOL, width),
+        language=nano_volume.llama(),
+        family=lambda tokenizer: CTChat(tokenizer, num_media_tokens=POOL.queries),
+        transform=preparation.ENCODE,
+    )

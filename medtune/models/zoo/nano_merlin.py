@@ -1,0 +1,29 @@
+"""nano_merlin: Merlin's random, tiny twin, for tests alone; it reads the full-size volume."""
+
+from __future__ import annotations
+
+from medtune.data.volumes import merlin as preparation
+from medtune.models import nano_volume
+from medtune.models.assemble import ZooEntry
+from medtune.models.projectors import flat
+from medtune.models.sequence.merlin import Merlin
+from medtune.models.vision3d.merlin_resnet import MerlinResNet, MerlinResNetConfig
+from medtune.models.volume_vlm import VolumeParts
+
+TOWER = MerlinResNetConfig(layers=(1, 1, 1, 1), planes=(2, 4, 4, 8), pooled=True)
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return nano_volume.nano_entry("Random Merlin of width 32; for tests", parts())
+
+
+def parts() -> VolumeParts:
+    """Returns the parts: Merlin's preparation and the paper's one visual token, everything else small."""
+    return VolumeParts(
+        vision=lambda: MerlinResNet(TOWER),
+        projector=lambda width: flat.linear(TOWER.width, width),
+        language=nano_volume.llama(),
+        family=lambda tokenizer: Merlin(tokenizer, num_media_tokens=1),
+        transform=preparation.PUBLIC,
+    )

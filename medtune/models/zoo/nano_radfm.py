@@ -1,0 +1,30 @@
+"""nano_radfm: RadFM's random, tiny twin, for tests alone; it reads the full-size volume."""
+
+from __future__ import annotations
+
+from medtune.data.volumes import radfm as preparation
+from medtune.models import nano_volume
+from medtune.models.assemble import ZooEntry
+from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
+from medtune.models.sequence.radfm import RadFM
+from medtune.models.vision3d.radfm_vit import RadFMViT, RadFMViTConfig
+from medtune.models.volume_vlm import VolumeParts
+
+TOWER = RadFMViTConfig(width=24, depth=1, heads=2, head_width=8, mlp_width=32)
+RESAMPLER = PerceiverConfig(width=24, depth=1, heads=2, head_width=8, latents=4)
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return nano_volume.nano_entry("Random RadFM of width 24 and 32; for tests", parts())
+
+
+def parts() -> VolumeParts:
+    """Returns the parts: RadFM's patches and preparation, everything else small."""
+    return VolumeParts(
+        vision=lambda: RadFMViT(TOWER),
+        projector=lambda width: PerceiverProjector(RESAMPLER, width),
+        language=nano_volume.llama(),
+        family=lambda tokenizer: RadFM(tokenizer, tokens_per_scan=RESAMPLER.num_tokens),
+        transform=preparation.PAPER,
+    )

@@ -1,0 +1,46 @@
+"""radfm: RadFM, a 3D ViT with a perceiver resampler on LLaMA-13B; its weights are a local folder."""
+
+from __future__ import annotations
+
+from transformers import LlamaConfig
+
+from medtune.data.volumes import radfm as preparation
+from medtune.models.assemble import ZooEntry
+from medtune.models.keymaps import radfm as keys
+from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
+from medtune.models.release import Release, release_entry
+from medtune.models.sequence.radfm import RadFM
+from medtune.models.vision3d.radfm_vit import RadFMViT
+from medtune.models.volume_vlm import VolumeParts
+
+RELEASE = Release("pytorch_model.bin", keys.KEY_MAP, "lang_model.model.embed_tokens.weight")
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    # On the hub the checkpoint is a zip archive in parts.
+    return release_entry(
+        "RadFM: 3D ViT + perceiver resampler (32 tokens) + LLaMA-13B", "not stated", parts(), RELEASE, hub=None
+    )
+
+
+def parts() -> VolumeParts:
+    """Returns the parts at full size, with the paper's volume of 256 x 256 x 64.
+
+    Source: chaoyi-wu/RadFM@9efba84c, Quick_demo/Language_files/config.json; Touvron et al. 2023, arXiv 2302.13971.
+    """
+    return VolumeParts(
+        vision=RadFMViT,
+        projector=lambda width: PerceiverProjector(PerceiverConfig(), width),
+        language=LlamaConfig(
+            vocab_size=32000,
+            hidden_size=5120,
+            intermediate_size=13824,
+            num_hidden_layers=40,
+            num_attention_heads=40,
+            max_position_embeddings=2048,
+            rms_norm_eps=1e-6,
+        ),
+        family=RadFM,
+        transform=preparation.PAPER,
+    )

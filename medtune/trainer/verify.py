@@ -1,0 +1,38 @@
+"""`medtune verify`: golden files against this code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from medtune.models.golden.file import golden_files
+from medtune.models.golden.verify import verify_file
+
+
+def verify(paths: Sequence[Path]) -> int:
+    """Prints one line per golden file and returns 0 where all agree, else 1.
+
+    Raises:
+        FileNotFoundError: There is no such path.
+        ValueError: A folder holds no golden file.
+    """
+    failed = 0
+    files = golden_files(list(paths))
+    width = max(len(file.name) for file in files)
+    for file in files:
+        try:
+            result = verify_file(file)
+        except ValueError as error:
+            print(f"{file.name:<{width}}  FAILED  {error}", flush=True)
+            failed += 1
+            continue
+        if result.difference:
+            print(f"{file.name:<{width}}  FAILED  {result.difference}", flush=True)
+            failed += 1
+        else:
+            print(
+                f"{file.name:<{width}}  ok      {result.num_stages} stages, largest difference {result.largest:.2g}",
+                flush=True,
+            )
+    print(f"{len(files) - failed} of {len(files)} golden files agree")
+    return 1 if failed else 0

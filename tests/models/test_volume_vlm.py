@@ -1,0 +1,142 @@
+"""Tiny twins of the models over volumes: a real scan in, an answer out; and releases read from a folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from medtune.data.types import Volume
+from medtune.data.volumes.nifti import read_mask
+from medtune.data.volumes.organ_crop import crop_around
+from medtune.data.volumes.read import read_volume
+from medtune.models import nano_volume
+from medtune.models.assemble import zoo_entry
+from medtune.models.keymaps import m3d
+from medtune.models.release import Release, assemble_release, load_release
+from medtune.models.sequence.layout import Rows, pad_rows
+from medtune.models.vlm import Assembled
+from medtune.models.volume_vlm import VolumeParts, modules
+from medtune.models.zoo import nano_m3d_llama2
+
+TWINS = ("nano_radfm", "nano_m3d_llama2", "nano_m3d_phi3", "nano_merlin", "nano_ct_chat")
+RELEASE = Release("*.safetensors", m3d.LAMED, "model.embed_tokens.weight")
+
+
+@pytest.fixture(scope="session")
+def real_volume(shared_real: Path) -> Volume:
+    return read_volume(shared_real / "ct_trunk" / "ct.nii.gz")
+
+
+def rows(assembled: Assembled, answer: str | None) -> Rows:
+    sequence = assembled.family.layout("how large is the liver?", answer)
+    return pad_rows([sequence], [0], pad_id=assembled.family.pad_id, side="left" if answer is None else "right")
+
+
+def other(volume: Volume) -> Volume:
+    """The same grid with the liver's half set to water."""
+    hu_IJK = volume.hu_IJK.copy()
+    hu_IJK[: hu_IJK.shape[0] // 2] = 0
+    return Volume(hu_IJK, volume.spacing_mm, volume.orientation)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TWINS)
+def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: Volume) -> None:
+    assembled = zoo_entry(name).assemble(0)
+    model, transform = assembled.model, assembled.transform
+    pixels = torch.stack([transform(v) for v in (real_volume, other(real_volume))])  # type: ignore[arg-type]
+    asked = rows(assembled, "12 cm")
+    model.eval()
+    with torch.no_grad():
+        tokens = model.encode(pixels)
+        seen, unlike = (model(asked, tokens[i : i + 1]).logprobs_T for i in (0, 1))
+    assert (seen - unlike).abs().max() > 1e-3
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    before = -model(asked, model.encode(pixels[:1])).logprobs_T.mean()
+    before.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
+    optimizer.step()
+    after = -model(asked, model.encode(pixels[:1])).logprobs_T.mean()
+    assert after < before
+    written = model.eval().generate(
+        rows(assembled, None), tokens[:1], max_new_tokens=3, stop_id=assembled.family.stop_id
+    )
+    assert 1 <= len(written[0]) <= 3
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_twin_answers_without_an_image(name: str) -> None:
+    assembled = zoo_entry(name).assemble(0)
+    sequence = assembled.family.layout("is it large?", "no", with_media=False)
+    batch = pad_rows([sequence], [-1], pad_id=assembled.family.pad_id, side="right")
+    assert assembled.model(batch, None).logprobs_T.isfinite().all()
+
+
+@pytest.mark.slow
+def test_organ_crop_shows_another_volume(shared_real: Path, real_volume: Volume) -> None:
+    mask = read_mask(shared_real / "ct_trunk" / "segmentations" / "liver.nii.gz", real_volume)
+    cropped = crop_around(real_volume, mask, name="liver")
+    assert cropped.hu_IJK.size < real_volume.hu_IJK.size
+    transform = zoo_entry("nano_m3d_llama2").assemble(0).transform
+    whole, near = (transform(v) for v in (real_volume, cropped))  # type: ignore[arg-type]
+    assert whole.shape == near.shape
+    assert (whole - near).abs().mean() > 0.01
+
+
+def published(folder: Path) -> dict[str, Tensor]:
+    """Writes a folder as M3D-LaMed is published, from a tiny twin's own weights, and returns those."""
+    torch.manual_seed(1)
+    own = modules(nano_m3d_llama2.parts()).state_dict()
+    names = {
+        r"^vision\.vit\.": "model.vision_tower.vision_tower.",
+        r"^projector\.mlp\.": "model.mm_projector.projector.",
+        r"^language\.": "",
+    }
+    file = dict(own)
+    for ours, theirs in names.items():
+        file = {re.sub(ours, theirs, name): value for name, value in file.items()}
+    whole = sorted(file)
+    half = len(whole) // 2
+    for number, part in enumerate((whole[:half], whole[half:])):
+        save_file({name: file[name].clone() for name in part}, folder / f"model-{number}.safetensors")
+    nano_volume.tokenizer().save_pretrained(folder)
+    return own
+
+
+def test_release_in_a_folder_is_read_whole(tmp_path: Path) -> None:
+    own = published(tmp_path)
+    assembled = assemble_release(nano_m3d_llama2.parts(), RELEASE, tmp_path)
+    found = assembled.model.state_dict()
+    assert found.keys() == own.keys()
+    for name, value in own.items():
+        torch.testing.assert_close(found[name], value)
+    assert not any(t.is_meta for t in (*assembled.model.parameters(), *assembled.model.buffers()))
+    again = modules(nano_m3d_llama2.parts())
+    again.load_state_dict(own)
+    pixels = torch.rand(1, 1, 32, 256, 256)
+    asked = rows(assembled, "12 cm")
+    with torch.no_grad():
+        answers = [m.eval()(asked, m.encode(pixels)).logprobs_T for m in (assembled.model, again)]
+    torch.testing.assert_close(*answers)
+
+
+def test_release_of_another_model_or_half_of_one_is_refused(tmp_path: Path) -> None:
+    published(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin"):
+        load_release(zoo_parts(), Release("pytorch_model.bin", m3d.LAMED, "x"), tmp_path)
+    (tmp_path / "model-1.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"missing|has no"):
+        load_release(zoo_parts(), RELEASE, tmp_path)
+    (tmp_path / "model-0.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(ValueError, match=r"model-0\.safetensors: not a whole checkpoint"):
+        load_release(zoo_parts(), RELEASE, tmp_path)
+
+
+def zoo_parts() -> VolumeParts:
+    return nano_m3d_llama2.parts()
