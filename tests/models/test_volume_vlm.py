@@ -18,7 +18,9 @@ from medtune.models import nano_volume
 from medtune.models.assemble import zoo_entry
 from medtune.models.keymaps import m3d
 from medtune.models.release import Release, assemble_release, load_release
-from medtune.models.sequence.layout import Rows, pad_rows
+from medtune.models.sequence.packing import PackedRows, Shown, pack
+from medtune.models.sequence.prompts import PromptRows, pad_left
+from medtune.models.sequence.tree import grow
 from medtune.models.vlm import Assembled
 from medtune.models.volume_vlm import VolumeParts, modules
 from medtune.models.zoo import nano_m3d_llama2
@@ -32,9 +34,13 @@ def real_volume(shared_real: Path) -> Volume:
     return read_volume(shared_real / "ct_trunk" / "ct.nii.gz")
 
 
-def rows(assembled: Assembled, answer: str | None) -> Rows:
-    sequence = assembled.family.layout("how large is the liver?", answer)
-    return pad_rows([sequence], [0], pad_id=assembled.family.pad_id, side="left" if answer is None else "right")
+def answered(assembled: Assembled, answer: str, *, with_media: bool = True) -> PackedRows:
+    sequence = assembled.family.layout("how large is the liver?", answer, with_media=with_media)
+    return pack([[Shown(grow([sequence], [0]), 0 if with_media else None)]], pad_id=assembled.family.pad_id)
+
+
+def asked(assembled: Assembled) -> PromptRows:
+    return pad_left([assembled.family.layout("how large is the liver?", None)], [0], pad_id=assembled.family.pad_id)
 
 
 def other(volume: Volume) -> Volume:
@@ -50,32 +56,28 @@ def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: V
     assembled = zoo_entry(name).assemble(0)
     model, transform = assembled.model, assembled.transform
     pixels = torch.stack([transform(v) for v in (real_volume, other(real_volume))])  # type: ignore[arg-type]
-    asked = rows(assembled, "12 cm")
+    rows = answered(assembled, "12 cm")
     model.eval()
     with torch.no_grad():
         tokens = model.encode(pixels)
-        seen, unlike = (model(asked, tokens[i : i + 1]).logprobs_T for i in (0, 1))
+        seen, unlike = (model(rows, tokens[i : i + 1]).logprobs_T for i in (0, 1))
     assert (seen - unlike).abs().max() > 1e-3
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    before = -model(asked, model.encode(pixels[:1])).logprobs_T.mean()
+    before = -model(rows, model.encode(pixels[:1])).logprobs_T.mean()
     before.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
     optimizer.step()
-    after = -model(asked, model.encode(pixels[:1])).logprobs_T.mean()
+    after = -model(rows, model.encode(pixels[:1])).logprobs_T.mean()
     assert after < before
-    written = model.eval().generate(
-        rows(assembled, None), tokens[:1], max_new_tokens=3, stop_id=assembled.family.stop_id
-    )
+    written = model.eval().generate(asked(assembled), tokens[:1], max_new_tokens=3, stop_id=assembled.family.stop_id)
     assert 1 <= len(written[0]) <= 3
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_twin_answers_without_an_image(name: str) -> None:
     assembled = zoo_entry(name).assemble(0)
-    sequence = assembled.family.layout("is it large?", "no", with_media=False)
-    batch = pad_rows([sequence], [-1], pad_id=assembled.family.pad_id, side="right")
-    assert assembled.model(batch, None).logprobs_T.isfinite().all()
+    assert assembled.model(answered(assembled, "no", with_media=False), None).logprobs_T.isfinite().all()
 
 
 @pytest.mark.slow
@@ -120,9 +122,9 @@ def test_release_in_a_folder_is_read_whole(tmp_path: Path) -> None:
     again = modules(nano_m3d_llama2.parts())
     again.load_state_dict(own)
     pixels = torch.rand(1, 1, 32, 256, 256)
-    asked = rows(assembled, "12 cm")
+    rows = answered(assembled, "12 cm")
     with torch.no_grad():
-        answers = [m.eval()(asked, m.encode(pixels)).logprobs_T for m in (assembled.model, again)]
+        answers = [m.eval()(rows, m.encode(pixels)).logprobs_T for m in (assembled.model, again)]
     torch.testing.assert_close(*answers)
 
 

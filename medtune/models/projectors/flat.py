@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from medtune.models import projector
-
 
 class FlatProjector(nn.Module):
     """Features (B, ..., D) -> tokens (B, N, E), in the grid's own order: its first axis is the slowest."""
@@ -30,4 +28,11 @@ def linear(feature_width: int, embedding_width: int) -> FlatProjector:
 
 def mlp(feature_width: int, embedding_width: int) -> FlatProjector:
     """Returns norm, linear, GELU, linear over every feature, randomly initialised."""
-    return FlatProjector(projector.mlp(feature_width, embedding_width))
+    return FlatProjector(
+        nn.Sequential(
+            nn.LayerNorm(feature_width),
+            nn.Linear(feature_width, embedding_width),
+            nn.GELU(),
+            nn.Linear(embedding_width, embedding_width),
+        )
+    )
