@@ -35,6 +35,7 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m tests.perf.startup
 	$(BIN)/python -m tests.perf.score_400k
+	$(BIN)/python -m tests.perf.shared_prefix
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
