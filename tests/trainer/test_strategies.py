@@ -43,9 +43,9 @@ def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, cur
     mine, theirs = (load_file(run / "checkpoints" / "last.safetensors") for run in (out, one_device))
     assert mine.keys() == theirs.keys()
     assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < 1e-4
-    for stage in ("zero_shot", "final"):
+    for stage, wanted in (("zero_shot", 18), ("final", 27)):
         answered = _answers(out / stage)
-        assert len(answered) == len(set(answered)) == 27, "9 questions, each in two readings and text-only"
+        assert len(answered) == wanted, "9 questions, each in two readings, and at the end text-only"
         assert answered == pytest.approx(_answers(one_device / stage), abs=1e-3)
 
 

@@ -83,6 +83,7 @@ _EXAMPLES = (
         ("malignant", "normal", "benign"),
         "normal",
         phantom="no",
+        subtype="diagnosis",
     ),
     _example(
         "visual_grounding",
