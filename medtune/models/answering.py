@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
+from medtune.data.images import Size
 from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, PredictionKey, Request
+from medtune.models.contract import Encoded
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import pad_rows
 from medtune.models.vlm import Assembled
@@ -27,6 +29,13 @@ def budgeted(lengths: Sequence[int], *, batch_tokens: int) -> Iterator[list[int]
         batch.append(row)
     if batch:
         yield batch
+
+
+class Shown(NamedTuple):
+    """The group's image as the language model is shown it, and its size in pixels."""
+
+    encoded: Encoded
+    size: Size
 
 
 class PlainAnswerer:
@@ -50,35 +59,38 @@ class PlainAnswerer:
     @torch.no_grad()
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         """Yields one prediction per request."""
-        tokens_MNE = self._encode(group) if any(r.condition != "text_only" for r in requests) else None
+        shown = self._show(group) if any(r.condition != "text_only" for r in requests) else None
         for reading, same in groupby(sorted(requests, key=lambda r: r.reading), key=lambda r: r.reading):
             if reading == "likelihood":
-                yield from self._likelihoods(list(same), tokens_MNE)
+                yield from self._likelihoods(list(same), shown)
             else:
-                yield from self._generations(list(same), tokens_MNE)
+                yield from self._generations(list(same), shown)
 
-    def _encode(self, group: MediaGroup) -> Tensor:
-        pixels_CHW = self._assembled.transform(self._load_media(group.media))
-        dtype = next(self._assembled.model.vision.parameters()).dtype
-        tokens_MNE: Tensor = self._assembled.model.encode(pixels_CHW.unsqueeze(0).to(self._device, dtype))
-        return tokens_MNE
+    def _show(self, group: MediaGroup) -> Shown:
+        image, transform = self._load_media(group.media), self._assembled.transform
+        height, width = image.pixels_HWC.shape[:2]
+        return Shown(self._assembled.model.encode(transform.stack([transform(image)])), Size(width, height))
 
-    def _layout(self, request: Request, answer: str | None) -> Layout:
-        shows = request.condition != "text_only"
-        return self._assembled.family.layout(request.prompt.text, answer, with_media=shows)
+    def _layout(self, request: Request, answer: str | None, shown: Shown | None) -> Layout:
+        return self._assembled.family.layout(
+            request.prompt.text,
+            answer,
+            with_media=request.condition != "text_only",
+            size=shown.size if shown else None,
+        )
 
-    def _likelihoods(self, requests: Sequence[Request], tokens_MNE: Tensor | None) -> Iterator[Prediction]:
-        layouts = [self._layout(r, choice) for r in requests for choice in r.prompt.choices]
-        shown = [-1 if r.condition == "text_only" else 0 for r in requests for _ in r.prompt.choices]
+    def _likelihoods(self, requests: Sequence[Request], shown: Shown | None) -> Iterator[Prediction]:
+        layouts = [self._layout(r, choice, shown) for r in requests for choice in r.prompt.choices]
+        media_index = [-1 if r.condition == "text_only" else 0 for r in requests for _ in r.prompt.choices]
         sums = [0.0] * len(layouts)
         for batch in budgeted([len(s.ids) for s in layouts], batch_tokens=self._batch_tokens):
             rows = pad_rows(
                 [layouts[i] for i in batch],
-                [shown[i] for i in batch],
+                [media_index[i] for i in batch],
                 pad_id=self._assembled.family.pad_id,
                 side="right",
             )
-            read = self._assembled.model(rows.to(self._device), tokens_MNE)
+            read = self._assembled.model(rows.to(self._device), shown.encoded if shown else None)
             sums_B = torch.zeros(len(batch), device=self._device).index_add(0, read.row_T, read.logprobs_T)
             for i, value in zip(batch, sums_B.tolist(), strict=True):
                 sums[i] = value
@@ -93,9 +105,9 @@ class PlainAnswerer:
                 option_tokens=tuple(s.num_targets for s in layouts[mine]),
             )
 
-    def _generations(self, requests: Sequence[Request], tokens_MNE: Tensor | None) -> Iterator[Prediction]:
+    def _generations(self, requests: Sequence[Request], shown: Shown | None) -> Iterator[Prediction]:
         family = self._assembled.family
-        layouts = [self._layout(r, None) for r in requests]
+        layouts = [self._layout(r, None, shown) for r in requests]
         for batch in budgeted([len(s.ids) + self._max_new_tokens for s in layouts], batch_tokens=self._batch_tokens):
             rows = pad_rows(
                 [layouts[i] for i in batch],
@@ -104,7 +116,10 @@ class PlainAnswerer:
                 side="left",
             )
             replies = self._assembled.model.generate(
-                rows.to(self._device), tokens_MNE, max_new_tokens=self._max_new_tokens, stop_id=family.stop_id
+                rows.to(self._device),
+                shown.encoded if shown else None,
+                max_new_tokens=self._max_new_tokens,
+                stop_id=family.stop_id,
             )
             for i, ids in zip(batch, replies, strict=True):
                 yield Prediction(

@@ -6,30 +6,17 @@ B rows, L tokens, T target tokens, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from medtune.models.contract import GROUPS, GroupName, TargetLogprobs, Transform, set_training
 from medtune.models.sequence.layout import IGNORED, Rows, SequenceFamily
-from medtune.models.vision import ImageTransform
-
-GROUPS = ("vision", "projector", "language")
-
-
-class TargetLogprobs(NamedTuple):
-    """Log-probabilities of the labelled tokens.
-
-    Attributes:
-        logprobs_T: Natural logarithm, float32, in the order of (row, position).
-        row_T: The row of each.
-    """
-
-    logprobs_T: Tensor
-    row_T: Tensor
+from medtune.models.transformers_vlm.model import TransformersVlm
 
 
 class VisionLanguageModel(nn.Module):
@@ -41,16 +28,18 @@ class VisionLanguageModel(nn.Module):
         self.projector = projector
         self.language = language
 
+    @property
+    def group_roots(self) -> Mapping[GroupName, tuple[str, ...]]:
+        """Each group is the submodule of its name."""
+        return {name: (name,) for name in GROUPS}
+
     def train(self, mode: bool = True) -> VisionLanguageModel:
         """Switches to training; frozen groups and all batch norms stay in evaluation mode.
 
         Batch statistics would make the gradient of a question depend on its neighbours in the batch.
         """
         super().train(mode)
-        for name in GROUPS:
-            group = self.get_submodule(name)
-            if not any(p.requires_grad for p in group.parameters()):
-                group.eval()
+        set_training(self, self.group_roots, mode=mode)
         for module in self.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.eval()
@@ -58,9 +47,10 @@ class VisionLanguageModel(nn.Module):
 
     def encode(self, pixels_MCHW: Tensor) -> Tensor:
         """Returns tokens_MNE; a tower without trainable weights runs without an autograd graph."""
+        weight = next(self.vision.parameters())
         vision_learns = any(p.requires_grad for p in self.vision.parameters())
         with torch.set_grad_enabled(vision_learns and torch.is_grad_enabled()):
-            features_MND = self.vision(pixels_MCHW)
+            features_MND = self.vision(pixels_MCHW.to(weight.device, weight.dtype))
         tokens_MNE: Tensor = self.projector(features_MND)
         return tokens_MNE
 
@@ -135,7 +125,7 @@ class Assembled:
         provenance: Where each group's weights come from, in words for the report.
     """
 
-    model: VisionLanguageModel
+    model: VisionLanguageModel | TransformersVlm
     family: SequenceFamily
-    transform: ImageTransform
+    transform: Transform
     provenance: dict[str, str]

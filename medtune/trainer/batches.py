@@ -1,23 +1,18 @@
-"""Media groups -> micro-batches: every image once, a row per question, labels from the one layout.
-
-Shape legend: M images, C channels, H height, W width, B rows, L tokens.
-"""
+"""Media groups -> micro-batches: every image once, a row per question, labels from the one layout."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from medtune.data.images import load_media
+from medtune.data.images import load_media, media_size
 from medtune.data.types import Image, MediaGroup, MediaRef, Prompt, Question
 from medtune.eval.benchmark import Benchmark
+from medtune.models.contract import MediaBatch, Transform
 from medtune.models.sequence.layout import Rows, SequenceFamily, pad_rows
 from medtune.models.sequence.layout import Sequence as Layout
-from medtune.models.vision import ImageTransform
 from medtune.models.vlm import Assembled
 from medtune.trainer.order import ResumableOrder, StepOrder
 from medtune.trainer.recipe import Recipe
@@ -28,6 +23,7 @@ class MicroBatch(NamedTuple):
 
     Attributes:
         number: Running number of the forward pass on its device.
+        media: The images of the groups, in their order.
         step_target_tokens: Learnt tokens of the whole optimizer step, over all devices and parts.
         weight: 1, or 0 where the step had no groups left for this device and one was borrowed to keep in step.
         question_ids: For naming a batch in an error.
@@ -35,7 +31,7 @@ class MicroBatch(NamedTuple):
 
     number: int
     rows: Rows
-    pixels_MCHW: Tensor
+    media: MediaBatch
     step_target_tokens: int
     weight: float
     question_ids: tuple[str, ...]
@@ -52,7 +48,7 @@ class MicroBatches(Dataset[MicroBatch]):
         rank: int,
         render: Callable[[Question], Prompt],
         family: SequenceFamily,
-        transform: ImageTransform,
+        transform: Transform,
         load_media: Callable[[MediaRef], Image],
     ) -> None:
         self._groups = groups
@@ -68,8 +64,8 @@ class MicroBatches(Dataset[MicroBatch]):
 
     def layouts(self, group: MediaGroup) -> list[Layout]:
         """Returns one sequence with its answer per question of the group."""
-        prompts = [self._render(question) for question in group.questions]
-        return [self._family.layout(prompt.text, prompt.target) for prompt in prompts]
+        prompts, size = [self._render(question) for question in group.questions], media_size(group.media)
+        return [self._family.layout(prompt.text, prompt.target, size=size) for prompt in prompts]
 
     def __getitem__(self, number: int) -> MicroBatch:
         step, part = divmod(number, self.order.accumulate)
@@ -86,7 +82,7 @@ class MicroBatches(Dataset[MicroBatch]):
                 pad_id=self._family.pad_id,
                 side="right",
             ),
-            pixels_MCHW=torch.stack([self._transform(self._load_media(group.media)) for group in chosen]),
+            media=self._transform.stack([self._transform(self._load_media(group.media)) for group in chosen]),
             step_target_tokens=sum(targets),
             weight=1.0 if mine else 0.0,
             question_ids=tuple(question.id for group in chosen for question in group.questions),

@@ -86,7 +86,8 @@ def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assemb
     rows, length = batch.rows.ids_BL.shape
     padding = 1.0 - float(batch.rows.attention_BL.float().mean())
     print(f"first step {batch.step_target_tokens} target tokens; accumulates {order.accumulate} x {devices} devices")
-    print(f"one pass   {rows} rows of {length} tokens ({padding:.0%} padding), images {tuple(batch.pixels_MCHW.shape)}")
+    images = int(batch.rows.media_index_B.max()) + 1
+    print(f"one pass   {rows} rows of {length} tokens ({padding:.0%} padding), {images} images")
     lengths = _lengths(batches, groups)
     print(f"tokens     per training row: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
     print(

@@ -12,6 +12,11 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from medtune.data.images import Size
+
+Position = int | tuple[int, int, int]
+"""Where a token stands; three numbers (time, row, column) for M-RoPE."""
+
 IGNORED = -100
 """Label of a token that is not learnt. Source: torch.nn.functional.cross_entropy, `ignore_index`."""
 
@@ -36,7 +41,7 @@ class Sequence:
 
     ids: tuple[int, ...]
     labels: tuple[int, ...]
-    positions: tuple[int, ...]
+    positions: tuple[Position, ...]
     media_spans: tuple[Span, ...]
 
     @property
@@ -58,8 +63,15 @@ class SequenceFamily(Protocol):
         """Ends a turn."""
         ...
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True) -> Sequence:
-        """Returns the sequence of one question; without an answer it ends where the answer would begin."""
+    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
+        """Returns the sequence of one question; without an answer it ends where the answer would begin.
+
+        Args:
+            prompt: What the user says.
+            answer: What the model should say.
+            with_media: Whether the image is shown.
+            size: Of the image; must be given to a family whose number of visual tokens depends on it.
+        """
         ...
 
     def decode(self, ids: Many[int]) -> str:
@@ -77,7 +89,7 @@ class Rows(NamedTuple):
     Attributes:
         ids_BL: int64.
         labels_BL: int64, `IGNORED` where nothing is learnt.
-        positions_BL: int64.
+        positions_BL: int64; (B, L, 3) for M-RoPE.
         attention_BL: bool, False at padding.
         media_BL: bool, True where visual tokens go.
         media_index_B: Which image each row shows; -1 for none.
@@ -101,7 +113,8 @@ def pad_rows(sequences: Many[Sequence], media_index: Many[int], *, pad_id: int, 
     shape = (len(sequences), length)
     ids_BL = torch.full(shape, pad_id)
     labels_BL = torch.full(shape, IGNORED)
-    positions_BL = torch.zeros(shape, dtype=torch.int64)
+    axes = torch.tensor(sequences[0].positions).shape[1:]
+    positions_BL = torch.zeros((*shape, *axes), dtype=torch.int64)
     attention_BL = torch.zeros(shape, dtype=torch.bool)
     media_BL = torch.zeros(shape, dtype=torch.bool)
     for row, sequence in enumerate(sequences):

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from medtune.models.assemble import ZooEntry
+from medtune.models.assemble import DEFAULT, Loading, ZooEntry, refuse_loading
 from medtune.models.projector import mlp
 from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
 from medtune.models.vision import GridTower, ImageTransform
@@ -64,7 +64,8 @@ def _modules(vocabulary: int) -> VisionLanguageModel:
     return VisionLanguageModel(GridTower(convolutions, grid=GRID), mlp(FEATURE_WIDTH, HIDDEN), language)
 
 
-def _assemble(seed: int) -> Assembled:
+def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+    refuse_loading(loading, name="nano_pocket")
     tokenizer = byte_tokenizer()
     torch.manual_seed(seed)
     return Assembled(
