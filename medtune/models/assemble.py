@@ -4,44 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, cast
+from typing import Protocol, cast
 
 from medtune.data import catalog
+from medtune.models.loading_plan import DEFAULT, Loading
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.vlm import Assembled, VisionLanguageModel
 
 PACKAGE = "medtune.models.zoo"
-
-
-DtypeName = Literal["float32", "bfloat16"]
-
-
-@dataclass(frozen=True, slots=True)
-class Loading:
-    """How weights are read; the fields of a recipe's block `model` of the same names.
-
-    Attributes:
-        weights: Hub id or local folder to take instead of the entry's own; an architecture has many checkpoints.
-        dtype: Of the weights that are read; adapters are always float32.
-        image_max_pixels: Images with more pixels are scaled down, where a model takes any size.
-    """
-
-    weights: str | None = None
-    dtype: DtypeName = "float32"
-    image_max_pixels: int | None = None
-
-
-DEFAULT = Loading()
-
-
-def refuse_loading(loading: Loading, *, name: str) -> None:
-    """Refuses settings that are for models of transformers.
-
-    Raises:
-        ValueError: One is set.
-    """
-    if loading != DEFAULT:
-        raise ValueError(f"{name} has one set of weights, one type and one image size; leave out {loading}")
 
 
 class Assemble(Protocol):

@@ -114,12 +114,13 @@ def _open(job: Job, *, training: bool) -> Session:
 
 def _assembled(session: Session) -> Assembled:
     """Rank 0 fetches the weights first; the others find them."""
-    entry, seed = zoo_entry(session.job.recipe.model.name), session.job.recipe.train.seed
+    block, seed = session.job.recipe.model, session.job.recipe.train.seed
+    entry = zoo_entry(block.name)
     if session.bench.rank == 0:
-        assembled = entry.assemble(seed)
+        assembled = entry.assemble(seed, block.loading)
     barrier()
     if session.bench.rank != 0:
-        assembled = entry.assemble(seed)
+        assembled = entry.assemble(seed, block.loading)
     assembled.model.to(session.bench.device)
     return assembled
 

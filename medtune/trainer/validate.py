@@ -16,41 +16,67 @@ from medtune.models.vlm import Assembled
 from medtune.trainer.batches import MicroBatches, recipe_batches
 from medtune.trainer.evaluation import primary_parser
 from medtune.trainer.group_table import group_table
+from medtune.trainer.memory import memory_of, memory_text, missing_memory, parse_devices, this_machine
+from medtune.trainer.readiness import missing_data, missing_weights
 from medtune.trainer.recipe import Recipe
 
 
-def validate(recipe: Recipe, *, weights: bool) -> int:
-    """Prints what a run would do and returns 0; needs no GPU.
+def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> int:
+    """Prints what a run would do and all that it lacks here; needs no GPU.
 
     Args:
         recipe: Its schema was checked when it was read.
         weights: Whether pretrained weights may be fetched and loaded. Without them the groups are counted on a
             model without weights, and there is no tokenizer to show labels with.
+        devices: What the run will have, as `parse_devices` reads it; None is this machine.
+
+    Returns:
+        0 where nothing is missing, else 1.
 
     Raises:
-        FileNotFoundError: The prepared folder, an image or a checkpoint is missing.
+        FileNotFoundError: A checkpoint is missing.
         ValueError: Something does not fit; the message says what.
     """
-    prepared, judged_by = open_prepared(recipe.data.root), benchmark(recipe.data.benchmark)
+    judged_by, entry = benchmark(recipe.data.benchmark), zoo_entry(recipe.model.name)
+    available = this_machine() if devices is None else parse_devices(devices)
+    missing = [
+        lack for lack in (missing_data(recipe, judged_by), missing_weights(recipe, entry, weights=weights)) if lack
+    ]
+    prepared = _shown_data(recipe, judged_by) if recipe.data.root.is_dir() else None
+    print(f"model      {entry.title}")
+    if weights and missing_weights(recipe, entry, weights=True) is None:
+        assembled = entry.assemble(recipe.train.seed, recipe.model.loading)
+        model = assembled.model
+    else:
+        assembled, model = None, entry.skeleton()
+    rows = apply_tuning(model, recipe.model.tuning, seed=recipe.train.seed)
+    if assembled is not None:
+        if recipe.model.checkpoint is not None:
+            load_trained(model, recipe.model.checkpoint)
+        for group, origin in assembled.provenance.items():
+            print(f"           {group}: {origin}")
+    print(f"\n{group_table(rows)}\n")
+    memory = memory_of(recipe, model, rows)
+    print(memory_text(memory, available))
+    missing += [lack] if (lack := missing_memory(memory, available)) else []
+    if assembled is None:
+        print("labels     no weights were loaded: no labels or token lengths could be shown")
+    elif prepared is not None:
+        _show_batch(recipe, prepared, judged_by, assembled)
+    if missing:
+        print("\nmissing here:")
+        for number, lack in enumerate(missing, 1):
+            print(f"{number}. {lack}")
+    return 1 if missing else 0
+
+
+def _shown_data(recipe: Recipe, judged_by: Benchmark) -> Prepared:
+    prepared = open_prepared(recipe.data.root)
     check_fit(recipe, prepared, judged_by, training=True)
     print(f"data       {prepared.root}, hash {prepared.data_hash[:16]}, {prepared.manifest.provenance}")
     for split in SPLITS:
         print(f"           {split:<6}{prepared.num_questions(split):>7} questions")
-    entry = zoo_entry(recipe.model.name)
-    print(f"model      {entry.title}")
-    if not weights:
-        rows = apply_tuning(entry.skeleton(), recipe.model.tuning, seed=recipe.train.seed)
-        print(f"\n{group_table(rows)}\n\nno weights were loaded: no labels or token lengths could be shown")
-        return 0
-    assembled = entry.assemble(recipe.train.seed)
-    rows = apply_tuning(assembled.model, recipe.model.tuning, seed=recipe.train.seed)
-    if recipe.model.checkpoint is not None:
-        load_trained(assembled.model, recipe.model.checkpoint)
-    for group, origin in assembled.provenance.items():
-        print(f"           {group}: {origin}")
-    print(f"\n{group_table(rows)}\n")
-    _show_batch(recipe, prepared, judged_by, assembled)
-    return 0
+    return prepared
 
 
 def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, training: bool) -> None:

@@ -10,8 +10,9 @@ import torch
 from huggingface_hub import try_to_load_from_cache
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
-from medtune.models.assemble import DEFAULT, HubWeights, Loading, ZooEntry
+from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.assets import AssetError
+from medtune.models.loading_plan import DEFAULT, Loading
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm

@@ -11,7 +11,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForImageTextToText, PreTrainedConfig, PreTrainedTokenizerFast
 
-from medtune.models.assemble import DEFAULT, Loading, ZooEntry
+from medtune.models.assemble import ZooEntry
+from medtune.models.loading_plan import DEFAULT, Loading
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.loading import pretrained, skeleton
 from medtune.models.vlm import Assembled

@@ -7,7 +7,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from medtune.models.assemble import DEFAULT, Loading, ZooEntry, refuse_loading
+from medtune.models.assemble import ZooEntry
+from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.projector import mlp
 from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
 from medtune.models.vision import GridTower, ImageTransform

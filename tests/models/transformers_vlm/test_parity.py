@@ -1,0 +1,152 @@
+"""Every family against transformers' own forward and generate, with negative controls that must fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from medtune.models.sequence.layout import Rows
+from tests.models.transformers_vlm.twins import (
+    NANOS,
+    encoded,
+    expected,
+    picture,
+    plain,
+    processor,
+    rows,
+    size_of,
+    twin,
+    whole,
+)
+
+QUESTION, ANSWER = "Which plane?", "abdomen"
+each_family = pytest.mark.parametrize("name", NANOS)
+
+
+def _ours(name: str, image: Any, *, change: Any = None, shown: Any = None, answer: str = ANSWER) -> list[float]:
+    assembled = twin(name)
+    laid: Rows = rows(assembled, [assembled.family.layout(QUESTION, answer, size=size_of(image))], [0])
+    laid = change(laid) if change else laid
+    with torch.no_grad():
+        return assembled.model(laid, encoded(assembled, shown or image)).logprobs_T.tolist()  # type: ignore[no-any-return]
+
+
+def _apart(left: list[float], right: list[float]) -> float:
+    return max(abs(a - b) for a, b in zip(left, right, strict=True))
+
+
+@each_family
+@pytest.mark.parametrize(("width", "height"), [(90, 60), (33, 200), (1, 1)])
+def test_logits_equal_transformers_own_forward(name: str, width: int, height: int) -> None:
+    image = picture(width=width, height=height)
+    layout = twin(name).family.layout(QUESTION, ANSWER, size=size_of(image))
+    told = plain(twin(name), image, QUESTION, ANSWER)
+    assert tuple(told.ids[: len(layout.ids)]) == layout.ids
+    assert _ours(name, image) == pytest.approx(expected(told, layout), abs=2e-4)
+
+
+@each_family
+def test_text_alone_equals_transformers_own_forward(name: str) -> None:
+    assembled = twin(name)
+    layout = assembled.family.layout(QUESTION, ANSWER, with_media=False)
+    told = plain(assembled, None, QUESTION, ANSWER)
+    assert tuple(told.ids[: len(layout.ids)]) == layout.ids
+    read = assembled.model(rows(assembled, [layout], [-1]), None).logprobs_T.tolist()
+    assert read == pytest.approx(expected(told, layout), abs=2e-4)
+
+
+@each_family
+@pytest.mark.parametrize("broken", ["image", "positions", "mask"])
+def test_negative_controls_move_the_logits(name: str, broken: str) -> None:
+    image = picture()
+
+    def change(laid: Rows) -> Rows:
+        if broken == "positions":
+            shift_L = torch.arange(laid.ids_BL.shape[1]) % 2
+            return laid._replace(
+                positions_BL=laid.positions_BL + (shift_L if laid.positions_BL.dim() == 2 else shift_L[:, None])
+            )
+        if broken == "mask":
+            place = int((laid.labels_BL[0] >= 0).nonzero()[0]) - 4
+            return laid._replace(attention_BL=laid.attention_BL & (torch.arange(laid.ids_BL.shape[1]) != place))
+        return laid
+
+    shown = picture(9) if broken == "image" else image
+    assert _apart(_ours(name, image, change=change, shown=shown), _ours(name, image)) > 1e-2
+
+
+@each_family
+def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: str) -> None:
+    assembled, image = twin(name), picture()
+    layout = assembled.family.layout(QUESTION, None, size=size_of(image))
+    left = rows(assembled, [layout], [0], side="left")
+    said = assembled.model.generate(left, encoded(assembled, image), max_new_tokens=6, stop_id=assembled.family.stop_id)
+    turns = [{"role": "user", "content": [{"type": "image", "image": _pil(image)}, {"type": "text", "text": QUESTION}]}]
+    inputs = processor(assembled).apply_chat_template(
+        turns, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=True
+    )
+    told = whole(assembled).generate(**inputs, max_new_tokens=6, do_sample=False, eos_token_id=assembled.family.stop_id)
+    assert said[0] == told[0, inputs["input_ids"].shape[1] :].tolist()
+    other = assembled.model.generate(
+        left, encoded(assembled, picture(9)), max_new_tokens=6, stop_id=assembled.family.stop_id
+    )
+    assert other != said
+
+
+@each_family
+def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
+    """Rows of several lengths, images of two sizes, with and without an image, padded on either side."""
+    assembled = twin(name)
+    images = [picture(1), picture(2, width=40, height=120)]
+    media_index = [0, 1, -1, 0, 1, -1, 0, 1]
+    questions = ["Plane?" + "x" * (3 * n) for n in range(8)]
+
+    def laid(n: int, answer: str | None) -> Any:
+        index = media_index[n]
+        size = size_of(images[index]) if index >= 0 else None
+        return assembled.family.layout(questions[n], answer, with_media=index >= 0, size=size)
+
+    both = encoded(assembled, *images)
+    answers = [ANSWER[: n + 1] for n in range(8)]
+    with torch.no_grad():
+        together = assembled.model(rows(assembled, [laid(n, answers[n]) for n in range(8)], media_index), both)
+        for n in range(8):
+            one = encoded(assembled, images[media_index[n]]) if media_index[n] >= 0 else None
+            index = min(media_index[n], 0)
+            alone = assembled.model(rows(assembled, [laid(n, answers[n])], [index]), one)
+            mine = together.logprobs_T[together.row_T == n].tolist()
+            assert mine == pytest.approx(alone.logprobs_T.tolist(), abs=2e-4), n
+    stop = assembled.family.stop_id
+    many = assembled.model.generate(
+        rows(assembled, [laid(n, None) for n in range(8)], media_index, side="left"),
+        both,
+        max_new_tokens=4,
+        stop_id=stop,
+    )
+    for n in range(8):
+        one = encoded(assembled, images[media_index[n]]) if media_index[n] >= 0 else None
+        alone_left = rows(assembled, [laid(n, None)], [min(media_index[n], 0)], side="left")
+        assert assembled.model.generate(alone_left, one, max_new_tokens=4, stop_id=stop) == [many[n]], n
+
+
+@each_family
+def test_right_padded_generation_is_refused(name: str) -> None:
+    assembled = twin(name)
+    short, long = (assembled.family.layout(q, None, with_media=False) for q in ("a", "bcd"))
+    with pytest.raises(ValueError, match="left-padded"):
+        assembled.model.generate(rows(assembled, [short, long], [-1, -1]), None, max_new_tokens=2, stop_id=0)
+
+
+@each_family
+def test_a_row_cut_through_its_image_is_refused(name: str) -> None:
+    image = picture()
+    with pytest.raises(ValueError, match="cut through its image"):
+        _ours(name, image, change=lambda laid: laid._replace(media_BL=laid.media_BL & (laid.media_BL.cumsum(1) > 1)))
+
+
+def _pil(image: Any) -> Any:
+    import PIL.Image
+
+    return PIL.Image.fromarray(image.pixels_HWC)
