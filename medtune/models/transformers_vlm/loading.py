@@ -69,7 +69,9 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
     return Assembled(
         model=TransformersVlm(_read_weights(where, loading), family.wiring),
         family=family.sequence(processor, max_tokens=config.get_text_config().max_position_embeddings),
-        transform=ProcessorTransform(processor.image_processor, family.pixels),
+        transform=ProcessorTransform(
+            processor.image_processor, family.pixels, getattr(type(processor), "images_kwargs", {})
+        ),
         provenance=dict.fromkeys(("vision", "projector", "language"), f"{where}, {loading.dtype}"),
     )
 

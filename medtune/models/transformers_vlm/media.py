@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import PIL.Image
@@ -20,10 +20,12 @@ class ProcessorTransform:
     Attributes:
         image_processor: As the checkpoint's preprocessor_config.json says.
         names: What the tower takes; the rest of the processor's output is left out.
+        settings: What the whole processor tells its image processor: InternVL's is cut into tiles only by that.
     """
 
     image_processor: Any
     names: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, image: Image) -> Pixels:
         """Returns the tower's arguments for one image.
@@ -35,7 +37,7 @@ class ProcessorTransform:
         # As a picture, not an array: the channel axis of a picture of 3 x 3 pixels cannot be guessed.
         picture = PIL.Image.fromarray(image.pixels_HWC)
         try:
-            made = self.image_processor(images=[picture], return_tensors="pt")
+            made = self.image_processor(images=[picture], return_tensors="pt", **self.settings)
         except ValueError as error:
             raise ValueError(f"an image of {width} x {height} pixels does not suit the model: {error}") from error
         return {name: torch.as_tensor(made[name]) for name in self.names}

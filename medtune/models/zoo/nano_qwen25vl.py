@@ -5,37 +5,31 @@ from __future__ import annotations
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLProcessor, Qwen2VLImageProcessor, Qwen2VLVideoProcessor
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.transformers_vlm.families import QWEN2_5_VL
-from medtune.models.transformers_vlm.nano import INITIALIZER_RANGE, Nano, byte_tokenizer, nano_entry
-
-SPECIAL = (
-    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>",
-    "<|video_pad|>",
-)  # fmt: skip
-
-CHAT_TEMPLATE = (
-    "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}"
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}"
-    "{% endfor %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+from medtune.models.transformers_vlm.families import QWEN2_VL
+from medtune.models.transformers_vlm.nano import (
+    INITIALIZER_RANGE,
+    QWEN_SPECIAL,
+    QWEN_TEMPLATE,
+    Nano,
+    byte_tokenizer,
+    nano_entry,
 )
-"""Ours, in Qwen2.5-VL's format."""
 
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_entry("Random Qwen2.5-VL of width 32; for tests", QWEN2_5_VL, _build)
+    return nano_entry("Random Qwen2.5-VL of width 32; for tests", QWEN2_VL, _build)
 
 
 def _build() -> Nano:
-    tokenizer = byte_tokenizer(SPECIAL, bos=None, eos="<|im_end|>", pad="<|endoftext|>")
-    ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL}
+    tokenizer = byte_tokenizer(QWEN_SPECIAL, bos=None, eos="<|im_end|>", pad="<|endoftext|>")
+    ids = {token: tokenizer.convert_tokens_to_ids(token) for token in QWEN_SPECIAL}
     pixels = {"shortest_edge": 56 * 56, "longest_edge": 112 * 112}
     processor = Qwen2_5_VLProcessor(
         image_processor=Qwen2VLImageProcessor(size=pixels),
         tokenizer=tokenizer,
         video_processor=Qwen2VLVideoProcessor(size=pixels),
-        chat_template=CHAT_TEMPLATE,
+        chat_template=QWEN_TEMPLATE,
     )
     config = Qwen2_5_VLConfig(
         text_config={

@@ -10,7 +10,7 @@ import torch
 from medtune.data.images import Size
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.templated import Templated
-from medtune.models.transformers_vlm.families import QWEN2_5_VL
+from medtune.models.transformers_vlm.families import QWEN2_VL
 from medtune.models.zoo import nano_mllama
 from tests.models.transformers_vlm.twins import (
     NANOS,
@@ -160,7 +160,7 @@ def test_chat_template_that_loses_something_is_refused(template: str | None, mes
     changed = copy(processor(twin("nano_qwen25vl")))
     changed.chat_template = template
     with pytest.raises(ValueError, match=message):
-        QWEN2_5_VL.sequence(changed, max_tokens=100)
+        QWEN2_VL.sequence(changed, max_tokens=100)
 
 
 def test_prompt_does_not_change_over_night() -> None:
