@@ -74,9 +74,8 @@ def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> VisualTokens:
         # One row per tile; an image may have several.
         tokens = [tiles_TNE.flatten(0, 1) for tiles_TNE in tokens.split([len(one["pixel_values"]) for one in media])]
     counts = [len(one) for one in tokens]
-    deep = tuple(
-        tuple(torch.cat(tuple(layer)).split(counts)) for layer in getattr(features, "deepstack_features", None) or ()
-    )
+    layers = getattr(features, "deepstack_features", None) or ()
+    deep = tuple(tuple(torch.cat(tuple(layer)).split(counts)) for layer in layers)
     return VisualTokens(tuple(tokens), deep)
 
 

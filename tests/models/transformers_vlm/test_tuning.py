@@ -25,19 +25,55 @@ def _layers(prefix: str, *blocks: list[str]) -> set[str]:
     return {f"{prefix}.{layer}.{name}" for layer, block in enumerate(blocks) for name in block}
 
 
+def _below(root: str, names: list[str]) -> set[str]:
+    return {f"whole.{root}.{name}" for name in names}
+
+
+FC = ["mlp.fc1", "mlp.fc2"]
+CLIP = [*[f"self_attn.{n}_proj" for n in ("q", "k", "v", "out")], *FC]
+LLAMA = _layers("whole.model.language_model.layers", *[SELF + MLP] * 2)
+MERGER = [f"{layer}.{kind}" for layer in ("mlp.0", "mlp.2") for kind in ("weight", "bias")]
+MERGER3 = [f"{layer}.{kind}" for layer in ("norm", "linear_fc1", "linear_fc2") for kind in ("weight", "bias")]
+TWO_LINEAR = [f"{layer}.{kind}" for layer in ("linear_1", "linear_2") for kind in ("weight", "bias")]
+
 LANGUAGE = {
-    "nano_qwen25vl": _layers("whole.model.language_model.layers", SELF + MLP, SELF + MLP),
-    "nano_mllama": _layers("whole.model.language_model.layers", SELF + MLP, CROSS + MLP, SELF + MLP, CROSS + MLP),
+    "nano_gemma3": LLAMA,
+    "nano_internvl": LLAMA,
+    "nano_llava": LLAMA,
+    "nano_llava_onevision": LLAMA,
+    "nano_mllama": _layers("whole.model.language_model.layers", *[SELF + MLP, CROSS + MLP] * 2),
+    "nano_qwen25vl": LLAMA,
+    "nano_qwen2vl": LLAMA,
+    "nano_qwen3vl": LLAMA,
 }
 VISION = {
+    "nano_gemma3": _layers("whole.model.vision_tower.encoder.layers", *[CLIP] * 2),
+    "nano_internvl": _layers(
+        "whole.model.vision_tower.encoder.layer",
+        *[[*[f"attention.{n}" for n in ("q_proj", "k_proj", "v_proj", "projection_layer")], *FC]] * 2,
+    ),
+    "nano_llava": _layers("whole.model.vision_tower.encoder.layers", *[CLIP] * 2),
+    "nano_llava_onevision": _layers("whole.model.vision_tower.encoder.layers", *[CLIP] * 2),
+    "nano_mllama": _layers("whole.model.vision_model.transformer.layers", *[[*SELF, *FC]] * 2)
+    | _layers("whole.model.vision_model.global_transformer.layers", [*SELF, *FC]),
     "nano_qwen25vl": _layers("whole.model.visual.blocks", *[["attn.qkv", "attn.proj", *MLP]] * 2),
-    "nano_mllama": _layers("whole.model.vision_model.transformer.layers", *[[*SELF, "mlp.fc1", "mlp.fc2"]] * 2)
-    | _layers("whole.model.vision_model.global_transformer.layers", [*SELF, "mlp.fc1", "mlp.fc2"]),
+    "nano_qwen2vl": _layers("whole.model.visual.blocks", *[["attn.qkv", "attn.proj", *FC]] * 2),
+    "nano_qwen3vl": _layers(
+        "whole.model.visual.blocks", *[["attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2"]] * 3
+    ),
 }
 PROJECTOR = {
-    "nano_qwen25vl": {f"whole.model.visual.merger.{n}" for n in ("ln_q.weight", "mlp.0.weight", "mlp.0.bias", "mlp.2.weight", "mlp.2.bias")},
-    "nano_mllama": {"whole.model.multi_modal_projector.weight", "whole.model.multi_modal_projector.bias"},
-}  # fmt: skip
+    "nano_gemma3": _below("model.multi_modal_projector", ["mm_input_projection_weight", "mm_soft_emb_norm.weight"]),
+    "nano_internvl": _below("model.multi_modal_projector", ["layer_norm.weight", "layer_norm.bias", *TWO_LINEAR]),
+    "nano_llava": _below("model.multi_modal_projector", TWO_LINEAR),
+    "nano_llava_onevision": _below("model.multi_modal_projector", TWO_LINEAR) | {"whole.model.image_newline"},
+    "nano_mllama": _below("model.multi_modal_projector", ["weight", "bias"]),
+    "nano_qwen25vl": _below("model.visual.merger", ["ln_q.weight", *MERGER]),
+    "nano_qwen2vl": _below("model.visual.merger", ["ln_q.weight", "ln_q.bias", *MERGER]),
+    "nano_qwen3vl": _below("model.visual.merger", MERGER3)
+    | _below("model.visual.deepstack_merger_list.0", MERGER3)
+    | _below("model.visual.deepstack_merger_list.1", MERGER3),
+}
 each_family = pytest.mark.parametrize("name", NANOS)
 FROZEN, FULL, LORA = GroupTuning("frozen"), GroupTuning("full"), GroupTuning("lora")
 
@@ -82,7 +118,7 @@ def test_targets_count_from_the_group_on(name: str) -> None:
 
 @each_family
 def test_projector_is_trained_beside_lora(name: str) -> None:
-    assembled, model = _tuned(name, Tuning(LORA, FULL, LORA))
+    _, model = _tuned(name, Tuning(LORA, FULL, LORA))
     learning = set(trainable_names(model))
     assert {n for n in learning if ".lora_" not in n} == PROJECTOR[name]
     assert _adapted(model) == LANGUAGE[name] | VISION[name]
@@ -132,9 +168,9 @@ def test_what_learnt_is_saved_and_answers_the_same_when_read_back(name: str, tmp
 
 @each_family
 def test_frozen_tower_and_projector_build_no_graph(name: str) -> None:
-    assembled, model = _tuned(name, Tuning(FROZEN, FROZEN, LORA))
+    assembled, _ = _tuned(name, Tuning(FROZEN, FROZEN, LORA))
     assert not _tensors_with_graph(encoded(assembled, picture()))
-    assembled, model = _tuned(name, Tuning(FROZEN, FULL, LORA))
+    assembled, _ = _tuned(name, Tuning(FROZEN, FULL, LORA))
     assert _tensors_with_graph(encoded(assembled, picture()))
 
 

@@ -19,7 +19,10 @@ from medtune.models.sequence.layout import Rows, Sequence, pad_rows
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.vlm import Assembled
 
-NANOS = ("nano_mllama", "nano_qwen25vl")
+NANOS = (
+    "nano_gemma3", "nano_internvl", "nano_llava", "nano_llava_onevision", "nano_mllama", "nano_qwen25vl",
+    "nano_qwen2vl", "nano_qwen3vl",
+)  # fmt: skip
 
 
 @cache
