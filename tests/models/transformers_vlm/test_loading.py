@@ -79,7 +79,7 @@ def test_folder_without_weights_is_refused(folder: Path) -> None:
 
 def test_hub_out_of_reach_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(AssetError, match="Qwen/Qwen2.5-VL-7B-Instruct: config.json neither kept here"):
+    with pytest.raises(AssetError, match=r"Qwen/Qwen2.5-VL-7B-Instruct: config.json neither kept here"):
         zoo_entry("qwen25vl_7b").assemble(0)
 
 
