@@ -13,6 +13,7 @@ from tests.models.transformers_vlm.twins import (
     encoded,
     expected,
     picture,
+    pillow,
     plain,
     processor,
     rows,
@@ -83,7 +84,9 @@ def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: s
     layout = assembled.family.layout(QUESTION, None, size=size_of(image))
     left = rows(assembled, [layout], [0], side="left")
     said = assembled.model.generate(left, encoded(assembled, image), max_new_tokens=6, stop_id=assembled.family.stop_id)
-    turns = [{"role": "user", "content": [{"type": "image", "image": _pil(image)}, {"type": "text", "text": QUESTION}]}]
+    turns = [
+        {"role": "user", "content": [{"type": "image", "image": pillow(image)}, {"type": "text", "text": QUESTION}]}
+    ]
     inputs = processor(assembled).apply_chat_template(
         turns, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=True
     )
@@ -144,9 +147,3 @@ def test_a_row_cut_through_its_image_is_refused(name: str) -> None:
     image = picture()
     with pytest.raises(ValueError, match="cut through its image"):
         _ours(name, image, change=lambda laid: laid._replace(media_BL=laid.media_BL & (laid.media_BL.cumsum(1) > 1)))
-
-
-def _pil(image: Any) -> Any:
-    import PIL.Image
-
-    return PIL.Image.fromarray(image.pixels_HWC)

@@ -14,9 +14,11 @@ from medtune.models.transformers_vlm.families import QWEN2_VL
 from medtune.models.zoo import nano_mllama
 from tests.models.transformers_vlm.twins import (
     NANOS,
+    conversation,
     encoded,
     expected,
     picture,
+    pillow,
     plain,
     processor,
     rows,
@@ -67,12 +69,8 @@ def test_cross_attention_mask_is_that_of_the_processor(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(type(model), "forward", spy)
     assembled.model(rows(assembled, [layout], [0]), encoded(assembled, image))
-    turns = [
-        {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Plane?"}]},
-        {"role": "assistant", "content": [{"type": "text", "text": "head"}]},
-    ]
-    text = processor(assembled).apply_chat_template(turns, tokenize=False)
-    told = processor(assembled)(text=text, images=[_pil(image)], return_tensors="pt", add_special_tokens=False)
+    text = conversation(assembled, image, "Plane?") + "head<|eot_id|>"
+    told = processor(assembled)(text=text, images=[pillow(image)], return_tensors="pt")
     assert torch.equal(seen["cross_attention_mask"], told["cross_attention_mask"])
     assert 0 < float(told["cross_attention_mask"].float().mean()) < 1
 
@@ -173,7 +171,40 @@ def test_prompt_does_not_change_over_night() -> None:
     assert "Today: 26 Jul 2024" in family.decode(family.layout("Q", None, with_media=False).ids)
 
 
-def _pil(image: Any) -> Any:
-    import PIL.Image
+@pytest.mark.parametrize("name", [n for n in NANOS if n not in ("nano_mllama",)])
+def test_visual_tokens_are_counted_before_the_image_is_read(name: str) -> None:
+    assembled = twin(name)
+    for width, height in ((90, 60), (30, 170), (56, 56), (9, 8)):
+        image = picture(width=width, height=height)
+        (span,) = assembled.family.layout("Plane?", "a", size=size_of(image)).media_spans
+        assert span.stop - span.start == len(encoded(assembled, image).tokens[0]), (width, height)
 
-    return PIL.Image.fromarray(image.pixels_HWC)
+
+def test_images_of_several_sizes_are_encoded_together_as_alone() -> None:
+    for name in ("nano_llava_onevision", "nano_internvl", "nano_qwen25vl", "nano_qwen3vl"):
+        assembled, images = twin(name), [picture(1), picture(2, width=30, height=170)]
+        together = encoded(assembled, *images)
+        for index, image in enumerate(images):
+            alone = encoded(assembled, image)
+            assert torch.allclose(together.tokens[index], alone.tokens[0], atol=1e-5), name
+            for many, one in zip(together.deep, alone.deep, strict=True):
+                assert torch.allclose(many[index], one[0], atol=1e-5), name
+
+
+def test_gemma_looks_both_ways_inside_an_image() -> None:
+    """Without token_type_ids transformers masks the image causally, in silence."""
+    assembled, image = twin("nano_gemma3"), picture()
+    layout = assembled.family.layout("Plane?", "head", size=size_of(image))
+    right = expected(plain(assembled, image, "Plane?", "head"), layout)
+    wrong = expected(plain(assembled, image, "Plane?", "head", token_type_ids=None), layout)
+    assert max(abs(a - b) for a, b in zip(right, wrong, strict=True)) > 1e-2
+    ours = assembled.model(rows(assembled, [layout], [0]), encoded(assembled, image)).logprobs_T.tolist()
+    assert ours == pytest.approx(right, abs=2e-4)
+
+
+def test_learnt_answer_follows_on_what_a_reply_is_asked_for_with() -> None:
+    """LLaVA-OneVision's template words the assistant's turn with a blank that its generation prompt lacks."""
+    family = twin("nano_llava_onevision").family
+    asked, answered = (family.layout("Plane?", answer, size=Size(90, 60)) for answer in (None, "head"))
+    assert answered.ids[: len(asked.ids)] == asked.ids
+    assert family.decode(answered.ids[len(asked.ids) :]) == "head"

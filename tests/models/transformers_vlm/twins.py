@@ -67,19 +67,28 @@ class Plain:
     logprobs_LV: Tensor
 
 
-def plain(assembled: Assembled, image: Image | None, prompt: str, answer: str | None, **instead: Any) -> Plain:
+def plain(assembled: Assembled, image: Image | None, prompt: str, answer: str, **instead: Any) -> Plain:
     """Asks transformers itself; `instead` replaces (or, with None, removes) arguments of its forward."""
-    content = [{"type": "image", "image": PIL.Image.fromarray(image.pixels_HWC)}] if image else []
-    turns: list[Any] = [{"role": "user", "content": [*content, {"type": "text", "text": prompt}]}]
-    if answer is not None:
-        turns.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
-    inputs = processor(assembled).apply_chat_template(
-        turns, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=answer is None
+    inputs = processor(assembled)(
+        text=[conversation(assembled, image, prompt) + answer + assembled.family.pieces([assembled.family.stop_id])[0]],
+        images=[pillow(image)] if image else None,
+        return_tensors="pt",
     )
     arguments = {name: value for name, value in {**inputs, **instead}.items() if value is not None}
     with torch.no_grad():
         logits_LV = whole(assembled)(**arguments).logits[0]
     return Plain(inputs["input_ids"][0].tolist(), logits_LV.float().log_softmax(-1))
+
+
+def conversation(assembled: Assembled, image: Image | None, prompt: str) -> str:
+    """Returns the text up to where the answer begins; LLaVA-1.5's answers begin behind a blank."""
+    turns = [{"role": "user", "content": [*([{"type": "image"}] if image else []), {"type": "text", "text": prompt}]}]
+    text = str(processor(assembled).apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+    return text + " " if text.endswith("ASSISTANT:") else text
+
+
+def pillow(image: Image) -> PIL.Image.Image:
+    return PIL.Image.fromarray(image.pixels_HWC)
 
 
 def expected(told: Plain, layout: Sequence) -> list[float]:
