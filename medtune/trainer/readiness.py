@@ -5,6 +5,7 @@ from __future__ import annotations
 from medtune.data.source import source
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import ZooEntry
+from medtune.models.transformers_vlm.loading import kept_weights
 from medtune.trainer.recipe import Recipe
 
 
@@ -23,14 +24,10 @@ def missing_data(recipe: Recipe, judged_by: Benchmark) -> str | None:
     return "\n".join(lines)
 
 
-def missing_weights(recipe: Recipe, entry: ZooEntry, *, weights: bool) -> str | None:
-    """Returns how to get pretrained weights; None where they are here, come by themselves, or are not asked for."""
+def missing_weights(recipe: Recipe, entry: ZooEntry) -> str | None:
+    """Returns how to get pretrained weights; None where they are here or come by themselves."""
     wanted = recipe.model.weights or (entry.hub.repo_id if entry.hub else None)
-    if not weights or wanted is None:
-        return None
-    from medtune.models.transformers_vlm.loading import kept_weights
-
-    if kept_weights(wanted) is not None:
+    if wanted is None or kept_weights(wanted) is not None:
         return None
     gate = ""
     if entry.hub is not None and entry.hub.repo_id == wanted and entry.hub.gated:

@@ -39,35 +39,28 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
     """
     judged_by, entry = benchmark(recipe.data.benchmark), zoo_entry(recipe.model.name)
     available = this_machine() if devices is None else parse_devices(devices)
-    missing = [
-        lack for lack in (missing_data(recipe, judged_by), missing_weights(recipe, entry, weights=weights)) if lack
-    ]
-    prepared = _shown_data(recipe, judged_by) if recipe.data.root.is_dir() else None
+    no_data, no_weights = missing_data(recipe, judged_by), missing_weights(recipe, entry)
+    prepared = None if no_data else _shown_data(recipe, judged_by)
     print(f"model      {entry.title}")
-    if weights and missing_weights(recipe, entry, weights=True) is None:
-        assembled = entry.assemble(recipe.train.seed, recipe.model.loading)
-        model = assembled.model
-    else:
-        assembled, model = None, entry.skeleton()
+    loadable = weights and not no_weights
+    assembled = entry.assemble(recipe.train.seed, recipe.model.loading) if loadable else None
+    model = entry.skeleton() if assembled is None else assembled.model
     rows = apply_tuning(model, recipe.model.tuning, seed=recipe.train.seed)
     if assembled is not None:
         if recipe.model.checkpoint is not None:
             load_trained(model, recipe.model.checkpoint)
         for group, origin in assembled.provenance.items():
             print(f"           {group}: {origin}")
-    print(f"\n{group_table(rows)}\n")
     memory = memory_of(recipe, model, rows)
-    print(memory_text(memory, available))
-    missing += [lack] if (lack := missing_memory(memory, available)) else []
+    print(f"\n{group_table(rows)}\n\n{memory_text(memory, available)}")
     if assembled is None:
         print("labels     no weights were loaded: no labels or token lengths could be shown")
     elif prepared is not None:
         _show_batch(recipe, prepared, judged_by, assembled)
-    if missing:
-        print("\nmissing here:")
-        for number, lack in enumerate(missing, 1):
-            print(f"{number}. {lack}")
-    return 1 if missing else 0
+    lacks = [lack for lack in (no_data, no_weights if weights else None, missing_memory(memory, available)) if lack]
+    if lacks:
+        print("\nmissing here:\n" + "\n".join(f"{number}. {lack}" for number, lack in enumerate(lacks, 1)))
+    return 1 if lacks else 0
 
 
 def _shown_data(recipe: Recipe, judged_by: Benchmark) -> Prepared:
