@@ -10,6 +10,7 @@ import torch
 from medtune.models.sequence.layout import Rows
 from tests.models.transformers_vlm.twins import (
     NANOS,
+    conversation,
     encoded,
     expected,
     picture,
@@ -84,12 +85,8 @@ def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: s
     layout = assembled.family.layout(QUESTION, None, size=size_of(image))
     left = rows(assembled, [layout], [0], side="left")
     said = assembled.model.generate(left, encoded(assembled, image), max_new_tokens=6, stop_id=assembled.family.stop_id)
-    turns = [
-        {"role": "user", "content": [{"type": "image", "image": pillow(image)}, {"type": "text", "text": QUESTION}]}
-    ]
-    inputs = processor(assembled).apply_chat_template(
-        turns, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=True
-    )
+    text = conversation(assembled, image, QUESTION).rstrip(" ")
+    inputs = processor(assembled)(text=[text], images=[pillow(image)], return_tensors="pt")
     told = whole(assembled).generate(**inputs, max_new_tokens=6, do_sample=False, eos_token_id=assembled.family.stop_id)
     assert said[0] == told[0, inputs["input_ids"].shape[1] :].tolist()
     other = assembled.model.generate(
