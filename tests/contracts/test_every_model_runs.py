@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,16 @@ def test_run_and_evaluate_again(name: str, prepared_images: Path, tmp_path: Path
     assert main([*arguments, "--set", *settings, f"model.checkpoint={weights}"]) == 0
     assert _predictions(again / "final") == _predictions(run / "final")
     assert _predictions(run / "final") != asked, "the step changed nothing"
+
+
+@pytest.mark.slow
+def test_cold_process(prepared_tiny: Path) -> None:
+    arguments = ["validate", "nano_busi_lora", "--set", "model.name=nano_mllama", f"data.root={prepared_tiny}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "medtune", *arguments], capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "(1 visual tokens)" in done.stdout
 
 
 def _predictions(folder: Path) -> list[dict[str, object]]:

@@ -62,10 +62,12 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
             raise ValueError(
                 f"model.image_max_pixels is set, but {config.model_type} scales every image to its own size"
             )
-        processor.image_processor.size = {
-            **dict(processor.image_processor.size),
-            "longest_edge": loading.image_max_pixels,
-        }
+        size = {**dict(processor.image_processor.size), "longest_edge": loading.image_max_pixels}
+        if size["shortest_edge"] > size["longest_edge"]:
+            raise ValueError(
+                f"model.image_max_pixels is {size['longest_edge']}; {where} wants at least {size['shortest_edge']}"
+            )
+        processor.image_processor.size = size
     return Assembled(
         model=TransformersVlm(_read_weights(where, loading), family.wiring),
         family=family.sequence(processor, max_tokens=config.get_text_config().max_position_embeddings),
