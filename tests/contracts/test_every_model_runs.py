@@ -47,8 +47,8 @@ def test_run_and_evaluate_again(name: str, prepared_images: Path, tmp_path: Path
     assert results["model"] == name
     asked = _predictions(run / "zero_shot")
     assert {(p["reading"], p["condition"]) for p in asked} == {
-        (reading, condition) for reading in ("likelihood", "generation") for condition in ("image", "text_only")
-    }
+        ("likelihood", "image"), ("likelihood", "text_only"), ("generation", "image"),
+    }  # fmt: skip
     weights = run / "checkpoints" / "best.safetensors"
     arguments = ["eval", "nano_busi_lora", "--out", str(again), "--limit", "4"]
     assert main([*arguments, "--set", *settings, f"model.checkpoint={weights}"]) == 0

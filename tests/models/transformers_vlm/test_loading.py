@@ -34,9 +34,7 @@ def test_local_folder_takes_the_place_of_the_hub(folder: Path) -> None:
 
 
 def test_type_and_image_size_are_those_of_the_recipe(folder: Path) -> None:
-    loaded = zoo_entry("qwen25vl_7b").assemble(
-        0, Loading(weights=str(folder), dtype="bfloat16", image_max_pixels=56 * 56)
-    )
+    loaded = zoo_entry("qwen25vl_7b").assemble(0, Loading(weights=str(folder), dtype="bfloat16", image_max_pixels=3200))
     assert {p.dtype for p in loaded.model.parameters()} == {torch.bfloat16}
     assert loaded.transform(picture(width=300, height=300))["image_grid_thw"].prod() == 16
 
