@@ -40,11 +40,11 @@ class TargetLogprobs(NamedTuple):
 class Transform(Protocol):
     """How an image becomes a tower's input; runs in the processes that load data."""
 
-    def __call__(self, image: Image) -> Media:
+    def __call__(self, image: Image, /) -> Media:
         """Returns one media item on the CPU."""
         ...
 
-    def stack(self, media: Sequence[Media]) -> MediaBatch:
+    def stack(self, media: Sequence[Media], /) -> MediaBatch:
         """Returns several items as one batch."""
         ...
 
@@ -61,15 +61,15 @@ class Model(Protocol):
         """Names of the modules and parameters that begin each group; the longest that fits a name decides."""
         ...
 
-    def encode(self, media: MediaBatch) -> Encoded:
+    def encode(self, media: MediaBatch, /) -> Encoded:
         """Returns what the language model is shown; moves its input to its own device and type."""
         ...
 
-    def __call__(self, rows: Rows, encoded: Encoded | None) -> TargetLogprobs:
+    def __call__(self, rows: Rows, encoded: Encoded | None, /) -> TargetLogprobs:
         """Returns the log-probabilities of the labelled tokens."""
         ...
 
-    def generate(self, rows: Rows, encoded: Encoded | None, *, max_new_tokens: int, stop_id: int) -> list[list[int]]:
+    def generate(self, rows: Rows, encoded: Encoded | None, /, *, max_new_tokens: int, stop_id: int) -> list[list[int]]:
         """Returns the greedy continuation of each left-padded row, cut after the stop token."""
         ...
 
