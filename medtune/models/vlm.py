@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from medtune.models.contract import GROUPS, GroupName, TargetLogprobs, Transform, set_training
+from medtune.models.contract import GROUPS, TargetLogprobs, Transform, set_training
 from medtune.models.sequence.layout import IGNORED, Rows, SequenceFamily
 from medtune.models.transformers_vlm.model import TransformersVlm
+from medtune.models.tuning_plan import GroupName
 
 
 class VisionLanguageModel(nn.Module):

@@ -82,3 +82,10 @@ def byte_tokenizer(
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=eos, pad_token=pad, extra_special_tokens=more, **roles
     )
+
+
+def token_id(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
+    """Returns the id of one token."""
+    found = tokenizer.convert_tokens_to_ids(token)
+    assert isinstance(found, int)
+    return found

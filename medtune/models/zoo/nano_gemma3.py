@@ -6,7 +6,13 @@ from transformers import Gemma3Config, Gemma3ImageProcessor, Gemma3Processor
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.transformers_vlm.families import GEMMA3
-from medtune.models.transformers_vlm.nano import INITIALIZER_RANGE, Nano, byte_tokenizer, nano_entry
+from medtune.models.transformers_vlm.nano import (
+    INITIALIZER_RANGE,
+    Nano,
+    byte_tokenizer,
+    nano_entry,
+    token_id,
+)
 
 SPECIAL = (
     "<pad>", "<eos>", "<bos>", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>",
@@ -53,9 +59,8 @@ def _build() -> Nano:
             "image_size": 56, "patch_size": 14, "vision_use_head": False,
         },
         mm_tokens_per_image=4,
-        boi_token_index=tokenizer.convert_tokens_to_ids("<start_of_image>"),
-        eoi_token_index=tokenizer.convert_tokens_to_ids("<end_of_image>"),
-        image_token_index=tokenizer.convert_tokens_to_ids("<image_soft_token>"),
-        initializer_range=INITIALIZER_RANGE,
+        boi_token_index=token_id(tokenizer, "<start_of_image>"),
+        eoi_token_index=token_id(tokenizer, "<end_of_image>"),
+        image_token_index=token_id(tokenizer, "<image_soft_token>"),
     )  # fmt: skip
     return Nano(config, processor)

@@ -6,7 +6,13 @@ from transformers import GotOcr2ImageProcessor, InternVLConfig, InternVLProcesso
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.transformers_vlm.families import INTERNVL
-from medtune.models.transformers_vlm.nano import INITIALIZER_RANGE, Nano, byte_tokenizer, nano_entry
+from medtune.models.transformers_vlm.nano import (
+    INITIALIZER_RANGE,
+    Nano,
+    byte_tokenizer,
+    nano_entry,
+    token_id,
+)
 
 SPECIAL = (
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>", "<video>",
@@ -47,9 +53,8 @@ def _build() -> Nano:
             "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
             "image_size": [56, 56], "patch_size": [14, 14], "initializer_range": INITIALIZER_RANGE,
         },
-        image_token_id=tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>"),
+        image_token_id=token_id(tokenizer, "<IMG_CONTEXT>"),
         image_seq_length=4,
         tie_word_embeddings=False,
-        initializer_range=INITIALIZER_RANGE,
     )  # fmt: skip
     return Nano(config, processor)

@@ -6,7 +6,13 @@ from transformers import CLIPImageProcessor, LlavaConfig, LlavaProcessor
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.transformers_vlm.families import LLAVA
-from medtune.models.transformers_vlm.nano import INITIALIZER_RANGE, Nano, byte_tokenizer, nano_entry
+from medtune.models.transformers_vlm.nano import (
+    INITIALIZER_RANGE,
+    Nano,
+    byte_tokenizer,
+    nano_entry,
+    token_id,
+)
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ message['role'] | upper }}: {% for part in message['content'] %}"
@@ -42,8 +48,7 @@ def _build() -> Nano:
             "model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
             "num_attention_heads": 2, "image_size": 28, "patch_size": 14, "initializer_range": INITIALIZER_RANGE,
         },
-        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        image_token_index=token_id(tokenizer, "<image>"),
         vision_feature_layer=-2,
-        initializer_range=INITIALIZER_RANGE,
     )  # fmt: skip
     return Nano(config, processor)

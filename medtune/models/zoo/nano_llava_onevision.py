@@ -11,7 +11,13 @@ from transformers import (
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.transformers_vlm.families import LLAVA_ONEVISION
-from medtune.models.transformers_vlm.nano import INITIALIZER_RANGE, Nano, byte_tokenizer, nano_entry
+from medtune.models.transformers_vlm.nano import (
+    INITIALIZER_RANGE,
+    Nano,
+    byte_tokenizer,
+    nano_entry,
+    token_id,
+)
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>", "<video>")
 CHAT_TEMPLATE = (
@@ -48,10 +54,9 @@ def _build() -> Nano:
             "model_type": "siglip_vision_model", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
             "num_attention_heads": 2, "image_size": 28, "patch_size": 14, "vision_use_head": False,
         },
-        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
-        video_token_index=tokenizer.convert_tokens_to_ids("<video>"),
+        image_token_index=token_id(tokenizer, "<image>"),
+        video_token_index=token_id(tokenizer, "<video>"),
         image_grid_pinpoints=pinpoints,
         vision_feature_select_strategy="full",
-        initializer_range=INITIALIZER_RANGE,
     )  # fmt: skip
     return Nano(config, processor)

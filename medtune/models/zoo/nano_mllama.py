@@ -6,7 +6,13 @@ from transformers import MllamaConfig, MllamaImageProcessor, MllamaProcessor
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.transformers_vlm.families import MLLAMA
-from medtune.models.transformers_vlm.nano import INITIALIZER_RANGE, Nano, byte_tokenizer, nano_entry
+from medtune.models.transformers_vlm.nano import (
+    INITIALIZER_RANGE,
+    Nano,
+    byte_tokenizer,
+    nano_entry,
+    token_id,
+)
 
 SPECIAL = (
     "<|begin_of_text|>", "<|finetune_right_pad_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>",
@@ -36,7 +42,7 @@ def _build() -> Nano:
         chat_template=CHAT_TEMPLATE,
     )
     # As in the released model, the image token is the first id that the output layer does not know.
-    vocabulary = tokenizer.convert_tokens_to_ids("<|image|>")
+    vocabulary = token_id(tokenizer, "<|image|>")
     config = MllamaConfig(
         text_config={
             "vocab_size": vocabulary, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4,

@@ -13,6 +13,7 @@ from medtune.models.transformers_vlm.nano import (
     Nano,
     byte_tokenizer,
     nano_entry,
+    token_id,
 )
 
 
@@ -23,7 +24,7 @@ def entry() -> ZooEntry:
 
 def _build() -> Nano:
     tokenizer = byte_tokenizer(QWEN_SPECIAL, bos=None, eos="<|im_end|>", pad="<|endoftext|>")
-    ids = {token: tokenizer.convert_tokens_to_ids(token) for token in QWEN_SPECIAL}
+    ids = {token: token_id(tokenizer, token) for token in QWEN_SPECIAL}
     pixels = {"shortest_edge": 64 * 64, "longest_edge": 128 * 128}
     processor = Qwen3VLProcessor(
         image_processor=Qwen2VLImageProcessor(size=pixels, patch_size=16),
@@ -48,6 +49,5 @@ def _build() -> Nano:
         video_token_id=ids["<|video_pad|>"],
         vision_start_token_id=ids["<|vision_start|>"],
         vision_end_token_id=ids["<|vision_end|>"],
-        initializer_range=INITIALIZER_RANGE,
     )  # fmt: skip
     return Nano(config, processor)
