@@ -15,10 +15,10 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-# A simulated benchmark and a real small model, from nothing to a gain; one reading of two, to save minutes.
+# A simulated benchmark and a real small model, from nothing to a gain.
 demo: $(READY)
-	$(BIN)/medtune prepare fetal_gauge --source fetal_phantom --out runs/demo_data --limit 60
-	$(BIN)/medtune run pocket_fetal_phantom_lora --set data.root=runs/demo_data 'eval.readings=[likelihood]'
+	$(BIN)/medtune prepare fetal_gauge --source fetal_phantom --out runs/demo_data
+	$(BIN)/medtune run pocket_fetal_phantom_lora --set data.root=runs/demo_data
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 10

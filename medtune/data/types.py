@@ -14,7 +14,7 @@ AnswerKind = Literal["choice", "yes_no", "number", "text", "rubric"]
 Split = Literal["train", "val", "test"]
 Provenance = Literal["released", "reconstruction", "synthetic"]
 Reading = Literal["likelihood", "generation"]
-Condition = Literal["image", "text_only", "other_image", "with_anatomy"]
+Condition = Literal["image", "text_only", "other_image", "with_anatomy", "blank_image", "permuted_options"]
 AnswerFormat = Literal["text", "letter"]
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -115,8 +115,9 @@ class Request:
     """One question to be answered in one way.
 
     Attributes:
-        condition: What the model sees; "other_image" shows another patient's image, "with_anatomy" says in words
-            which organ the image shows.
+        question: Under "permuted_options" its options stand in another order.
+        condition: What the model sees; "other_image" shows another patient's image, "blank_image" a black one,
+            "with_anatomy" says in words which organ the image shows.
         repeat: 0, 1, ... where one request is made several times.
     """
 

@@ -40,6 +40,14 @@ class TrainAnswers:
     by_task: Mapping[Hashable, str]
     by_wording: Mapping[Hashable, str]
 
+    def majority(self, question: Question) -> str | None:
+        """Returns the most frequent train answer of the question's task; None where train has none of it."""
+        return self.by_task.get(_task(question))
+
+    def prior(self, question: Question) -> str | None:
+        """Returns the most frequent train answer to the same words and options, else the task's."""
+        return self.by_wording.get(_wording(question), self.majority(question))
+
 
 def train_answers(train: Sequence[Question]) -> TrainAnswers | None:
     """Returns what a model could have learned from the train questions alone; None where there are none."""
@@ -95,11 +103,8 @@ def blind(questions: Sequence[Question], train: TrainAnswers | None, metric: Met
         "question_prior": [],
     }
     if train:
-        learned = train
-        measured["majority"].append(answered(lambda question: learned.by_task.get(_task(question))))
-        measured["question_prior"].append(
-            answered(lambda question: learned.by_wording.get(_wording(question), learned.by_task.get(_task(question))))
-        )
+        measured["majority"].append(answered(train.majority))
+        measured["question_prior"].append(answered(train.prior))
     return Blind(questions, metric, measured)
 
 

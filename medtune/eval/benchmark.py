@@ -10,6 +10,7 @@ from typing import Protocol, cast
 from medtune.data import catalog
 from medtune.data.types import AnswerFormat, Condition, Interval, Prediction, Prompt, Question
 from medtune.eval.bertscore import BertModel
+from medtune.eval.reference import Reference, no_references
 from medtune.eval.sums import Sums
 from medtune.eval.tables import Table
 
@@ -138,6 +139,7 @@ class Benchmark:
         scales: Of the metrics that are not shares of all questions, by name.
         renders: Other wordings, for conditions that change the prompt, e.g. "with_anatomy".
         tables: What `medtune score` prints beside the scores.
+        references: Printed numbers of other models on other data, comparable with the primary metric.
     """
 
     title: str
@@ -155,6 +157,7 @@ class Benchmark:
     scales: Mapping[str, Scale] = field(default_factory=dict)
     renders: Mapping[Condition, Render] = field(default_factory=dict)
     tables: Tables = no_tables
+    references: Callable[[], Sequence[Reference]] = no_references
 
     def scale(self, metric: str) -> Scale:
         """Returns how the metric of that name is to be read: as a share of all questions unless `scales` says more."""

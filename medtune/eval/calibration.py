@@ -7,6 +7,7 @@ edge of ten bins although no float is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,43 @@ class ReliabilityBin:
     n: int
     confidence: float
     accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How far the confidence of likelihood readings can be believed.
+
+    Attributes:
+        ece: Expected calibration error over `bins` of width 1 / `num_bins`.
+    """
+
+    ece: float
+    num_bins: int
+    bins: tuple[ReliabilityBin, ...]
+
+
+NUM_BINS = 10
+
+
+def calibrated(logprobs: Sequence[Sequence[float]], correct: Sequence[float]) -> Calibration:
+    """Returns the calibration of choices by likelihood: the chosen option's confidence against being right.
+
+    Args:
+        logprobs: Of each question, the log-probability of each option.
+        correct: Of each question, 1 right, 0 wrong.
+
+    Example:
+        >>> calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0]).ece
+        0.0
+    """
+    bins = right_closed_bins([_confidence(each) for each in logprobs], correct, bins=NUM_BINS)
+    return Calibration(expected_calibration_error(bins), NUM_BINS, tuple(bins))
+
+
+def _confidence(logprobs: Sequence[float]) -> float:
+    """Returns the likeliest option's share of the options' probability."""
+    highest = max(logprobs)
+    return 1 / sum(math.exp(value - highest) for value in logprobs)
 
 
 def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from medtune.data.blank import blank_group
+from medtune.data.seeding import stable_int
 from medtune.data.types import (
     AnswerFormat,
     Condition,
@@ -28,6 +30,8 @@ from medtune.eval.shards import PredictionWriter, merge_shards, refuse_unasked, 
 
 READINGS: tuple[Reading, ...] = ("likelihood", "generation")
 CONDITIONS: tuple[Condition, ...] = ("image", "text_only", "other_image")
+AUDITED: tuple[Condition, ...] = ("text_only", "other_image", "blank_image", "permuted_options")
+"""What an audit wants to know beside the condition "image"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,9 @@ def plan_visits(
     conditions: Sequence[Condition] = CONDITIONS,
     seed: int = 0,
 ) -> list[tuple[Visit, ...]]:
-    """Returns the visits of each group: its own media with and without the image, then another patient's.
+    """Returns the visits of each group: its own media with and without the image, another patient's, a black one.
+
+    Questions without options are left out of "permuted_options".
 
     Raises:
         ValueError: Nothing to ask: no groups, readings or conditions; or the benchmark has no prompt for a condition.
@@ -123,18 +129,31 @@ def plan_visits(
         raise ValueError("wanted at least one group, one reading and one condition to evaluate; got none")
     renders = {condition: _render_for(condition, benchmark) for condition in conditions}
     others = other_groups(groups, seed=seed) if "other_image" in conditions else [None] * len(groups)
-    own: list[Condition] = [condition for condition in conditions if condition != "other_image"]
+    own: list[Condition] = [condition for condition in conditions if condition not in ("other_image", "blank_image")]
     plan = []
     for group, other in zip(groups, others, strict=True):
-        prompts = {
-            condition: [(question, renders[condition](question, answer_format)) for question in group.questions]
-            for condition in conditions
-        }
+        prompts: dict[Condition, list[tuple[Question, Prompt]]] = {}
+        for condition in conditions:
+            asked = _asked(group.questions, condition, seed=seed)
+            prompts[condition] = [(question, renders[condition](question, answer_format)) for question in asked]
         visits = [Visit(group, _requests(prompts, own, readings))] if own else []
         if other:
             visits.append(Visit(other, _requests(prompts, ["other_image"], readings)))
+        if "blank_image" in conditions:
+            visits.append(Visit(blank_group(group), _requests(prompts, ["blank_image"], readings)))
         plan.append(tuple(visits))
     return plan
+
+
+def permuted(question: Question, *, seed: int) -> Question:
+    """Returns the question with its options moved on in a ring, so that each stands at another position than before.
+
+    How far is decided by (seed, question id).
+    """
+    if len(question.options) < 2:
+        return question
+    steps = 1 + stable_int(seed, "permuted_options", question.id) % (len(question.options) - 1)
+    return replace(question, options=(*question.options[-steps:], *question.options[:-steps]))
 
 
 def key_of(request: Request) -> PredictionKey:
@@ -150,10 +169,10 @@ def prompt_hash(request: Request, shown: MediaGroup) -> str:
 
 
 def _render_for(condition: Condition, benchmark: Benchmark) -> Render:
-    if condition in CONDITIONS:
+    if condition in CONDITIONS or condition in AUDITED:
         return benchmark.render
     if condition not in benchmark.renders:
-        known = ", ".join([*CONDITIONS, *benchmark.renders])
+        known = ", ".join([*dict.fromkeys([*CONDITIONS, *AUDITED]), *benchmark.renders])
         raise ValueError(f"{benchmark.title} has no prompt for the condition {condition!r}; it has {known}")
     return benchmark.renders[condition]
 
@@ -169,6 +188,12 @@ def _requests(
         for question, prompt in prompts[condition]
         for reading in _readings_for(question, condition, readings)
     )
+
+
+def _asked(questions: Sequence[Question], condition: Condition, *, seed: int) -> list[Question]:
+    if condition != "permuted_options":
+        return list(questions)
+    return [permuted(question, seed=seed) for question in questions if question.options]
 
 
 def _readings_for(question: Question, condition: Condition, readings: Sequence[Reading]) -> Sequence[Reading]:

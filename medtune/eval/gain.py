@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from medtune.data.types import Interval
 from medtune.eval import statistics
 from medtune.eval.benchmark import Benchmark, Judged, Metric, Scale, SummedMetric
 from medtune.eval.scores import StageScores, correctness, levels
+from medtune.eval.significance import clustered_permutation, holm
+
+TASK = "task"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,8 @@ class LevelGain:
         value: Primary metric after minus before; negative is a loss where higher is better.
         ci95: Paired by question, resampled by patient.
         mcnemar_p: Exact, two-sided, of right and wrong; takes questions as independent.
+        permutation_p: Two-sided, of right and wrong with the sign flipped for whole patients.
+        mcnemar_p_holm: `mcnemar_p` adjusted for the number of tasks; None but on the levels of the facet "task".
         only_before: Questions right before and wrong after.
         only_after: Questions wrong before and right after.
     """
@@ -27,10 +32,12 @@ class LevelGain:
     n: int
     ci95: Interval
     mcnemar_p: float
+    permutation_p: float
     both_right: int
     only_before: int
     only_after: int
     both_wrong: int
+    mcnemar_p_holm: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,8 @@ def gain_between(before: StageScores, after: StageScores, benchmark: Benchmark, 
     for facet in benchmark.facets:
         earlier, later = levels(before.rows, facet), levels(after.rows, facet)
         by[facet] = {name: of(rows, later[name]) for name, rows in earlier.items()}
+    if TASK in by:
+        by[TASK] = _holm(by[TASK])
     return Gain(overall=of(before.rows, after.rows), by=by)
 
 
@@ -99,11 +108,19 @@ def level_gain(
         n=len(before),
         ci95=interval,
         mcnemar_p=statistics.mcnemar_exact(only_before, only_after),
+        permutation_p=clustered_permutation(
+            [float(first) for first, _ in pairs], [float(second) for _, second in pairs], patients, seed=seed
+        ),
         both_right=pairs.count((True, True)),
         only_before=only_before,
         only_after=only_after,
         both_wrong=pairs.count((False, False)),
     )
+
+
+def _holm(tasks: Mapping[str, LevelGain]) -> dict[str, LevelGain]:
+    adjusted = holm([level.mcnemar_p for level in tasks.values()]).p_values
+    return {name: replace(level, mcnemar_p_holm=p) for (name, level), p in zip(tasks.items(), adjusted, strict=True)}
 
 
 def _both_correctness(before: Sequence[Judged], after: Sequence[Judged]) -> tuple[list[float], list[float]] | None:

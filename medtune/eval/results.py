@@ -7,6 +7,7 @@ from typing import cast
 
 from medtune.data.types import Condition, Interval, Score
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.calibration import Calibration
 from medtune.eval.gain import Gain, LevelGain
 from medtune.eval.scores import LevelScore, StageScores
 from medtune.eval.tables import finite, table_json
@@ -27,6 +28,7 @@ def stage_json(stage: StageScores) -> Json:
             for condition, parsers in stage.metrics.items()
         },
         "tables": [table_json(table) for table in stage.tables],
+        "calibration": _calibration(stage.calibration) if stage.calibration else None,
     }
 
 
@@ -90,7 +92,8 @@ def _notes(last: StageScores, gain: Gain | None, benchmark: Benchmark) -> list[s
         level = gain.overall
         notes.append(
             f"Right before and after {level.both_right}, only before {level.only_before}, "
-            f"only after {level.only_after}, neither {level.both_wrong}; McNemar's exact p = {level.mcnemar_p:.2g}."
+            f"only after {level.only_after}, neither {level.both_wrong}; McNemar's exact p = {level.mcnemar_p:.2g}; "
+            f"with the sign flipped for whole patients p = {level.permutation_p:.2g}."
         )
     return notes
 
@@ -112,6 +115,22 @@ def _level(level: LevelScore) -> Json:
     }
 
 
+def _calibration(found: Calibration) -> Json:
+    return {
+        "ece": found.ece,
+        "bins": [
+            {
+                "low": each.index / found.num_bins,
+                "high": (each.index + 1) / found.num_bins,
+                "n": each.n,
+                "confidence": each.confidence,
+                "accuracy": each.accuracy,
+            }
+            for each in found.bins
+        ],
+    }
+
+
 def _gain_json(gain: Gain) -> Json:
     by = {facet: {name: _gain(each) for name, each in found.items()} for facet, found in gain.by.items()}
     return {**_gain(gain.overall), "by": by}
@@ -123,6 +142,8 @@ def _gain(level: LevelGain) -> Json:
         "n": level.n,
         "ci95": _pair(level.ci95),
         "mcnemar_p": level.mcnemar_p,
+        "mcnemar_p_holm": level.mcnemar_p_holm,
+        "permutation_p": level.permutation_p,
         "counts": {
             "both_right": level.both_right,
             "only_before": level.only_before,

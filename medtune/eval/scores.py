@@ -13,6 +13,7 @@ from medtune.eval import statistics
 from medtune.eval.baselines import BASELINES, blind, train_answers
 from medtune.eval.benchmark import Benchmark, Evidence, Judged, Metric, Scale, SummedMetric, Verdicts, measure
 from medtune.eval.bertscore import BertModel
+from medtune.eval.calibration import Calibration, calibrated
 from medtune.eval.judging import LIKELIHOOD, judge
 from medtune.eval.sums import Sums
 from medtune.eval.tables import Table
@@ -44,6 +45,7 @@ class StageScores:
         by: Facet -> level -> score.
         metrics: Condition -> parser -> metric -> score; without the metrics that no question is about.
         tables: The benchmark's own.
+        calibration: Of the likelihood reading under condition "image"; None where there is none.
     """
 
     parser: str
@@ -52,6 +54,7 @@ class StageScores:
     by: Mapping[str, Mapping[str, LevelScore]]
     metrics: Mapping[Condition, Mapping[str, Mapping[str, Score]]]
     tables: tuple[Table, ...] = ()
+    calibration: Calibration | None = None
 
 
 def score_stage(
@@ -118,7 +121,17 @@ def score_stage(
             for condition, parsers in verdicts.items()
         },
         tables=tuple(benchmark.tables(Evidence(questions, predictions, verdicts, parser, text_model))),
+        calibration=_calibration(verdicts["image"].get(LIKELIHOOD, ())),
     )
+
+
+def _calibration(rows: Sequence[Judged]) -> Calibration | None:
+    answered = [
+        (row.prediction.option_logprobs, float(row.correct))
+        for row in rows
+        if row.prediction is not None and row.prediction.option_logprobs
+    ]
+    return calibrated([found for found, _ in answered], [right for _, right in answered]) if answered else None
 
 
 def score_rows(

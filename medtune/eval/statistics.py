@@ -132,9 +132,9 @@ def summed_interval(
     Raises:
         ValueError: No rows, lengths differ, or the statistic leaves its bounds.
     """
-    codes = _codes(clusters, right)
+    codes = cluster_codes(clusters, right)
     value = _within(sums.value(), bounds)
-    found = _resampled_sums(sums, codes, resamples=resamples or _resamples(codes), seed=seed)
+    found = resampled_sums(sums, codes, resamples=resamples or _resamples(codes), seed=seed)
     return _widened(_percentile(found, codes), value, right, codes, bounds)
 
 
@@ -160,9 +160,9 @@ def recomputed_interval(
     Raises:
         ValueError: No rows, lengths differ, or the statistic leaves its bounds.
     """
-    codes = _codes(clusters, right)
+    codes = cluster_codes(clusters, right)
     value = _within(statistic(np.arange(codes.size)), bounds)
-    found = _resampled_rows(statistic, codes, resamples=resamples, seed=seed)
+    found = resampled_rows(statistic, codes, resamples=resamples, seed=seed)
     return _widened(_percentile(found, codes), value, right, codes, bounds)
 
 
@@ -207,9 +207,9 @@ def summed_gain_interval(
     Raises:
         ValueError: No rows or lengths differ.
     """
-    codes = _codes(clusters, *(right or ()))
+    codes = cluster_codes(clusters, *(right or ()))
     number = resamples or _resamples(codes)
-    earlier, later = (_resampled_sums(each, codes, resamples=number, seed=seed) for each in (before, after))
+    earlier, later = (resampled_sums(each, codes, resamples=number, seed=seed) for each in (before, after))
     return _widened_gain(_percentile(later - earlier, codes), (before.value(), after.value()), right, codes, bounds)
 
 
@@ -230,8 +230,8 @@ def recomputed_gain_interval(
     Raises:
         ValueError: No rows or lengths differ.
     """
-    codes = _codes(clusters, *(right or ()))
-    found = _resampled_rows(
+    codes = cluster_codes(clusters, *(right or ()))
+    found = resampled_rows(
         lambda rows: statistic_after(rows) - statistic_before(rows), codes, resamples=resamples, seed=seed
     )
     everything = np.arange(codes.size)
@@ -239,7 +239,8 @@ def recomputed_gain_interval(
     return _widened_gain(_percentile(found, codes), values, right, codes, bounds)
 
 
-def _codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> Rows:
+def cluster_codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> Rows:
+    """Returns the number of each question's cluster, by order of appearance; ValueError as in `mean_interval`."""
     if not clusters:
         raise ValueError("an interval needs at least one question, got none")
     for column in columns:
@@ -267,7 +268,8 @@ def _num_clusters(codes: Rows) -> int:
     return int(codes.max()) + 1
 
 
-def _resampled_sums(sums: Sums, codes: Rows, *, resamples: int, seed: int) -> Floats:
+def resampled_sums(sums: Sums, codes: Rows, *, resamples: int, seed: int) -> Floats:
+    """Returns the statistic of each resample; one seed draws the same clusters for all statistics."""
     from scipy.sparse import coo_array
 
     if sums.num_rows != codes.size:
@@ -283,7 +285,8 @@ def _resampled_sums(sums: Sums, codes: Rows, *, resamples: int, seed: int) -> Fl
     return np.concatenate([sums.finish(part @ by_cluster) for part in parts])
 
 
-def _resampled_rows(statistic: Callable[[Rows], float], codes: Rows, *, resamples: int, seed: int) -> Floats:
+def resampled_rows(statistic: Callable[[Rows], float], codes: Rows, *, resamples: int, seed: int) -> Floats:
+    """Returns the statistic of each resample, computed anew; the clusters are those of `resampled_sums`."""
     order = np.argsort(codes, kind="stable")
     members = np.split(order, np.cumsum(np.bincount(codes))[:-1])
     return np.array(

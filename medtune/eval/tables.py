@@ -60,6 +60,7 @@ def table_json(table: Table) -> dict[str, object]:
         "columns": list(table.columns),
         "rows": [[finite(cell) for cell in row] for row in table.rows],
         "notes": list(table.notes),
+        "digits": table.digits,
     }
 
 

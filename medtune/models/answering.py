@@ -1,4 +1,8 @@
-"""Answers requests about one media group, one row per option: the plain path."""
+"""Answers requests about one media group: the image is encoded once, and what sequences share is computed once.
+
+`share_prefix=False` is the plain twin: the same code with a row for every option. A model that cannot be told who sees
+whom has nothing else.
+"""
 
 from __future__ import annotations
 
@@ -11,35 +15,25 @@ import torch
 from medtune.data.images import Size
 from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, PredictionKey, Request
 from medtune.models.contract import Encoded
+from medtune.models.precision import Precise
 from medtune.models.sequence.layout import Sequence as Layout
-from medtune.models.sequence.layout import pad_rows
+from medtune.models.sequence.packing import Shown, balanced, batched, pack
+from medtune.models.sequence.prompts import pad_left
+from medtune.models.sequence.tree import grow, grow_within
 from medtune.models.vlm import Assembled
 
-
-def budgeted(lengths: Sequence[int], *, batch_tokens: int) -> Iterator[list[int]]:
-    """Yields lists of row indices, longest rows first, each list at most `batch_tokens` when padded.
-
-    A row that is longer than the budget goes alone.
-    """
-    batch: list[int] = []
-    for row in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batch and lengths[batch[0]] * (len(batch) + 1) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
+Options = tuple[Layout, ...]
 
 
-class Shown(NamedTuple):
+class Look(NamedTuple):
     """The group's image as the language model is shown it, and its size in pixels."""
 
     encoded: Encoded
     size: Size
 
 
-class PlainAnswerer:
-    """Encodes the group's image once, then reads every option and every reply from rows of their own."""
+class LocalAnswerer:
+    """Reads option log-likelihoods and generates replies with a model in this process."""
 
     def __init__(
         self,
@@ -49,85 +43,115 @@ class PlainAnswerer:
         device: torch.device,
         batch_tokens: int,
         max_new_tokens: int,
+        precise: Precise,
+        share_prefix: bool = True,
     ) -> None:
         self._assembled = assembled
         self._load_media = load_media
         self._device = device
         self._batch_tokens = batch_tokens
         self._max_new_tokens = max_new_tokens
+        self._precise = precise
+        self._share_prefix = share_prefix and assembled.model.plain_because is None
+        self._blind: dict[Options, list[float]] = {}
 
     @torch.no_grad()
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         """Yields one prediction per request."""
-        shown = self._show(group) if any(r.condition != "text_only" for r in requests) else None
-        for reading, same in groupby(sorted(requests, key=lambda r: r.reading), key=lambda r: r.reading):
-            if reading == "likelihood":
-                yield from self._likelihoods(list(same), shown)
-            else:
-                yield from self._generations(list(same), shown)
+        with self._precise():
+            look = self._look(group) if any(r.condition != "text_only" for r in requests) else None
+            for (reading, blind), same in groupby(sorted(requests, key=_kind), key=_kind):
+                shown = None if blind else look
+                if reading == "likelihood":
+                    yield from self._likelihoods(list(same), shown)
+                else:
+                    yield from self._generations(list(same), shown)
 
-    def _show(self, group: MediaGroup) -> Shown:
+    def _look(self, group: MediaGroup) -> Look:
         image, transform = self._load_media(group.media), self._assembled.transform
         height, width = image.pixels_HWC.shape[:2]
-        return Shown(self._assembled.model.encode(transform.stack([transform(image)])), Size(width, height))
+        return Look(self._assembled.model.encode(transform.stack([transform(image)])), Size(width, height))
 
-    def _layout(self, request: Request, answer: str | None, shown: Shown | None) -> Layout:
-        return self._assembled.family.layout(
-            request.prompt.text,
-            answer,
-            with_media=request.condition != "text_only",
-            size=shown.size if shown else None,
-        )
+    def _layout(self, request: Request, answer: str | None, look: Look | None) -> Layout:
+        with_media, size = look is not None, look.size if look else None
+        return self._assembled.family.layout(request.prompt.text, answer, with_media=with_media, size=size)
 
-    def _likelihoods(self, requests: Sequence[Request], shown: Shown | None) -> Iterator[Prediction]:
-        layouts = [self._layout(r, choice, shown) for r in requests for choice in r.prompt.choices]
-        media_index = [-1 if r.condition == "text_only" else 0 for r in requests for _ in r.prompt.choices]
-        sums = [0.0] * len(layouts)
-        for batch in budgeted([len(s.ids) for s in layouts], batch_tokens=self._batch_tokens):
-            rows = pad_rows(
-                [layouts[i] for i in batch],
-                [media_index[i] for i in batch],
-                pad_id=self._assembled.family.pad_id,
-                side="right",
-            )
-            read = self._assembled.model(rows.to(self._device), shown.encoded if shown else None)
-            sums_B = torch.zeros(len(batch), device=self._device).index_add(0, read.row_T, read.logprobs_T)
-            for i, value in zip(batch, sums_B.tolist(), strict=True):
-                sums[i] = value
-        first = 0
-        for request in requests:
-            mine = slice(first, first + len(request.prompt.choices))
-            first = mine.stop
+    def _likelihoods(self, requests: Sequence[Request], look: Look | None) -> Iterator[Prediction]:
+        asked = [
+            tuple(self._layout(request, choice, look) for choice in request.prompt.choices) for request in requests
+        ]
+        for request, options, sums in zip(requests, asked, self._sums(asked, look), strict=True):
             yield Prediction(
                 key=_key(request),
                 options_shown=request.question.options,
-                option_logprobs=tuple(sums[mine]),
-                option_tokens=tuple(s.num_targets for s in layouts[mine]),
+                option_logprobs=tuple(sums),
+                option_tokens=tuple(option.num_targets for option in options),
             )
 
-    def _generations(self, requests: Sequence[Request], shown: Shown | None) -> Iterator[Prediction]:
+    def _sums(self, asked: Sequence[Options], look: Look | None) -> list[list[float]]:
+        """Returns the log-probability of each option; the same text without an image is asked once per evaluation."""
+        if look is not None:
+            return self._read(asked, look)
+        new = list(dict.fromkeys(options for options in asked if options not in self._blind))
+        self._blind.update(zip(new, self._read(new, None), strict=True))
+        return [self._blind[options] for options in asked]
+
+    def _read(self, asked: Sequence[Options], look: Look | None) -> list[list[float]]:
+        model, layouts = self._assembled.model, [layout for options in asked for layout in options]
+        numbers = range(len(layouts))
+        if self._share_prefix:
+            trees = grow_within(layouts, numbers, max_tokens=self._batch_tokens)
+        else:
+            trees = [grow([layout], [number]) for number, layout in zip(numbers, layouts, strict=True)]
+        shown = [Shown(tree, None if look is None else 0) for tree in trees]
+        sums = torch.zeros(len(layouts))
+        for batch in batched(balanced(shown, row_tokens=0), batch_tokens=self._batch_tokens):
+            rows = pack(batch, pad_id=self._assembled.family.pad_id)
+            read = model(rows.to(self._device), look.encoded if look else None)
+            sums += read.sums(len(layouts)).cpu()
+        found = iter(sums.tolist())
+        return [[next(found) for _ in options] for options in asked]
+
+    def _generations(self, requests: Sequence[Request], look: Look | None) -> Iterator[Prediction]:
         family = self._assembled.family
-        layouts = [self._layout(r, None, shown) for r in requests]
-        for batch in budgeted([len(s.ids) + self._max_new_tokens for s in layouts], batch_tokens=self._batch_tokens):
-            rows = pad_rows(
-                [layouts[i] for i in batch],
-                [-1 if requests[i].condition == "text_only" else 0 for i in batch],
-                pad_id=family.pad_id,
-                side="left",
-            )
+        waiting = [(request, self._layout(request, None, look)) for request in requests]
+        for batch in budgeted(waiting, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
+            shown = [None if look is None else 0] * len(batch)
+            rows = pad_left([layout for _, layout in batch], shown, pad_id=family.pad_id)
             replies = self._assembled.model.generate(
                 rows.to(self._device),
-                shown.encoded if shown else None,
+                look.encoded if look else None,
                 max_new_tokens=self._max_new_tokens,
                 stop_id=family.stop_id,
             )
-            for i, ids in zip(batch, replies, strict=True):
+            for (request, _), ids in zip(batch, replies, strict=True):
                 yield Prediction(
-                    key=_key(requests[i]),
-                    options_shown=requests[i].question.options,
+                    key=_key(request),
+                    options_shown=request.question.options,
                     text=family.decode(ids).strip(),
                     finish_reason="stop" if ids and ids[-1] == family.stop_id else "length",
                 )
+
+
+def budgeted(
+    waiting: Sequence[tuple[Request, Layout]], *, new_tokens: int, batch_tokens: int
+) -> Iterator[list[tuple[Request, Layout]]]:
+    """Yields batches of prompts, longest first, each at most `batch_tokens` when padded and answered.
+
+    A prompt that is longer than the budget goes alone.
+    """
+    batch: list[tuple[Request, Layout]] = []
+    for one in sorted(waiting, key=lambda one: -len(one[1].ids)):
+        if batch and (len(batch[0][1].ids) + new_tokens) * (len(batch) + 1) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def _kind(request: Request) -> tuple[str, bool]:
+    return request.reading, request.condition == "text_only"
 
 
 def _key(request: Request) -> PredictionKey:

@@ -1,6 +1,6 @@
 """What the rest of medtune needs from a model, whichever way it is assembled.
 
-Shape legend: B rows, L tokens, T target tokens.
+Shape legend: M media items, X features, T target tokens, V vocabulary.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from medtune.data.types import Image
-from medtune.models.sequence.layout import Rows
+from medtune.models.sequence.packing import PackedRows
+from medtune.models.sequence.prompts import PromptRows
 from medtune.models.tuning_plan import GroupName
 
 GROUPS: tuple[GroupName, ...] = ("vision", "projector", "language")
@@ -26,15 +28,26 @@ Encoded = Any
 
 
 class TargetLogprobs(NamedTuple):
-    """Log-probabilities of the labelled tokens.
+    """Log-probabilities of the target tokens.
 
     Attributes:
-        logprobs_T: Natural logarithm, float32, in the order of (row, position).
-        row_T: The row of each.
+        logprobs_T: Natural logarithm, float32.
+        sequence_T: Whose token each is.
     """
 
     logprobs_T: Tensor
-    row_T: Tensor
+    sequence_T: Tensor
+
+    def sums(self, num_sequences: int) -> Tensor:
+        """Returns the log-probability of each whole answer, float32 (num_sequences,)."""
+        zeros = torch.zeros(num_sequences, device=self.logprobs_T.device)
+        return zeros.index_add(0, self.sequence_T, self.logprobs_T)
+
+
+def read_targets(logits_TV: Tensor, id_T: Tensor, sequence_T: Tensor) -> TargetLogprobs:
+    """Returns the log-probability of each target token's id."""
+    logprobs_T = logits_TV.float().log_softmax(dim=-1).gather(1, id_T.unsqueeze(1)).squeeze(1)
+    return TargetLogprobs(logprobs_T, sequence_T)
 
 
 class Transform(Protocol):
@@ -52,8 +65,7 @@ class Transform(Protocol):
 class Model(Protocol):
     """A vision-language model in three groups of parameters.
 
-    `rows.media_index_B` counts the items of the batch that was encoded. Positions are (B, L), or (B, L, 3) for
-    M-RoPE: cutting rows and tokens is the same for both.
+    `rows.media_S` counts the items of the batch that was encoded.
     """
 
     @property
@@ -61,15 +73,31 @@ class Model(Protocol):
         """Names of the modules and parameters that begin each group; the longest that fits a name decides."""
         ...
 
+    @property
+    def plain_because(self) -> str | None:
+        """Why each sequence needs a row of its own; None where those that begin alike may share it as a tree."""
+        ...
+
+    @property
+    def packs_trees(self) -> bool:
+        """Whether a row may hold several trees, each with an image of its own."""
+        ...
+
+    def features(self, media: MediaBatch, /) -> Tensor | None:
+        """Returns features_MX of the vision tower; None where images differ in how many they have."""
+        ...
+
     def encode(self, media: MediaBatch, /) -> Encoded:
         """Returns what the language model is shown; moves its input to its own device and type."""
         ...
 
-    def __call__(self, rows: Rows, encoded: Encoded | None, /) -> TargetLogprobs:
-        """Returns the log-probabilities of the labelled tokens."""
+    def __call__(self, rows: PackedRows, encoded: Encoded | None, /) -> TargetLogprobs:
+        """Returns the log-probabilities of the target tokens."""
         ...
 
-    def generate(self, rows: Rows, encoded: Encoded | None, /, *, max_new_tokens: int, stop_id: int) -> list[list[int]]:
+    def generate(
+        self, rows: PromptRows, encoded: Encoded | None, /, *, max_new_tokens: int, stop_id: int
+    ) -> list[list[int]]:
         """Returns the greedy continuation of each left-padded row, cut after the stop token."""
         ...
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 Mode = Literal["frozen", "lora", "full"]
 GroupName = Literal["vision", "projector", "language"]
+Precision = Literal["auto", "32-true", "bf16-mixed"]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A vision-language model in three groups: vision -> projector -> language.
 
 Shape legend: M images, C channels, H height, W width, N visual tokens, D feature width, E embedding width,
-B rows, L tokens, T target tokens, V vocabulary.
+B rows, L tokens, S media spans, T target tokens, V vocabulary.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from medtune.models.contract import GROUPS, TargetLogprobs, Transform, set_training
-from medtune.models.sequence.layout import IGNORED, Rows, SequenceFamily
+from medtune.models.contract import GROUPS, TargetLogprobs, Transform, read_targets, set_training
+from medtune.models.sequence.layout import SequenceFamily
+from medtune.models.sequence.packing import PackedRows, additive
+from medtune.models.sequence.prompts import PromptRows
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.tuning_plan import GroupName
 
@@ -33,6 +35,16 @@ class VisionLanguageModel(nn.Module):
     def group_roots(self) -> Mapping[GroupName, tuple[str, ...]]:
         """Each group is the submodule of its name."""
         return {name: (name,) for name in GROUPS}
+
+    @property
+    def plain_because(self) -> None:
+        """None: sequences that begin alike are computed once."""
+        return None
+
+    @property
+    def packs_trees(self) -> bool:
+        """True: a row holds several trees."""
+        return True
 
     def train(self, mode: bool = True) -> VisionLanguageModel:
         """Switches to training; frozen groups and all batch norms stay in evaluation mode.
@@ -55,43 +67,50 @@ class VisionLanguageModel(nn.Module):
         tokens_MNE: Tensor = self.projector(features_MND)
         return tokens_MNE
 
-    def embed(self, rows: Rows, tokens_MNE: Tensor | None) -> Tensor:
+    @torch.no_grad()
+    def features(self, pixels_MCHW: Tensor) -> Tensor:
+        """Returns the tower's features_MX, all cells in one row; the projector is not asked."""
+        weight = next(self.vision.parameters())
+        features_MND: Tensor = self.vision(pixels_MCHW.to(weight.device, weight.dtype))
+        return features_MND.flatten(1)
+
+    def embed(self, rows: PackedRows | PromptRows, tokens_MNE: Tensor | None) -> Tensor:
         """Returns embeddings_BLE, the visual tokens put where the rows want them.
 
         Raises:
             ValueError: A row's media span does not hold exactly the tokens of one image.
         """
         embeddings_BLE: Tensor = self.language.get_input_embeddings()(rows.ids_BL)
-        shown = rows.media_index_B >= 0
-        if not bool(shown.any()):
+        if rows.media_S.numel() == 0:
             return embeddings_BLE
         if tokens_MNE is None:
             raise ValueError("the rows show media, but no visual tokens were given")
-        counts_B = rows.media_BL.sum(dim=1)
-        if not bool((counts_B[shown] == tokens_MNE.shape[1]).all()):
+        places = int(rows.media_BL.sum())
+        if places != rows.media_S.numel() * tokens_MNE.shape[1]:
             raise ValueError(
-                f"media spans of {counts_B.tolist()} tokens where an image has {tokens_MNE.shape[1]}; "
-                "a sequence was cut through its image"
+                f"{rows.media_S.numel()} media spans of {places} tokens together where an image has "
+                f"{tokens_MNE.shape[1]}; a sequence was cut through its image"
             )
-        visual_XE = tokens_MNE[rows.media_index_B[shown]].flatten(0, 1).to(embeddings_BLE.dtype)
+        visual_XE = tokens_MNE[rows.media_S].flatten(0, 1).to(embeddings_BLE.dtype)
         return embeddings_BLE.masked_scatter(rows.media_BL.unsqueeze(-1), visual_XE)
 
-    def forward(self, rows: Rows, tokens_MNE: Tensor | None) -> TargetLogprobs:
-        """Returns the log-probabilities of the labelled tokens; the vocabulary is spanned only there."""
+    def forward(self, rows: PackedRows, tokens_MNE: Tensor | None) -> TargetLogprobs:
+        """Returns the log-probabilities of the target tokens; the vocabulary is spanned only there."""
+        embeddings_BLE = self.embed(rows, tokens_MNE)
         hidden_BLE = self.language.get_decoder()(
-            inputs_embeds=self.embed(rows, tokens_MNE),
-            attention_mask=rows.attention_BL,
+            inputs_embeds=embeddings_BLE,
+            attention_mask=additive(rows.mask_BLL, embeddings_BLE.dtype),
             position_ids=rows.positions_BL,
             use_cache=False,
         ).last_hidden_state
-        targets_BL = rows.labels_BL[:, 1:]
-        is_target_BL = targets_BL != IGNORED
-        logits_TV = self.language.get_output_embeddings()(hidden_BLE[:, :-1][is_target_BL]).float()
-        logprobs_T = logits_TV.log_softmax(dim=-1).gather(1, targets_BL[is_target_BL].unsqueeze(1)).squeeze(1)
-        return TargetLogprobs(logprobs_T, is_target_BL.nonzero()[:, 0])
+        read_TE = hidden_BLE[rows.target_row_T, rows.target_place_T]
+        logits_TV = self.language.get_output_embeddings()(read_TE)
+        return read_targets(logits_TV, rows.target_id_T, rows.target_sequence_T)
 
     @torch.no_grad()
-    def generate(self, rows: Rows, tokens_MNE: Tensor | None, *, max_new_tokens: int, stop_id: int) -> list[list[int]]:
+    def generate(
+        self, rows: PromptRows, tokens_MNE: Tensor | None, *, max_new_tokens: int, stop_id: int
+    ) -> list[list[int]]:
         """Returns the greedy continuation of each left-padded row, cut after the stop token.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Media groups -> micro-batches: every image once, a row per question, labels from the one layout."""
+"""Media groups -> micro-batches: every image once, its questions in one tree, labels from the one layout."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from medtune.data.images import load_media, media_size
 from medtune.data.types import Image, MediaGroup, MediaRef, Prompt, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.models.contract import MediaBatch, Transform
-from medtune.models.sequence.layout import Rows, SequenceFamily, pad_rows
 from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.sequence.layout import SequenceFamily
+from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
+from medtune.models.sequence.tree import grow
 from medtune.models.vlm import Assembled
 from medtune.trainer.order import ResumableOrder, StepOrder
 from medtune.trainer.recipe import Recipe
+
+ROW_TOKENS = 192
+"""Trees are packed into rows of about this length: longer ones waste time on masked attention, shorter ones pad."""
 
 
 class MicroBatch(NamedTuple):
@@ -30,7 +35,7 @@ class MicroBatch(NamedTuple):
     """
 
     number: int
-    rows: Rows
+    rows: PackedRows
     media: MediaBatch
     step_target_tokens: int
     weight: float
@@ -38,7 +43,10 @@ class MicroBatch(NamedTuple):
 
 
 class MicroBatches(Dataset[MicroBatch]):
-    """The forward passes of one device, by running number."""
+    """The forward passes of one device, by running number.
+
+    `share_prefix=False` is the plain twin: a row for every question. With `row_tokens=0` there is a row for every tree.
+    """
 
     def __init__(
         self,
@@ -50,6 +58,8 @@ class MicroBatches(Dataset[MicroBatch]):
         family: SequenceFamily,
         transform: Transform,
         load_media: Callable[[MediaRef], Image],
+        share_prefix: bool = True,
+        row_tokens: int = ROW_TOKENS,
     ) -> None:
         self._groups = groups
         self.order = order
@@ -58,6 +68,8 @@ class MicroBatches(Dataset[MicroBatch]):
         self._family = family
         self._transform = transform
         self._load_media = load_media
+        self._share_prefix = share_prefix
+        self._row_tokens = row_tokens if share_prefix else 0
 
     def __len__(self) -> int:
         raise TypeError("training has no end of its own; the sampler counts the steps")
@@ -76,17 +88,25 @@ class MicroBatches(Dataset[MicroBatch]):
         targets = [sum(s.num_targets for s in self.layouts(self._groups[i])) for i in whole]
         return MicroBatch(
             number=number,
-            rows=pad_rows(
-                [sequence for group in layouts for sequence in group],
-                [media for media, group in enumerate(layouts) for _ in group],
-                pad_id=self._family.pad_id,
-                side="right",
-            ),
+            rows=self._packed(layouts),
             media=self._transform.stack([self._transform(self._load_media(group.media)) for group in chosen]),
             step_target_tokens=sum(targets),
             weight=1.0 if mine else 0.0,
             question_ids=tuple(question.id for group in chosen for question in group.questions),
         )
+
+    def _packed(self, layouts: Sequence[Sequence[Layout]]) -> PackedRows:
+        """Returns the groups' sequences as rows of trees; the sequences are numbered through."""
+        trees: list[Shown] = []
+        first = 0
+        for media, group in enumerate(layouts):
+            numbers = range(first, first + len(group))
+            first = numbers.stop
+            if self._share_prefix:
+                trees.append(Shown(grow(group, numbers), media))
+            else:
+                trees += [Shown(grow([one], [number]), media) for one, number in zip(group, numbers, strict=True)]
+        return pack(balanced(trees, row_tokens=self._row_tokens), pad_id=self._family.pad_id)
 
 
 def recipe_batches(
@@ -114,6 +134,8 @@ def recipe_batches(
         family=assembled.family,
         transform=assembled.transform,
         load_media=load_media,
+        share_prefix=assembled.model.plain_because is None,
+        row_tokens=ROW_TOKENS if assembled.model.packs_trees else 0,
     )
 
 

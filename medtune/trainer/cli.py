@@ -95,7 +95,9 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--out", type=Path, help="run folder; default runs/RECIPE/TIME")
         command.add_argument("--resume", action="store_true", help="continue the run in --out")
         command.add_argument("--limit", type=_positive, help="about this many questions of each split")
-        command.set_defaults(command=_run_command, name=name)
+        if name == "run":
+            command.add_argument("--seeds", type=_positive, help="so many runs, train.seed counting up, and their gain")
+        command.set_defaults(command=_run_command, name=name, seeds=None)
 
     scored = commands.add_parser("score", help="scores predictions that any tool wrote")
     scored.add_argument("benchmark")
@@ -107,7 +109,48 @@ def parser() -> argparse.ArgumentParser:
     )
     scored.add_argument("--split", default="test", choices=("train", "val", "test"))
     scored.set_defaults(command=_score)
+    _add_compare(commands)
+    reported = commands.add_parser("report", help="report.html and report.md of a run, or one table of several")
+    reported.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
+    reported.add_argument("--out", type=Path, help="where several runs are reported (default runs_report)")
+    reported.set_defaults(command=_report)
+    _add_audit(commands.add_parser("audit", help="what else could explain a score: of a run, or of a benchmark"))
+    _add_power(commands.add_parser("power", help="how many patients it takes to see a gain"))
     return whole
+
+
+def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    compared = commands.add_parser("compare", help="two runs, or a run and a file of predictions, paired by question")
+    compared.add_argument("first", type=Path, metavar="RUN_A", help="a run folder")
+    compared.add_argument("second", type=Path, metavar="RUN_B", nargs="?", help="another one")
+    compared.add_argument("--predictions", type=Path, help="instead of RUN_B: JSON lines with question_id and text")
+    compared.add_argument("--questions", type=Path, help="the prepared folder, where it was moved since RUN_A")
+    compared.add_argument("--stage", choices=("zero_shot", "final"), help="of the runs; default: the last each has")
+    compared.add_argument("--parser", help="how answers are read; default: as in the runs' results")
+    compared.add_argument("--out", type=Path, help="folder for compare.json, compare.md and compare.svg")
+    compared.set_defaults(command=_compare)
+
+
+def _add_audit(audited: argparse.ArgumentParser) -> None:
+    audited.add_argument("target", help="a run folder, or a benchmark's name with --questions")
+    audited.add_argument("--questions", type=Path, help="the prepared folder of the benchmark")
+    audited.add_argument("--split", default="test", choices=("train", "val", "test"), help="of the benchmark")
+    audited.add_argument("--out", type=Path, help="a JSON file for the benchmark's findings and items")
+    audited.set_defaults(command=_audit)
+
+
+def _add_power(planned: argparse.ArgumentParser) -> None:
+    planned.add_argument("--gain", type=float, required=True, help="difference in accuracy, e.g. 0.05")
+    planned.add_argument("--run", type=Path, help="a run folder to take the other numbers from")
+    planned.add_argument("--baseline", type=float, help="accuracy before")
+    planned.add_argument("--questions-per-patient", type=float)
+    planned.add_argument(
+        "--icc", type=float, help="intra-patient correlation of the change (default 0.1, or the run's)"
+    )
+    planned.add_argument("--discordant", type=float, help="share of answers that change; default: independent stages")
+    planned.add_argument("--power", type=float, default=0.8)
+    planned.add_argument("--alpha", type=float, default=0.05)
+    planned.set_defaults(command=_power)
 
 
 def _add_recipe(parser: argparse.ArgumentParser) -> None:
@@ -170,7 +213,9 @@ def _run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     recipe = read_recipe(options.recipe, options.overrides)
     if options.resume and options.out is None:
         raise ValueError("--resume needs --out: the folder of the run to continue")
-    out = options.out or Path("runs") / Path(options.recipe).stem / datetime.now().strftime("%Y%m%d-%H%M%S")
+    if options.seeds is not None:
+        return _run_seeds(options, first_seed=recipe.train.seed)
+    out = options.out or _new_folder(options.recipe)
     if needs_launch(recipe.train.devices):
         extra = [] if options.out else ["--out", str(out)]
         return launch([*arguments, *extra], devices=recipe.train.devices)
@@ -186,6 +231,74 @@ def _run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     )
     commands = {"run": run.run, "train": run.train, "eval": run.evaluate}
     return commands[options.name](job)
+
+
+def _compare(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.compare import compare_runs
+
+    return compare_runs(
+        options.first,
+        options.second,
+        predictions=options.predictions,
+        questions=options.questions,
+        stage=options.stage,
+        parser=options.parser,
+        out=options.out,
+    )
+
+
+def _report(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.eval.report.write import write_report, write_runs
+
+    if len(options.runs) > 1:
+        print(write_runs(options.runs, options.out or Path("runs_report")))
+    elif options.out:
+        raise ValueError("--out is for several runs; the report of one is written into its folder")
+    else:
+        print(write_report(options.runs[0]))
+    return 0
+
+
+def _new_folder(recipe: str) -> Path:
+    return Path("runs") / Path(recipe).stem / datetime.now().strftime("%Y%m%d-%H%M%S")
+
+
+def _run_seeds(options: argparse.Namespace, *, first_seed: int) -> int:
+    from medtune.trainer.seed_runs import run_seeds
+
+    limit = ["--limit", str(options.limit)] if options.limit else []
+    overrides = ["--set", *options.overrides] if options.overrides else []
+    resume = ["--resume"] if options.resume else []
+
+    def start(arguments: Sequence[str]) -> int:
+        return _run_command(parser().parse_args(arguments), arguments)
+
+    out = options.out or _new_folder(options.recipe)
+    arguments = ["run", options.recipe, *limit, *resume, *overrides]
+    return run_seeds(start, arguments, out=out, first_seed=first_seed, number=options.seeds)
+
+
+def _audit(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.audit_run import audit_benchmark, audit_run
+
+    if options.questions is None:
+        return audit_run(Path(options.target))
+    return audit_benchmark(options.target, questions=options.questions, split=options.split, out=options.out)
+
+
+def _power(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.power import show_power
+
+    return show_power(
+        run=options.run,
+        baseline=options.baseline,
+        gain=options.gain,
+        questions_per_patient=options.questions_per_patient,
+        icc=options.icc,
+        discordant=options.discordant,
+        power=options.power,
+        alpha=options.alpha,
+    )
 
 
 def _score(options: argparse.Namespace, arguments: Sequence[str]) -> int:

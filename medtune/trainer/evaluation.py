@@ -15,14 +15,15 @@ from tqdm import tqdm
 
 from medtune.data.images import load_media
 from medtune.data.prepared import Prepared
-from medtune.data.types import Condition, MediaGroup, Question, Split
+from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.evaluate import evaluate
 from medtune.eval.judging import write_parsed
 from medtune.eval.predictions import replace_file
 from medtune.eval.results import stage_json
 from medtune.eval.scores import StageScores, score_stage
-from medtune.models.answering import PlainAnswerer
+from medtune.models.answering import LocalAnswerer
+from medtune.models.precision import precise
 from medtune.models.vlm import Assembled
 from medtune.trainer.recipe import Recipe
 from medtune.trainer.strategies import barrier
@@ -71,32 +72,15 @@ def evaluate_stage(
     title: str,
 ) -> StageScores:
     """Answers the groups' questions into `out_dir` and scores them; all ranks take part and get the scores."""
-    model, options = assembled.model, bench.recipe.eval
-    answerer = PlainAnswerer(
+    predictions = answer_groups(
+        bench,
         assembled,
-        load_media=load_media,
-        device=bench.device,
-        batch_tokens=options.batch_tokens,
-        max_new_tokens=options.max_new_tokens,
+        groups,
+        out_dir=out_dir,
+        readings=bench.recipe.eval.readings,
+        conditions=conditions,
+        title=title,
     )
-    was_training = model.training
-    model.eval()
-    with _progress(title, shown=bench.rank == 0) as on_group:
-        predictions = evaluate(
-            answerer,
-            groups,
-            bench.benchmark,
-            answer_format=bench.recipe.model.answer_format,
-            out_dir=out_dir,
-            readings=options.readings,
-            conditions=conditions,
-            seed=bench.recipe.train.seed,
-            rank=bench.rank,
-            world_size=bench.world_size,
-            barrier=barrier,
-            on_group=on_group,
-        )
-    model.train(was_training)
     questions = [question for group in groups for question in group.questions]
     scores = score_stage(
         questions,
@@ -110,6 +94,47 @@ def evaluate_stage(
         write_json(out_dir / "scores.json", stage_json(scores))
     barrier()
     return scores
+
+
+def answer_groups(
+    bench: Bench,
+    assembled: Assembled,
+    groups: Sequence[MediaGroup],
+    *,
+    out_dir: Path,
+    readings: Sequence[Reading],
+    conditions: Sequence[Condition],
+    title: str,
+) -> list[Prediction]:
+    """Answers the groups' questions into `out_dir`; all ranks take part and get all answers."""
+    model, options = assembled.model, bench.recipe.eval
+    answerer = LocalAnswerer(
+        assembled,
+        load_media=load_media,
+        device=bench.device,
+        batch_tokens=options.batch_tokens,
+        max_new_tokens=options.max_new_tokens,
+        precise=precise(bench.recipe.train.precision, bench.device),
+    )
+    was_training = model.training
+    model.eval()
+    with _progress(title, shown=bench.rank == 0) as on_group:
+        predictions = evaluate(
+            answerer,
+            groups,
+            bench.benchmark,
+            answer_format=bench.recipe.model.answer_format,
+            out_dir=out_dir,
+            readings=readings,
+            conditions=conditions,
+            seed=bench.recipe.train.seed,
+            rank=bench.rank,
+            world_size=bench.world_size,
+            barrier=barrier,
+            on_group=on_group,
+        )
+    model.train(was_training)
+    return predictions
 
 
 def train_questions(prepared: Prepared) -> tuple[Question, ...]:

@@ -68,6 +68,8 @@ def fit(
 
 def _trainer(bench: Bench, order: StepOrder, loggers: list[Logger], callbacks: list[pl.Callback]) -> pl.Trainer:
     train = bench.recipe.train
+    if train.precision == "auto":
+        raise ValueError("train.precision 'auto' has to be resolved for the device first")
     return pl.Trainer(
         accelerator="cuda" if bench.device.type == "cuda" else "cpu",
         strategy=build_strategy(train.strategy, world_size=bench.world_size, device=bench.device),
@@ -76,8 +78,7 @@ def _trainer(bench: Bench, order: StepOrder, loggers: list[Logger], callbacks: l
         max_steps=train.max_steps,
         max_epochs=-1,
         accumulate_grad_batches=order.accumulate,
-        gradient_clip_val=train.clip_norm or None,
-        gradient_clip_algorithm="norm",
+        gradient_clip_val=train.clip_norm if train.strategy.startswith("deepspeed") and train.clip_norm else None,
         use_distributed_sampler=False,
         deterministic="warn",
         logger=loggers,
@@ -97,6 +98,7 @@ def _module(bench: Bench, assembled: Assembled, order: StepOrder) -> FineTuning:
         max_steps=train.max_steps,
         warmup_ratio=train.warmup_ratio,
         weight_decay=train.weight_decay,
+        clip_norm=train.clip_norm,
         gradient_divisor=gradient_divisor(train.strategy, world_size=bench.world_size, accumulate=order.accumulate),
         seed=train.seed,
     )

@@ -9,11 +9,15 @@ import os
 import uuid
 import warnings
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
+from lightning.pytorch.loggers import CSVLogger, Logger
 
+from medtune.data.types import Provenance
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.predictions import replace_file
+from medtune.trainer.dashboard.logger import Dashboard, shows_images
 from medtune.trainer.recipe import LogBlock
 
 METRICS = "metrics.csv"
@@ -21,12 +25,22 @@ TRAINING = ("train/", "validation/")
 
 
 def build_loggers(
-    root: Path, block: LogBlock, *, recipe_name: str, config: dict[str, object], tags: list[str], resume_step: int
+    root: Path,
+    block: LogBlock,
+    benchmark: Benchmark,
+    *,
+    provenance: Provenance,
+    recipe_name: str,
+    config: dict[str, object],
+    tags: list[str],
+    resume_step: int,
 ) -> list[Logger]:
     """Returns the run's loggers; an interrupted run's rows after `resume_step` are dropped: they will be made again."""
     loggers: list[Logger] = [_csv_logger(root, resume_step=resume_step)]
     if block.wandb != "disabled":
-        loggers.append(_wandb_logger(root, block, recipe_name=recipe_name, config=config, tags=tags))
+        options = _wandb_options(root, block, recipe_name=recipe_name)
+        images = shows_images(block, provenance)
+        loggers.append(Dashboard(benchmark=benchmark, images=images, config=config, tags=tags, **options))
     return loggers
 
 
@@ -56,25 +70,25 @@ def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]
     ]
 
 
-def _wandb_logger(
-    root: Path, block: LogBlock, *, recipe_name: str, config: dict[str, object], tags: list[str]
-) -> WandbLogger:
+def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str) -> dict[str, Any]:
     import wandb
 
+    # W&B copies the images of tables here before it sends them, by default into the user's home: a run keeps its own.
+    os.environ["WANDB_DATA_DIR"] = str((root / "wandb").resolve())
     offline = block.wandb == "offline" or (block.wandb == "auto" and not _has_key())
-    return WandbLogger(
-        project=block.project,
-        name=f"{recipe_name} {root.name}",
-        version=_wandb_id(root),
-        save_dir=root,
-        offline=offline,
-        group=recipe_name,
-        tags=tags,
-        config=config,
-        mode="offline" if offline else "online",
-        resume=None if offline else "allow",
-        settings=wandb.Settings(console="off", silent=True),
-    )
+    # What W&B collects by itself names host, user, folders and the command line; environment.json has what matters.
+    private = {"x_disable_meta": True, "disable_git": True, "disable_code": True, "host": ""}
+    return {
+        "project": block.project,
+        "name": f"{recipe_name} {root.name}",
+        "version": _wandb_id(root),
+        "save_dir": root,
+        "offline": offline,
+        "group": recipe_name,
+        "mode": "offline" if offline else "online",
+        "resume": None if offline else "allow",
+        "settings": wandb.Settings(console="off", silent=True, **private),
+    }
 
 
 def _has_key() -> bool:

@@ -87,12 +87,14 @@ def memory_of(recipe: Recipe, model: Tunable, rows: Sequence[GroupRow]) -> Memor
     weights.
     """
     width, share = BYTES[recipe.model.dtype], recipe.train.devices
+    # Where the precision is still open, this is the larger of the two.
+    frozen_width = 2 if recipe.train.precision == "bf16-mixed" else width
     stage = int(recipe.train.strategy[-1]) if recipe.train.strategy.startswith("deepspeed") else 0
     adapters = sum(row.trainable for row in rows if row.mode == "lora")
     full = sum(row.trainable for row in rows if row.mode == "full")
     total = sum(row.parameters for row in rows)
     gradients, moments = 4 * adapters + width * full, 2 * (4 * adapters + width * full)
-    weights = total * width + adapters * 4
+    weights = (total - full) * frozen_width + full * width + adapters * 4
     decoder = model.language.config if isinstance(model, VisionLanguageModel) else model.whole.config.get_text_config()
     return Memory(
         weights_gb=weights / (share if stage == 3 else 1) / GB,

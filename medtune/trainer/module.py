@@ -38,6 +38,7 @@ class FineTuning(pl.LightningModule):
         max_steps: int,
         warmup_ratio: float,
         weight_decay: float,
+        clip_norm: float,
         gradient_divisor: int,
         seed: int,
     ) -> None:
@@ -47,6 +48,7 @@ class FineTuning(pl.LightningModule):
         self._max_steps = max_steps
         self._warmup_steps = round(max_steps * warmup_ratio)
         self._weight_decay = weight_decay
+        self._clip_norm = clip_norm
         self._gradient_divisor = gradient_divisor
         self._seed = seed
         self._step_loss = 0.0
@@ -80,10 +82,18 @@ class FineTuning(pl.LightningModule):
         return loss
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Measures the whole gradient before it is clipped; a sharding engine measures its own."""
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        if gradients:
-            self._gradient_norm = float(torch.nn.utils.get_total_norm(gradients))
+        """Measures the whole gradient, then clips it; DeepSpeed does both by itself.
+
+        Lightning's own clipping refuses a fused optimizer under bf16-mixed.
+        """
+        if isinstance(self.trainer.strategy, DeepSpeedStrategy):
+            return
+        learning = [p for p in self.model.parameters() if p.grad is not None]
+        if learning:
+            norm = torch.nn.utils.get_total_norm([p.grad for p in learning if p.grad is not None])
+            self._gradient_norm = float(norm)
+            if self._clip_norm:
+                torch.nn.utils.clip_grads_with_norm_(learning, self._clip_norm, norm)
 
     def take_gradient_norm(self) -> float:
         """Returns the 2-norm of the finished step's gradient before clipping."""
@@ -94,7 +104,8 @@ class FineTuning(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Returns AdamW with a linear warm-up and a cosine to zero, stepped once per optimizer step."""
-        optimizer = torch.optim.AdamW(parameter_groups(self.model, self._tuning, weight_decay=self._weight_decay))
+        groups = parameter_groups(self.model, self._tuning, weight_decay=self._weight_decay)
+        optimizer = torch.optim.AdamW(groups, fused=True)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate_at)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

@@ -8,13 +8,12 @@ from typing import Literal
 
 from medtune.data.types import AnswerFormat, Condition, Reading, Split
 from medtune.models.loading_plan import DtypeName, Loading
-from medtune.models.tuning_plan import Tuning
+from medtune.models.tuning_plan import Precision, Tuning
 
 LEAST_IMAGE_PIXELS = 56 * 56
 """Two by two visual tokens of Qwen2.5-VL."""
 
 StrategyName = Literal["auto", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"]
-Precision = Literal["32-true", "bf16-mixed", "bf16-true"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,8 @@ class TrainBlock:
         clip_norm: Largest gradient norm; 0 does not clip.
         strategy: auto is one device, or ddp where there are several.
         devices: Processes on this machine, one device each.
-        precision: Lightning's name.
+        precision: Of training and of every evaluation. bf16-mixed computes in bfloat16 and stores what does not learn
+            in it; auto is that where the device has it, else 32-true.
     """
 
     max_steps: int
@@ -86,7 +86,7 @@ class TrainBlock:
     clip_norm: float = 1.0
     strategy: StrategyName = "auto"
     devices: int = 1
-    precision: Precision = "32-true"
+    precision: Precision = "auto"
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ class EvalBlock:
         split: What zero-shot and final are measured on.
         readings: Of multiple-choice questions: option log-likelihood, and generation with parsing. The first is
             primary: `overall` in results.json, the best checkpoint and the blind conditions go by it.
-        conditions: What the model is shown; "image" is always part of it.
+        conditions: What the final model is shown, and that of `medtune eval`; "image" is always part of it. Before
+            training, `medtune run` asks under "image" alone.
         parser: Of the primary reading; None is "likelihood", or the benchmark's first parser of generations.
         every_steps: Optimizer steps between evaluations during training.
         val_questions: How many validation questions these use: the same ones each time.
@@ -123,11 +124,13 @@ class LogBlock:
         wandb: auto is online where a key is set and offline elsewhere.
         project: On W&B.
         every_steps: Optimizer steps between points of the loss curve.
+        images: Whether pictures and free texts of single cases go to W&B; auto is for simulated data alone.
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
     project: str = "medtune"
     every_steps: int = 1
+    images: Literal["auto", "always", "never"] = "auto"
 
 
 @dataclass(frozen=True)

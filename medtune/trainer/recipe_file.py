@@ -77,7 +77,13 @@ def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:
 
 def recipe_to_yaml(recipe: Recipe) -> str:
     """Returns the resolved recipe as YAML that `read_recipe` takes."""
-    return yaml.safe_dump(_plain_tree(dataclasses.asdict(recipe)), sort_keys=False)
+    return yaml.safe_dump(recipe_tree(recipe), sort_keys=False)
+
+
+def recipe_tree(recipe: Recipe) -> Tree:
+    """Returns the resolved recipe as what YAML and JSON hold."""
+    tree: Tree = _plain_tree(dataclasses.asdict(recipe))
+    return tree
 
 
 def _plain_tree(value: Any) -> Any:

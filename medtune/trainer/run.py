@@ -9,26 +9,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lightning.pytorch as pl
-import yaml
 from lightning.pytorch.loggers import Logger
 
 from medtune.data.prepared import open_prepared
+from medtune.data.types import Condition
 from medtune.eval.benchmark import benchmark
 from medtune.eval.gain import gain_between
+from medtune.eval.report.write import write_report
 from medtune.eval.results import gain_table, results_json
 from medtune.eval.scores import StageScores
-from medtune.models.assemble import zoo_entry
 from medtune.models.checkpoint import load_trained
-from medtune.models.tuning import GroupRow, apply_tuning
+from medtune.models.precision import resolved
 from medtune.models.vlm import Assembled
+from medtune.trainer.assembling import assemble, assemble_trained, assemble_tuned
+from medtune.trainer.auditing import audit_without_model
 from medtune.trainer.callbacks import BEST, LAST, saved_step
+from medtune.trainer.dashboard.config import logged_config
+from medtune.trainer.dashboard.logger import dashboard_of
 from medtune.trainer.evaluation import Bench, evaluate_stage, groups_of, write_json
 from medtune.trainer.fit import fit
 from medtune.trainer.group_table import group_table
 from medtune.trainer.launch import INTERRUPTED
 from medtune.trainer.loggers import build_loggers
 from medtune.trainer.recipe import Recipe
-from medtune.trainer.recipe_file import recipe_to_yaml
 from medtune.trainer.run_folder import RunFolder, open_run
 from medtune.trainer.stage_metrics import stage_metrics
 from medtune.trainer.strategies import barrier, device_of_rank, join_ranks
@@ -61,7 +64,7 @@ def run(job: Job) -> int:
     """Evaluates, trains, evaluates again and writes results.json; returns the exit status."""
     session = _open(job, training=True)
     loggers = _loggers(session)
-    zero_shot = _zero_shot(session, loggers)
+    zero_shot = _zero_shot(session, loggers, conditions=("image",))
     if not _train(session, loggers):
         return _interrupted(session)
     final = _final(session, loggers)
@@ -85,10 +88,11 @@ def evaluate(job: Job) -> int:
     session = _open(job, training=False)
     loggers = _loggers(session)
     if job.recipe.model.checkpoint is None:
-        stages = {"zero_shot": _zero_shot(session, loggers)}
+        stages = {"zero_shot": _zero_shot(session, loggers, conditions=job.recipe.eval.conditions)}
     else:
-        assembled = _trained(session, job.recipe.model.checkpoint)
-        stages = {"final": _stage(session, loggers, assembled, "final", session.folder.final, step=0)}
+        assembled = assemble_trained(session.bench, job.recipe.model.checkpoint)
+        conditions = job.recipe.eval.conditions
+        stages = {"final": _stage(session, loggers, assembled, "final", session.folder.final, conditions, step=0)}
     _finish(session, loggers, stages)
     return 0
 
@@ -97,6 +101,9 @@ def _open(job: Job, *, training: bool) -> Session:
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     device = device_of_rank(int(os.environ.get("LOCAL_RANK", "0")))
     join_ranks(world_size, device)
+    recipe = job.recipe
+    train = dataclasses.replace(recipe.train, precision=resolved(recipe.train.precision, device))
+    job = dataclasses.replace(job, recipe=dataclasses.replace(recipe, train=train))
     pl.seed_everything(job.recipe.train.seed, workers=True, verbose=False)
     prepared = open_prepared(job.recipe.data.root)
     judged_by = benchmark(job.recipe.data.benchmark)
@@ -112,62 +119,53 @@ def _open(job: Job, *, training: bool) -> Session:
     return session
 
 
-def _assembled(session: Session) -> Assembled:
-    """Rank 0 fetches the weights first; the others find them."""
-    block, seed = session.job.recipe.model, session.job.recipe.train.seed
-    entry = zoo_entry(block.name)
-    if session.bench.rank == 0:
-        assembled = entry.assemble(seed, block.loading)
-    barrier()
-    if session.bench.rank != 0:
-        assembled = entry.assemble(seed, block.loading)
-    assembled.model.to(session.bench.device)
-    return assembled
-
-
-def _tuned(session: Session) -> tuple[Assembled, tuple[GroupRow, ...]]:
-    """Returns the model with its groups frozen, adapted or free, and the rows of the table that says so."""
-    assembled = _assembled(session)
-    rows = apply_tuning(assembled.model, session.job.recipe.model.tuning, seed=session.job.recipe.train.seed)
-    assembled.model.to(session.bench.device)
-    return assembled, rows
-
-
-def _trained(session: Session, checkpoint: Path) -> Assembled:
-    assembled, _ = _tuned(session)
-    load_trained(assembled.model, checkpoint)
-    return assembled
-
-
-def _zero_shot(session: Session, loggers: list[Logger]) -> StageScores:
+def _zero_shot(session: Session, loggers: list[Logger], *, conditions: Sequence[Condition]) -> StageScores:
     start = session.job.recipe.model.checkpoint
-    assembled = _assembled(session) if start is None else _trained(session, start)
+    assembled = assemble(session.bench) if start is None else assemble_trained(session.bench, start)
     if session.bench.rank == 0:
         write_json(session.job.out / "weights.json", assembled.provenance)
-    return _stage(session, loggers, assembled, "zero_shot", session.folder.zero_shot, step=0)
+    return _stage(session, loggers, assembled, "zero_shot", session.folder.zero_shot, conditions, step=0)
 
 
 def _train(session: Session, loggers: list[Logger]) -> bool:
     recipe, folder = session.job.recipe, session.folder
     if saved_step(folder.checkpoints) == recipe.train.max_steps and (folder.checkpoints / LAST).is_file():
         return True
-    assembled, rows = _tuned(session)
+    assembled, rows = assemble_tuned(session.bench)
     if recipe.model.checkpoint is not None:
         load_trained(assembled.model, recipe.model.checkpoint)
     _say(session, group_table(rows))
     for logger in loggers:
         logger.log_hyperparams({"trainable_groups": {row.group: dataclasses.asdict(row) for row in rows}})
+    if dashboard := dashboard_of(loggers):
+        dashboard.show_groups(rows)
     return fit(session.bench, assembled, folder, loggers=loggers, limit=session.job.limit, about=session.about)
 
 
 def _final(session: Session, loggers: list[Logger]) -> StageScores:
     """Builds the model anew from the checkpoint on disk, so that what is reported is what was saved."""
-    assembled = _trained(session, session.folder.checkpoints / BEST)
-    return _stage(session, loggers, assembled, "final", session.folder.final, step=session.job.recipe.train.max_steps)
+    assembled = assemble_trained(session.bench, session.folder.checkpoints / BEST)
+    recipe = session.job.recipe
+    return _stage(
+        session,
+        loggers,
+        assembled,
+        "final",
+        session.folder.final,
+        recipe.eval.conditions,
+        step=recipe.train.max_steps,
+    )
 
 
 def _stage(
-    session: Session, loggers: list[Logger], assembled: Assembled, name: str, out_dir: Path, *, step: int
+    session: Session,
+    loggers: list[Logger],
+    assembled: Assembled,
+    name: str,
+    out_dir: Path,
+    conditions: Sequence[Condition],
+    *,
+    step: int,
 ) -> StageScores:
     recipe = session.job.recipe
     groups = groups_of(session.bench.prepared, recipe.eval.split, questions=session.job.limit, seed=recipe.train.seed)
@@ -176,12 +174,15 @@ def _stage(
         assembled,
         groups,
         out_dir=out_dir,
-        conditions=recipe.eval.conditions,
+        conditions=conditions,
         title=name.replace("_", "-"),
     )
     for logger in loggers:
         logger.log_metrics(stage_metrics(name, scores, session.bench.benchmark), step=step)
         logger.save()
+    if dashboard := dashboard_of(loggers):
+        media = {group.media_id: group.media for group in groups}
+        dashboard.show_stage(name, scores, media, out_dir=out_dir, step=step)
     return scores
 
 
@@ -195,7 +196,14 @@ def _finish(session: Session, loggers: list[Logger], stages: Mapping[str, StageS
         write_json(session.folder.results, {**results, **session.about})
     _say(session, "\n" + gain_table(stages, gain, judged_by))
     _say(session, f"results: {session.folder.results}")
+    if dashboard := dashboard_of(loggers):
+        last_step = recipe.train.max_steps if both else 0
+        dashboard.show_results(stages, gain, session.folder, last_step=last_step, split=recipe.eval.split)
+    if session.bench.rank == 0:
+        _say(session, audit_without_model(session.bench, session.folder))
     _close(loggers)
+    if session.bench.rank == 0:
+        _say(session, f"report: {write_report(session.job.out)}")
 
 
 def _interrupted(session: Session) -> int:
@@ -209,8 +217,10 @@ def _loggers(session: Session) -> list[Logger]:
     return build_loggers(
         session.job.out,
         recipe.log,
+        session.bench.benchmark,
+        provenance=prepared.manifest.provenance,
         recipe_name=session.job.recipe_name,
-        config={**yaml.safe_load(recipe_to_yaml(recipe)), "manifest": dataclasses.asdict(prepared.manifest)},
+        config=logged_config(recipe, prepared.manifest),
         tags=[recipe.model.name, recipe.data.benchmark, prepared.manifest.provenance],
         resume_step=saved_step(session.folder.checkpoints),
     )

@@ -52,6 +52,16 @@ class RunFolder:
         """results.json."""
         return self.root / "results.json"
 
+    @property
+    def audit(self) -> Path:
+        """audit.json."""
+        return self.root / "audit.json"
+
+    @property
+    def audit_answers(self) -> Path:
+        """What the model answered for the audit beside its stages."""
+        return self.root / "audit"
+
     def validation(self, step: int) -> Path:
         """Answers and scores on the validation questions after a step."""
         return self.root / "validation" / f"step_{step:06d}"

@@ -103,10 +103,13 @@ def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assemb
     order = batches.order
     batch = batches[0]
     rows, length = batch.rows.ids_BL.shape
-    padding = 1.0 - float(batch.rows.attention_BL.float().mean())
     print(f"first step {batch.step_target_tokens} target tokens; accumulates {order.accumulate} x {devices} devices")
-    images = int(batch.rows.media_index_B.max()) + 1
-    print(f"one pass   {rows} rows of {length} tokens ({padding:.0%} padding), {images} images")
+    print(
+        f"one pass   {len(batch.question_ids)} questions about {len(order.micro_batch(0, 0, 0))} images in {rows} rows "
+        f"of {length} tokens ({1 - batch.rows.num_tokens / (rows * length):.0%} padding)"
+    )
+    if assembled.model.plain_because is not None:
+        print(f"           a row for each question: {assembled.model.plain_because}")
     lengths = _lengths(batches, groups)
     print(f"tokens     per training row: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
     print(

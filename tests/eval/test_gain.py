@@ -90,7 +90,9 @@ def test_results_have_the_designed_shape(stages: dict[str, StageScores]) -> None
                 "text_only",
                 "other_image",
             }
-    assert set(results["gain"]) == {"value", "n", "ci95", "mcnemar_p", "counts", "by"}
+    assert set(results["gain"]) == {
+        "value", "n", "ci95", "mcnemar_p", "mcnemar_p_holm", "permutation_p", "counts", "by",
+    }  # fmt: skip
     assert set(results["gain"]["by"]["task"]) == {"diagnosis", "red_box_grounding"}
 
 

@@ -1,8 +1,10 @@
-"""The plain path against transformers' own forward, and its negative controls."""
+"""The shared and the plain path against transformers' own forward, against each other, and their negative controls."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, Prompt, Question, Request
-from medtune.models.answering import PlainAnswerer, budgeted
+from medtune.models.answering import LocalAnswerer, budgeted
 from medtune.models.assemble import zoo_entry
+from medtune.models.sequence.layout import IGNORED
+from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.sequence.packing import Shown, pack
+from medtune.models.sequence.tree import grow
 from medtune.models.vlm import Assembled, VisionLanguageModel
 
 OPTIONS = ("normal", "benign lesion", "malignant lesion", "no")
@@ -47,18 +53,25 @@ def _group(requests: Sequence[Request], seed: int = 1) -> MediaGroup:
 
 
 def _answers(
-    nano: Assembled, requests: Sequence[Request], *, batch_tokens: int = 4096, seed: int = 1
+    nano: Assembled, requests: Sequence[Request], *, batch_tokens: int = 4096, seed: int = 1, share: bool = True
 ) -> list[Prediction]:
-    answerer = PlainAnswerer(
-        nano, load_media=_image, device=torch.device("cpu"), batch_tokens=batch_tokens, max_new_tokens=6
+    answerer = LocalAnswerer(
+        nano,
+        load_media=_image,
+        device=torch.device("cpu"),
+        batch_tokens=batch_tokens,
+        max_new_tokens=6,
+        precise=nullcontext,
+        share_prefix=share,
     )
     by_key = {p.key: p for p in answerer.answer(_group(requests, seed), requests)}
     return [by_key[r.question.id, r.condition, r.reading, r.repeat] for r in requests]  # type: ignore[index]
 
 
-def test_option_logprobs_equal_transformers_own_forward(nano: Assembled) -> None:
+@pytest.mark.parametrize("share", [True, False])
+def test_option_logprobs_equal_transformers_own_forward(nano: Assembled, share: bool) -> None:
     request = _request(1)
-    (prediction,) = _answers(nano, [request])
+    prediction, _ = _answers(nano, [request, _request(3)], share=share)
     pixels_CHW = nano.transform(_image(MediaRef(Path("1.png"))))
     with torch.no_grad():
         visual_NE = nano.model.encode(pixels_CHW.unsqueeze(0))[0]
@@ -102,7 +115,38 @@ def test_generation_equals_token_by_token_argmax(nano: Assembled) -> None:
     assert prediction.finish_reason == ("stop" if said[-1] == nano.family.stop_id else "length")
 
 
-@pytest.mark.parametrize("broken", ["other image", "no image", "positions", "mask"])
+def test_what_sequences_share_is_computed_once(nano: Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward, tokens = type(nano.model).forward, []
+
+    def counted(self, rows, tokens_MNE):  # type: ignore[no-untyped-def]
+        tokens.append(rows.ids_BL.numel())
+        return forward(self, rows, tokens_MNE)
+
+    monkeypatch.setattr(type(nano.model), "forward", counted)
+    requests = [_request(n) for n in (1, 2, 3)]
+    shared = [p.option_logprobs for p in _answers(nano, requests)]
+    num_shared, tokens[:] = sum(tokens), []
+    for one, other in zip(shared, (p.option_logprobs for p in _answers(nano, requests, share=False)), strict=True):
+        assert one == pytest.approx(other, abs=1e-4)
+    assert num_shared < sum(tokens) / 4
+
+
+def test_the_same_text_without_an_image_is_asked_once(nano: Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward, calls = type(nano.model).forward, []
+
+    def counted(self, rows, tokens_MNE):  # type: ignore[no-untyped-def]
+        calls.append(rows)
+        return forward(self, rows, tokens_MNE)
+
+    monkeypatch.setattr(type(nano.model), "forward", counted)
+    first, second = _request(1, condition="text_only"), _request(1, condition="text_only")
+    second = replace(second, question=replace(second.question, id="another"))
+    one, other = _answers(nano, [first, second])
+    assert one.option_logprobs == other.option_logprobs
+    assert [int(rows.target_sequence_T.max()) for rows in calls] == [len(OPTIONS) - 1]
+
+
+@pytest.mark.parametrize("broken", ["other image", "no image", "positions", "mask", "leak", "padding"])
 def test_negative_controls_move_the_answer(nano: Assembled, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     requests = [_request(1), _request(4)]
     right = [p.option_logprobs or () for p in _answers(nano, requests)]
@@ -114,30 +158,42 @@ def test_negative_controls_move_the_answer(nano: Assembled, monkeypatch: pytest.
         forward = type(nano.model).forward
 
         def tampered(self, rows, tokens_MNE):  # type: ignore[no-untyped-def]
+            mask_BLL, places_L = rows.mask_BLL, torch.arange(rows.ids_BL.shape[1])
             if broken == "positions":
-                shifted_BL = rows.positions_BL + torch.arange(rows.positions_BL.shape[1]) % 2
-                return forward(self, rows._replace(positions_BL=shifted_BL), tokens_MNE)
-            swapped = rows._replace(attention_BL=rows.attention_BL & (torch.arange(rows.ids_BL.shape[1]) != 9))
-            return forward(self, swapped, tokens_MNE)
+                rows = rows._replace(positions_BL=rows.positions_BL + places_L % 2)
+            elif broken == "mask":
+                rows = rows._replace(mask_BLL=torch.ones_like(mask_BLL).tril())
+            elif broken == "leak":
+                # A token of the first question's branch is seen by everything after it.
+                rows = rows._replace(mask_BLL=mask_BLL | ((places_L == 40) & (places_L[:, None] > 40)))
+            else:
+                rows = rows._replace(mask_BLL=mask_BLL & ((places_L != 9) | (places_L[:, None] == 9)))
+            return forward(self, rows, tokens_MNE)
 
         monkeypatch.setattr(type(nano.model), "forward", tampered)
         wrong = _answers(nano, requests)
-    for before, after in zip(right, wrong, strict=True):
-        assert max(abs(a - b) for a, b in zip(before, after.option_logprobs or (), strict=True)) > 1e-2
+    moved = [
+        max(abs(a - b) for a, b in zip(before, after.option_logprobs or (), strict=True))
+        for before, after in zip(right, wrong, strict=True)
+    ]
+    assert max(moved) > 1e-2
 
 
 def test_rows_cut_through_their_image_are_refused(nano: Assembled) -> None:
-    from medtune.models.sequence.layout import pad_rows
-
-    rows = pad_rows([nano.family.layout("Q", "A")], [0], pad_id=nano.family.pad_id, side="right")
+    rows = pack([[Shown(grow([nano.family.layout("Q", "A")], [0]), 0)]], pad_id=nano.family.pad_id)
     cut = rows._replace(media_BL=rows.media_BL & (torch.arange(rows.ids_BL.shape[1]) != 8))
     with pytest.raises(ValueError, match="cut through its image"):
-        _model(nano).embed(cut, torch.zeros(1, 16, 32))
+        _model(nano).embed(cut, torch.zeros(1, 8, 32))
 
 
 @given(st.lists(st.integers(1, 300), max_size=40), st.integers(1, 1000))
-def test_budget_holds_and_every_row_is_taken_once(lengths: list[int], budget: int) -> None:
-    batches = list(budgeted(lengths, batch_tokens=budget))
-    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+def test_budget_holds_and_every_prompt_is_taken_once(lengths: list[int], budget: int) -> None:
+    waiting = [
+        (_request(number), Layout((0,) * length, (IGNORED,) * length, tuple(range(length)), ()))
+        for number, length in enumerate(lengths)
+    ]
+    batches = list(budgeted(waiting, new_tokens=5, batch_tokens=budget))
+    asked = [request.question.id for batch in batches for request, _ in batch]
+    assert sorted(asked) == sorted(request.question.id for request, _ in waiting)
     for batch in batches:
-        assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= budget
+        assert len(batch) == 1 or (max(len(layout.ids) for _, layout in batch) + 5) * len(batch) <= budget

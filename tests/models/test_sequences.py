@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
-from medtune.models.sequence.layout import IGNORED, pad_rows
+from medtune.models.sequence.layout import IGNORED
+from medtune.models.sequence.prompts import pad_left
 from medtune.models.zoo.nano_pocket import byte_tokenizer
 
 FAMILY = ChatML(byte_tokenizer(), num_media_tokens=4)
@@ -48,13 +49,16 @@ def test_text_never_becomes_a_control_token(prompt: str, answer: str) -> None:
     assert sequence.labels.count(FAMILY.stop_id) == 1
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_padding_is_masked_and_keeps_positions(side: str) -> None:
-    short, long = FAMILY.layout("Q", "A"), FAMILY.layout("a longer question", "answer")
-    rows = pad_rows([short, long], [0, 0], pad_id=FAMILY.pad_id, side="left" if side == "left" else "right")
+def test_prompts_are_padded_at_the_left_and_padding_is_masked() -> None:
+    short, long = FAMILY.layout("Q", None), FAMILY.layout("a longer question", None)
+    rows = pad_left([short, long], [1, 0], pad_id=FAMILY.pad_id)
     assert rows.attention_BL.sum(dim=1).tolist() == [len(short.ids), len(long.ids)]
-    kept = rows.attention_BL[0]
-    assert tuple(rows.ids_BL[0, kept].tolist()) == short.ids
-    assert tuple(rows.positions_BL[0, kept].tolist()) == tuple(range(len(short.ids)))
-    assert (rows.labels_BL[0, ~kept] == IGNORED).all()
+    assert bool(rows.attention_BL[:, -1].all())
+    assert tuple(rows.ids_BL[0, rows.attention_BL[0]].tolist()) == short.ids
     assert rows.media_BL.sum(dim=1).tolist() == [4, 4]
+    assert rows.media_S.tolist() == [1, 0]
+
+
+def test_a_prompt_with_room_for_an_image_needs_one() -> None:
+    with pytest.raises(ValueError, match="room for an image"):
+        pad_left([FAMILY.layout("Q", None)], [None], pad_id=FAMILY.pad_id)

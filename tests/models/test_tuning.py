@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.sequence.layout import pad_rows
+from medtune.models.sequence.packing import PackedRows, Shown, pack
+from medtune.models.sequence.tree import grow
 from medtune.models.tuning import GradientAudit, apply_tuning, parameter_groups
 from medtune.models.tuning_plan import GroupTuning, Lora, Tuning
 from medtune.models.vlm import Assembled, VisionLanguageModel
@@ -29,10 +30,14 @@ def _model(assembled: Assembled) -> VisionLanguageModel:
     return assembled.model
 
 
+def _rows(assembled: Assembled, *, with_media: bool = True) -> PackedRows:
+    tree = grow([assembled.family.layout("Q?", "yes", with_media=with_media)], [0])
+    return pack([[Shown(tree, 0 if with_media else None)]], pad_id=assembled.family.pad_id)
+
+
 def _loss(assembled: Assembled, model: VisionLanguageModel) -> torch.Tensor:
-    rows = pad_rows([assembled.family.layout("Q?", "yes")], [0], pad_id=assembled.family.pad_id, side="right")
     torch.manual_seed(3)
-    loss: torch.Tensor = -model(rows, model.encode(torch.randn(1, 3, 32, 32))).logprobs_T.sum()
+    loss: torch.Tensor = -model(_rows(assembled), model.encode(torch.randn(1, 3, 32, 32))).logprobs_T.sum()
     return loss
 
 
@@ -106,8 +111,7 @@ def test_audit_passes_when_all_is_well() -> None:
 def test_audit_sees_a_group_that_does_not_learn() -> None:
     assembled, model = _nano(Tuning())
     audit = GradientAudit(model, Tuning())
-    rows = pad_rows([assembled.family.layout("Q?", "yes", with_media=False)], [-1], pad_id=0, side="right")
-    (-model(rows, None).logprobs_T.sum()).backward()
+    (-model(_rows(assembled, with_media=False), None).logprobs_T.sum()).backward()
     with pytest.raises(ValueError, match="'projector' \\(full\\) has no gradient"):
         audit.judge(audit.reached())
 

@@ -67,9 +67,9 @@ def test_prepare_refuses_a_source_of_another_benchmark(tiny_busi: Path, tmp_path
 def test_validate_shows_labels_groups_and_budget(prepared_tiny: Path, capsys: Capture) -> None:
     assert main(["validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}"]) == 0
     said = capsys.readouterr().out
-    assert "(16 visual tokens)" in said
+    assert "(8 visual tokens)" in said
     assert "<|im_end|>]]" in said
-    assert "1,904" in said, "the projector's parameters"
+    assert "66,240" in said, "the projector's parameters"
     assert "target tokens" in said
     assert "test        9 questions" in said
 

@@ -1,16 +1,10 @@
-"""What every sequence family returns, and how sequences become one padded batch.
-
-Shape legend: B rows, L tokens.
-"""
+"""What every sequence family returns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
-
-import torch
-from torch import Tensor
+from typing import NamedTuple, Protocol
 
 from medtune.data.images import Size
 
@@ -81,49 +75,3 @@ class SequenceFamily(Protocol):
     def pieces(self, ids: Many[int]) -> list[str]:
         """Returns each id's own text, for showing a label mask to a person."""
         ...
-
-
-class Rows(NamedTuple):
-    """A padded batch.
-
-    Attributes:
-        ids_BL: int64.
-        labels_BL: int64, `IGNORED` where nothing is learnt.
-        positions_BL: int64; (B, L, 3) for M-RoPE.
-        attention_BL: bool, False at padding.
-        media_BL: bool, True where visual tokens go.
-        media_index_B: Which image each row shows; -1 for none.
-    """
-
-    ids_BL: Tensor
-    labels_BL: Tensor
-    positions_BL: Tensor
-    attention_BL: Tensor
-    media_BL: Tensor
-    media_index_B: Tensor
-
-    def to(self, device: torch.device) -> Rows:
-        """Returns the batch on another device."""
-        return Rows(*(tensor.to(device) for tensor in self))
-
-
-def pad_rows(sequences: Many[Sequence], media_index: Many[int], *, pad_id: int, side: Literal["left", "right"]) -> Rows:
-    """Returns one padded batch: right for training and scoring, left for generation."""
-    length = max(len(sequence.ids) for sequence in sequences)
-    shape = (len(sequences), length)
-    ids_BL = torch.full(shape, pad_id)
-    labels_BL = torch.full(shape, IGNORED)
-    axes = torch.tensor(sequences[0].positions).shape[1:]
-    positions_BL = torch.zeros((*shape, *axes), dtype=torch.int64)
-    attention_BL = torch.zeros(shape, dtype=torch.bool)
-    media_BL = torch.zeros(shape, dtype=torch.bool)
-    for row, sequence in enumerate(sequences):
-        first = 0 if side == "right" else length - len(sequence.ids)
-        here = slice(first, first + len(sequence.ids))
-        ids_BL[row, here] = torch.tensor(sequence.ids)
-        labels_BL[row, here] = torch.tensor(sequence.labels)
-        positions_BL[row, here] = torch.tensor(sequence.positions)
-        attention_BL[row, here] = True
-        for span in sequence.media_spans:
-            media_BL[row, first + span.start : first + span.stop] = True
-    return Rows(ids_BL, labels_BL, positions_BL, attention_BL, media_BL, torch.tensor(list(media_index)))

@@ -52,8 +52,6 @@ def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> TileStates:
 def _hidden(whole: PreTrainedModel, step: Step, encoded: TileStates | None, cache: Cache | None) -> Tensor:
     shown: dict[str, Tensor | None] = {}
     if encoded is not None and step.shows_media:
-        if not bool(step.sees_media_BL[:, -1].all()):
-            raise ValueError("a row shows an image but has no image token; a sequence was cut through its image")
         tiles_BT = encoded.is_tile_MT[step.media_index_B]
         mask_BLIT = (step.sees_media_BL[:, :, None, None] & tiles_BT[:, None, None, :]).long()
         # Rows that are continued find the states in the cache.
@@ -61,9 +59,10 @@ def _hidden(whole: PreTrainedModel, step: Step, encoded: TileStates | None, cach
         states = encoded.states_MTPE[step.media_index_B].flatten(1, 2) if first else None
         shown = {"cross_attention_states": states, "cross_attention_mask": mask_BLIT}
     model: Any = whole.model
+    dtype = whole.get_input_embeddings().weight.dtype
     hidden_BLE: Tensor = model(
         input_ids=step.ids_BL,
-        attention_mask=step.attention_BK.long(),
+        attention_mask=step.attention_mask(dtype),
         position_ids=step.positions_BL,
         past_key_values=cache,
         use_cache=cache is not None,

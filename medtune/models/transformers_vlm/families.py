@@ -100,7 +100,12 @@ INTERNVL = Family(
 
 GEMMA3 = Family(
     model_types=("gemma3",),
-    wiring=in_sequence(_roots("model.vision_tower", "model.multi_modal_projector"), decoder=_model, shown=_token_types),
+    wiring=in_sequence(
+        _roots("model.vision_tower", "model.multi_modal_projector"),
+        decoder=_model,
+        shown=_token_types,
+        plain_because="the tokens of an image see one another both ways, which transformers works out itself",
+    ),
     sequence=placeholder.gemma3,
     pixels=("pixel_values",),
 )

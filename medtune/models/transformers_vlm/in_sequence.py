@@ -40,6 +40,7 @@ def in_sequence(
     *,
     decoder: Callable[[PreTrainedModel], torch.nn.Module],
     shown: Shown = lambda step, encoded: {},
+    plain_because: str | None = None,
 ) -> Wiring:
     """Returns the wiring of a family.
 
@@ -47,14 +48,16 @@ def in_sequence(
         roots: The family's groups.
         decoder: The module of the transformers model that takes embeddings.
         shown: What that module needs besides embeddings, mask and positions.
+        plain_because: As `Wiring.plain_because`.
     """
 
     def hidden(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None, cache: Cache | None) -> Tensor:
         # M-RoPE's axes come first in transformers.
         positions = step.positions_BL if step.positions_BL.dim() == 2 else step.positions_BL.movedim(-1, 0)
+        embeddings_BLE = _embed(whole, step, encoded)
         hidden_BLE: Tensor = decoder(whole)(
-            inputs_embeds=_embed(whole, step, encoded),
-            attention_mask=step.attention_BK.long(),
+            inputs_embeds=embeddings_BLE,
+            attention_mask=step.attention_mask(embeddings_BLE.dtype),
             position_ids=positions,
             past_key_values=cache,
             use_cache=cache is not None,
@@ -62,7 +65,7 @@ def in_sequence(
         ).last_hidden_state
         return hidden_BLE
 
-    return Wiring(roots=roots, encode=_encode, hidden=hidden)
+    return Wiring(roots, _encode, hidden, plain_because)
 
 
 def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> VisualTokens:
@@ -98,12 +101,13 @@ def _embed(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None) -> 
 
 
 def rows_of(tokens: Sequence[Tensor], step: Step) -> Tensor:
-    """Returns visual_XE: each row's image, row after row.
+    """Returns visual_XE: each row's image as often as the row shows it, row after row.
 
     Raises:
         ValueError: A row's media spans do not hold exactly the tokens of its image.
     """
-    chosen = [tokens[index] for index in step.media_index_B.tolist()]
+    shown = zip(step.media_index_B.tolist(), step.media_spans_B.tolist(), strict=True)
+    chosen = [tokens[index].repeat(times, 1) for index, times in shown]
     spans, wanted = step.media_BL.sum(dim=1).tolist(), [len(one) for one in chosen]
     if spans != wanted:
         raise ValueError(

@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
 from medtune.models.contract import Encoded
+from medtune.models.sequence.packing import additive
 from medtune.models.tuning_plan import GroupName
 
 Pixels = Mapping[str, Tensor]
@@ -31,23 +33,30 @@ class Step(NamedTuple):
     Attributes:
         ids_BL: int64.
         positions_BL: int64, (B, L) or (B, L, 3).
-        attention_BK: bool, over the tokens that are cached and the new ones.
+        seen: bool. (B, K) where a token sees all before it but padding, over the cached tokens and the new ones;
+            (B, L, L) where the rows say who sees whom.
         media_BL: bool, True at the media's own tokens; all False where tokens are continued.
-        sees_media_BL: bool, True from the media's first token on.
+        sees_media_BL: bool, True at the media's first token and at all that follow on it.
         media_index_B: Which encoded item each row shows; all rows show one, or all are -1.
+        media_spans_B: How often a row shows it, int64.
     """
 
     ids_BL: Tensor
     positions_BL: Tensor
-    attention_BK: Tensor
+    seen: Tensor
     media_BL: Tensor
     sees_media_BL: Tensor
     media_index_B: Tensor
+    media_spans_B: Tensor
 
     @property
     def shows_media(self) -> bool:
         """Whether the rows show media; false for rows of text alone."""
         return bool((self.media_index_B >= 0).all())
+
+    def attention_mask(self, dtype: torch.dtype) -> Tensor:
+        """Returns `seen` as transformers takes it: int64 (B, K), or (B, 1, L, L) that is added to the scores."""
+        return self.seen.long() if self.seen.dim() == 2 else additive(self.seen, dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +67,10 @@ class Wiring:
         roots: Each group's modules and parameters, by their names in the transformers model.
         encode: (model, one item per image) -> what `hidden` is shown.
         hidden: (model, step, encoded, cache) -> hidden_BLE before the output layer; fills the cache where there is one.
+        plain_because: Why the decoder cannot be told who sees whom; None where it can.
     """
 
     roots: Mapping[GroupName, tuple[str, ...]]
     encode: Callable[[PreTrainedModel, Sequence[Pixels]], Encoded]
     hidden: Callable[[PreTrainedModel, Step, Encoded | None, Cache | None], Tensor]
+    plain_because: str | None = None

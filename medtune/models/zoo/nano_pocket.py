@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
-from medtune.models.projector import mlp
+from medtune.models.projector import GridMixer
 from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
 from medtune.models.vision import GridTower, ImageTransform
 from medtune.models.vlm import Assembled, VisionLanguageModel
@@ -18,12 +18,13 @@ GRID = 4
 SIZE_PX = 32
 FEATURE_WIDTH = 24
 HIDDEN = 32
+NUM_TOKENS = 8
 
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
     return ZooEntry(
-        title="Random convolutions + MLP projector + random Llama of width 32; for tests",
+        title="Random convolutions + grid-mixing projector + random Llama of width 32; for tests",
         licence="Apache-2.0",
         assemble=_assemble,
         skeleton=_skeleton,
@@ -62,7 +63,10 @@ def _modules(vocabulary: int) -> VisionLanguageModel:
             tie_word_embeddings=True,
         )
     )
-    return VisionLanguageModel(GridTower(convolutions, grid=GRID), mlp(FEATURE_WIDTH, HIDDEN), language)
+    projector = GridMixer(
+        FEATURE_WIDTH, num_cells=GRID * GRID, reduced_width=16, num_tokens=NUM_TOKENS, embedding_width=HIDDEN
+    )
+    return VisionLanguageModel(GridTower(convolutions, grid=GRID), projector, language)
 
 
 def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
@@ -71,7 +75,7 @@ def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
     torch.manual_seed(seed)
     return Assembled(
         model=_modules(len(tokenizer)),
-        family=ChatML(tokenizer, num_media_tokens=GRID * GRID),
+        family=ChatML(tokenizer, num_media_tokens=NUM_TOKENS),
         transform=ImageTransform(SIZE_PX, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25)),
         provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from medtune.models.sequence.layout import Rows
+from medtune.models.sequence.packing import PackedRows
 from tests.models.transformers_vlm.twins import (
     NANOS,
     conversation,
@@ -17,6 +17,7 @@ from tests.models.transformers_vlm.twins import (
     pillow,
     plain,
     processor,
+    prompts,
     rows,
     size_of,
     twin,
@@ -29,7 +30,7 @@ each_family = pytest.mark.parametrize("name", NANOS)
 
 def _ours(name: str, image: Any, *, change: Any = None, shown: Any = None, answer: str = ANSWER) -> list[float]:
     assembled = twin(name)
-    laid: Rows = rows(assembled, [assembled.family.layout(QUESTION, answer, size=size_of(image))], [0])
+    laid: PackedRows = rows(assembled, [assembled.family.layout(QUESTION, answer, size=size_of(image))], [0])
     laid = change(laid) if change else laid
     with torch.no_grad():
         return assembled.model(laid, encoded(assembled, shown or image)).logprobs_T.tolist()  # type: ignore[no-any-return]
@@ -55,7 +56,7 @@ def test_text_alone_equals_transformers_own_forward(name: str) -> None:
     layout = assembled.family.layout(QUESTION, ANSWER, with_media=False)
     told = plain(assembled, None, QUESTION, ANSWER)
     assert tuple(told.ids[: len(layout.ids)]) == layout.ids
-    read = assembled.model(rows(assembled, [layout], [-1]), None).logprobs_T.tolist()
+    read = assembled.model(rows(assembled, [layout], [None]), None).logprobs_T.tolist()
     assert read == pytest.approx(expected(told, layout), abs=2e-4)
 
 
@@ -64,15 +65,17 @@ def test_text_alone_equals_transformers_own_forward(name: str) -> None:
 def test_negative_controls_move_the_logits(name: str, broken: str) -> None:
     image = picture()
 
-    def change(laid: Rows) -> Rows:
+    def change(laid: PackedRows) -> PackedRows:
         if broken == "positions":
             shift_L = torch.arange(laid.ids_BL.shape[1]) % 2
             return laid._replace(
                 positions_BL=laid.positions_BL + (shift_L if laid.positions_BL.dim() == 2 else shift_L[:, None])
             )
         if broken == "mask":
-            place = int((laid.labels_BL[0] >= 0).nonzero()[0]) - 4
-            return laid._replace(attention_BL=laid.attention_BL & (torch.arange(laid.ids_BL.shape[1]) != place))
+            # One token of the question becomes padding.
+            mask_BLL, place = laid.mask_BLL.clone(), int(laid.target_place_T.min()) - 3
+            mask_BLL[:, place], mask_BLL[:, :, place], mask_BLL[:, place, place] = False, False, True
+            return laid._replace(mask_BLL=mask_BLL)
         return laid
 
     shown = picture(9) if broken == "image" else image
@@ -83,7 +86,7 @@ def test_negative_controls_move_the_logits(name: str, broken: str) -> None:
 def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: str) -> None:
     assembled, image = twin(name), picture()
     layout = assembled.family.layout(QUESTION, None, size=size_of(image))
-    left = rows(assembled, [layout], [0], side="left")
+    left = prompts(assembled, [layout], [0])
     said = assembled.model.generate(left, encoded(assembled, image), max_new_tokens=6, stop_id=assembled.family.stop_id)
     text = conversation(assembled, image, QUESTION).rstrip(" ")
     inputs = processor(assembled)(text=[text], images=[pillow(image)], return_tensors="pt")
@@ -93,7 +96,7 @@ def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: s
     others = [(QUESTION, picture(seed)) for seed in range(1, 9)] + [("Something else altogether?", image)]
     replies = []
     for question, shown in others:
-        asked = rows(assembled, [assembled.family.layout(question, None, size=size_of(shown))], [0], side="left")
+        asked = prompts(assembled, [assembled.family.layout(question, None, size=size_of(shown))], [0])
         stop = assembled.family.stop_id
         replies += assembled.model.generate(asked, encoded(assembled, shown), max_new_tokens=6, stop_id=stop)
     assert any(reply != said[0] for reply in replies)
@@ -104,43 +107,44 @@ def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
     """Rows of several lengths, images of two sizes, with and without an image, padded on either side."""
     assembled = twin(name)
     images = [picture(1), picture(2, width=40, height=120)]
-    media_index = [0, 1, -1, 0, 1, -1, 0, 1]
+    media = [0, 1, None, 0, 1, None, 0, 1]
     questions = ["Plane?" + "x" * (3 * n) for n in range(8)]
 
     def laid(n: int, answer: str | None) -> Any:
-        index = media_index[n]
-        size = size_of(images[index]) if index >= 0 else None
-        return assembled.family.layout(questions[n], answer, with_media=index >= 0, size=size)
+        index = media[n]
+        size = None if index is None else size_of(images[index])
+        return assembled.family.layout(questions[n], answer, with_media=index is not None, size=size)
+
+    def alone(n: int) -> tuple[Any, list[int | None]]:
+        index = media[n]
+        return (None, [None]) if index is None else (encoded(assembled, images[index]), [0])
 
     both = encoded(assembled, *images)
     answers = [ANSWER[: n + 1] for n in range(8)]
     with torch.no_grad():
-        together = assembled.model(rows(assembled, [laid(n, answers[n]) for n in range(8)], media_index), both)
+        together = assembled.model(rows(assembled, [laid(n, answers[n]) for n in range(8)], media), both)
         for n in range(8):
-            one = encoded(assembled, images[media_index[n]]) if media_index[n] >= 0 else None
-            index = min(media_index[n], 0)
-            alone = assembled.model(rows(assembled, [laid(n, answers[n])], [index]), one)
-            mine = together.logprobs_T[together.row_T == n].tolist()
-            assert mine == pytest.approx(alone.logprobs_T.tolist(), abs=2e-4), n
+            shown, index = alone(n)
+            one = assembled.model(rows(assembled, [laid(n, answers[n])], index), shown)
+            mine = together.logprobs_T[together.sequence_T == n].tolist()
+            assert mine == pytest.approx(one.logprobs_T.tolist(), abs=2e-4), n
     stop = assembled.family.stop_id
-    many = assembled.model.generate(
-        rows(assembled, [laid(n, None) for n in range(8)], media_index, side="left"),
-        both,
-        max_new_tokens=4,
-        stop_id=stop,
-    )
+    asked = prompts(assembled, [laid(n, None) for n in range(8)], media)
+    many = assembled.model.generate(asked, both, max_new_tokens=4, stop_id=stop)
     for n in range(8):
-        one = encoded(assembled, images[media_index[n]]) if media_index[n] >= 0 else None
-        alone_left = rows(assembled, [laid(n, None)], [min(media_index[n], 0)], side="left")
-        assert assembled.model.generate(alone_left, one, max_new_tokens=4, stop_id=stop) == [many[n]], n
+        shown, index = alone(n)
+        left = prompts(assembled, [laid(n, None)], index)
+        assert assembled.model.generate(left, shown, max_new_tokens=4, stop_id=stop) == [many[n]], n
 
 
 @each_family
 def test_right_padded_generation_is_refused(name: str) -> None:
     assembled = twin(name)
     short, long = (assembled.family.layout(q, None, with_media=False) for q in ("a", "bcd"))
+    left = prompts(assembled, [short, long], [None, None])
+    right = left._replace(attention_BL=left.attention_BL.flip(1))
     with pytest.raises(ValueError, match="left-padded"):
-        assembled.model.generate(rows(assembled, [short, long], [-1, -1]), None, max_new_tokens=2, stop_id=0)
+        assembled.model.generate(right, None, max_new_tokens=2, stop_id=0)
 
 
 @each_family

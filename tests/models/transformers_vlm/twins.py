@@ -15,7 +15,10 @@ from torch import Tensor
 from medtune.data.images import Size
 from medtune.data.types import Image
 from medtune.models.assemble import zoo_entry
-from medtune.models.sequence.layout import Rows, Sequence, pad_rows
+from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.packing import PackedRows, Shown, pack
+from medtune.models.sequence.prompts import PromptRows, pad_left
+from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.vlm import Assembled
 
@@ -55,8 +58,14 @@ def encoded(assembled: Assembled, *images: Image) -> Any:
     return assembled.model.encode(assembled.transform.stack([assembled.transform(image) for image in images]))
 
 
-def rows(assembled: Assembled, layouts: list[Sequence], media_index: list[int], *, side: Any = "right") -> Rows:
-    return pad_rows(layouts, media_index, pad_id=assembled.family.pad_id, side=side)
+def rows(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PackedRows:
+    """A row for each sequence, in their order."""
+    trees = [Shown(grow([layout], [n]), shown) for n, (layout, shown) in enumerate(zip(layouts, media, strict=True))]
+    return pack([[tree] for tree in trees], pad_id=assembled.family.pad_id)
+
+
+def prompts(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PromptRows:
+    return pad_left(layouts, media, pad_id=assembled.family.pad_id)
 
 
 @dataclass(frozen=True)

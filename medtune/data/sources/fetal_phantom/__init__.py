@@ -29,21 +29,20 @@ from medtune.data.sources.fetal_phantom.frames import (
 )
 from medtune.data.sources.fetal_phantom.planes import PLANES, Plane
 from medtune.data.sources.fetal_phantom.questions import (
-    STRUCTURES,
     Subject,
-    diagnosis_question,
+    diagnosis_questions,
     grounding_question,
     loose_box,
-    orientation_question,
+    orientation_questions,
     plane_questions,
     structures_to_box,
 )
-from medtune.data.sources.fetal_phantom.views import DIAGNOSES, ORIENTATIONS, Diagnosis, Orientation
+from medtune.data.sources.fetal_phantom.views import FINDINGS, ORIENTATIONS, Finding, Orientation
 from medtune.data.types import MediaRef, Question
 
 NUM_PATIENTS = 300
 PLANE_FRAMES, ORIENTATION_FRAMES, DIAGNOSIS_FRAMES = 2, 2, 1
-BOXES_PER_PATIENT = 4
+QUESTIONS_PER_FRAME = 4
 SETTINGS_FILE = "phantom.json"
 _LABELS, _NUISANCE, _BOXES = 0, 1, 2
 
@@ -56,7 +55,7 @@ class Truth:
 
     planes: Sequence[tuple[Plane, bool]]
     orientations: Sequence[Orientation]
-    diagnoses: Sequence[Diagnosis]
+    findings: Sequence[Finding]
 
 
 def source() -> Source:
@@ -78,14 +77,14 @@ def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> S
     media: dict[str, MediaRef] = {}
     boxed: Counter[str] = Counter()
     for patient, truth in enumerate(draw_truth(num_patients, seed=seed)):
-        quota = BOXES_PER_PATIENT * (patient + 1) / len(STRUCTURES)
         for index, (frame, subject, asked) in enumerate(_frames(truth, patient=patient, seed=seed)):
             path = scratch / f"{subject.media_id}.png"
             PIL.Image.fromarray(frame.grey_HW).convert("RGB").save(path, compress_level=1)
             media[subject.media_id] = MediaRef(path)
             questions += asked
             rng = np.random.default_rng([seed, _BOXES, patient, index])
-            for number, name in enumerate(structures_to_box(frame, boxed, quota=quota, rng=rng)):
+            wanted = QUESTIONS_PER_FRAME - len(asked)
+            for number, name in enumerate(structures_to_box(frame, boxed, wanted=wanted, rng=rng)):
                 box = loose_box(frame.masks_HW[name], rng)
                 inset = subject._replace(media_id=f"{subject.media_id}-box{number}")
                 media[inset.media_id] = MediaRef(path, (box,))
@@ -99,12 +98,12 @@ def draw_truth(num_patients: int, *, seed: int) -> list[Truth]:
     cuts = [(plane, is_complete) for plane in PLANES for is_complete in (True, False)]
     planes = _in_equal_shares(cuts, num_patients * PLANE_FRAMES, rng)
     orientations = _in_equal_shares(ORIENTATIONS, num_patients * ORIENTATION_FRAMES, rng)
-    diagnoses = _in_equal_shares(DIAGNOSES, num_patients * DIAGNOSIS_FRAMES, rng)
+    findings = _in_equal_shares(FINDINGS, num_patients * DIAGNOSIS_FRAMES, rng)
     return [
         Truth(
             planes[PLANE_FRAMES * i : PLANE_FRAMES * (i + 1)],
             orientations[ORIENTATION_FRAMES * i : ORIENTATION_FRAMES * (i + 1)],
-            diagnoses[DIAGNOSIS_FRAMES * i : DIAGNOSIS_FRAMES * (i + 1)],
+            findings[DIAGNOSIS_FRAMES * i : DIAGNOSIS_FRAMES * (i + 1)],
         )
         for i in range(num_patients)
     ]
@@ -157,11 +156,11 @@ def _frames(truth: Truth, *, patient: int, seed: int) -> list[tuple[Frame, Subje
     for orientation in truth.orientations:
         rng, subject = new_frame("whole fetus")
         frame = orientation_frame(person, orientation, rng=rng)
-        made.append((frame, subject, [orientation_question(subject, orientation, seed=seed)]))
-    for diagnosis in truth.diagnoses:
+        made.append((frame, subject, orientation_questions(subject, orientation, seed=seed)))
+    for finding in truth.findings:
         rng, subject = new_frame("tissue")
-        frame = diagnosis_frame(person, diagnosis, rng=rng)
-        made.append((frame, subject, [diagnosis_question(subject, diagnosis, seed=seed)]))
+        frame = diagnosis_frame(person, finding, rng=rng)
+        made.append((frame, subject, diagnosis_questions(subject, finding, seed=seed)))
     return made
 
 

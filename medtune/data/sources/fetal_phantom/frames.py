@@ -19,7 +19,7 @@ from medtune.data.sources.fetal_phantom.surroundings import BACKGROUND, wall, wo
 from medtune.data.sources.fetal_phantom.tissue import Structure, paint
 from medtune.data.sources.fetal_phantom.views import (
     WHOLE_BODY,
-    Diagnosis,
+    Finding,
     Orientation,
     bystanders,
     mass,
@@ -35,6 +35,8 @@ _REACH: dict[Plane, HalfAxes] = {
 }
 
 
+# A radius of 9 to 13 mm: small enough that a thumbnail does not show the margin.
+MASS_SIZE = 0.8
 _TRIES = 60
 _ENOUGH = 0.95
 
@@ -94,7 +96,7 @@ def orientation_frame(patient: Patient, orientation: Orientation, *, rng: np.ran
     return _frame(patient, layers + around + section.structures, rng)
 
 
-def diagnosis_frame(patient: Patient, diagnosis: Diagnosis, *, rng: np.random.Generator) -> Frame:
+def diagnosis_frame(patient: Patient, finding: Finding, *, rng: np.random.Generator) -> Frame:
     """Returns a frame of tissue with a benign, a malignant or no mass."""
     depth_mm = patient.device.depth_mm
     pose = _place(patient, HalfAxes(17, 14), limit_rad=0.4, rng=rng)
@@ -102,7 +104,7 @@ def diagnosis_frame(patient: Patient, diagnosis: Diagnosis, *, rng: np.random.Ge
     scene = (
         *wall(rng, thickness_mm=patient.wall_mm),
         *bystanders(x_mm=0.35 * depth_mm, depth_mm=depth_mm, rng=rng),
-        *mass(shallow, size=1.0, diagnosis=diagnosis, rng=rng),
+        *mass(shallow, size=MASS_SIZE, finding=finding, rng=rng),
     )
     return _frame(patient, scene, rng)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,34 +14,53 @@ from medtune.data.sources.fetal_phantom.device import IMAGE_SIZE
 from medtune.data.sources.fetal_phantom.frames import Frame
 from medtune.data.sources.fetal_phantom.planes import Plane
 from medtune.data.sources.fetal_phantom.shapes import Mask
-from medtune.data.sources.fetal_phantom.views import DIAGNOSES, Diagnosis, Orientation
+from medtune.data.sources.fetal_phantom.views import DIAGNOSES, Diagnosis, Finding, Orientation
 from medtune.data.types import Box, Question
 
-PLANE_TEXT = "Which anatomical plane does this fetal ultrasound image show?"
-COMPLETENESS_TEXT = "Does this view meet the standard for measurement?"
-ORIENTATION_TEXT = "How does the fetus lie? The mother's head is to the left of the image, the probe at the top."
+PLANE_TEXT = "Which plane of the fetus is shown?"
+COMPLETENESS_TEXT = "Does this view show all its landmarks?"
+ORIENTATION_TEXT = "How does the fetus lie, the mother's head at the left?"
+PRESENTATION_TEXT = "Which presentation is this, the mother's head at the left?"
+NEAR_SIDE_TEXT = "Which side of the fetus is nearer to the probe at the top?"
 DIAGNOSIS_TEXT = "What is the clinical diagnosis?"
-GROUNDING_TEXT = "What does the red bounding box represent?"
+MARGIN_TEXT = "How is the margin of the mass?"
+ECHO_TEXT = "Which echo pattern does the mass have?"
+POSTERIOR_TEXT = "What lies behind the mass?"
+GROUNDING_TEXT = "What does the red box show?"
 
 PLANE_WORDS: Mapping[Plane, str] = {
-    "head": "head circumference plane",
-    "abdomen": "abdominal circumference plane",
-    "femur": "femur length plane",
-    "heart": "four-chamber heart plane",
+    "head": "head circumference",
+    "abdomen": "abdominal circumference",
+    "femur": "femur length",
+    "heart": "four-chamber heart",
 }
-COMPLETE, INCOMPLETE = "complete, all landmarks are shown", "incomplete, landmarks are missing or cut obliquely"
+COMPLETE, INCOMPLETE = "complete", "incomplete"
 ORIENTATION_WORDS: Mapping[Orientation, str] = {
-    "hdvb": "head down, back towards the probe",
-    "hdvf": "head down, front towards the probe",
-    "huvb": "head up, back towards the probe",
-    "huvf": "head up, front towards the probe",
+    "hdvb": "head down, back near",
+    "hdvf": "head down, front near",
+    "huvb": "head up, back near",
+    "huvf": "head up, front near",
 }
+PRESENTATIONS = ("cephalic", "breech")
+NEAR_SIDES = ("back", "front")
+NO_MASS = "no mass"
+MARGINS: Mapping[Diagnosis, str] = {"normal": NO_MASS, "benign": "smooth", "malignant": "spiculated"}
+POSTERIOR: Mapping[Diagnosis, str] = {"normal": NO_MASS, "benign": "enhancement", "malignant": "shadow"}
+ECHO_PATTERNS = (NO_MASS, "anechoic", "uniform", "heterogeneous")
 # Distractors come from the answer's own half, so that the size of a box says little.
-SMALLER = ("cavum septi pellucidi", "choroid plexus", "stomach bubble", "umbilical vein", "spine", "femur")
-LARGER = ("head", "midline falx", "abdomen", "thigh", "heart", "thorax")
+SMALLER = (
+    "cavum septi pellucidi",
+    "choroid plexus",
+    "stomach bubble",
+    "umbilical vein",
+    "kidney",
+    "spine",
+    "femur",
+    "limb",
+)
+LARGER = ("head", "midline falx", "abdomen", "thigh", "heart", "thorax", "trunk")
 STRUCTURES = (*SMALLER, *LARGER)
-MAX_BOXES = 3
-MIN_WHOLE = 0.85
+MIN_WHOLE = 0.75
 _MARGIN_PX = 6
 
 
@@ -55,30 +74,34 @@ class Subject(NamedTuple):
 
 def plane_questions(subject: Subject, plane: Plane, *, is_complete: bool, seed: int) -> list[Question]:
     """Returns plane identification and view completeness."""
+    completeness = COMPLETE if is_complete else INCOMPLETE
     return [
-        _question(
-            subject, "plane_identification", PLANE_TEXT, PLANE_WORDS[plane], list(PLANE_WORDS.values()), seed=seed
-        ),
-        _question(
-            subject,
-            "view_completeness",
-            COMPLETENESS_TEXT,
-            COMPLETE if is_complete else INCOMPLETE,
-            [COMPLETE, INCOMPLETE],
-            seed=seed,
-        ),
+        _question(subject, "plane_identification", "", PLANE_TEXT, PLANE_WORDS[plane], PLANE_WORDS.values(), seed),
+        _question(subject, "view_completeness", "", COMPLETENESS_TEXT, completeness, (COMPLETE, INCOMPLETE), seed),
     ]
 
 
-def orientation_question(subject: Subject, orientation: Orientation, *, seed: int) -> Question:
-    """Returns the question about how the fetus lies, hdvb, hdvf, huvb or huvf in words."""
-    words = list(ORIENTATION_WORDS.values())
-    return _question(subject, "fetal_orientation", ORIENTATION_TEXT, ORIENTATION_WORDS[orientation], words, seed=seed)
+def orientation_questions(subject: Subject, orientation: Orientation, *, seed: int) -> list[Question]:
+    """Returns how the fetus lies (hdvb, hdvf, huvb or huvf in words), and its two halves: presentation, near side."""
+    words, task = ORIENTATION_WORDS[orientation], "fetal_orientation"
+    presentation = PRESENTATIONS[0] if orientation[1] == "d" else PRESENTATIONS[1]
+    near = NEAR_SIDES[0] if orientation[3] == "b" else NEAR_SIDES[1]
+    return [
+        _question(subject, task, "orientation", ORIENTATION_TEXT, words, ORIENTATION_WORDS.values(), seed),
+        _question(subject, task, "presentation", PRESENTATION_TEXT, presentation, PRESENTATIONS, seed),
+        _question(subject, task, "near side", NEAR_SIDE_TEXT, near, NEAR_SIDES, seed),
+    ]
 
 
-def diagnosis_question(subject: Subject, diagnosis: Diagnosis, *, seed: int) -> Question:
-    """Returns the question normal, benign or malignant."""
-    return _question(subject, "clinical_diagnosis", DIAGNOSIS_TEXT, diagnosis, list(DIAGNOSES), seed=seed)
+def diagnosis_questions(subject: Subject, finding: Finding, *, seed: int) -> list[Question]:
+    """Returns the diagnosis, and the three features of the mass that it follows from."""
+    task, diagnosis = "clinical_diagnosis", finding.diagnosis
+    return [
+        _question(subject, task, "diagnosis", DIAGNOSIS_TEXT, diagnosis, DIAGNOSES, seed),
+        _question(subject, task, "margin", MARGIN_TEXT, MARGINS[diagnosis], MARGINS.values(), seed),
+        _question(subject, task, "echo pattern", ECHO_TEXT, finding.echo, ECHO_PATTERNS, seed),
+        _question(subject, task, "posterior features", POSTERIOR_TEXT, POSTERIOR[diagnosis], POSTERIOR.values(), seed),
+    ]
 
 
 def grounding_question(subject: Subject, name: str, box: Box, *, seed: int) -> Question:
@@ -86,24 +109,24 @@ def grounding_question(subject: Subject, name: str, box: Box, *, seed: int) -> Q
     size = box_size(box, IMAGE_SIZE, IMAGE_SIZE)
     boxed = subject._replace(facets={**subject.facets, "box_size": size})
     labels = SMALLER if name in SMALLER else LARGER
-    return _question(boxed, "visual_grounding", GROUNDING_TEXT, name, labels, seed=seed)
+    return _question(boxed, "visual_grounding", "", GROUNDING_TEXT, name, labels, seed)
 
 
-def structures_to_box(frame: Frame, counts: Counter[str], *, quota: float, rng: np.random.Generator) -> list[str]:
-    """Returns which structures of a frame to put into boxes, at most `MAX_BOXES`, and adds them to `counts`.
+def structures_to_box(frame: Frame, counts: Counter[str], *, wanted: int, rng: np.random.Generator) -> list[str]:
+    """Returns which structures of a frame to put into boxes, at most `wanted`, and adds them to `counts`.
 
-    A structure that already has its share is passed over: all answers come equally often, so that neither the
-    question nor its options say which is likely.
+    Those that were boxed least so far come first: answers come about equally often, so that neither the question nor
+    its options say which is likely.
 
     Args:
         frame: With the masks.
         counts: Boxes so far, by structure.
-        quota: Boxes that each structure should have by now.
+        wanted: How many.
         rng: Breaks ties.
     """
-    whole = [name for name in STRUCTURES if frame.whole.get(name, 0.0) >= MIN_WHOLE and counts[name] < quota]
+    whole = [name for name in STRUCTURES if frame.whole.get(name, 0.0) >= MIN_WHOLE]
     order = rng.permutation(len(whole))
-    chosen = sorted((whole[i] for i in order), key=lambda name: counts[name])[:MAX_BOXES]
+    chosen = sorted((whole[i] for i in order), key=lambda name: counts[name])[:wanted]
     counts.update(chosen)
     return chosen
 
@@ -122,15 +145,17 @@ def loose_box(mask_HW: Mask, rng: np.random.Generator) -> Box:
     return Box(max(box.x0 - left, 0), max(box.y0 - up, 0), min(box.x1 + right, width), min(box.y1 + down, height))
 
 
-def _question(subject: Subject, task: str, text: str, answer: str, labels: Sequence[str], *, seed: int) -> Question:
+def _question(
+    subject: Subject, task: str, subtype: str, text: str, answer: str, labels: Iterable[str], seed: int
+) -> Question:
     return choice_question(
-        f"{subject.media_id}-{task}",
+        f"{subject.media_id}-{'-'.join(part.replace(' ', '_') for part in (task, subtype) if part)}",
         media_id=subject.media_id,
         text=text,
         answer=answer,
-        labels=labels,
+        labels=list(labels),
         patient_id=subject.patient_id,
-        facets={"task": task, "phantom": "yes", **subject.facets},
+        facets={"task": task, **({"subtype": subtype} if subtype else {}), "phantom": "yes", **subject.facets},
         seed=seed,
         num_options=4,
     )

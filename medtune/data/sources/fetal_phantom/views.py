@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -26,10 +26,30 @@ from medtune.data.sources.fetal_phantom.tissue import (
 
 Orientation = Literal["hdvb", "hdvf", "huvb", "huvf"]
 Diagnosis = Literal["normal", "benign", "malignant"]
+EchoPattern = Literal["no mass", "anechoic", "uniform", "heterogeneous"]
 ORIENTATIONS: tuple[Orientation, ...] = ("hdvb", "hdvf", "huvb", "huvf")
 DIAGNOSES: tuple[Diagnosis, ...] = ("normal", "benign", "malignant")
 
+
+class Finding(NamedTuple):
+    """What a frame of tissue shows: the diagnosis, and the echo pattern of the mass."""
+
+    diagnosis: Diagnosis
+    echo: EchoPattern
+
+
+# Each diagnosis twice, so that all three come equally often.
+FINDINGS = (
+    Finding("normal", "no mass"),
+    Finding("normal", "no mass"),
+    Finding("benign", "anechoic"),
+    Finding("benign", "uniform"),
+    Finding("malignant", "heterogeneous"),
+    Finding("malignant", "heterogeneous"),
+)
+
 WHOLE_BODY = HalfAxes(48.0, 21.0)
+_BENIGN_ECHO_DB = {"anechoic": -70.0, "uniform": -44.0}
 
 
 def oriented(pose: Pose, orientation: Orientation) -> Pose:
@@ -77,26 +97,26 @@ def whole_body(pose: Pose, *, size: float, rng: np.random.Generator) -> Section:
         parts.append(Structure(dot, CARTILAGE))
     for u, turn_rad in ((-0.05, 0.9), (0.55, 1.0), (0.78, -0.8)):
         limb = pose.at(a_mm * u, b_mm * 1.0, turn_rad * float(rng.uniform(0.6, 1.2)))
-        parts.append(Structure(rod(limb, length_mm=19 * size, width_mm=8.5 * size), tinted(MUSCLE, rng)))
+        parts.append(Structure(rod(limb, length_mm=19 * size, width_mm=8.5 * size), tinted(MUSCLE, rng), "limb"))
         parts.append(Structure(rod(limb, length_mm=15 * size, width_mm=2.2 * size), CARTILAGE))
     return Section(HalfAxes(a_mm, b_mm), tuple(parts))
 
 
-def mass(pose: Pose, *, size: float, diagnosis: Diagnosis, rng: np.random.Generator) -> tuple[Structure, ...]:
+def mass(pose: Pose, *, size: float, finding: Finding, rng: np.random.Generator) -> tuple[Structure, ...]:
     """Returns a mass, or nothing where the diagnosis is normal.
 
-    Benign: smooth oval margin, parallel, uniform or without echoes, enhancement behind. Malignant: irregular
-    spiculated margin, uneven echoes, bright rim, shadow behind.
+    Benign: smooth oval margin, parallel, uniform echoes or none, enhancement behind. Malignant: irregular spiculated
+    margin, uneven echoes, bright rim, shadow behind.
 
     Source:
         ACR BI-RADS Atlas, 5th ed. (2013), ultrasound lexicon: shape, margin, echo pattern, posterior features.
     """
-    if diagnosis == "normal":
+    if finding.diagnosis == "normal":
         return ()
     radius_mm = 12.5 * size * float(rng.uniform(0.85, 1.3))
-    if diagnosis == "benign":
+    if finding.diagnosis == "benign":
         a_mm, b_mm = radius_mm * float(rng.uniform(1.1, 1.35)), radius_mm * float(rng.uniform(0.72, 0.9))
-        content = Tissue(echo_db=float(rng.choice([-70, -44])), attenuation=0.08, impedance=1.55, texture_db=0.3)
+        content = Tissue(echo_db=_BENIGN_ECHO_DB[finding.echo], attenuation=0.08, impedance=1.55, texture_db=0.3)
         return (
             Structure(ellipse(pose, a_mm=a_mm + 0.9, b_mm=b_mm + 0.9), brighter(MEMBRANE, -4), "mass"),
             Structure(ellipse(pose, a_mm=a_mm, b_mm=b_mm), content),

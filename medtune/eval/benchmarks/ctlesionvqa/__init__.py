@@ -17,6 +17,7 @@ from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark, Evidence, Scale
 from medtune.eval.benchmarks.ctlesionvqa import reading, scoring
 from medtune.eval.benchmarks.ctlesionvqa.examples import EXAMPLES
+from medtune.eval.benchmarks.ctlesionvqa.paper_tables import references
 from medtune.eval.benchmarks.ctlesionvqa.reading import is_yes_no
 from medtune.eval.benchmarks.ctlesionvqa.tables import LESION_STRATA, SUBGROUPS, repeated_accuracies, tables
 from medtune.eval.choice_prompt import render_choice
@@ -62,6 +63,7 @@ def benchmark() -> Benchmark:
             "youden": Scale(worst=-1, covers=is_yes_no),
         },
         tables=own_tables,
+        references=references,
     )
 
 

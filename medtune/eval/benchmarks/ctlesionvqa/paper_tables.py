@@ -11,6 +11,7 @@ from medtune.eval.benchmarks.ctlesionvqa.repeats import Repeated
 from medtune.eval.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_score
 from medtune.eval.benchmarks.ctlesionvqa.subtypes import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
 from medtune.eval.published import published
+from medtune.eval.reference import Reference
 from medtune.eval.tables import Cell, Table, rank
 
 OURS = "ours"
@@ -59,6 +60,12 @@ def table3(cells: Cells, format_: str) -> Table:
     random_column = ("random",) if format_ == "multi_choice" else ()
     columns = ("type", "subtype", *random_column, *models, OURS, "rank")
     return Table(f"Table 3, {FORMATS[format_]}", columns, tuple(made), notes)
+
+
+def references() -> Sequence[Reference]:
+    """Returns Table 3's total averages over subtypes by format; one over both formats is not printed."""
+    (totals,) = [row for row in published("ctlesionvqa")["table3"] if row["type"] == "Total"]
+    return [Reference(model, value, "format", name) for name in FORMATS for model, value in totals[name].items()]
 
 
 def table4(cells: Cells) -> Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.benchmarks.fetal_gauge.tables import tables
+from medtune.eval.benchmarks.fetal_gauge.tables import references, tables
 from medtune.eval.choice_prompt import render_choice
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
@@ -24,13 +24,14 @@ def benchmark() -> Benchmark:
         url="https://arxiv.org/abs/2512.22278",
         citation="Alasmawi H, Saeed N, Yaqub M. Fetal-Gauge. arXiv:2512.22278 (ICLR 2026).",
         sources=("fetal_phantom", "fetal_gauge"),
-        facets=("task", "box_size", "phantom", "plane", "geometry"),
+        facets=("task", "subtype", "box_size", "phantom", "plane", "geometry"),
         render=render_choice,
         parsers={"robust": parse_choice, "strict": parse_choice_strict},
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
         higher_is_better=True,
         examples=_EXAMPLES,
         tables=tables,
+        references=references,
     )
 
 

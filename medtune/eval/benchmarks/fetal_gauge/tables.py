@@ -8,6 +8,7 @@ from medtune.eval.benchmark import Evidence, Judged
 from medtune.eval.benchmarks.fetal_gauge.paper import TASKS, agree, macro_mean, weighted_mean
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.published import published
+from medtune.eval.reference import Reference
 from medtune.eval.tables import Cell, Table, rank
 
 _RANDOM = "Random Guess"
@@ -18,6 +19,19 @@ def tables(evidence: Evidence) -> Sequence[Table]:
     """Returns main results, box sizes, phantom against clinical, fine-tuning, and the paper's contradictions."""
     read = {name: rows for name, rows in evidence.verdicts["image"].items() if rows}
     return (_main(read), _box_sizes(read), _phantom(read), _fine_tuning(), _contradictions())
+
+
+def references() -> Sequence[Reference]:
+    """Returns the printed accuracies overall, by task and by box size."""
+    printed = published("fetal_gauge")
+    found = []
+    for model, *accuracies, overall in printed["main"]["rows"]:
+        found.append(Reference(model, overall))
+        for column, value in zip(printed["main"]["columns"][1:-1], accuracies, strict=True):
+            found.append(Reference(model, value, "task", TASKS[column]))
+    for model, *accuracies in printed["box_size"]["rows"]:
+        found += [Reference(model, value, "box_size", size) for size, value in zip(_SIZES, accuracies, strict=True)]
+    return found
 
 
 def share_right(rows: Sequence[Judged], facet: str, level: str) -> float | None:

@@ -16,7 +16,7 @@ from medtune.eval.benchmarks.rexsonovqa import letters
 from medtune.eval.benchmarks.rexsonovqa import rubric as free_response
 from medtune.eval.benchmarks.rexsonovqa.items import FULL_POINTS, TYPES
 from medtune.eval.benchmarks.rexsonovqa.rubric import is_rubric, rubric
-from medtune.eval.benchmarks.rexsonovqa.tables import tables
+from medtune.eval.benchmarks.rexsonovqa.tables import references, tables
 from medtune.eval.choice_prompt import render_choice
 from medtune.eval.metrics.accuracy import metric as accuracy
 
@@ -41,6 +41,7 @@ def benchmark() -> Benchmark:
             "rubric": Scale(best=FULL_POINTS, covers=is_rubric),
         },
         tables=tables,
+        references=references,
     )
 
 

@@ -26,6 +26,7 @@ from medtune.eval.benchmarks.rexsonovqa.letters import LETTERS
 from medtune.eval.benchmarks.rexsonovqa.report import Report, report, report_tables
 from medtune.eval.benchmarks.rexsonovqa.rubric import is_rubric, scored_items
 from medtune.eval.published import published
+from medtune.eval.reference import Reference
 from medtune.eval.tables import Cell, Table, rank
 
 OURS = "ours"
@@ -68,6 +69,14 @@ def _readings(evidence: Evidence) -> Table:
     columns = ("parser", "accuracy", "unread letters", "free mean", "free mean recoded", "unjudged")
     note = "Recoded: 1 point for 0 with a single error, as the paper's numbers of Gemini 3 Pro alone."
     return Table("How answers are read", columns, tuple(rows), (note,), digits=4)
+
+
+def references() -> Sequence[Reference]:
+    """Returns the accuracy of multiple choice with video: right of all, from the published counts."""
+    found = []
+    for model, (_, _, (right, _, n)) in published("rexsonovqa")["mcq"].items():
+        found.append(Reference(model, right / n))
+    return found
 
 
 def _constant_letters(video: Sequence[Judged]) -> Table:

@@ -12,7 +12,7 @@ from medtune.eval.benchmarks.u2_bench.official_positions import LOCATIONS
 from medtune.eval.benchmarks.u2_bench.parsers import parse_extracted, parse_lenient, parse_strict
 from medtune.eval.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.eval.benchmarks.u2_bench.robust import parse
-from medtune.eval.benchmarks.u2_bench.tables import tables
+from medtune.eval.benchmarks.u2_bench.tables import references, tables
 
 
 def benchmark() -> Benchmark:
@@ -38,6 +38,7 @@ def benchmark() -> Benchmark:
         higher_is_better=True,
         examples=_EXAMPLES,
         tables=lambda evidence: tables(evidence, benchmark()),
+        references=references,
     )
 
 

@@ -12,9 +12,10 @@ from medtune.eval.benchmarks.u2_bench.contradictions import contradictions
 from medtune.eval.benchmarks.u2_bench.errors import KINDS, VALID, family, reply_type
 from medtune.eval.benchmarks.u2_bench.official_rows import OFFICIAL
 from medtune.eval.benchmarks.u2_bench.parsers import task_of
-from medtune.eval.benchmarks.u2_bench.tasks import VALUE
+from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION, VALUE
 from medtune.eval.bertscore import BertModel
 from medtune.eval.published import published
+from medtune.eval.reference import Reference
 from medtune.eval.tables import Cell, Table, rank
 
 _RANDOM = "random"
@@ -34,6 +35,20 @@ def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
         *([_anatomy(found)] if found else []),
         contradictions(),
     )
+
+
+def references() -> Sequence[Reference]:
+    """Returns the printed U2 scores, and the accuracies of the tasks whose score is their accuracy."""
+    printed = published("u2_bench")["table1"]
+    found = []
+    for row in printed["rows"]:
+        cells = dict(zip(printed["columns"], row, strict=True))
+        if cells["U2_Score"] is not None:
+            found.append(Reference(cells["model"], cells["U2_Score"]))
+        found += [
+            Reference(cells["model"], cells[f"{task}_Acc"], "task", task) for task in (*CLASSIFICATION, *DETECTION)
+        ]
+    return found
 
 
 def _table_1(read: Mapping[str, Sequence[Judged]], text_model: BertModel | None) -> Table:

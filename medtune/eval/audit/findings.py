@@ -1,0 +1,217 @@
+"""The audit of a benchmark: what can be answered or recognised without any model, with the items concerned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from medtune.data.lookalikes import NearDuplicates
+from medtune.data.types import Interval, MediaGroup, Question
+from medtune.eval import statistics
+from medtune.eval.audit.blind_solver import MAX_QUESTIONS, blind_answers
+from medtune.eval.audit.guessing import CUE_MARGIN, longest_option
+from medtune.eval.audit.subject import is_choice
+from medtune.eval.tables import Table, table_text
+
+VERSION = 1
+BLIND_MARGIN = 0.10
+SURE = 0.9
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One way in which a benchmark could be easier than it looks.
+
+    Attributes:
+        value: An accuracy where `metric` says so, else the number of items.
+        ci95: Resampled by patient; None for a count.
+        chance: What guessing gives, beside an accuracy; None beside a count.
+        items: Ids of the questions concerned.
+    """
+
+    name: str
+    title: str
+    metric: str
+    value: float
+    n: int
+    ci95: Interval | None
+    chance: float | None
+    items: tuple[str, ...]
+    flag: str | None
+    note: str
+
+
+def findings_of(
+    groups: Mapping[str, Sequence[MediaGroup]], *, split: str, near_duplicates: NearDuplicates, seed: int = 0
+) -> list[Finding]:
+    """Returns all findings of a prepared benchmark.
+
+    Args:
+        groups: By split.
+        split: Whose questions are looked at for cues; all splits are looked at for duplicates and leaks.
+        near_duplicates: Images in different splits that look alike, by the names of their files.
+        seed: Of the folds of the blind classifier.
+
+    Raises:
+        ValueError: The split is empty.
+    """
+    questions = [question for group in groups.get(split, ()) for question in group.questions]
+    if not questions:
+        raise ValueError(f"the split {split!r} has no question to audit; name another with --split")
+    choices = [question for question in questions if is_choice(question)]
+    found = [] if not choices else [_blind(choices, seed), _constant(choices), _longest(choices)]
+    everything = [question for part in groups.values() for group in part for question in group.questions]
+    return [
+        *found,
+        _counted(
+            "duplicate_questions", "the same question about the same image more than once",
+            _repeated(everything, lambda q: (q.media_id, q.text, frozenset(q.options))), len(everything),
+            "within any split",
+        ),
+        _counted(
+            "contradictory_answers", "the same question about the same image with different answers",
+            _contradictions(everything), len(everything), "options in any order",
+        ),
+        _counted(
+            "patients_in_two_splits", "questions about patients who are in two splits",
+            _crossing((q.patient_id, name, q.id) for name, _, q in _placed(groups)), len(everything),
+            "training sees the patient that the test asks about",
+        ),
+        _counted(
+            "images_in_two_splits", "questions about images whose pixels are in two splits",
+            _crossing((str(group.media.path), name, q.id) for name, group, q in _placed(groups)), len(everything),
+            "boxes left out",
+        ),
+        _counted(
+            "look_alikes_in_two_splits", "questions about images that look alike in two splits",
+            _look_alikes(groups, near_duplicates), len(everything),
+            f"perceptual hashes differ in at most {near_duplicates.max_distance} of 64 bits; the "
+            f"{len(near_duplicates.closest)} closest of {near_duplicates.num_pairs} pairs",
+        ),
+    ]  # fmt: skip
+
+
+def findings_json(findings: Sequence[Finding], *, benchmark: str, split: str, data_hash: str) -> dict[str, object]:
+    """Returns what `medtune audit BENCHMARK --out FILE` writes."""
+    return {
+        "version": VERSION,
+        "benchmark": benchmark,
+        "split": split,
+        "data_hash": data_hash,
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+def findings_text(findings: Sequence[Finding], *, title: str) -> str:
+    """Returns the findings as a table of plain text, the first items and flags below it."""
+    columns = ("finding", "value", "n", "95 % interval", "guessing", "items", "")
+    rows = tuple(
+        (
+            each.title,
+            each.value if each.ci95 else int(each.value),
+            each.n,
+            f"{each.ci95[0]:.3f} to {each.ci95[1]:.3f}" if each.ci95 else None,
+            each.chance,
+            len(each.items),
+            "FLAG" if each.flag else "",
+        )
+        for each in findings
+    )
+    notes = []
+    for each in findings:
+        if each.flag:
+            more = ", ..." if len(each.items) > _SHOWN else ""
+            items = f" (items {', '.join(each.items[:_SHOWN])}{more})" if each.items else ""
+            notes.append(f"FLAG {each.title}: {each.flag}{items}")
+    return table_text(Table(title, columns, rows, tuple(notes)))
+
+
+def _blind(questions: Sequence[Question], seed: int) -> Finding:
+    answers = blind_answers(questions, seed=seed)
+    if not answers:
+        note = "needs two patients"
+        return Finding(
+            "blind_solvability", "answered from the words alone", "accuracy", 0.0, 0, None, None, (), None, note
+        )
+    asked = [each.question for each in answers]
+    solved = [each.question.id for each in answers if each.answer == each.question.answer and each.share >= SURE]
+    note = f"logistic regression on words and options, fitted on other patients; items: solved with {SURE:.0%} or more"
+    if len(asked) < len(questions):
+        note += f"; {len(asked)} of {len(questions)} questions drawn (at most {MAX_QUESTIONS})"
+    right = [float(each.answer == each.question.answer) for each in answers]
+    return _cue("blind_solvability", "answered from the words alone", asked, right, solved, BLIND_MARGIN, note)
+
+
+def _constant(questions: Sequence[Question]) -> Finding:
+    places = range(max(len(question.options) for question in questions))
+    counts = [sum(_stands_at(question, place) for question in questions) for place in places]
+    best = max(places, key=counts.__getitem__)
+    right = [float(_stands_at(question, best)) for question in questions]
+    items = [question.id for question in questions if _stands_at(question, best)]
+    note = f"place {best + 1}, the best of all on these very questions"
+    return _cue("constant_letter", "always the same place", questions, right, items, CUE_MARGIN, note)
+
+
+def _longest(questions: Sequence[Question]) -> Finding:
+    right = [float(longest_option(question) == question.answer) for question in questions]
+    items = [question.id for question in questions if longest_option(question) == question.answer]
+    note = "most characters; of several the one shown first"
+    return _cue("longest_option", "always the longest option", questions, right, items, CUE_MARGIN, note)
+
+
+def _cue(
+    name: str,
+    title: str,
+    questions: Sequence[Question],
+    right: Sequence[float],
+    items: Sequence[str],
+    margin: float,
+    note: str,
+) -> Finding:
+    chance = sum(1 / len(question.options) for question in questions) / len(questions)
+    interval = statistics.mean_interval(right, [question.patient_id for question in questions])
+    flag = f"surely more than {margin:.0%} above guessing" if interval.low > chance + margin else None
+    value = sum(right) / len(right)
+    return Finding(name, title, "accuracy", value, len(right), interval, chance, tuple(items), flag, note)
+
+
+def _counted(name: str, title: str, items: Sequence[str], n: int, note: str) -> Finding:
+    flag = f"{len(items)} questions" if items else None
+    return Finding(name, title, "questions", float(len(items)), n, None, None, tuple(items), flag, note)
+
+
+def _stands_at(question: Question, place: int) -> bool:
+    return place < len(question.options) and question.options[place] == question.answer
+
+
+def _placed(groups: Mapping[str, Sequence[MediaGroup]]) -> Iterable[tuple[str, MediaGroup, Question]]:
+    return ((name, group, question) for name, part in groups.items() for group in part for question in group.questions)
+
+
+def _repeated(questions: Iterable[Question], key: Callable[[Question], Hashable]) -> list[str]:
+    found: dict[Hashable, list[str]] = {}
+    for question in questions:
+        found.setdefault(key(question), []).append(question.id)
+    return [id_ for ids in found.values() if len(ids) > 1 for id_ in ids]
+
+
+def _contradictions(questions: Sequence[Question]) -> list[str]:
+    answers: dict[Hashable, set[str]] = {}
+    for question in questions:
+        answers.setdefault((question.media_id, question.text, frozenset(question.options)), set()).add(question.answer)
+    return [q.id for q in questions if len(answers[q.media_id, q.text, frozenset(q.options)]) > 1]
+
+
+def _crossing(found: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Takes (name, split, question id) and returns the questions whose name is in several splits."""
+    rows = list(found)
+    splits: dict[str, set[str]] = {}
+    for name, split, _ in rows:
+        splits.setdefault(name, set()).add(split)
+    return [id_ for name, _, id_ in rows if len(splits[name]) > 1]
+
+
+def _look_alikes(groups: Mapping[str, Sequence[MediaGroup]], near_duplicates: NearDuplicates) -> list[str]:
+    alike = {digest for pair in near_duplicates.closest for digest in (pair.first, pair.second)}
+    return [question.id for _, group, question in _placed(groups) if group.media.path.stem in alike]

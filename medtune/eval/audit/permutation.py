@@ -1,0 +1,67 @@
+"""Rows of the same questions with their options in another order: does the answer follow the option or its place?"""
+
+from __future__ import annotations
+
+from medtune.data.types import Question
+from medtune.eval import statistics
+from medtune.eval.audit.row import AuditRow, accuracy_row
+from medtune.eval.audit.subject import Subject
+from medtune.eval.benchmark import Judged
+
+
+def permutation_rows(subject: Subject) -> list[AuditRow]:
+    """Returns option_permutation and permuted_accuracy; nothing where permuted options were not asked.
+
+    Every option stands at another place than before, so that an answer can follow its option or its place, never both.
+    `option_permutation` is the share of answers, readable both times, that follow the option. It is flagged where more
+    follow the place, and where not surely more follow the option.
+    """
+    seen = subject.seen("permuted_options")
+    if seen is None:
+        return []
+    pairs = [
+        (row.question, before, row) for before, row in zip(subject.answers, seen, strict=True) if before and row.parsed
+    ]
+    accuracy = accuracy_row(
+        "permuted_accuracy",
+        "the same model with the options in another order",
+        subject.right_of([row.parsed for row in seen]),
+        subject.patients,
+        model=subject.right,
+        stage=subject.stage,
+        note="no option stands where it stood",
+    )
+    if not pairs:
+        return [accuracy]
+    option = [float(before == row.parsed) for _, before, row in pairs]
+    place = [float(_place(question, before) == _shown(row)) for question, before, row in pairs]
+    patients = [question.patient_id for question, *_ in pairs]
+    lead = statistics.gain_interval(place, option, patients)
+    share = sum(option) / len(option), sum(place) / len(place)
+    flag = None
+    if share[1] > share[0]:
+        flag = f"the answer follows the place of an option ({share[1]:.0%}), not the option ({share[0]:.0%})"
+    elif lead.low <= 0:
+        flag = f"the answer does not surely follow the option ({share[0]:.0%}) rather than its place ({share[1]:.0%})"
+    follows = AuditRow(
+        "option_permutation",
+        "answers that follow the option when options are permuted",
+        subject.stage,
+        "share",
+        share[0],
+        len(pairs),
+        statistics.mean_interval(option, patients),
+        flag=flag,
+        note=f"{share[1]:.3f} follow the place (letter); the rest neither",
+    )
+    return [follows, accuracy]
+
+
+def _place(question: Question, answer: str) -> int:
+    return question.options.index(answer)
+
+
+def _shown(row: Judged) -> int:
+    assert row.prediction is not None
+    assert row.parsed is not None
+    return (row.prediction.options_shown or row.question.options).index(row.parsed)

@@ -1,0 +1,177 @@
+"""One line of an audit: a number, how sure it is, how far the model is from it, and what is suspicious about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from medtune.data.types import Interval
+from medtune.eval import statistics
+from medtune.eval.tables import Table, table_text
+
+VERSION = 1
+ACCURACY = "accuracy"
+NO_MODEL = "no model"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The model's accuracy minus the row's, paired by question, resampled by patient."""
+
+    value: float
+    ci95: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One line.
+
+    Attributes:
+        name: For machines, e.g. "blank_image".
+        stage: Whose answers they are: "final", "zero_shot" or "no model".
+        metric: What `value` counts.
+        n: Questions behind it.
+        ci95: Resampled by patient; None for an expectation, or where there is nothing to resample.
+        gap: None where `value` is no accuracy that the model's could be compared with.
+        flag: What is suspicious; None where nothing is.
+        note: How the row came about.
+    """
+
+    name: str
+    title: str
+    stage: str
+    metric: str
+    value: float
+    n: int
+    ci95: Interval | None = None
+    gap: Gap | None = None
+    flag: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Collapse:
+    """The answer that the model gives most often within a task, beside how often it is the truth.
+
+    Attributes:
+        share: Of the task's questions that got this answer.
+        truth_share: Of the task's questions whose true answer it is.
+        excess_ci95: Of `share - truth_share`, resampled by patient.
+    """
+
+    answer: str | None
+    share: float
+    truth_share: float
+    excess_ci95: Interval
+    n: int
+    flag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """All rows, and the most frequent answer of each task."""
+
+    rows: tuple[AuditRow, ...]
+    collapse: dict[str, Collapse]
+
+    @property
+    def flagged(self) -> tuple[AuditRow, ...]:
+        """The rows about which something is suspicious."""
+        return tuple(row for row in self.rows if row.flag)
+
+
+def accuracy_row(
+    name: str,
+    title: str,
+    right: Sequence[float],
+    patients: Sequence[str],
+    *,
+    model: Sequence[float] | None,
+    stage: str = NO_MODEL,
+    note: str = "",
+) -> AuditRow:
+    """Returns the row of some answers' accuracy, and its gap to the model's on the same questions.
+
+    Args:
+        name: For machines.
+        title: For readers.
+        right: Of each question, 1 right, 0 wrong; a share where it is an expectation.
+        patients: Of each question.
+        model: The model's, in the same order; None leaves the gap out.
+        stage: Whose answers `right` are.
+        note: How the row came about.
+
+    Raises:
+        ValueError: There is no question, or the lengths differ.
+    """
+    gap = None
+    if model is not None:
+        found = statistics.gain_interval(right, model, patients)
+        gap = Gap(float(np.mean(model)) - float(np.mean(right)), found)
+    interval = statistics.mean_interval(right, patients)
+    return AuditRow(name, title, stage, ACCURACY, float(np.mean(right)), len(right), interval, gap, note=note)
+
+
+def flagged(row: AuditRow, flag: str | None) -> AuditRow:
+    """Returns the row with what is suspicious about it; several remarks are joined."""
+    return replace(row, flag="; ".join(filter(None, [row.flag, flag])) or None)
+
+
+def flagged_if_level(row: AuditRow) -> AuditRow:
+    """Returns the row, flagged where the model is not surely better than it."""
+    if row.gap is None or row.gap.ci95.low > 0:
+        return row
+    return flagged(row, "the model is not surely better than this")
+
+
+def audit_json(audit: Audit) -> dict[str, object]:
+    """Returns audit.json."""
+    return {
+        "version": VERSION,
+        "rows": [_json(row) for row in audit.rows],
+        "collapse": {task: _json(found) for task, found in audit.collapse.items()},
+    }
+
+
+def audit_text(audit: Audit, *, title: str) -> str:
+    """Returns the rows as a table of plain text, with every flag and note below."""
+    columns = ("row", "value", "n", "95 % interval", "model minus row", "")
+    cells = tuple(
+        (
+            row.title,
+            row.value,
+            row.n,
+            _interval(row.ci95, signed=False),
+            f"{row.gap.value:+.3f} ({_interval(row.gap.ci95, signed=True)})" if row.gap else None,
+            "FLAG" if row.flag else "",
+        )
+        for row in audit.rows
+    )
+    collapse = tuple(
+        (task, found.answer, found.share, found.truth_share, found.n, "FLAG" if found.flag else "")
+        for task, found in audit.collapse.items()
+    )
+    answers = Table("Most frequent answer per task", ("task", "answer", "share", "true share", "n", ""), collapse)
+    flags = [f"FLAG {row.title}: {row.flag}" for row in audit.flagged]
+    return "\n".join(
+        [table_text(Table(title, columns, cells, (*flags,))), *(["", table_text(answers)] if collapse else [])]
+    )
+
+
+def _json(found: AuditRow | Collapse) -> dict[str, object]:
+    row = asdict(found)
+    for name in ("ci95", "excess_ci95"):
+        if row.get(name) is not None:
+            row[name] = list(row[name])
+    if row.get("gap") is not None:
+        row["gap"]["ci95"] = list(row["gap"]["ci95"])
+    return row
+
+
+def _interval(interval: Interval | None, *, signed: bool) -> str | None:
+    if interval is None:
+        return None
+    sign = "+" if signed else ""
+    return f"{interval.low:{sign}.3f} to {interval.high:{sign}.3f}"

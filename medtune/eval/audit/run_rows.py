@@ -1,0 +1,93 @@
+"""The audit of a run: every row that the answers at hand allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medtune.eval.audit.blindness import blind_rows
+from medtune.eval.audit.copying import copying_row
+from medtune.eval.audit.guessing import guessing_rows
+from medtune.eval.audit.habits import collapse_by_task, most_frequent_answer_row, reading_rows
+from medtune.eval.audit.permutation import permutation_rows
+from medtune.eval.audit.probes import Features, Probe, nearest_answers, regression_answers
+from medtune.eval.audit.row import Audit, AuditRow, accuracy_row, flagged_if_level
+from medtune.eval.audit.subject import Subject
+
+LOOK_ALIKE = "train_answer_copy"
+PRIOR_COPY = "question_prior_copy"
+
+
+def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
+    """Returns all rows, the model's own accuracy first.
+
+    Args:
+        subject: Conditions that were not asked have no rows.
+        probes: What simple classifiers of the images say; a row each.
+    """
+    own = accuracy_row(
+        "model",
+        f"the {subject.stage.replace('_', '-')} model",
+        subject.right,
+        subject.patients,
+        model=None,
+        stage=subject.stage,
+        note=f"answers read by {subject.parser!r}",
+    )
+    collapse = collapse_by_task(subject)
+    rows: list[AuditRow | None] = [own, *guessing_rows(subject), *blind_rows(subject), *permutation_rows(subject)]
+    rows += [
+        flagged_if_level(subject.row_of(probe.name, probe.title, probe.answers, note=probe.note)) for probe in probes
+    ]
+    rows += [_look_alike(subject, probe) for probe in probes if probe.name == "nearest_thumbnail"]
+    rows += [_prior_copy(subject), most_frequent_answer_row(subject, collapse), *reading_rows(subject)]
+    return Audit(tuple(row for row in rows if row), collapse)
+
+
+def thumbnail_probes(subject: Subject, train_features: Features, features: Features) -> list[Probe]:
+    """Returns thumbnail_regression and nearest_thumbnail; nothing where there is no train split."""
+    if not subject.train:
+        return []
+    where = f"16 x 16 grey pixels, box drawn, of {len(train_features)} train images"
+    given = subject.train, train_features, subject.questions, features
+    return [
+        Probe(
+            "thumbnail_regression",
+            "logistic regression on thumbnails",
+            regression_answers(*given),
+            f"one per question set; standardised {where}",
+        ),
+        Probe(
+            "nearest_thumbnail",
+            "train answer of the nearest look-alike",
+            nearest_answers(*given),
+            f"same question, nearest {where}",
+        ),
+    ]
+
+
+def feature_probe(subject: Subject, train_features: Features, features: Features) -> list[Probe]:
+    """Returns linear_probe, on the features of the model's own vision tower; nothing where there is no train split."""
+    if not subject.train:
+        return []
+    width = len(next(iter(features.values())))
+    return [
+        Probe(
+            "linear_probe",
+            "logistic regression on the vision features",
+            regression_answers(subject.train, train_features, subject.questions, features),
+            f"one per question set; {width} standardised features of {len(train_features)} train images",
+        )
+    ]
+
+
+def _look_alike(subject: Subject, nearest: Probe) -> AuditRow | None:
+    title = "answers that copy the train answer of the nearest look-alike"
+    return copying_row(subject, LOOK_ALIKE, title, nearest.answers)
+
+
+def _prior_copy(subject: Subject) -> AuditRow | None:
+    if not subject.learnt:
+        return None
+    copied = subject.answered(subject.learnt.prior)
+    title = "answers that copy the most frequent train answer to the question"
+    return copying_row(subject, PRIOR_COPY, title, copied)

@@ -1,0 +1,171 @@
+"""Questions joined with what each stage answered, and the ones that the gallery shows."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, cast, get_args
+
+from medtune.data.prepared import open_prepared
+from medtune.data.types import MediaRef, Question, Split
+from medtune.eval.predictions import read_predictions
+from medtune.eval.report.checked_json import read_json_lines
+from medtune.eval.report.run_data import RunData
+
+Outcome = Literal["right", "wrong", "unreadable", "graded"]
+Change = Literal["broken", "still wrong", "fixed", "still right", ""]
+CHANGES: tuple[Change, ...] = get_args(Change)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a stage answered to a question.
+
+    Attributes:
+        said: As the stage's parser read it; None where nothing could be read.
+        outcome: "graded" where an answer is not simply right or wrong.
+        reply: The generated text, where there is one.
+        probabilities: Option -> probability among the options; empty where only a text was generated.
+    """
+
+    said: str | None
+    outcome: Outcome
+    reply: str | None = None
+    probabilities: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question with its image and the answers of the stages."""
+
+    question: Question
+    media: MediaRef
+    answers: Mapping[str, Answer]
+
+    @property
+    def last(self) -> Answer:
+        """The answer that counts."""
+        return self.answers.get("final") or self.answers["zero_shot"]
+
+    @property
+    def change(self) -> Change:
+        """What training did to the answer; empty where there are not two that are right or wrong."""
+        if len(self.answers) < 2 or any(answer.outcome == "graded" for answer in self.answers.values()):
+            return ""
+        before, after = (self.answers[name].outcome == "right" for name in ("zero_shot", "final"))
+        return ("still right" if after else "broken") if before else ("fixed" if after else "still wrong")
+
+
+def answered_questions(run: RunData) -> list[Answered]:
+    """Returns the questions that every stage of the run answered, in the folder's order.
+
+    Raises:
+        FileNotFoundError: The prepared folder or a stage's file is not there.
+        ValueError: The prepared folder is another one than the run saw, or a file is broken.
+    """
+    root = run.setting("data", "root")
+    prepared = open_prepared(Path(str(root)))
+    if run.data_hash and prepared.data_hash != run.data_hash:
+        raise ValueError(
+            f"{root}: the run saw data {run.data_hash[:12]}, this folder holds {prepared.data_hash[:12]}; it was "
+            "prepared again since"
+        )
+    parsed = {name: _parsed(run.folder / name / "parsed.jsonl", stage.parser) for name, stage in run.stages.items()}
+    split = cast("Split", run.setting("eval", "split") or "test")
+    found = []
+    for group in prepared.groups(split):
+        for question in group.questions:
+            if all(question.id in said for said in parsed.values()):
+                answers = {name: _answer(question, said[question.id]) for name, said in parsed.items()}
+                found.append(Answered(question, group.media, answers))
+    return found
+
+
+def chosen(answered: Sequence[Answered], *, at_most: int) -> list[Answered]:
+    """Returns some of the answers, wrong ones first: drawn evenly from each outcome and task, by chance within them.
+
+    The draw depends on the questions alone, so that two reports of one data set show the same where they can.
+    """
+    pools: dict[tuple[int, str], list[Answered]] = {}
+    for one in sorted(answered, key=lambda one: hashlib.sha256(one.question.id.encode()).digest()):
+        place = CHANGES.index(one.change) if one.change else int(one.last.outcome == "right")
+        pools.setdefault((place, one.question.facets.get("task", "")), []).append(one)
+    ordered = [pools[key] for key in sorted(pools)]
+    drawn: list[tuple[int, Answered]] = []
+    for turn in range(max(map(len, ordered), default=0)):
+        drawn += [(number, pool[turn]) for number, pool in enumerate(ordered) if turn < len(pool)]
+    # Each turn takes one of every pool; what is kept is shown pool by pool.
+    return [one for _, one in sorted(drawn[:at_most], key=lambda pair: pair[0])]
+
+
+def with_replies(run: RunData, picked: Sequence[Answered]) -> list[Answered]:
+    """Returns the answers with the generated texts and the probabilities of the options.
+
+    Raises:
+        FileNotFoundError: A stage has no predictions.jsonl.
+        ValueError: It is broken.
+    """
+    wanted = {one.question.id: one.question for one in picked}
+    texts: dict[tuple[str, str], str] = {}
+    likelihoods: dict[tuple[str, str], dict[str, float]] = {}
+    for name in run.stages:
+        for prediction in read_predictions(run.folder / name / "predictions.jsonl"):
+            key = (name, prediction.key.question_id)
+            if key[1] not in wanted or prediction.key.condition != "image" or prediction.key.repeat:
+                continue
+            if prediction.text is not None:
+                texts[key] = prediction.text
+            if prediction.option_logprobs:
+                options = prediction.options_shown or wanted[key[1]].options
+                likelihoods[key] = option_probabilities(options, prediction.option_logprobs)
+    return [
+        replace(
+            one,
+            answers={
+                name: replace(
+                    answer,
+                    reply=texts.get((name, one.question.id)),
+                    probabilities=likelihoods.get((name, one.question.id)),
+                )
+                for name, answer in one.answers.items()
+            },
+        )
+        for one in picked
+    ]
+
+
+def option_probabilities(options: Sequence[str], logprobs: Sequence[float]) -> dict[str, float]:
+    """Returns each option's probability given that the answer is one of them: the softmax of the log-probabilities.
+
+    Raises:
+        ValueError: There is not one log-probability per option.
+
+    Example:
+        >>> option_probabilities(("a", "b"), (-1.0, -1.0))
+        {'a': 0.5, 'b': 0.5}
+    """
+    top = max(logprobs)
+    weights = [math.exp(value - top) for value in logprobs]
+    return {option: weight / sum(weights) for option, weight in zip(options, weights, strict=True)}
+
+
+def _parsed(path: Path, parser: str) -> dict[str, str | None]:
+    """Question -> what the stage's parser read in the first pass with the image."""
+    found: dict[str, str | None] = {}
+    for line in read_json_lines(path):
+        is_first = line["condition"].text() == "image" and line["repeat"].count() == 0
+        if is_first and any(name == parser for name, _ in line.fields()):
+            said = line[parser]
+            found[line["question_id"].text()] = None if said.value is None else said.text()
+    return found
+
+
+def _answer(question: Question, said: str | None) -> Answer:
+    if said is None:
+        return Answer(said, "unreadable")
+    if question.answer_kind not in ("choice", "yes_no"):
+        return Answer(said, "graded")
+    return Answer(said, "right" if said == question.answer else "wrong")

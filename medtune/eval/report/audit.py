@@ -1,0 +1,177 @@
+"""The audit as a table: audit.json where there is one, else what results.json knows about answers without the image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from medtune.eval.report.checked_json import Node
+from medtune.eval.report.run_data import Level, RunData, Stage
+from medtune.eval.report.table import Cell, ReportTable, change, count, interval, number, spoken, stage_title, word
+
+TITLES = {
+    "random": "Guessing among the options",
+    "majority": "Always the task's most frequent train answer",
+    "constant_letter": "Always the same letter, the best one",
+    "question_prior": "The most frequent train answer to the same question",
+    "text_only": "The same model without the image",
+    "other_image": "The same model with another patient's image",
+}
+_COLUMNS = ("check", "value", "n", "95 % interval", "model minus check", "finding")
+_AUDITED_COLUMNS = (
+    "check",
+    "answers of",
+    "measure",
+    "value",
+    "n",
+    "95 % interval",
+    "model minus check",
+    "95 % interval of the difference",
+    "finding",
+)
+_NOT_BEATEN = "the model is not better than this"
+
+
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """The primary metric of something that does not see the image."""
+
+    name: str
+    title: str
+    value: float
+
+
+def blind_scores(level: Level) -> list[Blind]:
+    """Returns the baselines that apply."""
+    return [
+        Blind(name, TITLES.get(name, spoken(name)), value)
+        for name, value in level.baselines.items()
+        if value is not None
+    ]
+
+
+def audit_table(run: RunData) -> ReportTable:
+    """Returns the audit of the last stage.
+
+    Raises:
+        ValueError: audit.json is broken.
+    """
+    if run.audit is not None:
+        rows = [_audited(row) for row in run.audit["rows"].items()]
+        note = "The difference is paired by question: the model's accuracy minus that of the check."
+        return ReportTable("Audit: what else reaches this score", _AUDITED_COLUMNS, tuple(rows), (note,))
+    stage = run.last
+    rows = [_blind_row(blind, stage, run) for blind in blind_scores(stage.overall)]
+    rows += _other_readings(stage, run)
+    if stage.overall.n:
+        share = stage.overall.unparsable / stage.overall.n
+        rows.append(
+            (
+                word("Answers that could not be read"),
+                number(share),
+                count(stage.overall.n),
+                number(None),
+                number(None),
+                word(""),
+            )
+        )
+    return ReportTable(
+        f"Audit, {stage_title(list(run.stages)[-1])}: what else reaches this score",
+        _COLUMNS,
+        tuple(rows),
+        ("From the baselines in results.json; medtune audit RUN adds more checks and paired intervals.",),
+    )
+
+
+def collapse_table(run: RunData) -> ReportTable | None:
+    """Returns the most frequent answer of each task beside its share of the truth; None without an audit.
+
+    Raises:
+        ValueError: audit.json is broken.
+    """
+    found = list(run.audit["collapse"].fields()) if run.audit else []
+    if not found:
+        return None
+    columns = (
+        "task",
+        "most frequent answer",
+        "share of the answers",
+        "share of the truth",
+        "95 % interval of the difference",
+        "n",
+        "finding",
+    )
+    return ReportTable(
+        "Collapse: is one answer given to everything?", columns, tuple(_collapse_row(task, row) for task, row in found)
+    )
+
+
+def _audited(row: Node) -> tuple[Cell, ...]:
+    gap = row["gap"]
+    has_gap = gap.value is not None
+    return (
+        word(row["title"].text()),
+        word(stage_title(row["stage"].text_or(""))),
+        word(row["metric"].text_or("")),
+        number(row["value"].maybe_number()),
+        count(None if row["n"].value is None else row["n"].count()),
+        interval(row["ci95"].maybe_pair()),
+        change(gap["value"].maybe_number() if has_gap else None),
+        interval(gap["ci95"].maybe_pair() if has_gap else None, sign=True),
+        _finding(row["flag"], row["note"].text_or("")),
+    )
+
+
+def _collapse_row(task: str, row: Node) -> tuple[Cell, ...]:
+    return (
+        word(spoken(task)),
+        word(row["answer"].text_or("could not be read")),
+        number(row["share"].number()),
+        number(row["truth_share"].number()),
+        interval(row["excess_ci95"].maybe_pair(), sign=True),
+        count(row["n"].count()),
+        _finding(row["flag"], ""),
+    )
+
+
+def _finding(flag: Node, note: str) -> Cell:
+    if flag.value is None:
+        return word(note)
+    return word(f"{flag.text()}. {note}".strip(), "flag")
+
+
+def _blind_row(blind: Blind, stage: Stage, run: RunData) -> tuple[Cell, ...]:
+    seen = [
+        score
+        for score in stage.metrics
+        if (score.condition, score.parser, score.metric) == (blind.name, stage.parser, run.primary)
+    ]
+    n, reach = (seen[0].n, seen[0].ci95) if seen else (stage.overall.n, None)
+    return (word(blind.title), number(blind.value), count(n), interval(reach), *_against(blind.value, stage, run))
+
+
+def _other_readings(stage: Stage, run: RunData) -> list[tuple[Cell, ...]]:
+    """The same replies, read in other ways."""
+    return [
+        (
+            word(f"Answers read by {spoken(score.parser)}"),
+            number(score.value),
+            count(score.n),
+            interval(score.ci95),
+            _difference(stage.overall.value, score.value),
+            word(""),
+        )
+        for score in stage.metrics
+        if score.condition == "image" and score.metric == run.primary and score.parser != stage.parser
+    ]
+
+
+def _difference(model: float | None, check: float | None) -> Cell:
+    return change(None if model is None or check is None else model - check)
+
+
+def _against(value: float, stage: Stage, run: RunData) -> tuple[Cell, ...]:
+    own = stage.overall.value
+    if own is None:
+        return change(None), word("")
+    beaten = own > value if run.higher_is_better else own < value
+    return _difference(own, value), word("") if beaten else word(_NOT_BEATEN, "flag")

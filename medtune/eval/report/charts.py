@@ -1,0 +1,326 @@
+"""Charts as numbers: where each mark lies, in percent of its panel; the template draws them as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from medtune.eval.report.run_data import Calibration, CurvePoint, Interval, RunData
+from medtune.eval.report.table import plain, span, spoken, stage_title
+
+MAX_POINTS = 400
+MAX_LABEL = 36
+BAR_PX = 10
+LABEL_PX = 22
+GAP_PX = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A mark on an axis: percent from the left or the top, and what it says."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar with its interval; `kind` is the stage's name, y is in pixels, the rest in percent."""
+
+    kind: str
+    y: int
+    x: float
+    width: float
+    low: float | None
+    high: float | None
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class BarRow:
+    """A label, what the numbers are in words, and the bars under it."""
+
+    y: int
+    label: str
+    text: str
+    bars: tuple[Bar, ...]
+    random: float | None
+    random_title: str
+
+
+@dataclass(frozen=True, slots=True)
+class BarChart:
+    """Horizontal bars; `height` is in pixels without the axis."""
+
+    id: str
+    title: str
+    desc: str
+    rows: tuple[BarRow, ...]
+    ticks: tuple[Tick, ...]
+    height: int
+    kinds: tuple[tuple[str, str], ...]
+    has_random: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line: its SVG points in percent, and the dots and whiskers that are shown on it."""
+
+    kind: str
+    points: str
+    band: str
+    dots: tuple[tuple[float, float, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LineChart:
+    """One panel over training steps."""
+
+    id: str
+    title: str
+    desc: str
+    series: tuple[Series, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    reference: tuple[Tick, ...]
+    points: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityBar:
+    """A bin: its place, the share of right answers and the mean confidence, in percent."""
+
+    x: float
+    width: float
+    top: float
+    confidence: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityChart:
+    """Confidence against the share of right answers of one stage."""
+
+    id: str
+    title: str
+    desc: str
+    ece: str
+    bars: tuple[ReliabilityBar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A value that a bar shows."""
+
+    kind: str
+    value: float | None
+    ci95: Interval | None
+
+
+def facet_chart(run: RunData, facet: str) -> BarChart:
+    """Returns the bars of each level of a facet, one per stage, with the random baseline marked."""
+    levels = {name: stage.by.get(facet, {}) for name, stage in run.stages.items()}
+    rows = []
+    for level in dict.fromkeys(name for found in levels.values() for name in found):
+        known = {name: found[level] for name, found in levels.items() if level in found}
+        last = list(known.values())[-1]
+        measures = [Measure(name, one.value, one.ci95) for name, one in known.items()]
+        rows.append((f"{spoken(level)} (n = {last.n:,})", measures, last.baselines.get("random")))
+    title = f"{spoken(run.primary).capitalize()} by {spoken(facet)}"
+    return bar_chart(f"bars-{facet}", title, rows)
+
+
+def bar_chart(id_: str, title: str, rows: Sequence[tuple[str, Sequence[Measure], float | None]]) -> BarChart:
+    """Returns a chart of rows (label, measures, random baseline)."""
+    values = [measure.value for _, measures, _ in rows for measure in measures if measure.value is not None]
+    ends = [end for _, measures, _ in rows for measure in measures for end in measure.ci95 or ()]
+    low, high, ticks = _axis([*values, *ends, *(random for *_, random in rows if random is not None)])
+    place = _scale(low, high)
+    drawn: list[BarRow] = []
+    y = 0
+    for label, measures, random in rows:
+        bars = []
+        for number, measure in enumerate(one for one in measures if one.value is not None):
+            bars.append(_bar(measure, y + LABEL_PX + number * (BAR_PX + 3), place))
+        said = " \N{RIGHTWARDS ARROW} ".join(
+            plain(measure.value, 2) for measure in measures if measure.value is not None
+        )
+        drawn.append(
+            BarRow(
+                y=y,
+                label=label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 3]}...",
+                text=said,
+                bars=tuple(bars),
+                random=place(random) if random is not None else None,
+                random_title=f"guessing {plain(random, 2)}" if random is not None else "",
+            )
+        )
+        y += LABEL_PX + len(bars) * (BAR_PX + 3) + GAP_PX
+    kinds = dict.fromkeys(measure.kind for _, measures, _ in rows for measure in measures)
+    return BarChart(
+        id=id_,
+        title=title,
+        desc="; ".join(f"{row.label}: {', '.join(bar.title for bar in row.bars)}" for row in drawn),
+        rows=tuple(drawn),
+        ticks=tuple(Tick(place(tick), f"{tick:g}") for tick in ticks),
+        height=max(y, 1),
+        kinds=tuple((kind, stage_title(kind)) for kind in kinds),
+        has_random=any(row.random is not None for row in drawn),
+    )
+
+
+def loss_chart(run: RunData) -> LineChart | None:
+    """Returns the train loss over steps with its running mean; None where the run logged none."""
+    points = run.curves.get("train/loss", ())
+    if len(points) < 2:
+        return None
+    window = max(1, len(points) // 20)
+    means = _running_mean(points, window)
+    low, high, ticks = _axis([point.value for point in points], share=False)
+    across, down = _steps(points), _scale(high, low)
+    series = [Series("raw" if window > 1 else "mean", _line(_thinned(points), across, down), "", ())]
+    series += [Series("mean", _line(_thinned(means), across, down), "", ())] if window > 1 else []
+    smooth = f" The thick line is the mean of the last {window} steps." if window > 1 else ""
+    desc = f"From {plain(points[0].value)} at step {points[0].step} to {plain(means[-1].value)} at the end.{smooth}"
+    return LineChart(
+        id="curve-loss",
+        title="Train loss",
+        desc=desc,
+        series=tuple(series),
+        x_ticks=_step_ticks(points, across),
+        y_ticks=tuple(Tick(down(tick), f"{tick:g}") for tick in ticks),
+        reference=(),
+        points=tuple(_thinned(means)),
+    )
+
+
+def validation_chart(run: RunData) -> LineChart | None:
+    """Returns the primary metric on the validation questions over steps; None where the run logged none."""
+    points = run.curves.get(f"validation/{run.primary}", ())
+    if not points:
+        return None
+    guess = run.last.overall.baselines.get("random")
+    ends = [end for point in points for end in point.ci95 or ()]
+    low, high, ticks = _axis([*(point.value for point in points), *ends, *([] if guess is None else [guess])])
+    across, down = _steps((CurvePoint(0, 0.0), *points)), _scale(high, low)
+    bounded = [(across(point.step), point.ci95) for point in points if point.ci95]
+    upper = [f"{x:.2f},{down(pair[1]):.2f}" for x, pair in bounded]
+    lower = [f"{x:.2f},{down(pair[0]):.2f}" for x, pair in reversed(bounded)]
+    dots = tuple((across(point.step), down(point.value), _said(point)) for point in points)
+    last = points[-1]
+    return LineChart(
+        id="curve-validation",
+        title=f"{spoken(run.primary).capitalize()} on the validation questions",
+        desc=f"{plain(last.value, 2)} at step {last.step}. The band is the 95 % interval; the dashed line is guessing.",
+        series=(Series("final", _line(points, across, down), " ".join([*upper, *lower]), dots),),
+        x_ticks=_step_ticks((CurvePoint(0, 0.0), *points), across),
+        y_ticks=tuple(Tick(down(tick), f"{tick:g}") for tick in ticks),
+        reference=() if guess is None else (Tick(down(guess), f"guessing {plain(guess, 2)}"),),
+        points=points,
+    )
+
+
+def reliability_charts(run: RunData) -> list[ReliabilityChart]:
+    """Returns one chart per stage that has a calibration."""
+    return [
+        _reliability(name, stage.calibration) for name, stage in run.stages.items() if stage.calibration is not None
+    ]
+
+
+def _reliability(name: str, calibration: Calibration) -> ReliabilityChart:
+    bars = [
+        ReliabilityBar(
+            x=100 * one.low,
+            width=100 * (one.high - one.low),
+            top=100 * (1 - one.accuracy),
+            confidence=100 * one.confidence,
+            title=f"confidence {plain(one.confidence, 2)}, right {plain(one.accuracy, 2)}, {one.n:,} answers",
+        )
+        for one in calibration.bins
+        if one.n and one.accuracy is not None and one.confidence is not None
+    ]
+    return ReliabilityChart(
+        id=f"reliability-{name}",
+        title=stage_title(name).capitalize(),
+        desc="; ".join(bar.title for bar in bars),
+        ece=plain(calibration.ece),
+        bars=tuple(bars),
+    )
+
+
+def _bar(measure: Measure, y: int, place: _Scale) -> Bar:
+    value = measure.value or 0.0
+    zero = place(0.0)
+    reach = f", 95 % interval {span(measure.ci95, 2)}" if measure.ci95 else ""
+    return Bar(
+        kind=measure.kind,
+        y=y,
+        x=min(zero, place(value)),
+        width=abs(place(value) - zero),
+        low=place(measure.ci95[0]) if measure.ci95 else None,
+        high=place(measure.ci95[1]) if measure.ci95 else None,
+        title=f"{stage_title(measure.kind)} {plain(value, 2)}{reach}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Number -> percent of the way from `start` to `end`, kept inside."""
+
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        share = (value - self.start) / (self.end - self.start)
+        return round(100 * min(max(share, 0.0), 1.0), 3)
+
+
+def _scale(start: float, end: float) -> _Scale:
+    return _Scale(start, end)
+
+
+def _axis(values: Sequence[float], *, share: bool = True) -> tuple[float, float, list[float]]:
+    """Both ends of an axis that has zero, and its ticks; a metric within 0 and 1 always has that whole range."""
+    low, high = min([0.0, *values]), max([0.0, *values])
+    if share and low >= 0 and high <= 1:
+        return 0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]
+    rough = (high - low or 1.0) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
+    first, last = math.floor(low / step), math.ceil(high / step) or 1
+    return first * step, last * step, [round(number * step, 10) for number in range(first, last + 1)]
+
+
+def _steps(points: Sequence[CurvePoint]) -> _Scale:
+    first, last = points[0].step, max(point.step for point in points)
+    return _scale(first, last if last > first else first + 1)
+
+
+def _step_ticks(points: Sequence[CurvePoint], across: _Scale) -> tuple[Tick, ...]:
+    first, last = points[0].step, max(point.step for point in points)
+    wanted = sorted({round(first + share * (last - first)) for share in (0, 0.25, 0.5, 0.75, 1)})
+    return tuple(Tick(across(step), f"{step:,}") for step in wanted)
+
+
+def _line(points: Sequence[CurvePoint], across: _Scale, down: _Scale) -> str:
+    return " ".join(f"{across(point.step):.2f},{down(point.value):.2f}" for point in points)
+
+
+def _running_mean(points: Sequence[CurvePoint], window: int) -> list[CurvePoint]:
+    means = []
+    for end, point in enumerate(points, start=1):
+        part = points[max(0, end - window) : end]
+        means.append(CurvePoint(point.step, sum(one.value for one in part) / len(part)))
+    return means
+
+
+def _thinned(points: Sequence[CurvePoint]) -> list[CurvePoint]:
+    """At most about MAX_POINTS of the points, the last one included."""
+    every = math.ceil(len(points) / MAX_POINTS)
+    return [point for number, point in enumerate(points) if number % every == 0 or number == len(points) - 1]
+
+
+def _said(point: CurvePoint) -> str:
+    reach = f", 95 % interval {span(point.ci95, 2)}" if point.ci95 else ""
+    return f"step {point.step:,}: {plain(point.value, 2)}{reach}"

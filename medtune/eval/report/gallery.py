@@ -1,0 +1,234 @@
+"""The gallery: right and wrong answers with their images, within a stated number of items and bytes.
+
+Shapes: H height, W width, C channels.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import PIL.Image
+
+from medtune.data.images import load_media
+from medtune.data.types import MediaRef
+from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies
+from medtune.eval.report.run_data import RunData
+from medtune.eval.report.table import spoken, stage_title
+
+MAX_ITEMS = 60
+MAX_IMAGE_BYTES = 4_000_000
+LONG_SIDE_PX = 360
+JPEG_QUALITY = 82
+MAX_TEXT = 600
+
+_CHANGE_TITLES = {
+    "broken": "broken by training",
+    "still wrong": "wrong before and after",
+    "fixed": "fixed by training",
+    "still right": "right before and after",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image inside the page.
+
+    Attributes:
+        uri: data: URI; None where the gallery's bytes are used up.
+    """
+
+    uri: str | None
+    width: int
+    height: int
+    alt: str
+
+
+@dataclass(frozen=True, slots=True)
+class OptionRow:
+    """An option, what it was taken for, and its probability at each stage.
+
+    Attributes:
+        probabilities: Title of the stage -> probability; empty where only texts were generated.
+        chosen_by: Titles of the stages that answered it.
+    """
+
+    text: str
+    is_true: bool
+    probabilities: tuple[tuple[str, float], ...]
+    chosen_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a stage answered, as text."""
+
+    stage: str
+    said: str | None
+    outcome: str
+    reply: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One question of the gallery."""
+
+    number: int
+    question_id: str
+    task: str
+    question: str
+    truth: str
+    outcome: str
+    change: str
+    facets: tuple[tuple[str, str], ...]
+    options: tuple[OptionRow, ...]
+    replies: tuple[Reply, ...]
+    picture: Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """What is shown, and out of how many.
+
+    Attributes:
+        missing: Why there is nothing; None where there is.
+        counts: Outcome or change in words -> questions of the whole run.
+        num_patients: Behind all questions of the run; None where they are not at hand.
+    """
+
+    items: tuple[Item, ...]
+    num_questions: int
+    num_patients: int | None
+    counts: tuple[tuple[str, int], ...]
+    missing: str | None = None
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks of the shown items."""
+        return tuple(sorted({item.task for item in self.items if item.task}))
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What training did to the shown items."""
+        return tuple(title for title in _CHANGE_TITLES.values() if any(item.change == title for item in self.items))
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Outcomes of the shown items."""
+        return tuple(sorted({item.outcome for item in self.items}, reverse=True))
+
+
+def gallery(run: RunData) -> Gallery:
+    """Returns the gallery; an empty one that says why where the prepared folder is gone or another one.
+
+    Raises:
+        ValueError: A file of the run, or an image, is broken.
+        FileNotFoundError: A file of the run is missing.
+    """
+    try:
+        answered = answered_questions(run)
+    except FileNotFoundError as error:
+        if str(run.folder) in str(error):
+            raise
+        return Gallery((), 0, None, (), missing=f"The prepared folder is not at hand ({error}).")
+    except ValueError as error:
+        if "prepared again since" not in str(error):
+            raise
+        return Gallery((), 0, None, (), missing=f"The prepared folder has changed ({error}).")
+    picked = with_replies(run, chosen(answered, at_most=MAX_ITEMS))
+    return Gallery(
+        items=_items(picked),
+        num_questions=len(answered),
+        num_patients=len({one.question.patient_id for one in answered}),
+        counts=_counts(answered),
+    )
+
+
+def _items(picked: Sequence[Answered]) -> tuple[Item, ...]:
+    uris: dict[str, Picture] = {}
+    left = MAX_IMAGE_BYTES
+    items = []
+    for number, one in enumerate(picked, start=1):
+        media_id = one.question.media_id
+        known = uris.get(media_id) or picture(one.media)
+        uris[media_id] = known
+        if known.uri and len(known.uri) > left:
+            known = Picture(None, known.width, known.height, known.alt)
+        left -= len(known.uri or "")
+        items.append(_item(number, one, known))
+    return tuple(items)
+
+
+def picture(media: MediaRef) -> Picture:
+    """Returns an image with its boxes, made smaller, as a data URI.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It cannot be decoded.
+    """
+    shown = PIL.Image.fromarray(load_media(media).pixels_HWC)
+    shown.thumbnail((LONG_SIDE_PX, LONG_SIDE_PX), PIL.Image.Resampling.LANCZOS)
+    encoded = io.BytesIO()
+    # Colour at full resolution: the thin red boxes would fade otherwise.
+    shown.save(encoded, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+    uri = "data:image/jpeg;base64," + base64.b64encode(encoded.getvalue()).decode("ascii")
+    boxes = {0: "", 1: " with a red box drawn on it"}.get(len(media.boxes), f" with {len(media.boxes)} red boxes")
+    return Picture(uri, shown.width, shown.height, f"The image that was asked about{boxes}")
+
+
+def _item(number: int, one: Answered, shown: Picture) -> Item:
+    question, titles = one.question, {name: stage_title(name) for name in one.answers}
+    options = tuple(
+        OptionRow(
+            text=_cut(option),
+            is_true=option == question.answer,
+            probabilities=tuple(
+                (titles[name], answer.probabilities[option])
+                for name, answer in one.answers.items()
+                if answer.probabilities
+            ),
+            chosen_by=tuple(titles[name] for name, answer in one.answers.items() if answer.said == option),
+        )
+        for option in question.options
+    )
+    replies = tuple(
+        Reply(
+            titles[name],
+            None if answer.said is None else _cut(answer.said),
+            answer.outcome,
+            None if answer.reply is None else _cut(answer.reply),
+        )
+        for name, answer in one.answers.items()
+    )
+    return Item(
+        number=number,
+        question_id=question.id,
+        task=spoken(question.facets.get("task", "")),
+        question=_cut(question.text),
+        truth=_cut(question.answer + (f" {question.unit}" if question.unit else "")),
+        outcome=_outcome(one),
+        change=_CHANGE_TITLES.get(one.change, ""),
+        facets=tuple((spoken(name), spoken(value)) for name, value in question.facets.items() if name != "task"),
+        options=options,
+        replies=replies,
+        picture=shown,
+    )
+
+
+def _outcome(one: Answered) -> str:
+    """An unreadable answer counts as wrong, here as in the scores."""
+    return "wrong" if one.last.outcome == "unreadable" else one.last.outcome
+
+
+def _counts(answered: Sequence[Answered]) -> tuple[tuple[str, int], ...]:
+    changes = [one.change for one in answered]
+    if any(changes):
+        return tuple((_CHANGE_TITLES[name], changes.count(name)) for name in CHANGES if name)
+    outcomes = [_outcome(one) for one in answered]
+    return tuple((name, outcomes.count(name)) for name in ("wrong", "right", "graded") if name in outcomes)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ... ({len(text):,} characters)"

@@ -1,0 +1,162 @@
+"""What a run says, in plain words: what was measured, on whom, and whether the gain can be told from chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from medtune.eval.report.audit import blind_scores
+from medtune.eval.report.run_data import Change, RunData
+from medtune.eval.report.table import p_text, plain, signed, span, spoken
+
+MAX_FLAGS = 5
+Verdict = Literal["gain", "loss", "unclear", "single"]
+PROVENANCE = {
+    "synthetic": (
+        "Synthetic data",
+        "The images were made by a simulation. The numbers show that the method works, not how it does on patients.",
+    ),
+    "reconstruction": (
+        "Reconstructed questions",
+        "The questions were rebuilt from source data after the paper's description; they are not the released ones.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The first lines of a report.
+
+    Attributes:
+        before: Value before training; None for a single evaluation.
+        after: Value of the last stage.
+        gain: With its sign; None for a single evaluation.
+        sentences: Plain words, most important first.
+        warnings: What a reader must not miss.
+        label: Name and meaning of data that are not a benchmark's own; None for released data.
+    """
+
+    verdict: Verdict
+    verdict_text: str
+    before: str | None
+    after: str
+    gain: str | None
+    gain_interval: str | None
+    sentences: tuple[str, ...]
+    warnings: tuple[str, ...]
+    label: tuple[str, str] | None
+
+
+def headline(run: RunData, *, num_patients: int | None) -> Headline:
+    """Returns the first lines; `num_patients` is None where the questions are not at hand."""
+    level = run.last.overall
+    after = "no value" if level.value is None else plain(level.value, 2)
+    label = PROVENANCE.get(run.provenance)
+    subject = _subject(run, num_patients)
+    if run.gain is None:
+        reach = f", 95 % interval {span(level.ci95, 2)}" if level.ci95 else ""
+        stage = "before any training" if "zero_shot" in run.stages else "with trained weights"
+        sentence = f"{_metric(run)} {stage} is {after}{reach}, {subject}."
+        text = "One evaluation: there is no gain to judge"
+        return Headline(
+            "single", text, None, after, None, None, (sentence, *_counted(run)), tuple(_warnings(run)), label
+        )
+    change = run.gain.overall
+    before = run.stages["zero_shot"].overall.value
+    verdict, text = _verdict(change, run.higher_is_better)
+    verb = "went from" if change.value == 0 else "rose from" if change.value > 0 else "fell from"
+    reach = f" (95 % interval {span(change.ci95, 2, sign=True)})" if change.ci95 else ""
+    start = "no value" if before is None else plain(before, 2)
+    sentences = (
+        f"{_metric(run)} {verb} {start} before training to {after} after it, a change of {signed(change.value, 2)}"
+        f"{reach}, {subject}.",
+        _evidence(verdict, change),
+        *_counted(run),
+    )
+    return Headline(
+        verdict=verdict,
+        verdict_text=text,
+        before=start,
+        after=after,
+        gain=signed(change.value, 2),
+        gain_interval=span(change.ci95, 2, sign=True) if change.ci95 else None,
+        sentences=sentences,
+        warnings=tuple(_warnings(run)),
+        label=label,
+    )
+
+
+def _metric(run: RunData) -> str:
+    name = spoken(run.primary)
+    direction = "" if run.higher_is_better else " (lower is better)"
+    return name[:1].upper() + name[1:] + direction
+
+
+def _subject(run: RunData, num_patients: int | None) -> str:
+    questions = f"measured on {run.last.overall.n:,} questions"
+    split = run.setting("eval", "split")
+    unseen = {"test": "whom training never saw", "val": "on whom the checkpoint was chosen"}.get(str(split))
+    whom = f" {unseen}" if unseen and run.gain else ""
+    if num_patients is None:
+        return f"{questions} of the {split} split, about patients{whom}" if whom else questions
+    kind = "simulated patient" if run.provenance == "synthetic" else "patient"
+    patients = f"{num_patients:,} {kind}{'' if num_patients == 1 else 's'}"
+    return f"{questions} about {patients}{whom}"
+
+
+def _verdict(change: Change, higher_is_better: bool) -> tuple[Verdict, str]:
+    if change.ci95 is None:
+        return "unclear", "The gain has no interval"
+    low, high = change.ci95 if higher_is_better else (-change.ci95[1], -change.ci95[0])
+    if low > 0:
+        return "gain", "The gain is larger than chance explains"
+    if high < 0:
+        return "loss", "Training made it worse"
+    return "unclear", "The change cannot be told from chance"
+
+
+def _evidence(verdict: Verdict, change: Change) -> str:
+    fixed, broken = change.counts["only_after"], change.counts["only_before"]
+    who = f"Training fixed {fixed:,} answers and broke {broken:,}; McNemar's exact test gives p {_equals(change.p)}"
+    if change.p_permutation is not None:
+        who += f", a permutation of whole patients p {_equals(change.p_permutation)}"
+    meaning = {
+        "gain": "The interval, from resampled patients, lies above zero",
+        "loss": "The interval, from resampled patients, lies on the side of a loss",
+        "unclear": "The interval, from resampled patients, includes zero: more patients or a larger effect are needed",
+        "single": "",
+    }[verdict]
+    return f"{meaning}. {who}."
+
+
+def _equals(p: float) -> str:
+    text = p_text(p)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def _counted(run: RunData) -> tuple[str, ...]:
+    level = run.last.overall
+    if not level.unparsable and not level.unanswered:
+        return ()
+    return (f"Counted as wrong: {level.unparsable:,} unreadable and {level.unanswered:,} missing answers.",)
+
+
+def _warnings(run: RunData) -> list[str]:
+    """What an audit flags; without one, the blind baselines that the interval of the last stage does not clear."""
+    if run.audit is not None:
+        flagged = [row for row in run.audit["rows"].items() if row["flag"].value is not None]
+        found = [f"Audit, {row['title'].text()}: {row['flag'].text()}." for row in flagged[:MAX_FLAGS]]
+        more = len(flagged) - len(found)
+        return found + ([f"{more} more findings stand in the audit below."] if more > 0 else [])
+    level, sign = run.last.overall, 1 if run.higher_is_better else -1
+    found = []
+    if level.ci95 is not None:
+        worst_case = sign * (level.ci95[0] if run.higher_is_better else level.ci95[1])
+        reached = [blind for blind in blind_scores(level) if sign * blind.value >= worst_case]
+        if reached:
+            best = max(reached, key=lambda blind: sign * blind.value)
+            found.append(
+                f"Not clearly better than an answer without the image: {best.title.lower()} reaches "
+                f"{plain(best.value, 2)}, the interval of the model is {span(level.ci95, 2)}."
+            )
+    return found

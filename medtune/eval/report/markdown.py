@@ -1,0 +1,97 @@
+"""Report -> Markdown: the same words and tables, for a README, an issue or a plain editor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from medtune.eval.report.report import Report
+from medtune.eval.report.table import MINUS, NONE, ReportTable
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
+
+
+def run_markdown(report: Report) -> str:
+    """Returns the report of a run; every text from data or a model is escaped."""
+    return "\n".join(_run_lines(report)) + "\n"
+
+
+def table_lines(table: ReportTable) -> list[str]:
+    """Returns a table with its caption and notes."""
+    if not table.rows:
+        return []
+    rules = ["---:" if table.is_numeric(column) else "---" for column in range(len(table.columns))]
+    rows = [[escaped(cell.text) for cell in row] for row in table.rows]
+    lines = [f"**{escaped(table.caption)}**", "", _row([escaped(name) for name in table.columns]), _row(rules)]
+    lines += [_row(row) for row in rows]
+    lines += [line for note in table.notes for line in ("", escaped(note))]
+    return [*lines, ""]
+
+
+def escaped(text: str) -> str:
+    r"""Returns a text without line breaks and without anything that Markdown or HTML would act on.
+
+    Example:
+        >>> escaped("<b>a|b</b>")
+        '\\<b\\>a\\|b\\</b\\>'
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(text.replace(MINUS, "-").replace(NONE, "-").split()))
+
+
+def _run_lines(report: Report) -> Iterator[str]:
+    run, top, made = report.run, report.headline, report.reproduction
+    yield from (f"# {escaped(report.source.title)}: {escaped(run.model)}", "")
+    if top.label:
+        yield from (f"> **{escaped(top.label[0])}.** {escaped(top.label[1])}", "")
+    if top.gain:
+        reach = f", 95 % interval {escaped(top.gain_interval)}" if top.gain_interval else ""
+        yield from (f"**{top.before} -> {top.after} ({escaped(top.gain)}{reach}). {top.verdict_text}.**", "")
+    for sentence in top.sentences:
+        yield from (escaped(sentence), "")
+    for warning in top.warnings:
+        yield f"- Warning: {escaped(warning)}"
+    yield from ("", "## Result", "", *table_lines(report.gain))
+    if run.gain:
+        counts = run.gain.overall.counts
+        yield (
+            f"Right before and after {counts['both_right']}, fixed by training {counts['only_after']}, "
+            f"broken by training {counts['only_before']}, wrong before and after {counts['both_wrong']}."
+        )
+    for facet in report.facets:
+        yield from ("", *table_lines(facet.table))
+    yield from ("## Audit", "", *table_lines(report.audit))
+    if report.collapse:
+        yield from table_lines(report.collapse)
+    if report.curves:
+        yield from ("## Training", "", *(f"- {escaped(curve.title)}: {escaped(curve.desc)}" for curve in report.curves))
+        yield ""
+    if report.reliability:
+        yield from ("## Calibration", "", *table_lines(report.calibration))
+    yield from _paper_lines(report)
+    yield from ("## All metrics", "", *table_lines(report.metrics))
+    yield from ("## How to reproduce", "", *_code(made.command), "")
+    yield from (f"- {escaped(note)}" for note in made.weight_notes)
+    for name, facts in (("run", made.facts), ("weights", made.weights), ("versions", made.versions)):
+        if facts:
+            yield from ("", f"| {name} | |", "|---|---|", *(_row(map(escaped, fact)) for fact in facts))
+
+
+def _paper_lines(report: Report) -> Iterator[str]:
+    if not report.papers:
+        return
+    yield from ("## Beside the published results", "")
+    yield 'Other models on other data: rows that begin with "ours" are this run, all others are printed in the paper.'
+    if report.source.printed:
+        yield from ("", f"Printed numbers: {escaped(report.source.printed)}.")
+    for paper in report.papers:
+        yield from ("", *table_lines(paper))
+
+
+def _code(text: str) -> list[str]:
+    """A block whose fence is longer than any in the text."""
+    fence = "`" * max(3, *(len(found) + 1 for found in re.findall("`+", text)), 0)
+    return [fence, text, fence]
+
+
+def _row(cells: Sequence[str] | Iterator[str]) -> str:
+    return f"| {' | '.join(cells)} |"

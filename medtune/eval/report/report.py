@@ -1,0 +1,195 @@
+"""The parts of one run's report, for HTML and Markdown alike."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from medtune.eval.benchmark import benchmark
+from medtune.eval.published import published
+from medtune.eval.report.audit import audit_table, collapse_table
+from medtune.eval.report.charts import (
+    BarChart,
+    LineChart,
+    ReliabilityChart,
+    facet_chart,
+    loss_chart,
+    reliability_charts,
+    validation_chart,
+)
+from medtune.eval.report.gallery import Gallery, gallery
+from medtune.eval.report.headline import Headline, headline
+from medtune.eval.report.result_tables import (
+    calibration_table,
+    facet_table,
+    gain_table,
+    metrics_table,
+    paper_tables,
+)
+from medtune.eval.report.run_data import RunData
+from medtune.eval.report.table import ReportTable, spoken
+
+MAX_LEVELS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A breakdown; the chart is left out where it would be too long to read."""
+
+    title: str
+    chart: BarChart | None
+    table: ReportTable
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The benchmark's paper.
+
+    Attributes:
+        printed: Where the paper's numbers come from; None where none are known.
+    """
+
+    title: str
+    citation: str
+    url: str
+    printed: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """How to get the same numbers.
+
+    Attributes:
+        command: As typed.
+        facts: What was run on what.
+        weights: Group of the model -> where its weights come from.
+        weight_notes: What follows from that, in plain words.
+    """
+
+    command: str
+    facts: tuple[tuple[str, str], ...]
+    versions: tuple[tuple[str, str], ...]
+    weights: tuple[tuple[str, str], ...]
+    weight_notes: tuple[str, ...]
+    recipe: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All parts of the report of one run."""
+
+    run: RunData
+    source: Source
+    headline: Headline
+    gain: ReportTable
+    facets: tuple[Facet, ...]
+    curves: tuple[LineChart, ...]
+    audit: ReportTable
+    collapse: ReportTable | None
+    metrics: ReportTable
+    reliability: tuple[ReliabilityChart, ...]
+    calibration: ReportTable
+    gallery: Gallery
+    papers: tuple[ReportTable, ...]
+    reproduction: Reproduction
+
+
+def run_report(run: RunData) -> Report:
+    """Returns the parts of a run's report.
+
+    Raises:
+        FileNotFoundError: A file of the run, or an image of its prepared folder, is missing.
+        ValueError: One is broken.
+    """
+    shown = gallery(run)
+    curves = (loss_chart(run), validation_chart(run))
+    return Report(
+        run=run,
+        source=_source(run),
+        headline=headline(run, num_patients=shown.num_patients),
+        gain=gain_table(run),
+        facets=tuple(_facet(run, name) for name, levels in run.last.by.items() if len(levels) > 1),
+        curves=tuple(curve for curve in curves if curve is not None),
+        audit=audit_table(run),
+        collapse=collapse_table(run),
+        metrics=metrics_table(run),
+        reliability=tuple(reliability_charts(run)),
+        calibration=calibration_table(run),
+        gallery=shown,
+        papers=tuple(paper_tables(run)),
+        reproduction=reproduction(run),
+    )
+
+
+def reproduction(run: RunData) -> Reproduction:
+    """Returns how the run was made.
+
+    Raises:
+        ValueError: environment.json is broken.
+    """
+    seen = run.environment
+    facts = {
+        "recipe": run.recipe_name,
+        "seed": str(run.setting("train", "seed")),
+        "benchmark": f"{run.benchmark}, version {run.benchmark_version}",
+        "split": str(run.setting("eval", "split")),
+        "data": f"{run.provenance}, SHA-256 {run.data_hash or 'not recorded'}",
+        "training": _training(run),
+        "results written": run.written.isoformat(),
+    }
+    versions = {
+        "medtune": seen["medtune"].text_or("unknown"),
+        "git commit": seen["git_commit"].text_or("none: an installed wheel"),
+        "Python": seen["python"].text_or("unknown"),
+        "platform": seen["platform"].text_or("unknown"),
+        "devices": ", ".join(device.text() for device in seen["devices"].items()),
+        **{name: version.text_or("not installed") for name, version in seen["packages"].fields()},
+    }
+    return Reproduction(
+        command=shlex.join(part.text() for part in seen["command"].items()),
+        facts=tuple(facts.items()),
+        versions=tuple(versions.items()),
+        weights=tuple(run.weights.items()),
+        weight_notes=tuple(_weight_notes(run)),
+        recipe=run.recipe,
+    )
+
+
+def _training(run: RunData) -> str:
+    if "final" not in run.stages or "zero_shot" not in run.stages:
+        return "none in this run: an evaluation alone"
+    steps, groups = run.setting("train", "max_steps"), run.setting("train", "batch_groups")
+    return f"{steps} steps of {groups} images with their questions"
+
+
+def _weight_notes(run: RunData) -> list[str]:
+    notes = []
+    for group, origin in run.weights.items():
+        if "4-bit" in origin:
+            notes.append(
+                f"The {group} weights are quantised: a GGUF file that keeps each number in 4 bits. They are not the "
+                "full-precision weights of that name, and a score here is not a score of those."
+            )
+        if origin.startswith("random"):
+            notes.append(
+                f"The {group} starts from random numbers, so the zero-shot score is that of an untrained {group}."
+            )
+    return notes
+
+
+def _facet(run: RunData, name: str) -> Facet:
+    levels = run.last.by[name]
+    chart = facet_chart(run, name) if len(levels) <= MAX_LEVELS else None
+    return Facet(spoken(name), chart, facet_table(run, name))
+
+
+def _source(run: RunData) -> Source:
+    try:
+        known = benchmark(run.benchmark)
+    except ValueError:
+        return Source(spoken(run.benchmark), "", "", None)
+    try:
+        printed = str(published(run.benchmark)["source"])
+    except FileNotFoundError:
+        printed = None
+    return Source(known.title, known.citation, known.url, printed)

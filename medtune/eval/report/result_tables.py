@@ -1,0 +1,148 @@
+"""The tables of a run: the gain, the levels of each facet, every metric, the paper's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from medtune.eval.report.run_data import Change, PaperTable, RunData
+from medtune.eval.report.table import (
+    Cell,
+    ReportTable,
+    change,
+    count,
+    interval,
+    number,
+    p_value,
+    spoken,
+    stage_title,
+    word,
+)
+
+HOLM = "p (McNemar, Holm)"
+
+
+def gain_table(run: RunData) -> ReportTable:
+    """Returns the stages, the gain between them, and the last stage's baselines beside it."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            word(stage_title(name)),
+            number(stage.overall.value),
+            count(stage.overall.n),
+            interval(stage.overall.ci95),
+            count(stage.overall.unparsable),
+            count(stage.overall.unanswered),
+            number(stage.overall.baselines.get("random")),
+        )
+        for name, stage in run.stages.items()
+    ]
+    notes = [f"Answers read by {run.last.parser}. Intervals resample patients, because questions of one are alike."]
+    if run.gain:
+        gain = run.gain.overall
+        tone = improvement_tone(gain.ci95, run.higher_is_better)
+        gaps = (number(None),) * 3
+        rows.append(
+            (word("gain", "ours"), change(gain.value, tone=tone), count(gain.n), interval(gain.ci95, sign=True), *gaps)
+        )
+        notes.append("The gain is paired: the same questions before and after.")
+    columns = (spoken(run.primary), "questions", "95 % interval", "unreadable", "missing", "guessing")
+    return ReportTable("Before, after, and the gain", ("stage", *columns), tuple(rows), tuple(notes), sortable=False)
+
+
+def facet_table(run: RunData, facet: str) -> ReportTable:
+    """Returns one row per level of a facet, with the gain where there are two stages."""
+    levels = {name: stage.by.get(facet, {}) for name, stage in run.stages.items()}
+    changes = run.gain.by.get(facet, {}) if run.gain else {}
+    tests = _tests(changes)
+    columns = [spoken(facet), "questions", "guessing"]
+    for name in run.stages:
+        columns += [stage_title(name), f"95 % interval, {stage_title(name)}"]
+    columns += ["gain", "95 % interval of the gain", *tests] if run.gain else []
+    rows = []
+    for level in dict.fromkeys(name for found in levels.values() for name in found):
+        known = [found[level] for found in levels.values() if level in found]
+        row = [word(spoken(level)), count(known[-1].n), number(known[-1].baselines.get("random"))]
+        for found in levels.values():
+            one = found.get(level)
+            row += [number(one.value if one else None), interval(one.ci95 if one else None)]
+        if run.gain:
+            gain = changes.get(level)
+            reach = gain.ci95 if gain else None
+            row.append(change(gain.value if gain else None, tone=improvement_tone(reach, run.higher_is_better)))
+            row.append(interval(reach, sign=True))
+            row += [p_value(values.get(level)) for values in tests.values()]
+        rows.append(tuple(row))
+    notes = ("Holm's correction counts all rows as one family of tests.",) if HOLM in tests else ()
+    return ReportTable(f"{spoken(run.primary).capitalize()} by {spoken(facet)}", tuple(columns), tuple(rows), notes)
+
+
+def _tests(changes: Mapping[str, Change]) -> dict[str, dict[str, float | None]]:
+    """Name of a test -> level -> p, for the tests that the run has."""
+    found: dict[str, dict[str, float | None]] = {
+        "p (McNemar)": {level: one.p for level, one in changes.items()},
+        HOLM: {level: one.p_holm for level, one in changes.items()},
+        "p (patients permuted)": {level: one.p_permutation for level, one in changes.items()},
+    }
+    return {name: by for name, by in found.items() if any(p is not None for p in by.values())}
+
+
+def metrics_table(run: RunData) -> ReportTable:
+    """Returns every metric of every reading under every condition."""
+    keys = dict.fromkeys((m.condition, m.parser, m.metric) for stage in run.stages.values() for m in stage.metrics)
+    columns = ["metric", "what the model saw", "answers read by"]
+    for name in run.stages:
+        columns += [stage_title(name), f"95 % interval, {stage_title(name)}", f"n, {stage_title(name)}"]
+    rows = []
+    for key in keys:
+        condition, parser, metric = key
+        row = [word(spoken(metric)), word(spoken(condition)), word(spoken(parser))]
+        for stage in run.stages.values():
+            found = [m for m in stage.metrics if (m.condition, m.parser, m.metric) == key]
+            one = found[0] if found else None
+            row += [number(one.value if one else None), interval(one.ci95 if one else None)]
+            row.append(count(one.n if one else None))
+        rows.append(tuple(row))
+    return ReportTable("Every metric of every reading", tuple(columns), tuple(rows))
+
+
+def calibration_table(run: RunData) -> ReportTable:
+    """Returns the reliability bins of each stage that has them."""
+    rows = [
+        (
+            word(stage_title(name)),
+            Cell(f"{one.low:.2f} to {one.high:.2f}", one.low),
+            count(one.n),
+            number(one.confidence),
+            number(one.accuracy),
+        )
+        for name, stage in run.stages.items()
+        for one in (stage.calibration.bins if stage.calibration else ())
+    ]
+    columns = ("stage", "confidence from", "answers", "mean confidence", "share right")
+    return ReportTable("Confidence against the share of right answers", columns, tuple(rows))
+
+
+def paper_tables(run: RunData) -> list[ReportTable]:
+    """Returns the tables in the shape of the benchmark's paper; rows of this run are set apart."""
+    return [_paper_table(table) for table in run.last.tables]
+
+
+def _paper_table(table: PaperTable) -> ReportTable:
+    rows = []
+    for row in table.rows:
+        is_ours = isinstance(row[0], str) and row[0].startswith("ours")
+        rows.append(tuple(_paper_cell(cell, table.digits, is_ours=is_ours) for cell in row))
+    return ReportTable(table.title, table.columns, tuple(rows), table.notes)
+
+
+def _paper_cell(cell: str | float | None, digits: int, *, is_ours: bool) -> Cell:
+    if isinstance(cell, str):
+        return word(cell, "ours" if is_ours else "")
+    return count(cell) if isinstance(cell, int) else number(cell, digits)
+
+
+def improvement_tone(reach: tuple[float, float] | None, higher_is_better: bool) -> Literal["", "good", "bad"]:
+    """Returns how a gain is set apart whose interval does not include zero."""
+    if reach is None or reach[0] <= 0 <= reach[1]:
+        return ""
+    return "good" if (reach[0] > 0) == higher_is_better else "bad"

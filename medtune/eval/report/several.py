@@ -1,0 +1,142 @@
+"""Several runs side by side: one table per benchmark and data, since nothing else can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from medtune.eval.report.charts import BarChart, Measure, bar_chart
+from medtune.eval.report.headline import PROVENANCE
+from medtune.eval.report.html import render
+from medtune.eval.report.markdown import escaped, table_lines
+from medtune.eval.report.result_tables import improvement_tone
+from medtune.eval.report.run_data import RunData
+from medtune.eval.report.table import (
+    Cell,
+    ReportTable,
+    change,
+    count,
+    interval,
+    number,
+    p_value,
+    spoken,
+    stage_title,
+    word,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Runs that judged the same data with the same version of a benchmark."""
+
+    title: str
+    label: tuple[str, str] | None
+    chart: BarChart
+    table: ReportTable
+    tasks: ReportTable | None
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """All groups, and the names of the runs."""
+
+    groups: tuple[Group, ...]
+    names: tuple[str, ...]
+
+
+def several_runs(runs: Sequence[RunData]) -> Several:
+    """Returns the runs, grouped by what they were measured on."""
+    names = _names(runs)
+    groups: dict[tuple[str, ...], list[tuple[str, RunData]]] = {}
+    for name, run in zip(names, runs, strict=True):
+        key = (run.benchmark, run.benchmark_version, run.primary, run.data_hash, str(run.setting("eval", "split")))
+        groups.setdefault(key, []).append((name, run))
+    return Several(tuple(_group(index, members) for index, members in enumerate(groups.values())), tuple(names))
+
+
+def runs_html(several: Several) -> str:
+    """Returns the page of several runs."""
+    sections = [(f"group-{number}", group.title) for number, group in enumerate(several.groups)]
+    return render("runs.html.j2", several=several, sections=[*sections, ("reading", "How to read")])
+
+
+def runs_markdown(several: Several) -> str:
+    """Returns the same tables in Markdown."""
+    lines = [f"# {len(several.names)} runs", ""]
+    for group in several.groups:
+        lines += [f"## {escaped(group.title)}", ""]
+        lines += [f"> **{escaped(group.label[0])}.** {escaped(group.label[1])}", ""] if group.label else []
+        lines += table_lines(group.table)
+        lines += table_lines(group.tasks) if group.tasks else []
+    return "\n".join(lines) + "\n"
+
+
+def _group(index: int, members: Sequence[tuple[str, RunData]]) -> Group:
+    _, first = members[0]
+    title = f"{spoken(first.benchmark)} {first.benchmark_version}, data {first.data_hash[:12] or 'not recorded'}"
+    rows = []
+    for name, run in members:
+        measures = [Measure(stage, one.overall.value, one.overall.ci95) for stage, one in run.stages.items()]
+        rows.append((name, measures, run.last.overall.baselines.get("random")))
+    return Group(
+        title=title,
+        label=PROVENANCE.get(first.provenance),
+        chart=bar_chart(f"runs-{index}", spoken(first.primary).capitalize(), rows),
+        table=_table(members, first),
+        tasks=_tasks(members, first),
+    )
+
+
+def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTable:
+    columns = ["run", "recipe", "model", "seed", "questions"]
+    for stage in ("zero_shot", "final"):
+        columns += [stage_title(stage), f"95 % interval, {stage_title(stage)}"]
+    columns += ["gain", "95 % interval of the gain", "p (McNemar)", "guessing", "no image"]
+    rows = []
+    for name, run in members:
+        seed = run.setting("train", "seed")
+        row: list[Cell] = [
+            word(name),
+            word(run.recipe_name),
+            word(run.model),
+            count(seed if isinstance(seed, int) else None),
+        ]
+        row.append(count(run.last.overall.n))
+        for stage in ("zero_shot", "final"):
+            level = run.stages[stage].overall if stage in run.stages else None
+            row += [number(level.value if level else None), interval(level.ci95 if level else None)]
+        gain = run.gain.overall if run.gain else None
+        reach = gain.ci95 if gain else None
+        row.append(change(gain.value if gain else None, tone=improvement_tone(reach, run.higher_is_better)))
+        row += [interval(reach, sign=True), p_value(gain.p if gain else None)]
+        row += [number(run.last.overall.baselines.get(name)) for name in ("random", "text_only")]
+        rows.append(tuple(row))
+    direction = "Higher" if first.higher_is_better else "Lower"
+    note = f"{spoken(first.primary).capitalize()}; {direction.lower()} is better. Gains are of each run by itself; "
+    note += "medtune compare tests two runs against each other."
+    return ReportTable("The runs", tuple(columns), tuple(rows), (note,))
+
+
+def _tasks(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTable | None:
+    """The last stage of each run by the first facet that they share; None where there is none."""
+    facet = next((name for name, levels in first.last.by.items() if len(levels) > 1), None)
+    if facet is None:
+        return None
+    levels = list(dict.fromkeys(level for _, run in members for level in run.last.by.get(facet, {})))
+    rows = []
+    for name, run in members:
+        found = run.last.by.get(facet, {})
+        values = [number(found[level].value if level in found else None) for level in levels]
+        rows.append((word(name), *values))
+    columns = ("run", *(spoken(level) for level in levels))
+    return ReportTable(f"The last stage of each run by {spoken(facet)}", columns, tuple(rows))
+
+
+def _names(runs: Sequence[RunData]) -> list[str]:
+    """The folders' names, with as many parents as tell them apart."""
+    paths = [run.folder.resolve().parts[1:] for run in runs]
+    for depth in range(1, max(map(len, paths)) + 1):
+        names = ["/".join(path[-depth:]) for path in paths]
+        if len(set(names)) == len(names):
+            break
+    return names

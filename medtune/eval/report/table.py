@@ -1,0 +1,134 @@
+"""Tables as the report shows them: the same for HTML and Markdown, with what each cell sorts by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Tone = Literal["", "good", "bad", "muted", "flag", "ours"]
+MINUS = "\N{MINUS SIGN}"
+NONE = "\N{EN DASH}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in a cell.
+
+    Attributes:
+        sort: What it sorts by; None sorts last.
+        tone: How it is set apart, never by colour alone.
+    """
+
+    text: str
+    sort: str | float | None = None
+    tone: Tone = ""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is set to the right, as numbers are."""
+        return isinstance(self.sort, float)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """One table; the first cell of a row is its header."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+    sortable: bool = True
+
+    def is_numeric(self, column: int) -> bool:
+        """Whether a column holds numbers and nothing else but gaps."""
+        found = [row[column] for row in self.rows if row[column].sort is not None]
+        return bool(found) and all(cell.is_number for cell in found)
+
+
+def word(text: str, tone: Tone = "") -> Cell:
+    """Returns a cell of text."""
+    return Cell(text, text.casefold(), tone)
+
+
+def number(value: float | None, digits: int = 3, *, tone: Tone = "") -> Cell:
+    """Returns a cell of a number; a dash for None."""
+    return Cell(NONE, None, "muted") if value is None else Cell(plain(value, digits), value, tone)
+
+
+def count(value: int | None) -> Cell:
+    """Returns a cell of a whole number; a dash for None."""
+    return Cell(NONE, None, "muted") if value is None else Cell(f"{value:,}", float(value))
+
+
+def change(value: float | None, digits: int = 3, *, tone: Tone = "") -> Cell:
+    """Returns a cell of a number with its sign; a dash for None."""
+    return Cell(NONE, None, "muted") if value is None else Cell(signed(value, digits), value, tone)
+
+
+def interval(pair: tuple[float, float] | None, digits: int = 3, *, sign: bool = False) -> Cell:
+    """Returns a cell of a 95 % interval, sorted by its lower end; a dash for None."""
+    return Cell(NONE, None, "muted") if pair is None else Cell(span(pair, digits, sign=sign), pair[0])
+
+
+def p_value(value: float | None) -> Cell:
+    """Returns a cell of a p value; a dash for None."""
+    return Cell(NONE, None, "muted") if value is None else Cell(p_text(value), value)
+
+
+def plain(value: float, digits: int = 3) -> str:
+    """Returns a number with a true minus sign.
+
+    Example:
+        >>> plain(0.5), plain(-0.0001, 2)
+        ('0.500', '0.00')
+    """
+    text = f"{value:,.{digits}f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """Returns a number with its sign; what rounds to zero has none.
+
+    Example:
+        >>> signed(0.5, 2), signed(0.001, 2)
+        ('+0.50', '0.00')
+    """
+    text = plain(value, digits)
+    return text if text.startswith(MINUS) or float(text.replace(",", "")) == 0 else f"+{text}"
+
+
+def span(pair: Sequence[float], digits: int = 3, *, sign: bool = False) -> str:
+    """Returns both ends of an interval.
+
+    Example:
+        >>> span((0.25, 0.5), 2)
+        '0.25 to 0.50'
+    """
+    low, high = (signed(end, digits) if sign else plain(end, digits) for end in pair)
+    return f"{low} to {high}"
+
+
+def p_text(value: float) -> str:
+    """Returns a p value as papers print it.
+
+    Example:
+        >>> p_text(0.0321), p_text(1e-9)
+        ('0.032', '< 0.001')
+    """
+    return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
+
+
+def spoken(name: str) -> str:
+    """Returns a name of a file or field as words.
+
+    Example:
+        >>> spoken("plane_identification")
+        'plane identification'
+    """
+    return name.replace("_", " ")
+
+
+def stage_title(name: str) -> str:
+    """Returns the name of a stage in words."""
+    return {"zero_shot": "zero-shot", "final": "after training"}.get(name, spoken(name))

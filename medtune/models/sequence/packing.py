@@ -1,0 +1,178 @@
+"""Trees become the rows of one forward pass: several to a row, a mask that keeps them apart.
+
+Shape legend: B rows, L tokens, T target tokens, S media spans.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from collections.abc import Sequence as Many
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from medtune.models.sequence.tree import ROOT, Tree
+
+
+class Shown(NamedTuple):
+    """A tree and the number of the image that its media spans show; None where it has none."""
+
+    tree: Tree
+    media: int | None
+
+
+class PackedRows(NamedTuple):
+    """What a model forwards to read log-probabilities.
+
+    Attributes:
+        ids_BL: int64; a placeholder at visual tokens.
+        positions_BL: int64; (B, L, 3) for M-RoPE.
+        mask_BLL: bool, True where the token of the second axis may look at that of the third.
+        media_BL: bool, True where visual tokens go.
+        media_S: Which image each media span shows, spans in the order of the rows.
+        target_row_T: int64.
+        target_place_T: Where in its row a target is read, int64.
+        target_id_T: int64.
+        target_sequence_T: Whose token it is, int64.
+    """
+
+    ids_BL: Tensor
+    positions_BL: Tensor
+    mask_BLL: Tensor
+    media_BL: Tensor
+    media_S: Tensor
+    target_row_T: Tensor
+    target_place_T: Tensor
+    target_id_T: Tensor
+    target_sequence_T: Tensor
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens are no padding: those that see another token, or are seen by one."""
+        return int(((self.mask_BLL.sum(dim=1) > 1) | (self.mask_BLL.sum(dim=2) > 1)).sum())
+
+    def to(self, device: torch.device) -> PackedRows:
+        """Returns the rows on another device."""
+        return PackedRows(*(tensor.to(device) for tensor in self))
+
+
+def balanced(trees: Many[Shown], *, row_tokens: int) -> list[list[Shown]]:
+    """Returns about equally long rows of about `row_tokens` tokens, the longest first; with 0, a row for every tree."""
+    total = sum(len(shown.tree.ids) for shown in trees)
+    num_rows = min(len(trees), math.ceil(total / row_tokens)) if row_tokens else len(trees)
+    rows: list[list[Shown]] = [[] for _ in range(num_rows)]
+    for shown in sorted(trees, key=lambda shown: -len(shown.tree.ids)):
+        min(rows, key=_tokens).append(shown)
+    return sorted(rows, key=lambda row: -_tokens(row))
+
+
+def batched(rows: Many[Many[Shown]], *, batch_tokens: int) -> Iterator[list[Many[Shown]]]:
+    """Yields batches of rows, given longest first, with at most `batch_tokens` when padded.
+
+    A row that is longer than that goes alone.
+    """
+    batch: list[Many[Shown]] = []
+    for row in rows:
+        if batch and _tokens(batch[0]) * (len(batch) + 1) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def _tokens(row: Many[Shown]) -> int:
+    return sum(len(shown.tree.ids) for shown in row)
+
+
+def pack(rows: Many[Many[Shown]], *, pad_id: int) -> PackedRows:
+    """Returns the rows as tensors, padded at the right; padding looks at itself alone.
+
+    Raises:
+        ValueError: A tree has media spans but shows no image.
+    """
+    length = max(_tokens(row) for row in rows)
+    ids_BL = torch.full((len(rows), length), pad_id)
+    axes = torch.tensor(rows[0][0].tree.positions).shape[1:]
+    positions_BL = torch.zeros((len(rows), length, *axes), dtype=torch.int64)
+    mask_BLL = torch.eye(length, dtype=torch.bool).repeat(len(rows), 1, 1)
+    media_BL = torch.zeros((len(rows), length), dtype=torch.bool)
+    media: list[int] = []
+    targets: list[tuple[int, int, int, int]] = []
+    for number, row in enumerate(rows):
+        first = 0
+        for tree, shown in row:
+            here = slice(first, first + len(tree.ids))
+            ids_BL[number, here] = torch.tensor(tree.ids)
+            positions_BL[number, here] = torch.tensor(tree.positions)
+            mask_BLL[number, here, here] = ancestors(tree)
+            for span in sorted(tree.media_spans):
+                if shown is None:
+                    raise ValueError("a sequence has room for an image, but none is shown with it")
+                media_BL[number, first + span.start : first + span.stop] = True
+                media.append(shown)
+            targets += [(number, first + target.node, target.id, target.sequence) for target in tree.targets]
+            first = here.stop
+    columns = torch.tensor(targets, dtype=torch.int64).reshape(-1, 4).unbind(dim=1)
+    return PackedRows(ids_BL, positions_BL, mask_BLL, media_BL, torch.tensor(media, dtype=torch.int64), *columns)
+
+
+def ancestors(tree: Tree) -> Tensor:
+    """Returns bool (nodes, nodes): True where the second is the first itself or lies between it and the root."""
+    size = len(tree.ids)
+    seen_LL = torch.zeros((size, size), dtype=torch.bool)
+    first = 0
+    while first < size:
+        stop = _end_of_run(tree, first)
+        if tree.parents[first] != ROOT:
+            seen_LL[first:stop] = seen_LL[tree.parents[first]]
+        seen_LL[first:stop, first:stop] = torch.ones((stop - first, stop - first), dtype=torch.bool).tril()
+        first = stop
+    return seen_LL
+
+
+def _end_of_run(tree: Tree, first: int) -> int:
+    """Returns the end of the run of nodes from `first` on, each the child of the one before."""
+    stop = first + 1
+    while stop < len(tree.ids) and tree.parents[stop] == stop - 1:
+        stop += 1
+    return stop
+
+
+def additive(mask_BLL: Tensor, dtype: torch.dtype) -> Tensor:
+    """Returns (B, 1, L, L): 0 where a token looks, the type's lowest number where it does not."""
+    zeros_BLL = torch.zeros(mask_BLL.shape, dtype=dtype, device=mask_BLL.device)
+    return zeros_BLL.masked_fill(~mask_BLL, torch.finfo(dtype).min).unsqueeze(1)
+
+
+class RowMedia(NamedTuple):
+    """What rows show that show one image at most.
+
+    Attributes:
+        index_B: Which image, -1 for none; int64.
+        spans_B: How many media spans show it; int64.
+    """
+
+    index_B: Tensor
+    spans_B: Tensor
+
+
+def media_of_rows(media_BL: Tensor, media_S: Tensor) -> RowMedia:
+    """Returns which image each row shows.
+
+    Raises:
+        ValueError: There are more or fewer runs of visual tokens than spans, or a row shows two images.
+    """
+    before_BL = torch.nn.functional.pad(media_BL[:, :-1], (1, 0))
+    row_S = (media_BL & ~before_BL).nonzero()[:, 0]
+    if len(row_S) != len(media_S):
+        raise ValueError(
+            f"{len(row_S)} runs of visual tokens for {len(media_S)} media spans; a sequence was cut through its image"
+        )
+    index_B = torch.full((len(media_BL),), -1, dtype=torch.int64, device=media_BL.device)
+    index_B[row_S] = media_S
+    if not torch.equal(index_B[row_S], media_S):
+        raise ValueError("a row shows two images where the model takes one; it needs a row for each tree")
+    return RowMedia(index_B, row_S.bincount(minlength=len(media_BL)))

@@ -1,0 +1,73 @@
+"""`medtune audit`: of a run, whose model is loaded and asked again, or of a benchmark, which needs none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medtune.data.prepared import open_prepared
+from medtune.data.types import SPLITS, Split
+from medtune.eval.audit.findings import findings_json, findings_of, findings_text
+from medtune.eval.benchmark import benchmark
+from medtune.models.vlm import Assembled
+from medtune.trainer.assembling import assemble, assemble_trained
+from medtune.trainer.auditing import answered_stage, audit_with_model
+from medtune.trainer.callbacks import BEST
+from medtune.trainer.evaluation import Bench, write_json
+from medtune.trainer.recipe_file import read_recipe
+from medtune.trainer.run_folder import RunFolder
+from medtune.trainer.strategies import device_of_rank
+from medtune.trainer.validate import check_fit
+
+
+def audit_run(root: Path) -> int:
+    """Writes ROOT/audit.json with all rows, prints the table and returns 0; one process, on one device.
+
+    Raises:
+        FileNotFoundError: No run, prepared folder or checkpoint is there.
+        ValueError: The prepared folder is not the run's, or nothing can be audited.
+    """
+    folder = RunFolder(root)
+    if not folder.recipe.is_file():
+        raise FileNotFoundError(
+            f"{root}: no run is here (no recipe.yaml); to audit a benchmark, give its name and --questions DIR"
+        )
+    bench = opened_bench(folder)
+    stage = answered_stage(bench, folder)
+    print(audit_with_model(bench, folder, stage, _model(bench, folder, stage.name)))
+    print(f"audit: {folder.audit}")
+    return 0
+
+
+def opened_bench(folder: RunFolder) -> Bench:
+    """Returns the bench of a run's recipe for this process alone."""
+    recipe = read_recipe(str(folder.recipe))
+    prepared, judged_by = open_prepared(recipe.data.root), benchmark(recipe.data.benchmark)
+    check_fit(recipe, prepared, judged_by, training=False)
+    return Bench(recipe, judged_by, prepared, device_of_rank(0), rank=0, world_size=1)
+
+
+def _model(bench: Bench, folder: RunFolder, stage: str) -> Assembled:
+    best = folder.checkpoints / BEST
+    checkpoint = best if stage == "final" and best.is_file() else bench.recipe.model.checkpoint
+    return assemble(bench) if checkpoint is None else assemble_trained(bench, checkpoint)
+
+
+def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | None) -> int:
+    """Prints what in a prepared benchmark could be had without looking, writes it to `out`, and returns 0.
+
+    Raises:
+        FileNotFoundError: The prepared folder is missing.
+        ValueError: It was prepared for another benchmark, or the split is empty.
+    """
+    prepared = open_prepared(questions)
+    benchmark(name)
+    if prepared.manifest.benchmark != name:
+        raise ValueError(f"{questions} was prepared for the benchmark {prepared.manifest.benchmark!r}, not {name!r}")
+    groups = {each: prepared.groups(each) for each in SPLITS}
+    findings = findings_of(groups, split=split, near_duplicates=prepared.manifest.near_duplicates)
+    print(findings_text(findings, title=f"Audit of {name}, {questions}, split {split}"))
+    if out is not None:
+        content = findings_json(findings, benchmark=name, split=split, data_hash=prepared.data_hash)
+        write_json(out, content)
+        print(f"items: {out}")
+    return 0

@@ -1,0 +1,160 @@
+"""The audit of a run's last stage: from the answers on disk, and with what the model says when asked again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from medtune.data.images import load_media
+from medtune.data.types import MediaGroup, Prediction, Reading
+from medtune.eval.audit.probes import drawn, thumbnails
+from medtune.eval.audit.row import Audit, audit_json, audit_text
+from medtune.eval.audit.run_rows import audit_of, feature_probe, thumbnail_probes
+from medtune.eval.audit.subject import is_choice, subject_of
+from medtune.eval.evaluate import AUDITED
+from medtune.eval.judging import LIKELIHOOD, PER_TOKEN
+from medtune.eval.shards import MERGED, stored_predictions
+from medtune.models.vlm import Assembled
+from medtune.trainer.evaluation import Bench, answer_groups, primary_parser, write_json
+from medtune.trainer.run_folder import RunFolder
+
+MAX_THUMBNAILS = 5000
+"""Train images that the thumbnails are made of: some seconds on one core."""
+MAX_PROBED_IMAGES = 1200
+"""Train images that the linear probe learns from: the vision tower has to encode each of them."""
+_IMAGES_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class AnsweredStage:
+    """The stage of a run that is audited.
+
+    Attributes:
+        name: "final" or "zero_shot".
+        groups: Those of whose questions any was answered.
+    """
+
+    name: str
+    groups: tuple[MediaGroup, ...]
+    predictions: tuple[Prediction, ...]
+
+
+def answered_stage(bench: Bench, folder: RunFolder) -> AnsweredStage:
+    """Returns a run's last stage as it lies on disk.
+
+    Raises:
+        FileNotFoundError: The run has answered nothing yet.
+        ValueError: The prepared folder is another one than the run saw.
+    """
+    done = [stage for stage in (folder.final, folder.zero_shot) if (stage / MERGED).is_file()]
+    if not done:
+        raise FileNotFoundError(f"{folder.root}: no {MERGED} in final/ or zero_shot/; finish the run first")
+    saw = json.loads((folder.root / "environment.json").read_text("utf-8"))["data_hash"]
+    if saw != bench.prepared.data_hash:
+        raise ValueError(
+            f"{bench.prepared.root} holds other data (hash {bench.prepared.data_hash[:16]}) than the run saw "
+            f"({saw[:16]}); put the run's prepared folder there"
+        )
+    predictions = tuple(stored_predictions(done[0]).values())
+    asked = {prediction.key.question_id for prediction in predictions}
+    groups = bench.prepared.groups(bench.recipe.eval.split)
+    chosen = tuple(group for group in groups if any(question.id in asked for question in group.questions))
+    return AnsweredStage(done[0].name, chosen, predictions)
+
+
+def audit_without_model(bench: Bench, folder: RunFolder) -> str:
+    """Writes audit.json with the rows that need no new answers, unless the stage has one; returns what to say."""
+    stage = answered_stage(bench, folder)
+    if not _has_choices(stage):
+        return "audit: no question has options, so nothing could be guessed"
+    if folder.audit.is_file() and _audited_stage(folder.audit) == stage.name:
+        return f"audit: {folder.audit}"
+    audit = _audit(bench, stage, (), None)
+    write_json(folder.audit, audit_json(audit))
+    flags = [f"  {row.title}: {row.flag}" for row in audit.flagged]
+    more = f"`medtune audit {folder.root}` asks the model for the others"
+    return "\n".join([f"audit: {folder.audit}, {len(audit.rows)} rows, {len(flags)} flagged; {more}", *flags])
+
+
+def audit_with_model(bench: Bench, folder: RunFolder, stage: AnsweredStage, assembled: Assembled) -> str:
+    """Asks the model what the stage did not, writes audit.json and returns its table.
+
+    Raises:
+        ValueError: No question has options.
+    """
+    if not _has_choices(stage):
+        raise ValueError(f"{folder.root}: no question has options; an audit asks whether answers could be guessed")
+    reading = _reading(bench)
+    asked = {prediction.key.condition for prediction in stage.predictions if prediction.key.reading == reading}
+    conditions = [condition for condition in AUDITED if condition not in asked]
+    answers: Sequence[Prediction] = ()
+    if conditions:
+        answers = answer_groups(
+            bench,
+            assembled,
+            stage.groups,
+            out_dir=folder.audit_answers,
+            readings=[reading],
+            conditions=conditions,
+            title="audit",
+        )
+    audit = _audit(bench, stage, answers, assembled)
+    write_json(folder.audit, audit_json(audit))
+    return audit_text(audit, title=f"Audit of {folder.root} ({stage.name.replace('_', '-')})")
+
+
+@torch.no_grad()
+def vision_features(bench: Bench, assembled: Assembled, groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
+    """Returns media id -> the vision tower's features of the image with its boxes drawn, all tokens in one row."""
+    model, found = assembled.model, {}
+    was_training = model.training
+    model.eval()
+    dtype = next(model.vision.parameters()).dtype
+    for start in tqdm(range(0, len(groups), _IMAGES_AT_ONCE), desc="probe", unit="batch"):
+        batch = groups[start : start + _IMAGES_AT_ONCE]
+        pixels_BCHW = torch.stack([assembled.transform(load_media(group.media)) for group in batch])
+        features_BX = model.vision(pixels_BCHW.to(bench.device, dtype)).flatten(1).float().cpu().numpy()
+        found.update(zip((group.media_id for group in batch), features_BX, strict=True))
+    model.train(was_training)
+    return found
+
+
+def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], assembled: Assembled | None) -> Audit:
+    subject = subject_of(
+        stage.name,
+        [question for group in stage.groups for question in group.questions],
+        [*stage.predictions, *answers],
+        bench.benchmark,
+        parser=primary_parser(bench.recipe, bench.benchmark),
+        train=bench.prepared.questions("train"),
+    )
+    train = [group for group in bench.prepared.groups("train") if any(map(is_choice, group.questions))]
+    groups = [group for group in stage.groups if any(map(is_choice, group.questions))]
+    seed = bench.recipe.train.seed
+    small = [thumbnails(part) for part in (drawn(train, at_most=MAX_THUMBNAILS, seed=seed), groups)]
+    probes = thumbnail_probes(subject, small[0], small[1])
+    if assembled is not None and train:
+        probed = drawn(train, at_most=MAX_PROBED_IMAGES, seed=seed)
+        seen = [vision_features(bench, assembled, part) for part in (probed, groups)]
+        probes += feature_probe(subject, seen[0], seen[1])
+    return audit_of(subject, probes)
+
+
+def _has_choices(stage: AnsweredStage) -> bool:
+    return any(is_choice(question) for group in stage.groups for question in group.questions)
+
+
+def _reading(bench: Bench) -> Reading:
+    parser = primary_parser(bench.recipe, bench.benchmark)
+    return "likelihood" if parser in (LIKELIHOOD, PER_TOKEN) else "generation"
+
+
+def _audited_stage(path: Path) -> str:
+    return str(json.loads(path.read_text("utf-8"))["rows"][0]["stage"])

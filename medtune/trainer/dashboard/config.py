@@ -1,0 +1,29 @@
+"""What W&B is told about a run's settings: all that decides the numbers, and no folder of the user's."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from medtune.data.prepared_format import Manifest
+from medtune.trainer.recipe import Recipe
+from medtune.trainer.recipe_file import recipe_tree
+from medtune.trainer.run_folder import environment
+
+_MAY_NAME_FILES = ("notes", "near_duplicates")
+
+
+def logged_config(recipe: Recipe, manifest: Manifest) -> dict[str, object]:
+    """Returns the recipe, the data's manifest and the environment; of each path its last part alone.
+
+    The command line and the notes of the source are left out: they may hold folders and file names of a hospital.
+    """
+    checkpoint = recipe.model.checkpoint
+    named = dataclasses.replace(
+        recipe,
+        data=dataclasses.replace(recipe.data, root=Path(recipe.data.root.name)),
+        model=dataclasses.replace(recipe.model, checkpoint=checkpoint and Path(checkpoint.name)),
+    )
+    data = {key: value for key, value in dataclasses.asdict(manifest).items() if key not in _MAY_NAME_FILES}
+    around = {key: value for key, value in environment(()).items() if key != "command"}
+    return {**recipe_tree(named), "manifest": data, "environment": around}

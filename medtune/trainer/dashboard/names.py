@@ -1,0 +1,78 @@
+"""What a metric is called on W&B, and how W&B is told to show it.
+
+W&B puts panels into one section per first part of a name, so a level comes first there: "final/task=diagnosis/accuracy"
+becomes "task=diagnosis/final/accuracy", and all stages of a task stand together without anyone arranging them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from medtune.eval.benchmark import Benchmark
+
+STEP = "trainer/global_step"
+STAGES = ("zero_shot", "validation", "final")
+OVERALL = "overall"
+PUBLISHED = "published_other_model_other_data"
+BAND = ("", "_ci95_low", "_ci95_high")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """How W&B shows one metric.
+
+    Attributes:
+        summary: Which of its points stand in the table of runs: the best and the last; None is the last alone.
+        hidden: Whether it has no panel of its own.
+    """
+
+    summary: str | None
+    hidden: bool
+
+
+def panel_name(name: str) -> str:
+    """Returns the name on W&B of a metric of metrics.csv.
+
+    Example:
+        >>> panel_name("final/task=diagnosis/accuracy_n"), panel_name("final/accuracy"), panel_name("train/loss")
+        ('task=diagnosis/final/accuracy_n', 'final/accuracy', 'train/loss')
+    """
+    stage, _, rest = name.partition("/")
+    if stage not in STAGES or "=" not in rest:
+        return name
+    level, _, metric = rest.rpartition("/")
+    return f"{level}/{stage}/{metric}"
+
+
+def definition(name: str, benchmark: Benchmark) -> Definition:
+    """Returns how W&B shows the metric of that name (one of `panel_name`'s)."""
+    metric = name.rsplit("/", 1)[-1]
+    if metric == "loss":
+        return Definition("min,last", hidden=False)
+    if "validation" in name.split("/") and metric in benchmark.metrics:
+        return Definition(f"{'max' if is_higher_better(metric, benchmark) else 'min'},last", hidden=False)
+    return Definition(None, hidden=metric.endswith("_n"))
+
+
+def is_higher_better(metric: str, benchmark: Benchmark) -> bool:
+    """Returns whether more of a metric is better."""
+    if metric == benchmark.primary:
+        return benchmark.higher_is_better
+    scale = benchmark.scale(metric)
+    return scale.best > scale.worst
+
+
+def reference_metrics(names: Iterable[str], benchmark: Benchmark) -> Mapping[str, float]:
+    """Returns the papers' numbers that belong beside some evaluation's metrics (names of metrics.csv).
+
+    Logged with every evaluation, they are level lines in the panels; their names say that they are of other models
+    on other data.
+    """
+    levels = {rest.rpartition("/")[0] for stage, _, rest in (n.partition("/") for n in names) if stage in STAGES}
+    found = {}
+    for reference in benchmark.references():
+        level = "" if reference.facet is None else f"{reference.facet}={reference.level}"
+        if level in levels:
+            found["/".join(part for part in (level, PUBLISHED, reference.model) if part)] = reference.value
+    return found

@@ -1,0 +1,184 @@
+"""A made-up benchmark of small pictures, and models that cheat on it in one way each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
+from medtune.data.images import load_media
+from medtune.data.seeding import stable_int, stable_order
+from medtune.data.types import MediaGroup, MediaRef, Prediction, Question, Request
+from medtune.eval.answerer import Answerer
+from medtune.eval.audit.probes import thumbnails
+from medtune.eval.audit.row import Audit, AuditRow
+from medtune.eval.audit.run_rows import audit_of, thumbnail_probes
+from medtune.eval.audit.subject import Subject, subject_of
+from medtune.eval.benchmark import benchmark
+from medtune.eval.evaluate import AUDITED, evaluate
+from tests.eval.asking import reply
+
+JUDGE = benchmark("fetal_gauge")
+PLANES = ("head plane", "abdomen plane", "femur plane", "heart plane")
+YES_NO = ("complete", "incomplete")
+SIZE_PX = 48
+
+
+@dataclass(frozen=True)
+class World:
+    train: tuple[MediaGroup, ...]
+    test: tuple[MediaGroup, ...]
+
+    @property
+    def train_questions(self) -> list[Question]:
+        return [question for group in self.train for question in group.questions]
+
+    def subject(self, answerer: Answerer, out: Path) -> Subject:
+        said = evaluate(
+            answerer,
+            self.test,
+            JUDGE,
+            answer_format="text",
+            out_dir=out,
+            readings=("likelihood", "generation"),
+            conditions=("image", *AUDITED),
+        )
+        asked = [question for group in self.test for question in group.questions]
+        return subject_of("final", asked, said, JUDGE, parser="likelihood", train=self.train_questions)
+
+    def audit(self, answerer: Answerer, out: Path) -> Audit:
+        subject = self.subject(answerer, out)
+        return audit_of(subject, thumbnail_probes(subject, thumbnails(self.train), thumbnails(self.test)))
+
+
+def made_up(folder: Path) -> World:
+    """60 train and 30 test patients, two pictures each; a label shows as a faint pattern that no thumbnail resolves."""
+    rng = np.random.default_rng(0)
+    return World(
+        tuple(group for patient in range(60) for group in _patient(folder, "train", patient, rng)),
+        tuple(group for patient in range(30) for group in _patient(folder, "test", patient, rng)),
+    )
+
+
+def row(audit: Audit, name: str) -> AuditRow:
+    (found,) = [each for each in audit.rows if each.name == name]
+    return found
+
+
+def _patient(folder: Path, split: str, patient: int, rng: np.random.Generator) -> Iterator[MediaGroup]:
+    for picture in range(2):
+        media = f"{split}{patient}-{picture}"
+        path = folder / f"{media}.png"
+        # The train split prefers the first answers, so that there is a prior to copy.
+        plane, view = PLANES[min(int(rng.exponential(1.5)), 3)], YES_NO[int(rng.random() > 0.65)]
+        PIL.Image.fromarray(_picture(rng)).save(path)
+        yield MediaGroup(
+            media,
+            MediaRef(path),
+            (
+                _question(media, f"p-{split}{patient}", "plane_identification", "Which plane?", PLANES, plane),
+                _question(media, f"p-{split}{patient}", "view_completeness", "Is it complete?", YES_NO, view),
+            ),
+        )
+
+
+def _picture(rng: np.random.Generator) -> NDArray[np.uint8]:
+    coarse = rng.integers(0, 255, (6, 6), dtype=np.uint8)
+    grey = np.asarray(PIL.Image.fromarray(coarse).resize((SIZE_PX, SIZE_PX), PIL.Image.Resampling.BICUBIC))
+    return np.repeat(grey[:, :, None], 3, axis=2)
+
+
+def _question(media: str, patient: str, task: str, text: str, labels: Sequence[str], answer: str) -> Question:
+    return Question(
+        id=f"{media}-{task}",
+        media_id=media,
+        text=text,
+        options=tuple(stable_order(labels, media, task)),
+        answer=answer,
+        answer_kind="choice",
+        patient_id=patient,
+        facets={"task": task},
+    )
+
+
+def said(request: Request, option: str) -> Prediction:
+    """Returns the prediction that says an option, by likelihood or in words."""
+    return reply(request, request.prompt.choices[request.question.options.index(option)])
+
+
+def guess(request: Request, *salt: str) -> str:
+    """Returns an option that depends on the question and the salt, not on the order shown."""
+    return stable_order(request.question.options, request.question.id, *salt)[0]
+
+
+@dataclass
+class Honest:
+    """Right for four questions in five while it sees the right image; guesses without it."""
+
+    def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        for request in requests:
+            looks = request.condition in ("image", "permuted_options")
+            knows = looks and stable_int("knows", request.question.id) % 5 > 0
+            yield said(request, request.question.answer if knows else guess(request, "" if looks else "blind"))
+
+
+class PromptReader:
+    """Finds the answer in the prompt, whatever it sees."""
+
+    def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        return (said(request, request.question.answer) for request in requests)
+
+
+class AlwaysA:
+    """Says the first option."""
+
+    def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        return (said(request, request.question.options[0]) for request in requests)
+
+
+class Blind:
+    """Has an opinion about every question and never looks."""
+
+    def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        return (said(request, guess(request)) for request in requests)
+
+
+@dataclass
+class Copier:
+    """Says what the train split said about the most similar picture, compared pixel by pixel."""
+
+    train: Sequence[MediaGroup]
+    known: NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.known = np.stack([_pixels(group) for group in self.train])
+
+    def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        nearest = self.train[int(((self.known - _pixels(group)) ** 2).sum(axis=1).argmin())]
+        for request in requests:
+            (same,) = [known for known in nearest.questions if known.text == request.question.text]
+            yield said(request, same.answer)
+
+
+@dataclass
+class Habit:
+    """Says what the train split mostly said to the question."""
+
+    train: Sequence[Question]
+
+    def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        for request in requests:
+            answers = Counter(known.answer for known in self.train if known.text == request.question.text)
+            yield said(request, answers.most_common(1)[0][0])
+
+
+def _pixels(group: MediaGroup) -> NDArray[np.float64]:
+    pixels_HWC = load_media(group.media).pixels_HWC
+    if pixels_HWC.shape[0] != SIZE_PX:
+        return np.zeros(SIZE_PX * SIZE_PX)
+    return pixels_HWC[:, :, 0].astype(np.float64).ravel()

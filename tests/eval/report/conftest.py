@@ -1,0 +1,28 @@
+"""A run on clean data, and one whose texts hold markup and right-to-left writing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from medtune.data.prepared import open_prepared
+from tests.eval.report.folders import hostile, write_audit, write_run
+
+
+@pytest.fixture(scope="session")
+def hostile_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with an audit, on the larger split of data that try to break the page; only read it."""
+    root = tmp_path_factory.mktemp("hostile")
+    shutil.copytree(prepared_tiny, root / "data")
+    hostile(open_prepared(root / "data"))
+    run = write_run(root / "run", root / "data", split="train")
+    write_audit(run)
+    return run
+
+
+@pytest.fixture
+def run(prepared_tiny: Path, tmp_path: Path) -> Path:
+    """A run of its own, to be broken."""
+    return write_run(tmp_path / "run", prepared_tiny)

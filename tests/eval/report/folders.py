@@ -1,0 +1,170 @@
+"""Run folders as a run writes them, made from real questions and made-up answers: no model, no torch."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from medtune.data import prepared_format
+from medtune.data.prepared import Prepared, open_prepared
+from medtune.data.types import Prediction, PredictionKey, Question, Split
+from medtune.eval.benchmark import benchmark
+from medtune.eval.gain import gain_between
+from medtune.eval.judging import write_parsed
+from medtune.eval.predictions import format_line
+from medtune.eval.results import results_json, stage_json
+from medtune.eval.scores import StageScores, score_stage
+
+BUSI = benchmark("busi")
+SCRIPT = "<script>document.title='owned'</script>"
+IMAGE = '<img src="http://example.invalid/x.png" onerror="document.title=\'owned\'">'
+ARABIC = "ما هو التشخيص؟"
+HEBREW = "גידול שפיר"
+
+
+def hostile(prepared: Prepared) -> None:
+    """Rewrites a prepared folder so that its texts hold markup and right-to-left writing."""
+
+    def spoilt(question: Question, number: int) -> Question:
+        text = f"{SCRIPT} {question.text}" if number % 2 else f"{ARABIC} {question.text}"
+        worse = {
+            option: f"{IMAGE} {option}" if place else f"{HEBREW} {option}"
+            for place, option in enumerate(question.options)
+        }
+        facets = {**question.facets, "task": f"</select>{SCRIPT}"} if number % 3 == 0 else question.facets
+        return replace(question, text=text, options=tuple(worse.values()), answer=worse[question.answer], facets=facets)
+
+    asked = [question for split in ("train", "val", "test") for question in prepared.questions(split)]
+    asked = [spoilt(question, number) for number, question in enumerate(asked)]
+    media = list(prepared_format.read_media(prepared_format.map_table(prepared.root / prepared_format.MEDIA)))
+    prepared_format.write_tables(prepared.root, asked, media)
+    manifest = replace(prepared.manifest, data_hash=prepared_format.data_hash(asked, media))
+    prepared_format.write_manifest(prepared.root, manifest)
+
+
+def likelihood(question: Question, said: str) -> Prediction:
+    """A reading that gives `said` a probability of 0.7, the rest to the others."""
+    rest = 0.3 / (len(question.options) - 1)
+    logprobs = tuple(math.log(0.7 if option == said else rest) for option in question.options)
+    return Prediction(
+        key=PredictionKey(question.id, "image", "likelihood", 0),
+        options_shown=question.options,
+        option_logprobs=logprobs,
+        option_tokens=(1,) * len(logprobs),
+    )
+
+
+def generation(question: Question, text: str) -> Prediction:
+    return Prediction(
+        key=PredictionKey(question.id, "image", "generation", 0),
+        options_shown=question.options,
+        text=text,
+        finish_reason="stop",
+    )
+
+
+def wrong(question: Question) -> str:
+    return next(option for option in question.options if option != question.answer)
+
+
+def before_and_after(asked: Sequence[Question]) -> tuple[list[str], list[str]]:
+    """Answers of two stages: of every six questions four are fixed, one is broken, one stays wrong."""
+    before, after = [], []
+    for number, question in enumerate(asked):
+        before.append(question.answer if number % 6 == 4 else wrong(question))
+        after.append(question.answer if number % 6 < 4 else wrong(question))
+    return before, after
+
+
+def write_stage(
+    run: Path, name: str, asked: Sequence[Question], train: Sequence[Question], said: Sequence[str]
+) -> StageScores:
+    answers = [
+        prediction
+        for question, one in zip(asked, said, strict=True)
+        for prediction in (likelihood(question, one), generation(question, f"{SCRIPT} {ARABIC} {one}"))
+    ]
+    folder = run / name
+    folder.mkdir(parents=True)
+    (folder / "predictions.jsonl").write_bytes(b"".join(map(format_line, answers)))
+    write_parsed(folder / "parsed.jsonl", asked, answers, BUSI)
+    scores = score_stage(asked, answers, BUSI, train=train)
+    (folder / "scores.json").write_text(json.dumps(stage_json(scores)))
+    return scores
+
+
+def write_run(run: Path, data: Path, *, stages: Sequence[str] = ("zero_shot", "final"), split: Split = "test") -> Path:
+    """Writes the folder of a run over all questions of a split."""
+    prepared = open_prepared(data)
+    asked, train = prepared.questions(split), prepared.questions("train")
+    said = dict(zip(("zero_shot", "final"), before_and_after(asked), strict=True))
+    scores = {name: write_stage(run, name, asked, train, said[name]) for name in stages}
+    gain = gain_between(scores["zero_shot"], scores["final"], BUSI) if len(scores) == 2 else None
+    about = {"recipe": "nano_busi_lora", "data_hash": prepared.data_hash, "provenance": "synthetic"}
+    results = results_json(scores, gain, BUSI, benchmark_name="busi", model="nano_pocket")
+    (run / "results.json").write_text(json.dumps({**results, **about}))
+    recipe = {
+        "data": {"benchmark": "busi", "root": str(data)},
+        "train": {"seed": 7, "max_steps": 4, "batch_groups": 2},
+        "eval": {"split": split},
+    }
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    environment = {
+        "command": ["medtune", "run", "nano_busi_lora", "--set", f"log.project={SCRIPT}"],
+        "medtune": "0.1.0",
+        "git_commit": None,
+        "python": "3.11.7",
+        "platform": "Linux",
+        "devices": ["cpu"],
+        "packages": {"torch": "2.15.0", "deepspeed": None},
+    }
+    (run / "environment.json").write_text(json.dumps({**environment, **about}))
+    weights = {"projector": "random (seed 7); untrained at zero-shot", "language": "Small, 4-bit weights (Q4_1)"}
+    (run / "weights.json").write_text(json.dumps(weights))
+    lines = ["step,train/loss,validation/accuracy,validation/accuracy_ci95_low,validation/accuracy_ci95_high"]
+    lines += [f"{step},{2 / step},,," for step in range(1, 5)] + ["2,,0.4,0.2,0.6", "4,,0.6,0.3,0.8"]
+    (run / "metrics.csv").write_text("\n".join(lines) + "\n")
+    return run
+
+
+def write_audit(run: Path) -> None:
+    """Writes an audit.json with one row of each shape."""
+    plain = {"stage": "no model", "metric": "accuracy", "value": 0.3, "n": 9, "note": "by expectation"}
+    rows = [
+        {**plain, "name": "random", "title": "guessing", "ci95": None, "gap": None, "flag": None},
+        {
+            **plain,
+            "name": "blank_image",
+            "title": f"a blank image {SCRIPT}",
+            "stage": "final",
+            "value": 0.35,
+            "ci95": [0.2, 0.9],
+            "gap": {"value": -0.05, "ci95": [-0.2, 0.1]},
+            "flag": "the model is not surely better than this",
+        },
+    ]
+    collapse = {
+        "answer": HEBREW,
+        "share": 0.8,
+        "truth_share": 0.3,
+        "excess_ci95": [0.2, 0.7],
+        "n": 9,
+        "flag": "one answer to most questions",
+    }
+    content = {"version": 1, "rows": rows, "collapse": {"diagnosis": collapse}}
+    (run / "audit.json").write_text(json.dumps(content))
+
+
+def change_json(path: Path, *keys: str, value: object) -> None:
+    """Sets one field of a JSON file."""
+    content = json.loads(path.read_text())
+    target = content
+    for key in keys[:-1]:
+        target = target[key]
+    target[keys[-1]] = value
+    path.write_text(json.dumps(content))

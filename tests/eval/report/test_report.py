@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from medtune.data.prepared import open_prepared
+from medtune.eval.report.html import TEMPLATES
+from medtune.eval.report.report import run_report
+from medtune.eval.report.run_data import read_run
+from medtune.eval.report.write import write_report, write_runs
+from medtune.trainer.cli import main
+from tests.eval.report.folders import SCRIPT, change_json, write_audit, write_run
+
+
+class Tags(HTMLParser):
+    """Elements, ids and headings of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.attributes: list[dict[str, str | None]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes.append(dict(attrs))
+
+
+def page(run: Path) -> str:
+    return write_report(run).read_text()
+
+
+def test_headline_says_what_was_measured_on_whom_and_whether_it_is_real(run: Path) -> None:
+    results = json.loads((run / "results.json").read_text())
+    gain, report = results["gain"], run_report(read_run(run))
+    patients = {
+        question.patient_id
+        for question in open_prepared(Path(str(report.run.setting("data", "root")))).questions("test")
+    }
+    lead = report.headline.sentences[0]
+    assert f"{gain['n']} questions about {len(patients)} simulated patients whom training never saw" in lead
+    assert f"{results['stages']['final']['overall']['value']:.2f}" in lead
+    assert report.headline.gain == f"+{gain['value']:.2f}"
+
+
+@pytest.mark.parametrize(
+    ("ci95", "higher", "verdict"),
+    [
+        ([0.1, 0.4], True, "gain"),
+        ([-0.4, -0.1], True, "loss"),
+        ([-0.1, 0.4], True, "unclear"),
+        ([-0.4, -0.1], False, "gain"),
+        ([0.1, 0.4], False, "loss"),
+        ([0.0, 0.4], True, "unclear"),
+    ],
+)
+def test_verdict_follows_the_interval_and_the_direction(
+    run: Path, ci95: list[float], higher: bool, verdict: str
+) -> None:
+    change_json(run / "results.json", "gain", "ci95", value=ci95)
+    change_json(run / "results.json", "primary", "higher_is_better", value=higher)
+    assert run_report(read_run(run)).headline.verdict == verdict
+
+
+def test_baseline_within_the_interval_is_a_warning_and_one_below_is_none(run: Path) -> None:
+    for name in ("majority", "constant_letter", "question_prior", "text_only", "other_image"):
+        change_json(run / "results.json", "stages", "final", "overall", "baselines", name, value=None)
+    change_json(run / "results.json", "stages", "final", "overall", "ci95", value=[0.5, 0.9])
+    change_json(run / "results.json", "stages", "final", "overall", "baselines", "random", value=0.3)
+    assert run_report(read_run(run)).headline.warnings == ()
+    change_json(run / "results.json", "stages", "final", "overall", "baselines", "text_only", value=0.6)
+    (warning,) = run_report(read_run(run)).headline.warnings
+    assert "the same model without the image reaches 0.60" in warning
+
+
+def test_audit_of_the_run_is_shown_and_its_flags_reach_the_top(run: Path) -> None:
+    write_audit(run)
+    report = run_report(read_run(run))
+    titles = [row[0].text for row in report.audit.rows]
+    assert titles == ["guessing", f"a blank image {SCRIPT}"]
+    assert [cell.text for cell in report.audit.rows[1]][-3:-1] == ["−0.050", "−0.200 to +0.100"]
+    assert report.headline.warnings == (f"Audit, a blank image {SCRIPT}: the model is not surely better than this.",)
+    assert report.collapse is not None
+    assert [cell.text for cell in report.collapse.rows[0]][2:4] == ["0.800", "0.300"]
+
+
+def test_gallery_shows_every_change_wrong_ones_first_and_says_how_many_there_are(run: Path) -> None:
+    shown = run_report(read_run(run)).gallery
+    counts = json.loads((run / "results.json").read_text())["gain"]["counts"]
+    assert dict(shown.counts) == {
+        "broken by training": counts["only_before"],
+        "wrong before and after": counts["both_wrong"],
+        "fixed by training": counts["only_after"],
+        "right before and after": counts["both_right"],
+    }
+    outcomes = [item.outcome for item in shown.items]
+    assert outcomes == sorted(outcomes, reverse=True)
+    assert {"right", "wrong"} <= set(outcomes)
+    assert len(shown.items) == min(shown.num_questions, 60)
+
+
+def test_gallery_has_probabilities_that_sum_to_one_and_marks_truth_and_answer(run: Path) -> None:
+    for item in run_report(read_run(run)).gallery.items:
+        for place in range(2):
+            assert sum(option.probabilities[place][1] for option in item.options) == pytest.approx(1)
+        (true,) = [option for option in item.options if option.is_true]
+        assert true.text == item.truth
+        assert ("after training" in true.chosen_by) == (item.outcome == "right")
+        said = [option for option in item.options if "after training" in option.chosen_by]
+        assert max(item.options, key=lambda option: option.probabilities[1][1]) == said[0]
+
+
+def test_gallery_keeps_to_its_items_and_bytes(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medtune.eval.report.gallery.MAX_ITEMS", 4)
+    monkeypatch.setattr("medtune.eval.report.gallery.MAX_IMAGE_BYTES", 2_500)
+    shown = run_report(read_run(run)).gallery
+    sizes = [len(item.picture.uri or "") for item in shown.items]
+    assert len(sizes) == 4
+    assert sum(sizes) <= 2_500
+    assert 0 in sizes
+    assert "Image left out" in page(run)
+
+
+def test_red_box_survives_in_the_picture(run: Path) -> None:
+    boxed = [item for item in run_report(read_run(run)).gallery.items if "red box" in item.picture.alt]
+    assert boxed
+    assert all(item.task == "red box grounding" for item in boxed)
+
+
+def test_no_patient_and_no_file_of_the_data_is_named(run: Path, prepared_tiny: Path) -> None:
+    text = page(run) + (run / "report.md").read_text()
+    prepared = open_prepared(prepared_tiny)
+    for group in prepared.groups("test"):
+        assert group.patient_id not in text
+        assert group.media.path.name not in text
+
+
+def test_page_escapes_data_and_names_nothing_outside(hostile_run: Path) -> None:
+    text = page(hostile_run)
+    found = Tags(text)
+    assert found.names.count("script") == 1
+    assert "onerror" not in {name for attributes in found.attributes for name in attributes}
+    for attributes in found.attributes:
+        for name in ("src", "href", "action", "data", "srcset", "poster"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("data:", "#")), value
+    assert SCRIPT not in text.replace(f"<script>{(TEMPLATES / 'page.js').read_text()}", "")
+    (policy,) = [a["content"] or "" for a in found.attributes if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_page_is_ordered_and_labelled(hostile_run: Path) -> None:
+    text = page(hostile_run)
+    found = Tags(text)
+    heads = [int(name[1]) for name in found.names if re.fullmatch("h[1-6]", name)]
+    assert heads[0] == 1
+    assert heads.count(1) == 1
+    assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(heads))
+    assert found.names.count("table") == found.names.count("caption")
+    assert all(a.get("scope") for n, a in zip(found.names, found.attributes, strict=True) if n == "th")
+    assert all(a.get("alt") for n, a in zip(found.names, found.attributes, strict=True) if n == "img")
+    ids = [attributes["id"] for attributes in found.attributes if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    named = " ".join(a.get("aria-labelledby") or "" for a in found.attributes).split()
+    anchors = [(a.get("href") or "")[1:] for a in found.attributes if (a.get("href") or "").startswith("#")]
+    assert set(named) | set(anchors) <= set(ids)
+
+
+def test_data_that_are_not_released_are_labelled_and_weights_explained(run: Path) -> None:
+    for text in (page(run), (run / "report.md").read_text().replace("\\", "")):
+        assert "Synthetic data" in text
+        assert "The language weights are quantised: a GGUF file" in text
+        assert "untrained projector" in text
+    change_json(run / "results.json", "provenance", value="reconstruction")
+    assert "Reconstructed questions" in page(run)
+    change_json(run / "results.json", "provenance", value="released")
+    assert "Synthetic data" not in page(run)
+
+
+def test_published_rows_are_set_apart_from_ours(run: Path) -> None:
+    table = {
+        "title": "Main",
+        "columns": ["model", "score"],
+        "rows": [["GPT-5", 0.5], ["ours, read by likelihood", None]],
+        "notes": [],
+        "digits": 2,
+    }
+    change_json(run / "results.json", "stages", "final", "tables", value=[table])
+    text = page(run)
+    assert "Other models, other data" in text
+    assert '<tr class="ours">' in text.split("<caption>Main</caption>")[1].split("</table>")[0]
+    assert "<bdi>0.50</bdi>" in text
+    assert "| GPT-5 | 0.50 |" in (run / "report.md").read_text()
+
+
+def test_holm_permutation_and_calibration_are_shown_where_the_run_has_them(run: Path) -> None:
+    for level in ("diagnosis", "lesion_localisation", "red_box_grounding"):
+        change_json(run / "results.json", "gain", "by", "task", level, "mcnemar_p_holm", value=0.0421)
+        change_json(run / "results.json", "gain", "by", "task", level, "permutation_p", value=0.0532)
+    bins = [{"low": 0.6, "high": 0.7, "n": 9, "confidence": 0.65, "accuracy": 0.5}]
+    change_json(run / "results.json", "stages", "final", "calibration", value={"ece": 0.1234, "bins": bins})
+    report = run_report(read_run(run))
+    task = next(facet.table for facet in report.facets if facet.title == "task")
+    assert [cell.text for cell in task.rows[0][-2:]] == ["0.042", "0.053"]
+    (chart,) = report.reliability
+    assert (chart.ece, chart.bars[0].top, chart.bars[0].confidence) == ("0.123", 50.0, 65.0)
+    assert "Expected calibration error" in page(run)
+
+
+def test_markdown_has_the_numbers_of_the_page_and_escapes(hostile_run: Path) -> None:
+    write_report(hostile_run)
+    text = (hostile_run / "report.md").read_text()
+    results = json.loads((hostile_run / "results.json").read_text())
+    assert f"| after training | {results['stages']['final']['overall']['value']:.3f} |" in text
+    body = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+    assert "<script>" not in body
+    widths = [len(re.findall(r"(?<!\\)\|", line)) for line in body.splitlines()]
+    assert all(a == b for a, b in itertools.pairwise(widths) if a and b)
+
+
+@pytest.mark.parametrize("stage", ["zero_shot", "final"])
+def test_evaluation_alone_has_a_report_without_gain(stage: str, prepared_tiny: Path, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", prepared_tiny, stages=(stage,))
+    (run / "metrics.csv").unlink()
+    (run / "weights.json").unlink()
+    report = run_report(read_run(run))
+    assert (report.headline.verdict, report.headline.gain, report.curves) == ("single", None, ())
+    assert "no gain to judge" in page(run)
+
+
+def test_report_without_the_prepared_folder_says_so(run: Path, tmp_path: Path) -> None:
+    recipe = (run / "recipe.yaml").read_text()
+    (run / "recipe.yaml").write_text(re.sub("root: .*", f"root: {tmp_path / 'gone'}", recipe))
+    assert "The prepared folder is not at hand" in page(run)
+
+
+def test_report_on_data_prepared_again_shows_no_questions(run: Path) -> None:
+    change_json(run / "results.json", "data_hash", value="0" * 64)
+    text = page(run)
+    assert "The prepared folder has changed" in text
+    assert "data:image" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("results.json", "{", "results.json: not valid JSON"),
+        ("results.json", "[]", "results.json: wanted an object"),
+        ("results.json", '{"stages": {}}', "field 'stages': wanted a stage"),
+        ("environment.json", "nothing", "environment.json: not valid JSON"),
+        ("weights.json", '{"language": 4}', "weights.json, field 'language': wanted a string, got 4"),
+        ("recipe.yaml", "a: [", "recipe.yaml: not valid YAML"),
+        ("recipe.yaml", "just words", "recipe.yaml: wanted a recipe"),
+        ("metrics.csv", "step,train/loss\n1,high\n", "metrics.csv: not the table of a run"),
+        ("metrics.csv", "train/loss\n0.5\n", "metrics.csv: not the table of a run"),
+        ("audit.json", '{"rows": [{"title": 3}]}', "audit.json, field 'rows', item 1"),
+        ("final/parsed.jsonl", "{}\n", "parsed.jsonl, line 1, field 'condition': wanted a string"),
+        ("final/predictions.jsonl", "{}\n", "predictions.jsonl, line 1"),
+    ],
+)
+def test_broken_file_is_named_and_the_earlier_report_stays(run: Path, name: str, content: str, message: str) -> None:
+    earlier = page(run)
+    (run / name).write_text(content)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        write_report(run)
+    assert (run / "report.html").read_text() == earlier
+
+
+def test_number_of_another_kind_is_named_with_its_field(run: Path) -> None:
+    change_json(run / "results.json", "stages", "final", "overall", "n", value="many")
+    with pytest.raises(ValueError, match=r"'stages', field 'final', field 'overall', field 'n': wanted a whole number"):
+        read_run(run)
+
+
+@pytest.mark.parametrize("name", ["results.json", "recipe.yaml", "environment.json", "final/parsed.jsonl"])
+def test_missing_file_is_named(run: Path, name: str) -> None:
+    (run / name).unlink()
+    with pytest.raises(FileNotFoundError, match=re.escape(name.split("/")[-1])):
+        write_report(run)
+
+
+def test_command_writes_one_run_into_its_folder(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(run)]) == 0
+    assert capsys.readouterr().out.strip() == str(run / "report.html")
+    assert (run / "report.md").is_file()
+    assert main(["report", str(run), "--out", str(run / "x")]) == 1
+    assert main(["report", str(run / "nowhere")]) == 1
+
+
+def test_several_runs_share_a_table_only_on_the_same_data(prepared_tiny: Path, tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name / "run", prepared_tiny) for name in ("a", "b", "c")]
+    change_json(runs[2] / "results.json", "data_hash", value="f" * 64)
+    assert main(["report", *map(str, runs), "--out", str(tmp_path / "out")]) == 0
+    text = (tmp_path / "out" / "report.md").read_text()
+    first, second = text.split("## ")[1:]
+    assert ("| a/run |" in first, "| b/run |" in first, "| c/run |" in first) == (True, True, False)
+    assert "| c/run |" in second
+    value = json.loads((runs[0] / "results.json").read_text())["stages"]["final"]["overall"]["value"]
+    assert f"| {value:.3f} |" in first
+    assert "c/run" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_several_runs_refuse_the_same_run_twice(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="named twice"):
+        write_runs([run, run / ".." / "run"], tmp_path / "out")

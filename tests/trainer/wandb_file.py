@@ -1,0 +1,78 @@
+"""Reads an offline W&B run back from its transaction log."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from wandb.proto import wandb_internal_pb2
+
+
+class OfflineRun:
+    """What a run folder's only offline W&B run holds."""
+
+    def __init__(self, root: Path) -> None:
+        (file,) = (root / "wandb").glob("offline-run-*/run-*.wandb")
+        self.folder = file.parent
+        self.bytes = file.read_bytes()
+        self._records = list(_records(self.bytes))
+        (self.run,) = self._of("run")
+
+    def _of(self, kind: str) -> list[Any]:
+        return [getattr(record, kind) for record in self._records if record.WhichOneof("record_type") == kind]
+
+    def points(self) -> list[dict[str, Any]]:
+        """Returns each logged point."""
+        return [
+            {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.item}
+            for record in self._of("history")
+        ]
+
+    def config(self) -> dict[str, Any]:
+        """Returns the last value of each entry; nested ones as one name."""
+        items = [*self.run.config.update, *(item for record in self._of("config") for item in record.update)]
+        return {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
+
+    def summary(self) -> dict[str, Any]:
+        """Returns what was put into the summary by hand."""
+        items = [item for record in self._of("summary") for item in record.update]
+        return {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
+
+    def metrics(self) -> dict[str, Any]:
+        """Returns the definitions by name."""
+        return {record.name: record for record in self._of("metric") if record.name}
+
+    def table(self, key: str) -> dict[str, Any]:
+        """Returns the last table logged under a key, as W&B shows it: from its artifact's file."""
+        (name,) = {point[f"{key}/path"] for point in self.points() if f"{key}/path" in point}
+        shown: dict[str, Any] = json.loads((self.folder / "files" / name).read_text())
+        return shown
+
+    def artifact_files(self) -> dict[str, Path]:
+        """Returns the files of all artifacts, tables with their images, by their name there."""
+        sent = [*self._of("artifact")]
+        sent += [r.log_artifact.artifact for r in self._of("request") if r.WhichOneof("request_type") == "log_artifact"]
+        return {entry.path: Path(entry.local_path) for artifact in sent for entry in artifact.manifest.contents}
+
+
+def _records(data: bytes) -> Iterator[wandb_internal_pb2.Record]:
+    """The records of the transaction log: LevelDB's log format behind seven bytes of W&B's own.
+
+    Source: https://github.com/google/leveldb/blob/main/doc/log_format.md.
+    """
+    place, whole = 7, b""
+    while place + 7 <= len(data):
+        if (room := -place % 32768) < 7 and room:
+            place += room
+            continue
+        length, kind = struct.unpack_from("<HB", data, place + 4)
+        whole += data[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(whole)
+            yield record
+            whole = b""
