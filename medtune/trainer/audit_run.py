@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from medtune.data.prepared import open_prepared
-from medtune.data.types import SPLITS, Split
+from medtune.data.types import SPLITS, MediaGroup, Split
 from medtune.eval.audit.findings import findings_json, findings_of, findings_text
 from medtune.eval.benchmark import benchmark
 from medtune.models.vlm import Assembled
@@ -63,7 +64,7 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
     benchmark(name)
     if prepared.manifest.benchmark != name:
         raise ValueError(f"{questions} was prepared for the benchmark {prepared.manifest.benchmark!r}, not {name!r}")
-    groups = {each: prepared.groups(each) for each in SPLITS}
+    groups: dict[str, Sequence[MediaGroup]] = {each: prepared.groups(each) for each in SPLITS}
     findings = findings_of(groups, split=split, near_duplicates=prepared.manifest.near_duplicates)
     print(findings_text(findings, title=f"Audit of {name}, {questions}, split {split}"))
     if out is not None:

@@ -69,14 +69,14 @@ def answered_stage(bench: Bench, folder: RunFolder) -> AnsweredStage:
     return AnsweredStage(done[0].name, chosen, predictions)
 
 
-def audit_without_model(bench: Bench, folder: RunFolder) -> str:
+def audit_without_asking(bench: Bench, folder: RunFolder, assembled: Assembled) -> str:
     """Writes audit.json with the rows that need no new answers, unless the stage has one; returns what to say."""
     stage = answered_stage(bench, folder)
     if not _has_choices(stage):
         return "audit: no question has options, so nothing could be guessed"
     if folder.audit.is_file() and _audited_stage(folder.audit) == stage.name:
         return f"audit: {folder.audit}"
-    audit = _audit(bench, stage, (), None)
+    audit = _audit(bench, stage, (), assembled)
     write_json(folder.audit, audit_json(audit))
     flags = [f"  {row.title}: {row.flag}" for row in audit.flagged]
     more = f"`medtune audit {folder.root}` asks the model for the others"
@@ -113,7 +113,8 @@ def audit_with_model(bench: Bench, folder: RunFolder, stage: AnsweredStage, asse
 @torch.no_grad()
 def vision_features(bench: Bench, assembled: Assembled, groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
     """Returns media id -> the vision tower's features of the image with its boxes drawn, all tokens in one row."""
-    model, found = assembled.model, {}
+    model = assembled.model
+    found: dict[str, NDArray[np.float32]] = {}
     was_training = model.training
     model.eval()
     dtype = next(model.vision.parameters()).dtype
@@ -126,7 +127,7 @@ def vision_features(bench: Bench, assembled: Assembled, groups: Sequence[MediaGr
     return found
 
 
-def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], assembled: Assembled | None) -> Audit:
+def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], assembled: Assembled) -> Audit:
     subject = subject_of(
         stage.name,
         [question for group in stage.groups for question in group.questions],
@@ -140,7 +141,7 @@ def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], as
     seed = bench.recipe.train.seed
     small = [thumbnails(part) for part in (drawn(train, at_most=MAX_THUMBNAILS, seed=seed), groups)]
     probes = thumbnail_probes(subject, small[0], small[1])
-    if assembled is not None and train:
+    if train:
         probed = drawn(train, at_most=MAX_PROBED_IMAGES, seed=seed)
         seen = [vision_features(bench, assembled, part) for part in (probed, groups)]
         probes += feature_probe(subject, seen[0], seen[1])

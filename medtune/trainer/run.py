@@ -22,7 +22,7 @@ from medtune.models.checkpoint import load_trained
 from medtune.models.precision import resolved
 from medtune.models.vlm import Assembled
 from medtune.trainer.assembling import assemble, assemble_trained, assemble_tuned
-from medtune.trainer.auditing import audit_without_model
+from medtune.trainer.auditing import audit_without_asking
 from medtune.trainer.callbacks import BEST, LAST, saved_step
 from medtune.trainer.dashboard.config import logged_config
 from medtune.trainer.dashboard.logger import dashboard_of
@@ -64,11 +64,13 @@ def run(job: Job) -> int:
     """Evaluates, trains, evaluates again and writes results.json; returns the exit status."""
     session = _open(job, training=True)
     loggers = _loggers(session)
-    zero_shot = _zero_shot(session, loggers, conditions=("image",))
+    zero_shot = _zero_shot(session, loggers, _untrained(session), conditions=("image",))
     if not _train(session, loggers):
         return _interrupted(session)
-    final = _final(session, loggers)
-    _finish(session, loggers, {"zero_shot": zero_shot, "final": final})
+    # Built anew from the checkpoint on disk, so that what is reported is what was saved.
+    trained = assemble_trained(session.bench, session.folder.checkpoints / BEST)
+    final = _final(session, loggers, trained, step=job.recipe.train.max_steps)
+    _finish(session, loggers, {"zero_shot": zero_shot, "final": final}, trained)
     return 0
 
 
@@ -87,13 +89,12 @@ def evaluate(job: Job) -> int:
     """Evaluates only: the recipe's model as it is, or with `model.checkpoint`; returns the exit status."""
     session = _open(job, training=False)
     loggers = _loggers(session)
+    assembled = _untrained(session)
     if job.recipe.model.checkpoint is None:
-        stages = {"zero_shot": _zero_shot(session, loggers, conditions=job.recipe.eval.conditions)}
+        stages = {"zero_shot": _zero_shot(session, loggers, assembled, conditions=job.recipe.eval.conditions)}
     else:
-        assembled = assemble_trained(session.bench, job.recipe.model.checkpoint)
-        conditions = job.recipe.eval.conditions
-        stages = {"final": _stage(session, loggers, assembled, "final", session.folder.final, conditions, step=0)}
-    _finish(session, loggers, stages)
+        stages = {"final": _final(session, loggers, assembled, step=0)}
+    _finish(session, loggers, stages, assembled)
     return 0
 
 
@@ -119,9 +120,15 @@ def _open(job: Job, *, training: bool) -> Session:
     return session
 
 
-def _zero_shot(session: Session, loggers: list[Logger], *, conditions: Sequence[Condition]) -> StageScores:
+def _untrained(session: Session) -> Assembled:
+    """Returns what the run starts from."""
     start = session.job.recipe.model.checkpoint
-    assembled = assemble(session.bench) if start is None else assemble_trained(session.bench, start)
+    return assemble(session.bench) if start is None else assemble_trained(session.bench, start)
+
+
+def _zero_shot(
+    session: Session, loggers: list[Logger], assembled: Assembled, *, conditions: Sequence[Condition]
+) -> StageScores:
     if session.bench.rank == 0:
         write_json(session.job.out / "weights.json", assembled.provenance)
     return _stage(session, loggers, assembled, "zero_shot", session.folder.zero_shot, conditions, step=0)
@@ -142,19 +149,9 @@ def _train(session: Session, loggers: list[Logger]) -> bool:
     return fit(session.bench, assembled, folder, loggers=loggers, limit=session.job.limit, about=session.about)
 
 
-def _final(session: Session, loggers: list[Logger]) -> StageScores:
-    """Builds the model anew from the checkpoint on disk, so that what is reported is what was saved."""
-    assembled = assemble_trained(session.bench, session.folder.checkpoints / BEST)
-    recipe = session.job.recipe
-    return _stage(
-        session,
-        loggers,
-        assembled,
-        "final",
-        session.folder.final,
-        recipe.eval.conditions,
-        step=recipe.train.max_steps,
-    )
+def _final(session: Session, loggers: list[Logger], assembled: Assembled, *, step: int) -> StageScores:
+    conditions = session.job.recipe.eval.conditions
+    return _stage(session, loggers, assembled, "final", session.folder.final, conditions, step=step)
 
 
 def _stage(
@@ -186,7 +183,7 @@ def _stage(
     return scores
 
 
-def _finish(session: Session, loggers: list[Logger], stages: Mapping[str, StageScores]) -> None:
+def _finish(session: Session, loggers: list[Logger], stages: Mapping[str, StageScores], assembled: Assembled) -> None:
     judged_by = session.bench.benchmark
     both = "zero_shot" in stages and "final" in stages
     gain = gain_between(stages["zero_shot"], stages["final"], judged_by) if both else None
@@ -200,7 +197,7 @@ def _finish(session: Session, loggers: list[Logger], stages: Mapping[str, StageS
         last_step = recipe.train.max_steps if both else 0
         dashboard.show_results(stages, gain, session.folder, last_step=last_step, split=recipe.eval.split)
     if session.bench.rank == 0:
-        _say(session, audit_without_model(session.bench, session.folder))
+        _say(session, audit_without_asking(session.bench, session.folder, assembled))
     _close(loggers)
     if session.bench.rank == 0:
         _say(session, f"report: {write_report(session.job.out)}")

@@ -12,7 +12,7 @@ from medtune.eval.benchmark import Judged
 from medtune.eval.scores import all_verdicts, covered, levels
 from medtune.eval.seeds import MIN_SEEDS, SeedsGain, seeds_gain
 from medtune.eval.shards import stored_predictions
-from medtune.eval.tables import Table, table_text
+from medtune.eval.tables import Cell, Table, table_text
 from medtune.trainer.audit_run import opened_bench
 from medtune.trainer.evaluation import Bench, primary_parser, write_json
 from medtune.trainer.run_folder import RunFolder
@@ -97,7 +97,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
             "by": {"task": {task: _json(found) for task, found in by_task.items()}},
         },
     )
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (f"seed {run.seed}", before, after, f"{after - before:+.3f}", None)
         for run, (before, after) in zip(runs, values, strict=True)
     ]
