@@ -74,6 +74,18 @@ def test_memory_of_a_model_that_can_be_counted_by_hand() -> None:
     assert memory.activations_gb * 1e9 == pytest.approx(1000 * 34 * 2 * 32 * 2)
 
 
+def test_what_does_not_learn_is_stored_narrow_under_mixed_precision() -> None:
+    model = zoo_entry("nano_pocket").skeleton()
+    rows = apply_tuning(model, read_recipe("nano_busi_lora").model.tuning, seed=0)
+    wide, mixed = (
+        memory_of(read_recipe("nano_busi_lora", [f"train.precision={precision}"]), model, rows)
+        for precision in ("32-true", "bf16-mixed")
+    )
+    frozen = sum(row.parameters for row in rows if row.mode != "full")
+    assert (wide.weights_gb - mixed.weights_gb) * 1e9 == pytest.approx(2 * frozen)
+    assert wide.learning_gb == mixed.learning_gb
+
+
 def test_zero_stages_share_out_what_they_say() -> None:
     model = zoo_entry("nano_pocket").skeleton()
     rows = apply_tuning(model, read_recipe("nano_busi_lora").model.tuning, seed=0)
