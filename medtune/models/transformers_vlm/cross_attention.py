@@ -59,10 +59,9 @@ def _hidden(whole: PreTrainedModel, step: Step, encoded: TileStates | None, cach
         states = encoded.states_MTPE[step.media_index_B].flatten(1, 2) if first else None
         shown = {"cross_attention_states": states, "cross_attention_mask": mask_BLIT}
     model: Any = whole.model
-    dtype = whole.get_input_embeddings().weight.dtype
     hidden_BLE: Tensor = model(
         input_ids=step.ids_BL,
-        attention_mask=step.attention_mask(dtype),
+        attention_mask=step.attention_mask(model.get_input_embeddings().weight.dtype),
         position_ids=step.positions_BL,
         past_key_values=cache,
         use_cache=cache is not None,

@@ -53,8 +53,9 @@ class TransformersVlm(nn.Module):
         """False: a row shows one image at most."""
         return False
 
-    def features(self, media: Sequence[Pixels]) -> None:
+    def features(self, media: Sequence[Pixels]) -> Tensor | None:
         """Returns None: images differ in how many features they have."""
+        return None
 
     def encode(self, media: Sequence[Pixels]) -> Encoded:
         """Returns what the decoder is shown of each image; keeps no graph where neither tower nor projector learns."""

@@ -127,17 +127,17 @@ def test_trees_in_one_row_do_not_see_each_other_and_padding_sees_itself() -> Non
 
 def test_positions_of_three_axes_keep_them_and_tell_tokens_apart() -> None:
     one, other = (
-        Sequence((1, 0, 0, 2, 9), (IGNORED,) * 4 + (9,), positions, (Span(1, 3),))
+        Sequence((1, 3, 3, 2, 9), (IGNORED,) * 4 + (9,), positions, ())
         for positions in (
             ((0, 0, 0), (1, 1, 1), (1, 1, 2), (3, 3, 3), (4, 4, 4)),
             ((0, 0, 0), (1, 1, 1), (1, 2, 1), (3, 3, 3), (4, 4, 4)),
         )
     )
     tree = grow([one, other], [0, 1])
-    assert tree.parents == (ROOT, 0, 1, 2, 1, 4), "the second visual token stands elsewhere"
-    rows = pack([[Shown(tree, 0)]], pad_id=9)
-    assert rows.positions_BL[0].tolist() == [list(p) for p in (*one.positions[:4], *other.positions[2:4])]
-    left = pad_left([one, _sequence_of_three(2)], [0, None], pad_id=9)
+    assert tree.parents == (ROOT, 0, 1, 2, 1, 4), "the third token stands elsewhere"
+    rows = pack([[Shown(tree, None)]], pad_id=9)
+    assert torch.equal(rows.positions_BL[0], torch.tensor([*one.positions[:4], *other.positions[2:4]]))
+    left = pad_left([one, _sequence_of_three(2)], [None, None], pad_id=9)
     assert left.positions_BL.shape == (2, 5, 3)
     assert left.positions_BL[1].tolist() == [[0] * 3, [0] * 3, [0] * 3, [0] * 3, [1] * 3]
     assert left.attention_BL[1].tolist() == [False, False, False, True, True]
