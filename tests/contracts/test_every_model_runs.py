@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data import catalog
 from medtune.data.prepared import prepare
-from medtune.models.assemble import PACKAGE
 from medtune.trainer.cli import main
 from tests.conftest import REPOSITORY
+from tests.models.transformers_vlm.twins import NANOS
 
-NANOS = [name for name in catalog.names(PACKAGE) if name.startswith("nano_")]
+QUICK = ("nano_gemma3", "nano_mllama", "nano_pocket", "nano_qwen25vl")
+"""One of each kind: rows alone, an image beside the row, rows of several trees, positions on three axes."""
+TWINS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in ("nano_pocket", *NANOS)]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def prepared_images(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactor
     return out
 
 
-@pytest.mark.parametrize("name", NANOS)
+@pytest.mark.parametrize("name", TWINS)
 def test_run_and_evaluate_again(name: str, prepared_images: Path, tmp_path: Path) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
     settings = [
