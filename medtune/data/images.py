@@ -76,6 +76,16 @@ def image_size(path: Path) -> Size:
     return Size(height, width) if sideways else Size(width, height)
 
 
+def media_size(ref: MediaRef) -> Size:
+    """Returns the size of the picture that `load_media` gives, from its header alone.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is empty, broken or no image.
+    """
+    return image_size(ref.path)
+
+
 def load_media(ref: MediaRef) -> Image:
     """Returns the picture that `ref` names, with its red rectangles drawn.
 

@@ -1,17 +1,20 @@
 """Answers requests about one media group: the image is encoded once, and what sequences share is computed once.
 
-`share_prefix=False` is the plain twin: the same code with a row for every option.
+`share_prefix=False` is the plain twin: the same code with a row for every option. A model that cannot be told who sees
+whom has nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
+from medtune.data.images import Size
 from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, PredictionKey, Request
+from medtune.models.contract import Encoded
 from medtune.models.precision import Precise
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, balanced, batched, pack
@@ -20,6 +23,13 @@ from medtune.models.sequence.tree import grow, grow_within
 from medtune.models.vlm import Assembled
 
 Options = tuple[Layout, ...]
+
+
+class Look(NamedTuple):
+    """The group's image as the language model is shown it, and its size in pixels."""
+
+    encoded: Encoded
+    size: Size
 
 
 class LocalAnswerer:
@@ -42,34 +52,35 @@ class LocalAnswerer:
         self._batch_tokens = batch_tokens
         self._max_new_tokens = max_new_tokens
         self._precise = precise
-        self._share_prefix = share_prefix
+        self._share_prefix = share_prefix and assembled.model.plain_because is None
         self._blind: dict[Options, list[float]] = {}
 
     @torch.no_grad()
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         """Yields one prediction per request."""
         with self._precise():
-            tokens_MNE = self._encode(group) if any(r.condition != "text_only" for r in requests) else None
+            look = self._look(group) if any(r.condition != "text_only" for r in requests) else None
             for (reading, blind), same in groupby(sorted(requests, key=_kind), key=_kind):
-                shown = None if blind else tokens_MNE
+                shown = None if blind else look
                 if reading == "likelihood":
                     yield from self._likelihoods(list(same), shown)
                 else:
                     yield from self._generations(list(same), shown)
 
-    def _encode(self, group: MediaGroup) -> Tensor:
-        pixels_CHW = self._assembled.transform(self._load_media(group.media))
-        tokens_MNE: Tensor = self._assembled.model.encode(pixels_CHW.unsqueeze(0).to(self._device))
-        return tokens_MNE
+    def _look(self, group: MediaGroup) -> Look:
+        image, transform = self._load_media(group.media), self._assembled.transform
+        height, width = image.pixels_HWC.shape[:2]
+        return Look(self._assembled.model.encode(transform.stack([transform(image)])), Size(width, height))
 
-    def _layout(self, request: Request, answer: str | None) -> Layout:
-        return self._assembled.family.layout(request.prompt.text, answer, with_media=request.condition != "text_only")
+    def _layout(self, request: Request, answer: str | None, look: Look | None) -> Layout:
+        with_media, size = look is not None, look.size if look else None
+        return self._assembled.family.layout(request.prompt.text, answer, with_media=with_media, size=size)
 
-    def _likelihoods(self, requests: Sequence[Request], tokens_MNE: Tensor | None) -> Iterator[Prediction]:
-        asked = [tuple(self._layout(request, choice) for choice in request.prompt.choices) for request in requests]
-        for options, sums in zip(asked, self._sums(asked, tokens_MNE), strict=True):
-            request = requests[0]
-            requests = requests[1:]
+    def _likelihoods(self, requests: Sequence[Request], look: Look | None) -> Iterator[Prediction]:
+        asked = [
+            tuple(self._layout(request, choice, look) for choice in request.prompt.choices) for request in requests
+        ]
+        for request, options, sums in zip(requests, asked, self._sums(asked, look), strict=True):
             yield Prediction(
                 key=_key(request),
                 options_shown=request.question.options,
@@ -77,37 +88,41 @@ class LocalAnswerer:
                 option_tokens=tuple(option.num_targets for option in options),
             )
 
-    def _sums(self, asked: Sequence[Options], tokens_MNE: Tensor | None) -> list[list[float]]:
+    def _sums(self, asked: Sequence[Options], look: Look | None) -> list[list[float]]:
         """Returns the log-probability of each option; the same text without an image is asked once per evaluation."""
-        if tokens_MNE is not None:
-            return self._read(asked, tokens_MNE)
+        if look is not None:
+            return self._read(asked, look)
         new = list(dict.fromkeys(options for options in asked if options not in self._blind))
         self._blind.update(zip(new, self._read(new, None), strict=True))
         return [self._blind[options] for options in asked]
 
-    def _read(self, asked: Sequence[Options], tokens_MNE: Tensor | None) -> list[list[float]]:
-        layouts = [layout for options in asked for layout in options]
+    def _read(self, asked: Sequence[Options], look: Look | None) -> list[list[float]]:
+        model, layouts = self._assembled.model, [layout for options in asked for layout in options]
         numbers = range(len(layouts))
         if self._share_prefix:
             trees = grow_within(layouts, numbers, max_tokens=self._batch_tokens)
         else:
             trees = [grow([layout], [number]) for number, layout in zip(numbers, layouts, strict=True)]
-        shown = [Shown(tree, None if tokens_MNE is None else 0) for tree in trees]
+        shown = [Shown(tree, None if look is None else 0) for tree in trees]
         sums = torch.zeros(len(layouts))
         for batch in batched(balanced(shown, row_tokens=0), batch_tokens=self._batch_tokens):
             rows = pack(batch, pad_id=self._assembled.family.pad_id)
-            sums += self._assembled.model(rows.to(self._device), tokens_MNE).sums(len(layouts)).cpu()
+            read = model(rows.to(self._device), look.encoded if look else None)
+            sums += read.sums(len(layouts)).cpu()
         found = iter(sums.tolist())
         return [[next(found) for _ in options] for options in asked]
 
-    def _generations(self, requests: Sequence[Request], tokens_MNE: Tensor | None) -> Iterator[Prediction]:
+    def _generations(self, requests: Sequence[Request], look: Look | None) -> Iterator[Prediction]:
         family = self._assembled.family
-        waiting = [(request, self._layout(request, None)) for request in requests]
+        waiting = [(request, self._layout(request, None, look)) for request in requests]
         for batch in budgeted(waiting, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
-            shown = [None if tokens_MNE is None else 0] * len(batch)
+            shown = [None if look is None else 0] * len(batch)
             rows = pad_left([layout for _, layout in batch], shown, pad_id=family.pad_id)
             replies = self._assembled.model.generate(
-                rows.to(self._device), tokens_MNE, max_new_tokens=self._max_new_tokens, stop_id=family.stop_id
+                rows.to(self._device),
+                look.encoded if look else None,
+                max_new_tokens=self._max_new_tokens,
+                stop_id=family.stop_id,
             )
             for (request, _), ids in zip(batch, replies, strict=True):
                 yield Prediction(

@@ -12,8 +12,12 @@ from peft import LoraConfig, inject_adapter_in_model
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from medtune.models.tuning_plan import Lora, Mode, Tuning
-from medtune.models.vlm import GROUPS, VisionLanguageModel
+from medtune.models.contract import GROUPS, group_parameters, root_of
+from medtune.models.transformers_vlm.model import TransformersVlm
+from medtune.models.tuning_plan import GroupName, Lora, Mode, Tuning
+from medtune.models.vlm import VisionLanguageModel
+
+Tunable = VisionLanguageModel | TransformersVlm
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class GroupRow:
     adapted_modules: int
 
 
-def apply_tuning(model: VisionLanguageModel, tuning: Tuning, *, seed: int) -> tuple[GroupRow, ...]:
+def apply_tuning(model: Tunable, tuning: Tuning, *, seed: int) -> tuple[GroupRow, ...]:
     """Freezes, adapts or frees each group in place and returns the table of groups.
 
     The adapters' random half is drawn from `seed`, so that the same recipe starts from the same weights on any rank.
@@ -37,14 +41,17 @@ def apply_tuning(model: VisionLanguageModel, tuning: Tuning, *, seed: int) -> tu
         ValueError: LoRA targets match no module, or nothing at all would learn.
     """
     torch.manual_seed(seed)
+    plan = tuning.groups()
+    totals = {name: _size(p for _, p in group_parameters(model, name)) for name in plan}
+    adapted = {name: _inject_lora(model, name, how.lora) if how.mode == "lora" else 0 for name, how in plan.items()}
     table = []
-    for name, how in tuning.groups().items():
-        group = model.get_submodule(name)
-        total = _size(group.parameters())
-        group.requires_grad_(how.mode == "full")
-        adapted = _inject_lora(group, how.lora, group_name=name) if how.mode == "lora" else 0
-        trainable = _size(p for p in group.parameters() if p.requires_grad)
-        table.append(GroupRow(name, how.mode, None if how.mode == "frozen" else how.lr, total, trainable, adapted))
+    for name, how in plan.items():
+        own = group_parameters(model, name)
+        for full_name, parameter in own:
+            parameter.requires_grad_(how.mode == "full" or (how.mode == "lora" and ".lora_" in full_name))
+        trainable = _size(p for _, p in own if p.requires_grad)
+        lr = None if how.mode == "frozen" else how.lr
+        table.append(GroupRow(name, how.mode, lr, totals[name], trainable, adapted[name]))
     if not any(row.trainable for row in table):
         raise ValueError(
             "model.tuning: every group is frozen, so nothing would learn; set a group's mode to lora or full"
@@ -57,37 +64,57 @@ def _size(parameters: Iterable[Tensor]) -> int:
     return sum(int(getattr(p, "ds_numel", p.numel())) for p in parameters)
 
 
-def _inject_lora(group: nn.Module, lora: Lora, *, group_name: str) -> int:
-    targets = "|".join(re.escape(name) for name in _linear_names(group)) if lora.targets is None else lora.targets
-    config = LoraConfig(r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=targets)
-    try:
-        inject_adapter_in_model(config, group)
-    except ValueError as error:
+def _inject_lora(model: Tunable, group: GroupName, lora: Lora) -> int:
+    """Adapts the group's modules that the targets name; a target never reaches into another group."""
+    adapted = 0
+    for root in model.group_roots[group]:
+        names = _linear_names(model, group, root)
+        chosen = [name for name in names if lora.targets is None or re.fullmatch(lora.targets, name)]
+        if not chosen:
+            continue
+        config = LoraConfig(
+            r=lora.r,
+            lora_alpha=lora.alpha,
+            lora_dropout=lora.dropout,
+            target_modules="|".join(re.escape(name) for name in chosen),
+        )
+        inject_adapter_in_model(config, model.get_submodule(root))
+        adapted += len(chosen)
+    if not adapted:
+        able = [name for root in model.group_roots[group] for name in _linear_names(model, group, root)]
         raise ValueError(
-            f"model.tuning.{group_name}.lora.targets: {targets!r} fits no module of the group; "
-            f"what can be adapted is for instance {_linear_names(group)[:4]} ({error})"
-        ) from error
-    return sum(1 for name, _ in group.named_modules() if name.endswith("lora_A"))
+            f"model.tuning.{group}.lora.targets: {lora.targets!r} fits no module of the group; "
+            + (
+                f"what can be adapted is for instance {able[:4]}"
+                if able
+                else "it has none that LoRA could adapt; use full"
+            )
+        )
+    return adapted
 
 
-def _linear_names(group: nn.Module) -> list[str]:
-    output = group.get_output_embeddings() if isinstance(group, PreTrainedModel) else None
+def _linear_names(model: Tunable, group: GroupName, root: str) -> list[str]:
+    """Returns the modules under a root that belong to its group and can be adapted, named from the root on."""
+    roots, modules = model.group_roots, dict(model.named_modules())
+    outputs = {id(m.get_output_embeddings()) for m in modules.values() if isinstance(m, PreTrainedModel)}
     return [
-        name
-        for name, module in group.named_modules()
-        if module is not output
+        name.removeprefix(f"{root}.")
+        for name, module in modules.items()
+        if name.startswith(f"{root}.")
+        and root_of(name, roots) == (group, root)
+        and id(module) not in outputs
         and (isinstance(module, nn.Linear) or (isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1)))
     ]
 
 
-def parameter_groups(model: VisionLanguageModel, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:
+def parameter_groups(model: Tunable, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:
     """Returns AdamW's parameter groups: per model group, matrices with weight decay and vectors without."""
     groups: list[dict[str, Any]] = []
     for name, how in tuning.groups().items():
-        learning = [(n, p) for n, p in model.get_submodule(name).named_parameters() if p.requires_grad]
+        learning = [p for _, p in group_parameters(model, name) if p.requires_grad]
         for suffix, decay, chosen in (
-            ("", weight_decay, [p for _, p in learning if _axes(p) > 1]),
-            ("_vectors", 0.0, [p for _, p in learning if _axes(p) <= 1]),
+            ("", weight_decay, [p for p in learning if _axes(p) > 1]),
+            ("_vectors", 0.0, [p for p in learning if _axes(p) <= 1]),
         ):
             if chosen:
                 groups.append({"name": name + suffix, "params": chosen, "lr": how.lr, "weight_decay": decay})
@@ -104,14 +131,14 @@ class GradientAudit:
     Works by hooks on the parameters, since sharded strategies drop `.grad` before anyone could look.
     """
 
-    def __init__(self, model: VisionLanguageModel, tuning: Tuning) -> None:
+    def __init__(self, model: Tunable, tuning: Tuning) -> None:
         self._model = model
         self._tuning = tuning
         self._reached: set[str] = set()
         self._handles = [
             parameter.register_hook(self._watch(name))
             for name in GROUPS
-            for parameter in model.get_submodule(name).parameters()
+            for _, parameter in group_parameters(model, name)
             if parameter.requires_grad
         ]
 
@@ -135,7 +162,7 @@ class GradientAudit:
             ValueError: A trainable group got no gradient, or a frozen one has one.
         """
         for name, how in self._tuning.groups().items():
-            parameters = list(self._model.get_submodule(name).parameters())
+            parameters = [p for _, p in group_parameters(self._model, name)]
             if how.mode == "frozen":
                 if any(p.requires_grad or p.grad is not None for p in parameters):
                     raise ValueError(f"after the first step the frozen group {name!r} has a gradient")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Mode = Literal["frozen", "lora", "full"]
+GroupName = Literal["vision", "projector", "language"]
 Precision = Literal["auto", "32-true", "bf16-mixed"]
 
 
@@ -51,6 +52,6 @@ class Tuning:
     projector: GroupTuning = field(default_factory=lambda: GroupTuning(mode="full", lr=1e-3))
     language: GroupTuning = field(default_factory=lambda: GroupTuning(mode="lora"))
 
-    def groups(self) -> Mapping[str, GroupTuning]:
+    def groups(self) -> Mapping[GroupName, GroupTuning]:
         """Returns the groups by name, in the order of the data's way through the model."""
         return {"vision": self.vision, "projector": self.projector, "language": self.language}

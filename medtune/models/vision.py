@@ -5,6 +5,7 @@ Shape legend: B images, C channels, H height, W width, N visual tokens, D featur
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,10 @@ class ImageTransform:
         pixels_HWC = torch.from_numpy(np.asarray(resized, dtype=np.float32) / 255.0)
         normal_HWC = (pixels_HWC - torch.tensor(self.mean)) / torch.tensor(self.std)
         return normal_HWC.permute(2, 0, 1).contiguous()
+
+    def stack(self, media: Sequence[Tensor]) -> Tensor:
+        """Returns several images as one batch, (M, 3, size_px, size_px)."""
+        return torch.stack(list(media))
 
 
 class GridTower(nn.Module):

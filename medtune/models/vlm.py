@@ -6,37 +6,20 @@ B rows, L tokens, S media spans, T target tokens, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from medtune.models.contract import GROUPS, TargetLogprobs, Transform, read_targets, set_training
 from medtune.models.sequence.layout import SequenceFamily
-from medtune.models.sequence.packing import PackedRows
+from medtune.models.sequence.packing import PackedRows, additive
 from medtune.models.sequence.prompts import PromptRows
-from medtune.models.vision import ImageTransform
-
-GROUPS = ("vision", "projector", "language")
-
-
-class TargetLogprobs(NamedTuple):
-    """Log-probabilities of the target tokens.
-
-    Attributes:
-        logprobs_T: Natural logarithm, float32.
-        sequence_T: Whose token each is.
-    """
-
-    logprobs_T: Tensor
-    sequence_T: Tensor
-
-    def sums(self, num_sequences: int) -> Tensor:
-        """Returns the log-probability of each whole answer, float32 (num_sequences,)."""
-        zeros = torch.zeros(num_sequences, device=self.logprobs_T.device)
-        return zeros.index_add(0, self.sequence_T, self.logprobs_T)
+from medtune.models.transformers_vlm.model import TransformersVlm
+from medtune.models.tuning_plan import GroupName
 
 
 class VisionLanguageModel(nn.Module):
@@ -48,16 +31,28 @@ class VisionLanguageModel(nn.Module):
         self.projector = projector
         self.language = language
 
+    @property
+    def group_roots(self) -> Mapping[GroupName, tuple[str, ...]]:
+        """Each group is the submodule of its name."""
+        return {name: (name,) for name in GROUPS}
+
+    @property
+    def plain_because(self) -> None:
+        """None: sequences that begin alike are computed once."""
+        return None
+
+    @property
+    def packs_trees(self) -> bool:
+        """True: a row holds several trees."""
+        return True
+
     def train(self, mode: bool = True) -> VisionLanguageModel:
         """Switches to training; frozen groups and all batch norms stay in evaluation mode.
 
         Batch statistics would make the gradient of a question depend on its neighbours in the batch.
         """
         super().train(mode)
-        for name in GROUPS:
-            group = self.get_submodule(name)
-            if not any(p.requires_grad for p in group.parameters()):
-                group.eval()
+        set_training(self, self.group_roots, mode=mode)
         for module in self.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.eval()
@@ -65,12 +60,19 @@ class VisionLanguageModel(nn.Module):
 
     def encode(self, pixels_MCHW: Tensor) -> Tensor:
         """Returns tokens_MNE; a tower without trainable weights runs without an autograd graph."""
+        weight = next(self.vision.parameters())
         vision_learns = any(p.requires_grad for p in self.vision.parameters())
-        dtype = next(self.vision.parameters()).dtype
         with torch.set_grad_enabled(vision_learns and torch.is_grad_enabled()):
-            features_MND = self.vision(pixels_MCHW.to(dtype))
+            features_MND = self.vision(pixels_MCHW.to(weight.device, weight.dtype))
         tokens_MNE: Tensor = self.projector(features_MND)
         return tokens_MNE
+
+    @torch.no_grad()
+    def features(self, pixels_MCHW: Tensor) -> Tensor:
+        """Returns the tower's features_MX, all cells in one row; the projector is not asked."""
+        weight = next(self.vision.parameters())
+        features_MND: Tensor = self.vision(pixels_MCHW.to(weight.device, weight.dtype))
+        return features_MND.flatten(1)
 
     def embed(self, rows: PackedRows | PromptRows, tokens_MNE: Tensor | None) -> Tensor:
         """Returns embeddings_BLE, the visual tokens put where the rows want them.
@@ -95,18 +97,15 @@ class VisionLanguageModel(nn.Module):
     def forward(self, rows: PackedRows, tokens_MNE: Tensor | None) -> TargetLogprobs:
         """Returns the log-probabilities of the target tokens; the vocabulary is spanned only there."""
         embeddings_BLE = self.embed(rows, tokens_MNE)
-        unseen = torch.finfo(embeddings_BLE.dtype).min
-        mask_BLL = torch.zeros(rows.mask_BLL.shape, dtype=embeddings_BLE.dtype, device=embeddings_BLE.device)
         hidden_BLE = self.language.get_decoder()(
             inputs_embeds=embeddings_BLE,
-            attention_mask=mask_BLL.masked_fill(~rows.mask_BLL, unseen).unsqueeze(1),
+            attention_mask=additive(rows.mask_BLL, embeddings_BLE.dtype),
             position_ids=rows.positions_BL,
             use_cache=False,
         ).last_hidden_state
         read_TE = hidden_BLE[rows.target_row_T, rows.target_place_T]
-        logits_TV = self.language.get_output_embeddings()(read_TE).float()
-        logprobs_T = logits_TV.log_softmax(dim=-1).gather(1, rows.target_id_T.unsqueeze(1)).squeeze(1)
-        return TargetLogprobs(logprobs_T, rows.target_sequence_T)
+        logits_TV = self.language.get_output_embeddings()(read_TE)
+        return read_targets(logits_TV, rows.target_id_T, rows.target_sequence_T)
 
     @torch.no_grad()
     def generate(
@@ -146,7 +145,7 @@ class Assembled:
         provenance: Where each group's weights come from, in words for the report.
     """
 
-    model: VisionLanguageModel
+    model: VisionLanguageModel | TransformersVlm
     family: SequenceFamily
-    transform: ImageTransform
+    transform: Transform
     provenance: dict[str, str]

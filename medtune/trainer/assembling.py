@@ -23,12 +23,13 @@ def assemble(bench: Bench) -> Assembled:
 
 def _fetch(bench: Bench) -> Assembled:
     """Rank 0 fetches the weights first, the others find them."""
-    entry, seed = zoo_entry(bench.recipe.model.name), bench.recipe.train.seed
+    block, seed = bench.recipe.model, bench.recipe.train.seed
+    entry = zoo_entry(block.name)
     if bench.rank == 0:
-        assembled = entry.assemble(seed)
+        assembled = entry.assemble(seed, block.loading)
     barrier()
     if bench.rank != 0:
-        assembled = entry.assemble(seed)
+        assembled = entry.assemble(seed, block.loading)
     assembled.model.to(bench.device)
     return assembled
 

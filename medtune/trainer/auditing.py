@@ -16,7 +16,7 @@ from medtune.data.images import load_media
 from medtune.data.types import MediaGroup, Prediction, Reading
 from medtune.eval.audit.probes import drawn, thumbnails
 from medtune.eval.audit.row import Audit, audit_json, audit_text
-from medtune.eval.audit.run_rows import audit_of, feature_probe, thumbnail_probes
+from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, thumbnail_probes
 from medtune.eval.audit.subject import is_choice, subject_of
 from medtune.eval.evaluate import AUDITED
 from medtune.eval.judging import LIKELIHOOD, PER_TOKEN
@@ -80,7 +80,8 @@ def audit_without_asking(bench: Bench, folder: RunFolder, assembled: Assembled) 
     write_json(folder.audit, audit_json(audit))
     flags = [f"  {row.title}: {row.flag}" for row in audit.flagged]
     more = f"`medtune audit {folder.root}` asks the model for the others"
-    return "\n".join([f"audit: {folder.audit}, {len(audit.rows)} rows, {len(flags)} flagged; {more}", *flags])
+    said = f"audit: {folder.audit}, {len(audit.rows)} rows, {len(flags)} flagged; {more}"
+    return "\n".join([said, *flags, *_left_out(bench, audit)])
 
 
 def audit_with_model(bench: Bench, folder: RunFolder, stage: AnsweredStage, assembled: Assembled) -> str:
@@ -107,22 +108,26 @@ def audit_with_model(bench: Bench, folder: RunFolder, stage: AnsweredStage, asse
         )
     audit = _audit(bench, stage, answers, assembled)
     write_json(folder.audit, audit_json(audit))
-    return audit_text(audit, title=f"Audit of {folder.root} ({stage.name.replace('_', '-')})")
+    text = audit_text(audit, title=f"Audit of {folder.root} ({stage.name.replace('_', '-')})")
+    return "\n".join([text, *_left_out(bench, audit)])
 
 
 @torch.no_grad()
-def vision_features(bench: Bench, assembled: Assembled, groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
-    """Returns media id -> the vision tower's features of the image with its boxes drawn, all tokens in one row."""
-    model = assembled.model
+def vision_features(assembled: Assembled, groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
+    """Returns media id -> the vision tower's features of the image with its boxes drawn, all tokens in one row.
+
+    Empty for a model whose images differ in how many features they have.
+    """
+    model, transform = assembled.model, assembled.transform
     found: dict[str, NDArray[np.float32]] = {}
     was_training = model.training
     model.eval()
-    dtype = next(model.vision.parameters()).dtype
     for start in tqdm(range(0, len(groups), _IMAGES_AT_ONCE), desc="probe", unit="batch"):
         batch = groups[start : start + _IMAGES_AT_ONCE]
-        pixels_BCHW = torch.stack([assembled.transform(load_media(group.media)) for group in batch])
-        features_BX = model.vision(pixels_BCHW.to(bench.device, dtype)).flatten(1).float().cpu().numpy()
-        found.update(zip((group.media_id for group in batch), features_BX, strict=True))
+        features_MX = model.features(transform.stack([transform(load_media(group.media)) for group in batch]))
+        if features_MX is None:
+            break
+        found.update(zip((group.media_id for group in batch), features_MX.float().cpu().numpy(), strict=True))
     model.train(was_training)
     return found
 
@@ -143,9 +148,15 @@ def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], as
     probes = thumbnail_probes(subject, small[0], small[1])
     if train:
         probed = drawn(train, at_most=MAX_PROBED_IMAGES, seed=seed)
-        seen = [vision_features(bench, assembled, part) for part in (probed, groups)]
-        probes += feature_probe(subject, seen[0], seen[1])
+        seen = [vision_features(assembled, part) for part in (probed, groups)]
+        probes += feature_probe(subject, seen[0], seen[1]) if all(seen) else []
     return audit_of(subject, probes)
+
+
+def _left_out(bench: Bench, audit: Audit) -> list[str]:
+    if not any(map(is_choice, bench.prepared.questions("train"))) or LINEAR_PROBE in [row.name for row in audit.rows]:
+        return []
+    return [f"  no {LINEAR_PROBE}: images differ in how many features this model's vision tower gives"]
 
 
 def _has_choices(stage: AnsweredStage) -> bool:

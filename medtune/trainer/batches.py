@@ -1,25 +1,20 @@
-"""Media groups -> micro-batches: every image once, its questions in one tree, labels from the one layout.
-
-Shape legend: M images, C channels, H height, W width.
-"""
+"""Media groups -> micro-batches: every image once, its questions in one tree, labels from the one layout."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from medtune.data.images import load_media
+from medtune.data.images import load_media, media_size
 from medtune.data.types import Image, MediaGroup, MediaRef, Prompt, Question
 from medtune.eval.benchmark import Benchmark
+from medtune.models.contract import MediaBatch, Transform
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.vision import ImageTransform
 from medtune.models.vlm import Assembled
 from medtune.trainer.order import ResumableOrder, StepOrder
 from medtune.trainer.recipe import Recipe
@@ -33,6 +28,7 @@ class MicroBatch(NamedTuple):
 
     Attributes:
         number: Running number of the forward pass on its device.
+        media: The images of the groups, in their order.
         step_target_tokens: Learnt tokens of the whole optimizer step, over all devices and parts.
         weight: 1, or 0 where the step had no groups left for this device and one was borrowed to keep in step.
         question_ids: For naming a batch in an error.
@@ -40,7 +36,7 @@ class MicroBatch(NamedTuple):
 
     number: int
     rows: PackedRows
-    pixels_MCHW: Tensor
+    media: MediaBatch
     step_target_tokens: int
     weight: float
     question_ids: tuple[str, ...]
@@ -49,7 +45,7 @@ class MicroBatch(NamedTuple):
 class MicroBatches(Dataset[MicroBatch]):
     """The forward passes of one device, by running number.
 
-    `share_prefix=False` is the plain twin: a row for every question.
+    `share_prefix=False` is the plain twin: a row for every question. With `row_tokens=0` there is a row for every tree.
     """
 
     def __init__(
@@ -60,9 +56,10 @@ class MicroBatches(Dataset[MicroBatch]):
         rank: int,
         render: Callable[[Question], Prompt],
         family: SequenceFamily,
-        transform: ImageTransform,
+        transform: Transform,
         load_media: Callable[[MediaRef], Image],
         share_prefix: bool = True,
+        row_tokens: int = ROW_TOKENS,
     ) -> None:
         self._groups = groups
         self.order = order
@@ -72,14 +69,15 @@ class MicroBatches(Dataset[MicroBatch]):
         self._transform = transform
         self._load_media = load_media
         self._share_prefix = share_prefix
+        self._row_tokens = row_tokens if share_prefix else 0
 
     def __len__(self) -> int:
         raise TypeError("training has no end of its own; the sampler counts the steps")
 
     def layouts(self, group: MediaGroup) -> list[Layout]:
         """Returns one sequence with its answer per question of the group."""
-        prompts = [self._render(question) for question in group.questions]
-        return [self._family.layout(prompt.text, prompt.target) for prompt in prompts]
+        prompts, size = [self._render(question) for question in group.questions], media_size(group.media)
+        return [self._family.layout(prompt.text, prompt.target, size=size) for prompt in prompts]
 
     def __getitem__(self, number: int) -> MicroBatch:
         step, part = divmod(number, self.order.accumulate)
@@ -91,7 +89,7 @@ class MicroBatches(Dataset[MicroBatch]):
         return MicroBatch(
             number=number,
             rows=self._packed(layouts),
-            pixels_MCHW=torch.stack([self._transform(self._load_media(group.media)) for group in chosen]),
+            media=self._transform.stack([self._transform(self._load_media(group.media)) for group in chosen]),
             step_target_tokens=sum(targets),
             weight=1.0 if mine else 0.0,
             question_ids=tuple(question.id for group in chosen for question in group.questions),
@@ -108,8 +106,7 @@ class MicroBatches(Dataset[MicroBatch]):
                 trees.append(Shown(grow(group, numbers), media))
             else:
                 trees += [Shown(grow([one], [number]), media) for one, number in zip(group, numbers, strict=True)]
-        rows = balanced(trees, row_tokens=ROW_TOKENS if self._share_prefix else 0)
-        return pack(rows, pad_id=self._family.pad_id)
+        return pack(balanced(trees, row_tokens=self._row_tokens), pad_id=self._family.pad_id)
 
 
 def recipe_batches(
@@ -137,6 +134,8 @@ def recipe_batches(
         family=assembled.family,
         transform=assembled.transform,
         load_media=load_media,
+        share_prefix=assembled.model.plain_because is None,
+        row_tokens=ROW_TOKENS if assembled.model.packs_trees else 0,
     )
 
 

@@ -80,6 +80,9 @@ def parser() -> argparse.ArgumentParser:
     validated = commands.add_parser("validate", help="checks a recipe before a run: schema, files, labels, groups")
     _add_recipe(validated)
     validated.add_argument("--no-weights", action="store_true", help="do not fetch or load pretrained weights")
+    validated.add_argument(
+        "--devices", metavar="NxNAME-SIZEGB", help="what the run will have, e.g. 4xA6000-48GB; default: this machine"
+    )
     validated.set_defaults(command=_validate)
 
     for name, text in (
@@ -203,7 +206,8 @@ def _validate(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from medtune.trainer.recipe_file import read_recipe
     from medtune.trainer.validate import validate
 
-    return validate(read_recipe(options.recipe, options.overrides), weights=not options.no_weights)
+    recipe = read_recipe(options.recipe, options.overrides)
+    return validate(recipe, weights=not options.no_weights, devices=options.devices)
 
 
 def _run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:

@@ -14,9 +14,8 @@ from lightning.pytorch.strategies import DeepSpeedStrategy
 from torch import Tensor
 
 from medtune.models.checkpoint import trainable_names
-from medtune.models.tuning import parameter_groups
+from medtune.models.tuning import Tunable, parameter_groups
 from medtune.models.tuning_plan import Tuning
-from medtune.models.vlm import VisionLanguageModel
 from medtune.trainer.batches import MicroBatch
 
 
@@ -33,7 +32,7 @@ class FineTuning(pl.LightningModule):
 
     def __init__(
         self,
-        model: VisionLanguageModel,
+        model: Tunable,
         tuning: Tuning,
         *,
         max_steps: int,
@@ -65,7 +64,7 @@ class FineTuning(pl.LightningModule):
         """
         # Dropout must not depend on how many steps this process has seen: a resumed run continues to the bit.
         torch.manual_seed(_mixed(self._seed, batch.number, self.global_rank))
-        logprobs_T = self.model(batch.rows, self.model.encode(batch.pixels_MCHW)).logprobs_T
+        logprobs_T = self.model(batch.rows, self.model.encode(batch.media)).logprobs_T
         loss: Tensor = -logprobs_T.sum() * batch.weight / batch.step_target_tokens
         value = float(loss.detach())
         if not math.isfinite(value):

@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from medtune.data.types import AnswerFormat, Condition, Reading, Split
+from medtune.models.loading_plan import DtypeName, Loading
 from medtune.models.tuning_plan import Precision, Tuning
+
+LEAST_IMAGE_PIXELS = 56 * 56
+"""Two by two visual tokens of Qwen2.5-VL."""
 
 StrategyName = Literal["auto", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"]
 
@@ -20,13 +24,24 @@ class ModelBlock:
         name: A file in models/zoo.
         answer_format: Whether the model says an option's words or its letter.
         checkpoint: Trained weights (.safetensors of an earlier run) to start from.
+        weights: Hub id or local folder of pretrained weights to take instead of the model's own.
+        dtype: Of the pretrained weights in memory; adapters are always float32.
+        image_max_pixels: Larger images are scaled down to it, where a model takes images of any size.
         tuning: Frozen, LoRA or full, per group.
     """
 
     name: str
     answer_format: AnswerFormat = "text"
     checkpoint: Path | None = None
+    weights: str | None = None
+    dtype: DtypeName = "float32"
+    image_max_pixels: int | None = None
     tuning: Tuning = field(default_factory=Tuning)
+
+    @property
+    def loading(self) -> Loading:
+        """How the pretrained weights are read."""
+        return Loading(self.weights, self.dtype, self.image_max_pixels)
 
 
 @dataclass(frozen=True)
@@ -149,6 +164,7 @@ def check_recipe(recipe: Recipe) -> None:
         ("eval.max_new_tokens", evaluation.max_new_tokens, 1),
         ("data.workers", recipe.data.workers, 0),
         ("log.every_steps", recipe.log.every_steps, 1),
+        ("model.image_max_pixels", recipe.model.image_max_pixels or LEAST_IMAGE_PIXELS, LEAST_IMAGE_PIXELS),
     ):
         if value < least:
             raise ValueError(f"{name} is {value}; it must be at least {least}")

@@ -16,41 +16,60 @@ from medtune.models.vlm import Assembled
 from medtune.trainer.batches import MicroBatches, recipe_batches
 from medtune.trainer.evaluation import primary_parser
 from medtune.trainer.group_table import group_table
+from medtune.trainer.memory import memory_of, memory_text, missing_memory, parse_devices, this_machine
+from medtune.trainer.readiness import missing_data, missing_weights
 from medtune.trainer.recipe import Recipe
 
 
-def validate(recipe: Recipe, *, weights: bool) -> int:
-    """Prints what a run would do and returns 0; needs no GPU.
+def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> int:
+    """Prints what a run would do and all that it lacks here; needs no GPU.
 
     Args:
         recipe: Its schema was checked when it was read.
         weights: Whether pretrained weights may be fetched and loaded. Without them the groups are counted on a
             model without weights, and there is no tokenizer to show labels with.
+        devices: What the run will have, as `parse_devices` reads it; None is this machine.
+
+    Returns:
+        0 where nothing is missing, else 1.
 
     Raises:
-        FileNotFoundError: The prepared folder, an image or a checkpoint is missing.
+        FileNotFoundError: A checkpoint is missing.
         ValueError: Something does not fit; the message says what.
     """
-    prepared, judged_by = open_prepared(recipe.data.root), benchmark(recipe.data.benchmark)
+    judged_by, entry = benchmark(recipe.data.benchmark), zoo_entry(recipe.model.name)
+    available = this_machine() if devices is None else parse_devices(devices)
+    no_data, no_weights = missing_data(recipe, judged_by), missing_weights(recipe, entry)
+    prepared = None if no_data else _shown_data(recipe, judged_by)
+    print(f"model      {entry.title}")
+    loadable = weights and not no_weights
+    assembled = entry.assemble(recipe.train.seed, recipe.model.loading) if loadable else None
+    model = entry.skeleton() if assembled is None else assembled.model
+    rows = apply_tuning(model, recipe.model.tuning, seed=recipe.train.seed)
+    if assembled is not None:
+        if recipe.model.checkpoint is not None:
+            load_trained(model, recipe.model.checkpoint)
+        for group, origin in assembled.provenance.items():
+            print(f"           {group}: {origin}")
+    memory = memory_of(recipe, model, rows)
+    print(f"\n{group_table(rows)}\n\n{memory_text(memory, available)}")
+    if assembled is None:
+        print("labels     no weights were loaded: no labels or token lengths could be shown")
+    elif prepared is not None:
+        _show_batch(recipe, prepared, judged_by, assembled)
+    lacks = [lack for lack in (no_data, no_weights if weights else None, missing_memory(memory, available)) if lack]
+    if lacks:
+        print("\nmissing here:\n" + "\n".join(f"{number}. {lack}" for number, lack in enumerate(lacks, 1)))
+    return 1 if lacks else 0
+
+
+def _shown_data(recipe: Recipe, judged_by: Benchmark) -> Prepared:
+    prepared = open_prepared(recipe.data.root)
     check_fit(recipe, prepared, judged_by, training=True)
     print(f"data       {prepared.root}, hash {prepared.data_hash[:16]}, {prepared.manifest.provenance}")
     for split in SPLITS:
         print(f"           {split:<6}{prepared.num_questions(split):>7} questions")
-    entry = zoo_entry(recipe.model.name)
-    print(f"model      {entry.title}")
-    if not weights:
-        rows = apply_tuning(entry.skeleton(), recipe.model.tuning, seed=recipe.train.seed)
-        print(f"\n{group_table(rows)}\n\nno weights were loaded: no labels or token lengths could be shown")
-        return 0
-    assembled = entry.assemble(recipe.train.seed)
-    rows = apply_tuning(assembled.model, recipe.model.tuning, seed=recipe.train.seed)
-    if recipe.model.checkpoint is not None:
-        load_trained(assembled.model, recipe.model.checkpoint)
-    for group, origin in assembled.provenance.items():
-        print(f"           {group}: {origin}")
-    print(f"\n{group_table(rows)}\n")
-    _show_batch(recipe, prepared, judged_by, assembled)
-    return 0
+    return prepared
 
 
 def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, training: bool) -> None:
@@ -86,9 +105,11 @@ def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assemb
     rows, length = batch.rows.ids_BL.shape
     print(f"first step {batch.step_target_tokens} target tokens; accumulates {order.accumulate} x {devices} devices")
     print(
-        f"one pass   {len(batch.question_ids)} questions in {rows} rows of {length} tokens "
-        f"({1 - batch.rows.num_tokens / (rows * length):.0%} padding), images {tuple(batch.pixels_MCHW.shape)}"
+        f"one pass   {len(batch.question_ids)} questions about {len(order.micro_batch(0, 0, 0))} images in {rows} rows "
+        f"of {length} tokens ({1 - batch.rows.num_tokens / (rows * length):.0%} padding)"
     )
+    if assembled.model.plain_because is not None:
+        print(f"           a row for each question: {assembled.model.plain_because}")
     lengths = _lengths(batches, groups)
     print(f"tokens     per training row: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
     print(

@@ -20,7 +20,7 @@ from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.vlm import Assembled
+from medtune.models.vlm import Assembled, VisionLanguageModel
 
 OPTIONS = ("normal", "benign lesion", "malignant lesion", "no")
 
@@ -30,6 +30,11 @@ def nano() -> Assembled:
     assembled = zoo_entry("nano_pocket").assemble(0)
     assembled.model.eval()
     return assembled
+
+
+def _model(nano: Assembled) -> VisionLanguageModel:
+    assert isinstance(nano.model, VisionLanguageModel)
+    return nano.model
 
 
 def _image(ref: MediaRef) -> Image:
@@ -74,10 +79,10 @@ def test_option_logprobs_equal_transformers_own_forward(nano: Assembled, share: 
             OPTIONS, prediction.option_logprobs or (), prediction.option_tokens or (), strict=True
         ):
             row = nano.family.layout(request.prompt.text, option)
-            embeddings_LE = nano.model.language.get_input_embeddings()(torch.tensor(row.ids)).clone()
+            embeddings_LE = _model(nano).language.get_input_embeddings()(torch.tensor(row.ids)).clone()
             (span,) = row.media_spans
             embeddings_LE[span.start : span.stop] = visual_NE
-            logits_LV = nano.model.language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0]
+            logits_LV = _model(nano).language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0]
             targets = range(len(row.ids) - row.num_targets, len(row.ids))
             expected = sum(float(logits_LV[t - 1].log_softmax(-1)[row.ids[t]]) for t in targets)
             assert logprob == pytest.approx(expected, abs=1e-4)
@@ -97,13 +102,13 @@ def test_generation_equals_token_by_token_argmax(nano: Assembled) -> None:
     row = nano.family.layout(_request(1).prompt.text, None)
     with torch.no_grad():
         visual_NE = nano.model.encode(nano.transform(_image(MediaRef(Path("1.png")))).unsqueeze(0))[0]
-        embed = nano.model.language.get_input_embeddings()
+        embed = _model(nano).language.get_input_embeddings()
         embeddings_LE = embed(torch.tensor(row.ids)).clone()
         (span,) = row.media_spans
         embeddings_LE[span.start : span.stop] = visual_NE
         said: list[int] = []
         while len(said) < 6 and (not said or said[-1] != nano.family.stop_id):
-            logits_V = nano.model.language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0, -1]
+            logits_V = _model(nano).language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0, -1]
             said.append(int(logits_V.argmax()))
             embeddings_LE = torch.cat([embeddings_LE, embed(torch.tensor([said[-1]]))])
     assert prediction.text == nano.family.decode(said).strip()
@@ -178,7 +183,7 @@ def test_rows_cut_through_their_image_are_refused(nano: Assembled) -> None:
     rows = pack([[Shown(grow([nano.family.layout("Q", "A")], [0]), 0)]], pad_id=nano.family.pad_id)
     cut = rows._replace(media_BL=rows.media_BL & (torch.arange(rows.ids_BL.shape[1]) != 8))
     with pytest.raises(ValueError, match="cut through its image"):
-        nano.model.embed(cut, torch.zeros(1, 8, 32))
+        _model(nano).embed(cut, torch.zeros(1, 8, 32))
 
 
 @given(st.lists(st.integers(1, 300), max_size=40), st.integers(1, 1000))

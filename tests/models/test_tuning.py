@@ -22,7 +22,12 @@ def _nano(tuning: Tuning) -> tuple[Assembled, VisionLanguageModel]:
     assembled = zoo_entry("nano_pocket").assemble(0)
     apply_tuning(assembled.model, tuning, seed=0)
     assembled.model.train()
-    return assembled, assembled.model
+    return assembled, _model(assembled)
+
+
+def _model(assembled: Assembled) -> VisionLanguageModel:
+    assert isinstance(assembled.model, VisionLanguageModel)
+    return assembled.model
 
 
 def _rows(assembled: Assembled, *, with_media: bool = True) -> PackedRows:
@@ -52,7 +57,7 @@ def test_untrained_lora_answers_like_the_model_without_it() -> None:
     plain, tuned = zoo_entry("nano_pocket").assemble(0), _nano(Tuning())
     plain.model.eval()
     tuned[1].eval()
-    assert torch.equal(_loss(plain, plain.model), _loss(*tuned))
+    assert torch.equal(_loss(plain, _model(plain)), _loss(*tuned))
 
 
 def test_table_counts_what_learns() -> None:

@@ -15,6 +15,7 @@ from medtune.eval.audit.subject import Subject
 
 LOOK_ALIKE = "train_answer_copy"
 PRIOR_COPY = "question_prior_copy"
+LINEAR_PROBE = "linear_probe"
 
 
 def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
@@ -72,7 +73,7 @@ def feature_probe(subject: Subject, train_features: Features, features: Features
     width = len(next(iter(features.values())))
     return [
         Probe(
-            "linear_probe",
+            LINEAR_PROBE,
             "logistic regression on the vision features",
             regression_answers(subject.train, train_features, subject.questions, features),
             f"one per question set; {width} standardised features of {len(train_features)} train images",

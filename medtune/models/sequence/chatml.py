@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from transformers import PreTrainedTokenizerFast
 
+from medtune.data.images import Size
 from medtune.models.sequence.layout import IGNORED, Sequence, Span
 
 OPEN, CLOSE = "<|im_start|>", "<|im_end|>"
@@ -55,8 +56,8 @@ class ChatML:
         """The end-of-turn token."""
         return self._stop_id
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
+    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
+        """Returns the sequence; the labels are the answer's tokens and the end of its turn. Any image has one size."""
         opening = (self._open_id, *self._encode("user\n"))
         media = (self._stop_id,) * self._num_media_tokens if with_media else ()
         question = self._encode(f"\n{prompt}" if with_media else prompt)

@@ -6,6 +6,11 @@ from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from medtune.data.images import Size
+
+Position = int | tuple[int, int, int]
+"""Where a token stands; three numbers (time, row, column) for M-RoPE."""
+
 IGNORED = -100
 """Label of a token that is not learnt. Source: torch.nn.functional.cross_entropy, `ignore_index`."""
 
@@ -30,7 +35,7 @@ class Sequence:
 
     ids: tuple[int, ...]
     labels: tuple[int, ...]
-    positions: tuple[int, ...]
+    positions: tuple[Position, ...]
     media_spans: tuple[Span, ...]
 
     @property
@@ -52,8 +57,15 @@ class SequenceFamily(Protocol):
         """Ends a turn."""
         ...
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True) -> Sequence:
-        """Returns the sequence of one question; without an answer it ends where the answer would begin."""
+    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
+        """Returns the sequence of one question; without an answer it ends where the answer would begin.
+
+        Args:
+            prompt: What the user says.
+            answer: What the model should say.
+            with_media: Whether the image is shown.
+            size: Of the image; must be given to a family whose number of visual tokens depends on it.
+        """
         ...
 
     def decode(self, ids: Many[int]) -> str:

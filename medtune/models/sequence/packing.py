@@ -28,7 +28,7 @@ class PackedRows(NamedTuple):
 
     Attributes:
         ids_BL: int64; a placeholder at visual tokens.
-        positions_BL: int64.
+        positions_BL: int64; (B, L, 3) for M-RoPE.
         mask_BLL: bool, True where the token of the second axis may look at that of the third.
         media_BL: bool, True where visual tokens go.
         media_S: Which image each media span shows, spans in the order of the rows.
@@ -95,7 +95,8 @@ def pack(rows: Many[Many[Shown]], *, pad_id: int) -> PackedRows:
     """
     length = max(_tokens(row) for row in rows)
     ids_BL = torch.full((len(rows), length), pad_id)
-    positions_BL = torch.zeros((len(rows), length), dtype=torch.int64)
+    axes = torch.tensor(rows[0][0].tree.positions).shape[1:]
+    positions_BL = torch.zeros((len(rows), length, *axes), dtype=torch.int64)
     mask_BLL = torch.eye(length, dtype=torch.bool).repeat(len(rows), 1, 1)
     media_BL = torch.zeros((len(rows), length), dtype=torch.bool)
     media: list[int] = []
@@ -138,3 +139,40 @@ def _end_of_run(tree: Tree, first: int) -> int:
     while stop < len(tree.ids) and tree.parents[stop] == stop - 1:
         stop += 1
     return stop
+
+
+def additive(mask_BLL: Tensor, dtype: torch.dtype) -> Tensor:
+    """Returns (B, 1, L, L): 0 where a token looks, the type's lowest number where it does not."""
+    zeros_BLL = torch.zeros(mask_BLL.shape, dtype=dtype, device=mask_BLL.device)
+    return zeros_BLL.masked_fill(~mask_BLL, torch.finfo(dtype).min).unsqueeze(1)
+
+
+class RowMedia(NamedTuple):
+    """What rows show that show one image at most.
+
+    Attributes:
+        index_B: Which image, -1 for none; int64.
+        spans_B: How many media spans show it; int64.
+    """
+
+    index_B: Tensor
+    spans_B: Tensor
+
+
+def media_of_rows(media_BL: Tensor, media_S: Tensor) -> RowMedia:
+    """Returns which image each row shows.
+
+    Raises:
+        ValueError: There are more or fewer runs of visual tokens than spans, or a row shows two images.
+    """
+    before_BL = torch.nn.functional.pad(media_BL[:, :-1], (1, 0))
+    row_S = (media_BL & ~before_BL).nonzero()[:, 0]
+    if len(row_S) != len(media_S):
+        raise ValueError(
+            f"{len(row_S)} runs of visual tokens for {len(media_S)} media spans; a sequence was cut through its image"
+        )
+    index_B = torch.full((len(media_BL),), -1, dtype=torch.int64, device=media_BL.device)
+    index_B[row_S] = media_S
+    if not torch.equal(index_B[row_S], media_S):
+        raise ValueError("a row shows two images where the model takes one; it needs a row for each tree")
+    return RowMedia(index_B, row_S.bincount(minlength=len(media_BL)))

@@ -19,12 +19,14 @@ class PromptRows(NamedTuple):
 
     Attributes:
         ids_BL: int64; a placeholder at visual tokens.
+        positions_BL: int64; (B, L, 3) for M-RoPE.
         attention_BL: bool, False at padding.
         media_BL: bool, True where visual tokens go.
         media_S: Which image each media span shows, spans in the order of the rows.
     """
 
     ids_BL: Tensor
+    positions_BL: Tensor
     attention_BL: Tensor
     media_BL: Tensor
     media_S: Tensor
@@ -48,16 +50,19 @@ def pad_left(sequences: Many[Sequence], media: Many[int | None], *, pad_id: int)
     length = max(len(sequence.ids) for sequence in sequences)
     shape = (len(sequences), length)
     ids_BL = torch.full(shape, pad_id)
+    axes = torch.tensor(sequences[0].positions).shape[1:]
+    positions_BL = torch.zeros((*shape, *axes), dtype=torch.int64)
     attention_BL = torch.zeros(shape, dtype=torch.bool)
     media_BL = torch.zeros(shape, dtype=torch.bool)
     shown_S: list[int] = []
     for row, (sequence, shown) in enumerate(zip(sequences, media, strict=True)):
         first = length - len(sequence.ids)
         ids_BL[row, first:] = torch.tensor(sequence.ids)
+        positions_BL[row, first:] = torch.tensor(sequence.positions)
         attention_BL[row, first:] = True
         for span in sequence.media_spans:
             if shown is None:
                 raise ValueError("a sequence has room for an image, but none is shown with it")
             media_BL[row, first + span.start : first + span.stop] = True
             shown_S.append(shown)
-    return PromptRows(ids_BL, attention_BL, media_BL, torch.tensor(shown_S, dtype=torch.int64))
+    return PromptRows(ids_BL, positions_BL, attention_BL, media_BL, torch.tensor(shown_S, dtype=torch.int64))

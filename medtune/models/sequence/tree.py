@@ -11,7 +11,7 @@ from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from medtune.models.sequence.layout import IGNORED, Sequence, Span
+from medtune.models.sequence.layout import IGNORED, Position, Sequence, Span
 
 ROOT = -1
 
@@ -38,7 +38,7 @@ class Tree:
     """
 
     ids: tuple[int, ...]
-    positions: tuple[int, ...]
+    positions: tuple[Position, ...]
     parents: tuple[int, ...]
     targets: tuple[Target, ...]
     media_spans: tuple[Span, ...]
@@ -52,11 +52,11 @@ def grow(sequences: Many[Sequence], numbers: Many[int]) -> Tree:
         numbers: What to call each of them in the targets.
     """
     ids: list[int] = []
-    positions: list[int] = []
+    positions: list[Position] = []
     parents: list[int] = []
     targets: list[Target] = []
     spans: dict[Span, None] = {}
-    children: dict[tuple[int, int, int, bool], int] = {}
+    children: dict[tuple[int, int, Position, bool], int] = {}
     for sequence, number in zip(sequences, numbers, strict=True):
         media = {place for span in sequence.media_spans for place in range(*span)}
         node, path = ROOT, []

@@ -8,6 +8,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
+from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.projector import GridMixer
 from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
 from medtune.models.vision import GridTower, ImageTransform
@@ -68,7 +69,8 @@ def _modules(vocabulary: int) -> VisionLanguageModel:
     return VisionLanguageModel(GridTower(convolutions, grid=GRID), projector, language)
 
 
-def _assemble(seed: int) -> Assembled:
+def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+    refuse_loading(loading, name="nano_pocket")
     tokenizer = byte_tokenizer()
     torch.manual_seed(seed)
     return Assembled(

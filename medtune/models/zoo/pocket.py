@@ -7,6 +7,7 @@ from transformers import LlamaForCausalLM
 
 from medtune.models import efficientnet_lite0, smollm2
 from medtune.models.assemble import ZooEntry
+from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.projector import GridMixer
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.vlm import Assembled, VisionLanguageModel
@@ -27,7 +28,8 @@ def entry() -> ZooEntry:
     )
 
 
-def _assemble(seed: int) -> Assembled:
+def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+    refuse_loading(loading, name="pocket")
     vision, vision_provenance = efficientnet_lite0.load(grid=GRID)
     language = smollm2.load()
     torch.manual_seed(seed)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.models.sequence.layout import IGNORED, Sequence, Span
-from medtune.models.sequence.packing import Shown, ancestors, balanced, batched, pack
+from medtune.models.sequence.packing import Shown, ancestors, balanced, batched, media_of_rows, pack
+from medtune.models.sequence.prompts import pad_left
 from medtune.models.sequence.tree import ROOT, Tree, grow, grow_within
 
 
@@ -122,6 +123,40 @@ def test_trees_in_one_row_do_not_see_each_other_and_padding_sees_itself() -> Non
     assert rows.media_BL[0].nonzero().flatten().tolist() == [4, 5]
     targets = zip(*(column.tolist() for column in rows[5:]), strict=True)
     assert list(targets) == [(0, 1, 7, 0), (0, 2, 9, 0), (0, 5, 8, 1), (0, 6, 9, 1), (1, 1, 7, 0), (1, 2, 9, 0)]
+
+
+def test_positions_of_three_axes_keep_them_and_tell_tokens_apart() -> None:
+    one, other = (
+        Sequence((1, 3, 3, 2, 9), (IGNORED,) * 4 + (9,), positions, ())
+        for positions in (
+            ((0, 0, 0), (1, 1, 1), (1, 1, 2), (3, 3, 3), (4, 4, 4)),
+            ((0, 0, 0), (1, 1, 1), (1, 2, 1), (3, 3, 3), (4, 4, 4)),
+        )
+    )
+    tree = grow([one, other], [0, 1])
+    assert tree.parents == (ROOT, 0, 1, 2, 1, 4), "the third token stands elsewhere"
+    rows = pack([[Shown(tree, None)]], pad_id=9)
+    assert torch.equal(rows.positions_BL[0], torch.tensor([*one.positions[:4], *other.positions[2:4]]))
+    left = pad_left([one, _sequence_of_three(2)], [None, None], pad_id=9)
+    assert left.positions_BL.shape == (2, 5, 3)
+    assert left.positions_BL[1].tolist() == [[0] * 3, [0] * 3, [0] * 3, [0] * 3, [1] * 3]
+    assert left.attention_BL[1].tolist() == [False, False, False, True, True]
+
+
+def _sequence_of_three(length: int) -> Sequence:
+    return Sequence((1,) * length, (IGNORED,) * length, tuple((n, n, n) for n in range(length)), ())
+
+
+def test_what_rows_show_is_counted_by_row() -> None:
+    shown, text = grow([_sequence([1], [7], media=2)], [0]), grow([_sequence([1], [7])], [1])
+    twice = grow([_sequence([1], [7], media=2), _sequence([2], [7], media=2)], [2, 3])
+    rows = pack([[Shown(text, None)], [Shown(twice, 4)], [Shown(shown, 1)]], pad_id=0)
+    found = media_of_rows(rows.media_BL, rows.media_S)
+    assert (found.index_B.tolist(), found.spans_B.tolist()) == ([-1, 4, 1], [0, 2, 1])
+    with pytest.raises(ValueError, match="cut through its image"):
+        media_of_rows(rows.media_BL & (torch.arange(rows.media_BL.shape[1]) > 2), rows.media_S)
+    with pytest.raises(ValueError, match="a row shows two images"):
+        media_of_rows(rows.media_BL, torch.tensor([4, 5, 1]))
 
 
 def test_a_tree_with_room_for_an_image_needs_one() -> None:

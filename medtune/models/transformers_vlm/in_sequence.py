@@ -1,0 +1,117 @@
+"""Families whose visual tokens stand in the row: Qwen-VL, LLaVA, InternVL, Gemma.
+
+Shape legend: M images, P patches, B rows, L new tokens, N visual tokens of one image, X visual tokens of the rows,
+E embedding width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import Cache, PreTrainedModel
+
+from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
+from medtune.models.tuning_plan import GroupName
+
+
+@dataclass(frozen=True, slots=True)
+class VisualTokens:
+    """Visual tokens of several images.
+
+    Attributes:
+        tokens: One (N, E) per image; N may differ.
+        deep: Per decoder layer, from the first on: what is added at the visual tokens, as `tokens`. Empty for most.
+    """
+
+    tokens: tuple[Tensor, ...]
+    deep: tuple[tuple[Tensor, ...], ...] = ()
+
+
+Shown = Callable[[Step, VisualTokens | None], dict[str, Any]]
+"""What a decoder needs besides embeddings, mask and positions."""
+
+
+def in_sequence(
+    roots: Mapping[GroupName, tuple[str, ...]],
+    *,
+    decoder: Callable[[PreTrainedModel], torch.nn.Module],
+    shown: Shown = lambda step, encoded: {},
+    plain_because: str | None = None,
+) -> Wiring:
+    """Returns the wiring of a family.
+
+    Args:
+        roots: The family's groups.
+        decoder: The module of the transformers model that takes embeddings.
+        shown: What that module needs besides embeddings, mask and positions.
+        plain_because: As `Wiring.plain_because`.
+    """
+
+    def hidden(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None, cache: Cache | None) -> Tensor:
+        # M-RoPE's axes come first in transformers.
+        positions = step.positions_BL if step.positions_BL.dim() == 2 else step.positions_BL.movedim(-1, 0)
+        embeddings_BLE = _embed(whole, step, encoded)
+        hidden_BLE: Tensor = decoder(whole)(
+            inputs_embeds=embeddings_BLE,
+            attention_mask=step.attention_mask(embeddings_BLE.dtype),
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=cache is not None,
+            **shown(step, encoded),
+        ).last_hidden_state
+        return hidden_BLE
+
+    return Wiring(roots, _encode, hidden, plain_because)
+
+
+def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> VisualTokens:
+    features: Any = whole.get_image_features(  # type: ignore[operator]
+        **{name: _joined([one[name] for one in media]) for name in media[0]}, return_dict=True
+    )
+    tokens = features.pooler_output
+    if isinstance(tokens, Tensor):
+        # One row per tile; an image may have several.
+        tokens = [tiles_TNE.flatten(0, 1) for tiles_TNE in tokens.split([len(one["pixel_values"]) for one in media])]
+    counts = [len(one) for one in tokens]
+    layers = getattr(features, "deepstack_features", None) or ()
+    deep = tuple(tuple(torch.cat(tuple(layer)).split(counts)) for layer in layers)
+    return VisualTokens(tuple(tokens), deep)
+
+
+def _joined(tensors: Sequence[Tensor]) -> Tensor:
+    """Returns one tensor of all images; where they have different numbers of tiles (axis 1), the shorter get zeros."""
+    if tensors[0].dim() == 5:
+        tiles = max(tensor.shape[1] for tensor in tensors)
+        tensors = [torch.nn.functional.pad(t, (0, 0) * 3 + (0, tiles - t.shape[1])) for t in tensors]
+    return torch.cat(list(tensors))
+
+
+def _embed(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None) -> Tensor:
+    # A placeholder's id may lie outside the embedding table; what stands there is overwritten anyway.
+    embeddings_BLE: Tensor = whole.get_input_embeddings()(step.ids_BL.masked_fill(step.media_BL, 0))
+    if encoded is None or not bool(step.media_BL.any()):
+        return embeddings_BLE
+    return embeddings_BLE.masked_scatter(
+        step.media_BL.unsqueeze(-1), rows_of(encoded.tokens, step).to(embeddings_BLE.dtype)
+    )
+
+
+def rows_of(tokens: Sequence[Tensor], step: Step) -> Tensor:
+    """Returns visual_XE: each row's image as often as the row shows it, row after row.
+
+    Raises:
+        ValueError: A row's media spans do not hold exactly the tokens of its image.
+    """
+    shown = zip(step.media_index_B.tolist(), step.media_spans_B.tolist(), strict=True)
+    chosen = [tokens[index].repeat(times, 1) for index, times in shown]
+    spans, wanted = step.media_BL.sum(dim=1).tolist(), [len(one) for one in chosen]
+    if spans != wanted:
+        raise ValueError(
+            f"media spans of {spans} tokens where the images have {wanted}; a sequence was cut through its image, or "
+            "laid out for an image of another size"
+        )
+    return torch.cat(chosen)

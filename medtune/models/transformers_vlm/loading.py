@@ -1,0 +1,134 @@
+"""Reads a checkpoint of transformers, from the hub or from a folder, and refuses what is not whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import try_to_load_from_cache
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedConfig, PreTrainedModel
+
+from medtune.models.assemble import HubWeights, ZooEntry
+from medtune.models.assets import AssetError
+from medtune.models.loading_plan import DEFAULT, Loading
+from medtune.models.transformers_vlm.family import Family
+from medtune.models.transformers_vlm.media import ProcessorTransform
+from medtune.models.transformers_vlm.model import TransformersVlm
+from medtune.models.vlm import Assembled
+
+WEIGHT_FILES = ("model.safetensors.index.json", "model.safetensors")
+
+
+def hub_entry(
+    title: str, licence: str, family: Family, *, hub: HubWeights, config: Callable[[], PreTrainedConfig]
+) -> ZooEntry:
+    """Returns the zoo entry of a model whose weights are on the hub.
+
+    Args:
+        title: For `medtune list` and reports.
+        licence: Of the weights.
+        family: The row that knows how it is wired.
+        hub: Its own weights; a recipe's model.weights takes their place.
+        config: The architecture at full size, for building it without weights.
+    """
+
+    def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+        return pretrained(loading.weights or hub.repo_id, family, loading)
+
+    return ZooEntry(title, licence, assemble, lambda: skeleton(config(), family), hub)
+
+
+def skeleton(config: PreTrainedConfig, family: Family) -> TransformersVlm:
+    """Returns the model without weights, on the meta device."""
+    with torch.device("meta"):
+        return TransformersVlm(AutoModelForImageTextToText.from_config(config), family.wiring)
+
+
+def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
+    """Returns the model of a hub repository or a local folder.
+
+    Raises:
+        AssetError: The files are neither kept nor to be had.
+        ValueError: The folder holds another model, has no processor, or its weights are not whole.
+    """
+    config = _read(AutoConfig, where, what="config.json")
+    if config.model_type not in family.model_types:
+        raise ValueError(f"{where}: a model of type {config.model_type!r}; wanted {' or '.join(family.model_types)}")
+    processor = read_processor(where)
+    if loading.image_max_pixels is not None:
+        if not family.any_size:
+            raise ValueError(
+                f"model.image_max_pixels is set, but {config.model_type} scales every image to its own size"
+            )
+        size = {**dict(processor.image_processor.size), "longest_edge": loading.image_max_pixels}
+        if size["shortest_edge"] > size["longest_edge"]:
+            raise ValueError(
+                f"model.image_max_pixels is {size['longest_edge']}; {where} wants at least {size['shortest_edge']}"
+            )
+        processor.image_processor.size = size
+    return Assembled(
+        model=TransformersVlm(_read_weights(where, loading), family.wiring),
+        family=family.sequence(processor, max_tokens=config.get_text_config().max_position_embeddings),
+        transform=ProcessorTransform(
+            processor.image_processor, family.pixels, getattr(type(processor), "images_kwargs", {})
+        ),
+        provenance=dict.fromkeys(("vision", "projector", "language"), f"{where}, {loading.dtype}"),
+    )
+
+
+def read_processor(where: str) -> Any:
+    """Returns the checkpoint's processor.
+
+    Raises:
+        AssetError: The files are neither kept nor to be had.
+        ValueError: There is only a tokenizer, or none that is written in Rust.
+    """
+    processor = _read(AutoProcessor, where, what="processor (preprocessor_config.json, tokenizer.json)")
+    if not hasattr(processor, "image_processor"):
+        raise ValueError(f"{where}: no image processor; copy preprocessor_config.json beside config.json")
+    return processor
+
+
+def _read_weights(where: str, loading: Loading) -> PreTrainedModel:
+    model, report = _read(
+        AutoModelForImageTextToText,
+        where,
+        what="weights (.safetensors)",
+        dtype=getattr(torch, loading.dtype),
+        attn_implementation="sdpa",
+        use_safetensors=True,
+        output_loading_info=True,
+    )
+    # transformers fills what is missing with noise and goes on.
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if report[kind]:
+            raise ValueError(
+                f"{where}: the weights are not those of its config.json: {len(report[kind])} {kind.replace('_', ' ')}, "
+                f"for instance {sorted(map(str, report[kind]))[:3]}"
+            )
+    whole: PreTrainedModel = model
+    return whole
+
+
+def _read(kind: Any, where: str, *, what: str, **settings: Any) -> Any:
+    try:
+        return kind.from_pretrained(where, **settings)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        if Path(where).is_dir():
+            raise ValueError(f"{where}: cannot read its {what}: {reason}") from error
+        raise AssetError(f"{where}: {what} neither kept here nor to be had from the hub: {reason}") from error
+
+
+def kept_weights(where: str) -> Path | None:
+    """Returns the folder of a checkpoint that is on this machine: a local one, or the hub's cache; None for neither."""
+    if Path(where).is_dir():
+        here = Path(where)
+        return here if any((here / name).is_file() for name in WEIGHT_FILES) else None
+    for name in WEIGHT_FILES:
+        kept = try_to_load_from_cache(where, name)
+        if isinstance(kept, str):
+            return Path(kept).parent
+    return None

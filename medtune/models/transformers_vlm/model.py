@@ -1,0 +1,201 @@
+"""A transformers vision-language model that answers as `medtune.models.contract.Model` asks.
+
+Shape legend: B rows, L tokens, T target tokens, N new tokens, E embedding width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import Cache, DynamicCache, PreTrainedModel
+
+from medtune.models.contract import Encoded, TargetLogprobs, read_targets, root_of, set_training
+from medtune.models.sequence.packing import PackedRows, media_of_rows
+from medtune.models.sequence.prompts import PromptRows
+from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
+from medtune.models.tuning_plan import GroupName
+
+
+class TransformersVlm(nn.Module):
+    """The whole transformers model, unchanged, and the wiring of its family.
+
+    Images are encoded once and shown to as many rows as ask for them; the vocabulary is spanned only where there are
+    targets; positions come from the layout, never from the model.
+    """
+
+    def __init__(self, whole: PreTrainedModel, wiring: Wiring) -> None:
+        super().__init__()
+        self.whole = whole
+        self._wiring = wiring
+
+    @property
+    def group_roots(self) -> Mapping[GroupName, tuple[str, ...]]:
+        """The family's groups, named from this module on."""
+        return {group: tuple(f"whole.{root}" for root in roots) for group, roots in self._wiring.roots.items()}
+
+    def train(self, mode: bool = True) -> TransformersVlm:
+        """Switches to training; frozen groups stay in evaluation mode."""
+        super().train(mode)
+        set_training(self, self.group_roots, mode=mode)
+        return self
+
+    @property
+    def plain_because(self) -> str | None:
+        """Why each sequence needs a row of its own; None where those that begin alike share it as a tree."""
+        if self._wiring.plain_because is None and getattr(self.whole.config.get_text_config(), "sliding_window", None):
+            return "its attention slides over a window, which counts the tokens of one sequence"
+        return self._wiring.plain_because
+
+    @property
+    def packs_trees(self) -> bool:
+        """False: a row shows one image at most."""
+        return False
+
+    def features(self, media: Sequence[Pixels]) -> Tensor | None:
+        """Returns None: images differ in how many features they have."""
+        return None
+
+    def encode(self, media: Sequence[Pixels]) -> Encoded:
+        """Returns what the decoder is shown of each image; keeps no graph where neither tower nor projector learns."""
+        weight = next(p for name, p in self.named_parameters() if root_of(name, self.group_roots)[0] == "vision")
+        placed = [
+            {name: t.to(weight.device, weight.dtype if t.is_floating_point() else t.dtype) for name, t in one.items()}
+            for one in media
+        ]
+        return self._wiring.encode(self.whole, placed)
+
+    def forward(self, rows: PackedRows, encoded: Encoded | None) -> TargetLogprobs:
+        """Returns the log-probabilities of the target tokens.
+
+        Rows with and without media are read apart: transformers' cross-attention layers are skipped only where no row
+        shows an image.
+
+        Raises:
+            ValueError: A row shows media that were not encoded, was cut through its image, or holds more than the
+                model takes in a row.
+        """
+        step = _whole_rows(rows)
+        if self.plain_because is not None:
+            step = step._replace(seen=_padding(rows.mask_BLL, self.plain_because))
+        parts = [self._targets(rows, step, chosen_B, encoded) for chosen_B in _alike(step.media_index_B)]
+        return TargetLogprobs(torch.cat([p.logprobs_T for p in parts]), torch.cat([p.sequence_T for p in parts]))
+
+    def _targets(self, rows: PackedRows, step: Step, chosen_B: Tensor, encoded: Encoded | None) -> TargetLogprobs:
+        hidden_BLE = self._hidden(_part(step, chosen_B), encoded, None)
+        number_B = torch.full_like(step.media_index_B, -1)
+        number_B[chosen_B] = torch.arange(len(chosen_B), device=chosen_B.device)
+        row_T = number_B[rows.target_row_T]
+        mine_T = row_T >= 0
+        read_TE = hidden_BLE[row_T[mine_T], rows.target_place_T[mine_T]]
+        logits_TV = self.whole.get_output_embeddings()(read_TE)
+        return read_targets(logits_TV, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T])
+
+    def _hidden(self, step: Step, encoded: Encoded | None, cache: Cache | None) -> Tensor:
+        if encoded is None and bool((step.media_index_B >= 0).any()):
+            raise ValueError("the rows show media, but none were encoded")
+        return self._wiring.hidden(self.whole, step, encoded, cache)
+
+    @torch.no_grad()
+    def generate(
+        self, rows: PromptRows, encoded: Encoded | None, *, max_new_tokens: int, stop_id: int
+    ) -> list[list[int]]:
+        """Returns the greedy continuation of each left-padded row, cut after the stop token.
+
+        Our own loop, since transformers' `generate` cannot be given an encoded image and M-RoPE positions.
+
+        Raises:
+            ValueError: The rows are not left-padded.
+        """
+        if not bool(rows.attention_BL[:, -1].all()):
+            raise ValueError("generation needs left-padded rows")
+        step = _prompts(rows)
+        replies: dict[int, list[int]] = {}
+        for chosen_B in _alike(step.media_index_B):
+            part = _part(step, chosen_B)
+            said = self._continue(part, encoded, max_new_tokens=max_new_tokens, stop_id=stop_id)
+            replies.update(zip(chosen_B.tolist(), said, strict=True))
+        return [replies[row] for row in range(len(replies))]
+
+    def _continue(self, step: Step, encoded: Encoded | None, *, max_new_tokens: int, stop_id: int) -> list[list[int]]:
+        cache = DynamicCache(config=self.whole.config.get_text_config())
+        chosen_BN = step.ids_BL[:, :0]
+        stopped_B = torch.zeros(len(step.ids_BL), dtype=torch.bool, device=step.ids_BL.device)
+        while True:
+            hidden_BLE = self._hidden(step, encoded, cache)
+            next_B = self.whole.get_output_embeddings()(hidden_BLE[:, -1]).argmax(dim=-1)
+            chosen_BN = torch.cat([chosen_BN, next_B.unsqueeze(1)], dim=1)
+            stopped_B |= next_B == stop_id
+            if bool(stopped_B.all()) or chosen_BN.shape[1] == max_new_tokens:
+                return [_cut_after(ids, stop_id) for ids in chosen_BN.tolist()]
+            step = _next_step(step, next_B)
+
+
+def _alike(media_index_B: Tensor) -> list[Tensor]:
+    """Returns the numbers of rows that show media and of rows that do not, empty ones left out."""
+    shown_B = media_index_B >= 0
+    return [chosen_B for chosen_B in (shown_B.nonzero()[:, 0], (~shown_B).nonzero()[:, 0]) if len(chosen_B)]
+
+
+def _part(step: Step, chosen_B: Tensor) -> Step:
+    return Step(*(tensor[chosen_B] for tensor in step))
+
+
+def _whole_rows(rows: PackedRows) -> Step:
+    index_B, spans_B = media_of_rows(rows.media_BL, rows.media_S)
+    return Step(
+        ids_BL=rows.ids_BL,
+        positions_BL=rows.positions_BL,
+        seen=rows.mask_BLL,
+        media_BL=rows.media_BL,
+        sees_media_BL=(rows.mask_BLL & rows.media_BL.unsqueeze(1)).any(dim=2),
+        media_index_B=index_B,
+        media_spans_B=spans_B,
+    )
+
+
+def _prompts(rows: PromptRows) -> Step:
+    index_B, spans_B = media_of_rows(rows.media_BL, rows.media_S)
+    return Step(
+        ids_BL=rows.ids_BL,
+        positions_BL=rows.positions_BL,
+        seen=rows.attention_BL,
+        media_BL=rows.media_BL,
+        sees_media_BL=rows.media_BL.cumsum(dim=1) > 0,
+        media_index_B=index_B,
+        media_spans_B=spans_B,
+    )
+
+
+def _padding(mask_BLL: Tensor, because: str) -> Tensor:
+    """Returns bool (B, L), False at padding, of rows with one sequence each.
+
+    Raises:
+        ValueError: A row holds a tree with branches, or several.
+    """
+    # The tokens of a sequence all see its first one, and padding sees itself alone.
+    attention_BL = mask_BLL[:, :, 0]
+    causal_BLL = (attention_BL.unsqueeze(1) & attention_BL.unsqueeze(2)).tril()
+    alone_LL = torch.eye(mask_BLL.shape[1], dtype=torch.bool, device=mask_BLL.device)
+    if not torch.equal(mask_BLL, causal_BLL | alone_LL):
+        raise ValueError(f"a row holds more than one sequence, but each needs its own: {because}")
+    return attention_BL
+
+
+def _next_step(step: Step, ids_B: Tensor) -> Step:
+    """Returns the step of one more token per row, one position further on every axis."""
+    new_B1 = torch.ones_like(step.media_BL[:, -1:])
+    return Step(
+        ids_BL=ids_B.unsqueeze(1),
+        positions_BL=step.positions_BL[:, -1:] + 1,
+        seen=torch.cat([step.seen, new_B1], dim=1),
+        media_BL=~new_B1,
+        sees_media_BL=step.sees_media_BL[:, -1:],
+        media_index_B=step.media_index_B,
+        media_spans_B=step.media_spans_B,
+    )
+
+
+def _cut_after(ids: list[int], stop_id: int) -> list[int]:
+    return ids[: ids.index(stop_id) + 1] if stop_id in ids else ids

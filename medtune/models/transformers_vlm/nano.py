@@ -1,0 +1,91 @@
+"""Random, tiny twins for tests: written to a folder as a checkpoint is, and read back by the real loading code."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoModelForImageTextToText, PreTrainedConfig, PreTrainedTokenizerFast
+
+from medtune.models.assemble import ZooEntry
+from medtune.models.loading_plan import DEFAULT, Loading
+from medtune.models.transformers_vlm.family import Family
+from medtune.models.transformers_vlm.loading import pretrained, skeleton
+from medtune.models.vlm import Assembled
+
+INITIALIZER_RANGE = 0.2
+"""The default of 0.02 leaves a tiny model so flat that parity tests are nearly blind."""
+
+QWEN_SPECIAL = (
+    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>",
+    "<|video_pad|>",
+)  # fmt: skip
+
+QWEN_TEMPLATE = (
+    "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}"
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""Ours, in Qwen-VL's format."""
+
+
+class Nano(NamedTuple):
+    """A configuration and a processor that fit each other."""
+
+    config: PreTrainedConfig
+    processor: Any
+
+
+def nano_entry(title: str, family: Family, build: Callable[[], Nano]) -> ZooEntry:
+    """Returns the zoo entry of a tiny twin."""
+
+    def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+        if loading.weights is not None:
+            return pretrained(loading.weights, family, loading)
+        with tempfile.TemporaryDirectory() as folder:
+            write_nano(build(), Path(folder), seed=seed)
+            assembled = pretrained(folder, family, loading)
+        assembled.provenance.update(dict.fromkeys(assembled.provenance, f"random (seed {seed})"))
+        return assembled
+
+    return ZooEntry(title, "Apache-2.0", assemble, lambda: skeleton(build().config, family))
+
+
+def write_nano(nano: Nano, folder: Path, *, seed: int) -> None:
+    """Writes weights, configuration and processor as a checkpoint's folder."""
+    torch.manual_seed(seed)
+    model = AutoModelForImageTextToText.from_config(nano.config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # Gates that begin at zero would hide the image from every test.
+            if not parameter.any():
+                parameter.normal_(std=INITIALIZER_RANGE)
+    model.save_pretrained(folder)
+    nano.processor.save_pretrained(folder)
+
+
+def byte_tokenizer(
+    special: Sequence[str], *, bos: str | None, eos: str, pad: str, **more: str
+) -> PreTrainedTokenizerFast:
+    """Returns a tokenizer that spells every byte, with a family's control tokens behind the 256 bytes."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(list(special))
+    roles = {} if bos is None else {"bos_token": bos}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=eos, pad_token=pad, extra_special_tokens=more, **roles
+    )
+
+
+def token_id(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
+    """Returns the id of one token."""
+    found = tokenizer.convert_tokens_to_ids(token)
+    assert isinstance(found, int)
+    return found

@@ -1,0 +1,60 @@
+"""nano_internvl: InternVL's random, tiny twin, for tests alone."""
+
+from __future__ import annotations
+
+from transformers import GotOcr2ImageProcessor, InternVLConfig, InternVLProcessor, InternVLVideoProcessor
+
+from medtune.models.assemble import ZooEntry
+from medtune.models.transformers_vlm.families import INTERNVL
+from medtune.models.transformers_vlm.nano import (
+    INITIALIZER_RANGE,
+    Nano,
+    byte_tokenizer,
+    nano_entry,
+    token_id,
+)
+
+SPECIAL = (
+    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>", "<video>",
+)  # fmt: skip
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<IMG_CONTEXT>\n{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""Ours, in InternVL's format."""
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return nano_entry("Random InternVL of width 32; for tests", INTERNVL, _build)
+
+
+def _build() -> Nano:
+    tokenizer = byte_tokenizer(
+        SPECIAL, bos=None, eos="<|im_end|>", pad="<|endoftext|>", start_image_token="<img>", end_image_token="</img>",
+        context_image_token="<IMG_CONTEXT>", video_token="<video>",
+    )  # fmt: skip
+    size = {"height": 56, "width": 56}
+    processor = InternVLProcessor(
+        image_processor=GotOcr2ImageProcessor(size=size, max_patches=4),
+        tokenizer=tokenizer,
+        video_processor=InternVLVideoProcessor(size=size),
+        image_seq_length=4,
+        chat_template=CHAT_TEMPLATE,
+    )
+    config = InternVLConfig(
+        text_config={
+            "model_type": "qwen2", "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "max_position_embeddings": 4096, "initializer_range": INITIALIZER_RANGE,
+        },
+        vision_config={
+            "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
+            "image_size": [56, 56], "patch_size": [14, 14], "initializer_range": INITIALIZER_RANGE,
+        },
+        image_token_id=token_id(tokenizer, "<IMG_CONTEXT>"),
+        image_seq_length=4,
+        tie_word_embeddings=False,
+    )  # fmt: skip
+    return Nano(config, processor)

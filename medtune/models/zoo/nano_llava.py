@@ -1,0 +1,54 @@
+"""nano_llava: LLaVA-1.5's random, tiny twin, for tests alone."""
+
+from __future__ import annotations
+
+from transformers import CLIPImageProcessor, LlavaConfig, LlavaProcessor
+
+from medtune.models.assemble import ZooEntry
+from medtune.models.transformers_vlm.families import LLAVA
+from medtune.models.transformers_vlm.nano import (
+    INITIALIZER_RANGE,
+    Nano,
+    byte_tokenizer,
+    nano_entry,
+    token_id,
+)
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] | upper }}: {% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<image>\n{% else %}{{ part['text'] }} {% endif %}{% endfor %}{% endfor %}"
+    "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
+)
+"""Ours, in LLaVA-1.5's format: no token ends a turn, and the answer begins with a space."""
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return nano_entry("Random LLaVA-1.5 of width 32; for tests", LLAVA, _build)
+
+
+def _build() -> Nano:
+    tokenizer = byte_tokenizer(("<s>", "</s>", "<pad>", "<image>"), bos="<s>", eos="</s>", pad="<pad>")
+    side = {"height": 28, "width": 28}
+    processor = LlavaProcessor(
+        image_processor=CLIPImageProcessor(size={"shortest_edge": 28}, crop_size=side),
+        tokenizer=tokenizer,
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=CHAT_TEMPLATE,
+    )
+    config = LlavaConfig(
+        text_config={
+            "model_type": "llama", "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "max_position_embeddings": 4096, "initializer_range": INITIALIZER_RANGE,
+        },
+        vision_config={
+            "model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "image_size": 28, "patch_size": 14, "initializer_range": INITIALIZER_RANGE,
+        },
+        image_token_index=token_id(tokenizer, "<image>"),
+        vision_feature_layer=-2,
+    )  # fmt: skip
+    return Nano(config, processor)

@@ -1,0 +1,72 @@
+"""Every tiny twin through the whole command: zero-shot, a LoRA step, both readings, save, load, the same answers again.
+
+On real breast ultrasound where ../shared is there, else on the synthetic tree; all twins in one process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from medtune.data.prepared import prepare
+from medtune.trainer.cli import main
+from tests.conftest import REPOSITORY
+from tests.models.transformers_vlm.twins import NANOS
+
+QUICK = ("nano_gemma3", "nano_mllama", "nano_pocket", "nano_qwen25vl")
+"""One of each kind: rows alone, an image beside the row, rows of several trees, positions on three axes."""
+TWINS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in ("nano_pocket", *NANOS)]
+
+
+@pytest.fixture(scope="module")
+def prepared_images(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    real = Path(os.environ.get("MEDTUNE_SHARED", REPOSITORY.parent / "shared")) / "real" / "busi"
+    if not real.is_dir():
+        return prepared_tiny
+    out = tmp_path_factory.mktemp("real") / "busi"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+        prepare("busi", benchmark="busi", root=real, out=out, limit=20)
+    return out
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_run_and_evaluate_again(name: str, prepared_images: Path, tmp_path: Path) -> None:
+    run, again = tmp_path / "run", tmp_path / "again"
+    settings = [
+        f"model.name={name}", f"data.root={prepared_images}", "log.wandb=disabled", "train.max_steps=1",
+        "train.batch_groups=2", "eval.every_steps=1", "eval.val_questions=2", "eval.max_new_tokens=2",
+    ]  # fmt: skip
+    assert main(["run", "nano_busi_lora", "--out", str(run), "--limit", "4", "--set", *settings]) == 0
+    results = json.loads((run / "results.json").read_text())
+    assert set(results["stages"]) == {"zero_shot", "final"}
+    assert results["model"] == name
+    before, after = _predictions(run / "zero_shot"), _predictions(run / "final")
+    seeing = {("likelihood", "image"), ("generation", "image")}
+    assert {(p["reading"], p["condition"]) for p in before} == seeing
+    assert {(p["reading"], p["condition"]) for p in after} == {*seeing, ("likelihood", "text_only")}
+    weights = run / "checkpoints" / "best.safetensors"
+    arguments = ["eval", "nano_busi_lora", "--out", str(again), "--limit", "4"]
+    assert main([*arguments, "--set", *settings, f"model.checkpoint={weights}"]) == 0
+    assert _predictions(again / "final") == after
+    assert [p for p in after if p["condition"] == "image"] != before, "the step changed nothing"
+
+
+@pytest.mark.slow
+def test_cold_process(prepared_tiny: Path) -> None:
+    arguments = ["validate", "nano_busi_lora", "--set", "model.name=nano_mllama", f"data.root={prepared_tiny}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "medtune", *arguments], capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "(1 visual tokens)" in done.stdout
+
+
+def _predictions(folder: Path) -> list[dict[str, object]]:
+    rows = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))

@@ -1,0 +1,154 @@
+"""Every family against transformers' own forward and generate, with negative controls that must fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from medtune.models.sequence.packing import PackedRows
+from tests.models.transformers_vlm.twins import (
+    NANOS,
+    conversation,
+    encoded,
+    expected,
+    picture,
+    pillow,
+    plain,
+    processor,
+    prompts,
+    rows,
+    size_of,
+    twin,
+    whole,
+)
+
+QUESTION, ANSWER = "Which plane?", "abdomen"
+each_family = pytest.mark.parametrize("name", NANOS)
+
+
+def _ours(name: str, image: Any, *, change: Any = None, shown: Any = None, answer: str = ANSWER) -> list[float]:
+    assembled = twin(name)
+    laid: PackedRows = rows(assembled, [assembled.family.layout(QUESTION, answer, size=size_of(image))], [0])
+    laid = change(laid) if change else laid
+    with torch.no_grad():
+        return assembled.model(laid, encoded(assembled, shown or image)).logprobs_T.tolist()  # type: ignore[no-any-return]
+
+
+def _apart(left: list[float], right: list[float]) -> float:
+    return max(abs(a - b) for a, b in zip(left, right, strict=True))
+
+
+@each_family
+@pytest.mark.parametrize(("width", "height"), [(90, 60), (33, 200), (1, 1)])
+def test_logits_equal_transformers_own_forward(name: str, width: int, height: int) -> None:
+    image = picture(width=width, height=height)
+    layout = twin(name).family.layout(QUESTION, ANSWER, size=size_of(image))
+    told = plain(twin(name), image, QUESTION, ANSWER)
+    assert tuple(told.ids[: len(layout.ids)]) == layout.ids
+    assert _ours(name, image) == pytest.approx(expected(told, layout), abs=2e-4)
+
+
+@each_family
+def test_text_alone_equals_transformers_own_forward(name: str) -> None:
+    assembled = twin(name)
+    layout = assembled.family.layout(QUESTION, ANSWER, with_media=False)
+    told = plain(assembled, None, QUESTION, ANSWER)
+    assert tuple(told.ids[: len(layout.ids)]) == layout.ids
+    read = assembled.model(rows(assembled, [layout], [None]), None).logprobs_T.tolist()
+    assert read == pytest.approx(expected(told, layout), abs=2e-4)
+
+
+@each_family
+@pytest.mark.parametrize("broken", ["image", "positions", "mask"])
+def test_negative_controls_move_the_logits(name: str, broken: str) -> None:
+    image = picture()
+
+    def change(laid: PackedRows) -> PackedRows:
+        if broken == "positions":
+            shift_L = torch.arange(laid.ids_BL.shape[1]) % 2
+            return laid._replace(
+                positions_BL=laid.positions_BL + (shift_L if laid.positions_BL.dim() == 2 else shift_L[:, None])
+            )
+        if broken == "mask":
+            # One token of the question becomes padding.
+            mask_BLL, place = laid.mask_BLL.clone(), int(laid.target_place_T.min()) - 3
+            mask_BLL[:, place], mask_BLL[:, :, place], mask_BLL[:, place, place] = False, False, True
+            return laid._replace(mask_BLL=mask_BLL)
+        return laid
+
+    shown = picture(9) if broken == "image" else image
+    assert _apart(_ours(name, image, change=change, shown=shown), _ours(name, image)) > 1e-2
+
+
+@each_family
+def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: str) -> None:
+    assembled, image = twin(name), picture()
+    layout = assembled.family.layout(QUESTION, None, size=size_of(image))
+    left = prompts(assembled, [layout], [0])
+    said = assembled.model.generate(left, encoded(assembled, image), max_new_tokens=6, stop_id=assembled.family.stop_id)
+    text = conversation(assembled, image, QUESTION).rstrip(" ")
+    inputs = processor(assembled)(text=[text], images=[pillow(image)], return_tensors="pt")
+    told = whole(assembled).generate(**inputs, max_new_tokens=6, do_sample=False, eos_token_id=assembled.family.stop_id)
+    assert said[0] == told[0, inputs["input_ids"].shape[1] :].tolist()
+    # A tiny model's most likely token is a coarse reading, so several other images and one other question may speak.
+    others = [(QUESTION, picture(seed)) for seed in range(1, 9)] + [("Something else altogether?", image)]
+    replies = []
+    for question, shown in others:
+        asked = prompts(assembled, [assembled.family.layout(question, None, size=size_of(shown))], [0])
+        stop = assembled.family.stop_id
+        replies += assembled.model.generate(asked, encoded(assembled, shown), max_new_tokens=6, stop_id=stop)
+    assert any(reply != said[0] for reply in replies)
+
+
+@each_family
+def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
+    """Rows of several lengths, images of two sizes, with and without an image, padded on either side."""
+    assembled = twin(name)
+    images = [picture(1), picture(2, width=40, height=120)]
+    media = [0, 1, None, 0, 1, None, 0, 1]
+    questions = ["Plane?" + "x" * (3 * n) for n in range(8)]
+
+    def laid(n: int, answer: str | None) -> Any:
+        index = media[n]
+        size = None if index is None else size_of(images[index])
+        return assembled.family.layout(questions[n], answer, with_media=index is not None, size=size)
+
+    def alone(n: int) -> tuple[Any, list[int | None]]:
+        index = media[n]
+        return (None, [None]) if index is None else (encoded(assembled, images[index]), [0])
+
+    both = encoded(assembled, *images)
+    answers = [ANSWER[: n + 1] for n in range(8)]
+    with torch.no_grad():
+        together = assembled.model(rows(assembled, [laid(n, answers[n]) for n in range(8)], media), both)
+        for n in range(8):
+            shown, index = alone(n)
+            one = assembled.model(rows(assembled, [laid(n, answers[n])], index), shown)
+            mine = together.logprobs_T[together.sequence_T == n].tolist()
+            assert mine == pytest.approx(one.logprobs_T.tolist(), abs=2e-4), n
+    stop = assembled.family.stop_id
+    asked = prompts(assembled, [laid(n, None) for n in range(8)], media)
+    many = assembled.model.generate(asked, both, max_new_tokens=4, stop_id=stop)
+    for n in range(8):
+        shown, index = alone(n)
+        left = prompts(assembled, [laid(n, None)], index)
+        assert assembled.model.generate(left, shown, max_new_tokens=4, stop_id=stop) == [many[n]], n
+
+
+@each_family
+def test_right_padded_generation_is_refused(name: str) -> None:
+    assembled = twin(name)
+    short, long = (assembled.family.layout(q, None, with_media=False) for q in ("a", "bcd"))
+    left = prompts(assembled, [short, long], [None, None])
+    right = left._replace(attention_BL=left.attention_BL.flip(1))
+    with pytest.raises(ValueError, match="left-padded"):
+        assembled.model.generate(right, None, max_new_tokens=2, stop_id=0)
+
+
+@each_family
+def test_a_row_cut_through_its_image_is_refused(name: str) -> None:
+    image = picture()
+    with pytest.raises(ValueError, match="cut through its image"):
+        _ours(name, image, change=lambda laid: laid._replace(media_BL=laid.media_BL & (laid.media_BL.cumsum(1) > 1)))

@@ -1,0 +1,125 @@
+"""What sequences share is computed once: as a row for every option, with negative controls that must fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
+from medtune.models.answering import LocalAnswerer
+from medtune.models.sequence.packing import PackedRows, Shown, pack
+from medtune.models.sequence.tree import grow
+from medtune.models.transformers_vlm.model import TransformersVlm
+from tests.models.transformers_vlm.twins import NANOS, encoded, picture, size_of, twin, whole
+
+ALONE = ("nano_gemma3",)
+"""Families of which each sequence needs a row of its own."""
+SHARING = [name for name in NANOS if name not in ALONE]
+OPTIONS = ("normal", "benign lesion", "benign tumour", "no")
+Tamper = Callable[[PackedRows], PackedRows]
+
+
+def _request(number: int, condition: Any = "image") -> Request:
+    asked = f"Is it {'very ' * number}odd?"
+    question = Question(f"q{number}", "m", asked, OPTIONS, "no", "choice", "p")
+    return Request(question, Prompt(asked, OPTIONS, "no"), "likelihood", condition)
+
+
+REQUESTS = [_request(1), _request(2), _request(4), _request(1, "text_only"), _request(3, "text_only")]
+
+
+class Asked:
+    """What the answerer said about each request, and how many tokens the model read for it."""
+
+    def __init__(self, name: str, *, share: bool, tamper: Tamper | None = None, seed: int = 0) -> None:
+        self.num_tokens = 0
+        forward = TransformersVlm.forward
+
+        def watched(model: TransformersVlm, rows: PackedRows, shown: Any) -> Any:
+            self.num_tokens += rows.ids_BL.numel()
+            return forward(model, tamper(rows) if tamper else rows, shown)
+
+        answerer = LocalAnswerer(
+            twin(name),
+            load_media=lambda ref: picture(seed),
+            device=torch.device("cpu"),
+            batch_tokens=4096,
+            max_new_tokens=2,
+            precise=nullcontext,
+            share_prefix=share,
+        )
+        group = MediaGroup("m", MediaRef(Path("0.png")), tuple(r.question for r in REQUESTS))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(TransformersVlm, "forward", watched)
+            found = {p.key: p.option_logprobs or () for p in answerer.answer(group, REQUESTS)}
+        self.logprobs: list[Sequence[float]] = [
+            found[r.question.id, r.condition, r.reading, r.repeat]  # type: ignore[index]
+            for r in REQUESTS
+        ]
+
+    def furthest(self, other: Asked) -> float:
+        pairs = zip(self.logprobs, other.logprobs, strict=True)
+        return max(abs(a - b) for mine, its in pairs for a, b in zip(mine, its, strict=True))
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_options_of_several_questions_are_read_from_one_tree(name: str) -> None:
+    shared, plain = Asked(name, share=True), Asked(name, share=False)
+    assert shared.furthest(plain) < 1e-4
+    assert shared.num_tokens < plain.num_tokens / 4
+
+
+@pytest.mark.parametrize("name", SHARING)
+@pytest.mark.parametrize("broken", ["mask", "positions", "leak", "image"])
+def test_negative_controls_move_the_answer(name: str, broken: str) -> None:
+    def tamper(rows: PackedRows) -> PackedRows:
+        places_L = torch.arange(rows.ids_BL.shape[1])
+        if broken == "mask":
+            return rows._replace(mask_BLL=torch.ones_like(rows.mask_BLL).tril())
+        if broken == "positions":
+            shift_L = places_L % 2
+            return rows._replace(
+                positions_BL=rows.positions_BL + (shift_L if rows.positions_BL.dim() == 2 else shift_L[:, None])
+            )
+        # A token of the first question is seen by everything after it, the other questions' branches too.
+        place = int(rows.target_place_T.min()) - 2
+        return rows._replace(mask_BLL=rows.mask_BLL | ((places_L == place) & (places_L[:, None] > place)))
+
+    right = Asked(name, share=True)
+    wrong = Asked(name, share=True, seed=9) if broken == "image" else Asked(name, share=True, tamper=tamper)
+    assert wrong.furthest(right) > 1e-2
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_family_that_cannot_be_told_who_sees_whom_gets_a_row_for_every_option(name: str) -> None:
+    shared, plain = Asked(name, share=True), Asked(name, share=False)
+    assert (shared.num_tokens, shared.logprobs) == (plain.num_tokens, plain.logprobs)
+    assembled, image = twin(name), picture()
+    tree = grow(
+        [assembled.family.layout("Plane?", answer, size=size_of(image)) for answer in ("head", "femur")], [0, 1]
+    )
+    rows = pack([[Shown(tree, 0)]], pad_id=assembled.family.pad_id)
+    with pytest.raises(ValueError, match="more than one sequence, but each needs its own: the tokens of an image see"):
+        assembled.model(rows, encoded(assembled, image))
+
+
+def test_a_window_over_the_sequence_needs_a_row_for_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree's neighbours in a row are no neighbours in its sequences."""
+    assembled = twin("nano_llava")
+    assert assembled.model.plain_because is None
+    monkeypatch.setattr(whole(assembled).config.get_text_config(), "sliding_window", 8, raising=False)
+    assert "slides over a window" in (assembled.model.plain_because or "")
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_a_row_shows_one_image(name: str) -> None:
+    assembled, images = twin(name), [picture(1), picture(2)]
+    trees = [grow([assembled.family.layout("Plane?", "head", size=size_of(images[n]))], [n]) for n in (0, 1)]
+    rows = pack([[Shown(trees[0], 0), Shown(trees[1], 1)]], pad_id=assembled.family.pad_id)
+    with pytest.raises(ValueError, match="a row shows two images"):
+        assembled.model(rows, encoded(assembled, *images))
