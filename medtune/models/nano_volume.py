@@ -9,6 +9,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, Phi3Config, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
+from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN
 from medtune.models.vlm import Assembled
 from medtune.models.volume_vlm import VolumeInput, VolumeParts, modules, skeleton
@@ -51,7 +52,8 @@ def phi3() -> Phi3Config:
 def nano_entry(title: str, parts: VolumeParts) -> ZooEntry:
     """Returns the zoo entry of a tiny twin with random weights."""
 
-    def assemble(seed: int) -> Assembled:
+    def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
+        refuse_loading(loading, name=title)
         torch.manual_seed(seed)
         model = modules(parts)
         return Assembled(

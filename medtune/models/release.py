@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
+from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.assets import AssetError
 from medtune.models.keymaps.key_map import KeyMap, load_published
 from medtune.models.keymaps.read_file import read_tensors
@@ -48,8 +49,9 @@ def release_entry(title: str, licence: str, parts: VolumeParts, release: Release
         hub: The repository on the hub; None where it has none that can be read as it is.
     """
 
-    def assemble(seed: int, weights: str | None = None) -> Assembled:
-        return assemble_release(parts, release, release_folder(weights or hub, release.key_map.checkpoint))
+    def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
+        refuse_loading(replace(loading, weights=None), name=title)
+        return assemble_release(parts, release, release_folder(loading.weights or hub, release.key_map.checkpoint))
 
     return ZooEntry(title, licence, assemble, lambda: skeleton(parts))
 

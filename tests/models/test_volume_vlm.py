@@ -21,7 +21,7 @@ from medtune.models.release import Release, assemble_release, load_release
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.prompts import PromptRows, pad_left
 from medtune.models.sequence.tree import grow
-from medtune.models.vlm import Assembled
+from medtune.models.vlm import Assembled, VisionLanguageModel
 from medtune.models.volume_vlm import VolumeParts, modules
 from medtune.models.zoo import nano_m3d_llama2
 
@@ -43,6 +43,11 @@ def asked(assembled: Assembled) -> PromptRows:
     return pad_left([assembled.family.layout("how large is the liver?", None)], [0], pad_id=assembled.family.pad_id)
 
 
+def own(assembled: Assembled) -> VisionLanguageModel:
+    assert isinstance(assembled.model, VisionLanguageModel)
+    return assembled.model
+
+
 def other(volume: Volume) -> Volume:
     """The same grid with the liver's half set to water."""
     hu_IJK = volume.hu_IJK.copy()
@@ -54,7 +59,7 @@ def other(volume: Volume) -> Volume:
 @pytest.mark.parametrize("name", TWINS)
 def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: Volume) -> None:
     assembled = zoo_entry(name).assemble(0)
-    model, transform = assembled.model, assembled.transform
+    model, transform = own(assembled), assembled.transform
     pixels = torch.stack([transform(v) for v in (real_volume, other(real_volume))])  # type: ignore[arg-type]
     rows = answered(assembled, "12 cm")
     model.eval()
@@ -124,7 +129,7 @@ def test_release_in_a_folder_is_read_whole(tmp_path: Path) -> None:
     pixels = torch.rand(1, 1, 32, 256, 256)
     rows = answered(assembled, "12 cm")
     with torch.no_grad():
-        answers = [m.eval()(rows, m.encode(pixels)).logprobs_T for m in (assembled.model, again)]
+        answers = [m.eval()(rows, m.encode(pixels)).logprobs_T for m in (own(assembled), again)]
     torch.testing.assert_close(*answers)
 
 

@@ -73,7 +73,7 @@ def training(assembled: Assembled, groups: Sequence[MediaGroup], judged_by: Benc
         for number in range(STEPS):
             batch = batches[number]
             with precise(resolved("auto", CPU), CPU)():
-                told = assembled.model(batch.rows, assembled.model.encode(batch.pixels_MCHW))
+                told = assembled.model(batch.rows, assembled.model.encode(batch.media))
                 loss = -told.logprobs_T.sum() / batch.step_target_tokens
             loss.backward()
             losses.append(float(loss.detach()))

@@ -19,6 +19,7 @@ from typing import Literal
 
 from transformers import PreTrainedTokenizerFast
 
+from medtune.data.images import Size
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
@@ -54,7 +55,7 @@ class CTChat:
         self.stop_id = self.pad_id = self._text.special(END_TURN)
         self.decode, self.pieces = self._text.decode, self._text.pieces
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True) -> Sequence:
+    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
         encode = self._text.encode
         row = Pieces(self.stop_id)

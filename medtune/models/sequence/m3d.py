@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from transformers import PreTrainedTokenizerFast
 
+from medtune.data.images import Size
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
@@ -30,7 +31,7 @@ class M3D:
         self.stop_id = self.pad_id = self._text.eos_id
         self.decode, self.pieces = self._text.decode, self._text.pieces
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True) -> Sequence:
+    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end token."""
         question = f" {prompt}" if with_media else prompt
         return self.layout_text(question, None if answer is None else f"{question} {answer}", with_media=with_media)

@@ -9,6 +9,8 @@ from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
 from medtune.data.volumes import ct_chat as preparation
+from dataclasses import replace
+from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.assemble import ZooEntry
 from medtune.models.keymaps import ct_chat as projector_keys
 from medtune.models.keymaps import ct_clip as tower_keys
@@ -69,7 +71,7 @@ def parts() -> VolumeParts:
     )
 
 
-def assemble(seed: int, weights: str | None = None) -> Assembled:
+def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
     """Returns CT-CHAT from a local folder.
 
     It holds CT-CLIP_v2.pt or clip_visual_encoder.pth, non_lora_trainables.bin, the adapter where there is one
@@ -79,7 +81,8 @@ def assemble(seed: int, weights: str | None = None) -> Assembled:
         FileNotFoundError: A file is missing.
         ValueError: A file is damaged, or is that of another model.
     """
-    folder = release_folder(weights, "CT-CHAT")
+    refuse_loading(replace(loading, weights=None), name="ct_chat")
+    folder = release_folder(loading.weights, "CT-CHAT")
     language, tokenizer = _language(folder), read_tokenizer(folder / LANGUAGE_FOLDER)
     tokenizer.add_special_tokens({"additional_special_tokens": list(ADDED_TOKENS)})
     language.resize_token_embeddings(len(tokenizer))
