@@ -14,10 +14,10 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.assets import AssetError
 from medtune.models.keymaps.key_map import KeyMap, load_published
 from medtune.models.keymaps.read_file import read_tensors
+from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.vlm import Assembled, VisionLanguageModel
 from medtune.models.volume_vlm import VolumeInput, VolumeParts, modules, skeleton
 

@@ -43,7 +43,7 @@ def asked(assembled: Assembled) -> PromptRows:
     return pad_left([assembled.family.layout("how large is the liver?", None)], [0], pad_id=assembled.family.pad_id)
 
 
-def own(assembled: Assembled) -> VisionLanguageModel:
+def own_model(assembled: Assembled) -> VisionLanguageModel:
     assert isinstance(assembled.model, VisionLanguageModel)
     return assembled.model
 
@@ -59,7 +59,7 @@ def other(volume: Volume) -> Volume:
 @pytest.mark.parametrize("name", TWINS)
 def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: Volume) -> None:
     assembled = zoo_entry(name).assemble(0)
-    model, transform = own(assembled), assembled.transform
+    model, transform = own_model(assembled), assembled.transform
     pixels = torch.stack([transform(v) for v in (real_volume, other(real_volume))])  # type: ignore[arg-type]
     rows = answered(assembled, "12 cm")
     model.eval()
@@ -129,7 +129,7 @@ def test_release_in_a_folder_is_read_whole(tmp_path: Path) -> None:
     pixels = torch.rand(1, 1, 32, 256, 256)
     rows = answered(assembled, "12 cm")
     with torch.no_grad():
-        answers = [m.eval()(rows, m.encode(pixels)).logprobs_T for m in (own(assembled), again)]
+        answers = [m.eval()(rows, m.encode(pixels)).logprobs_T for m in (own_model(assembled), again)]
     torch.testing.assert_close(*answers)
 
 

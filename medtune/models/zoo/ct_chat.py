@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from peft import PeftModel
@@ -9,13 +10,12 @@ from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
 from medtune.data.volumes import ct_chat as preparation
-from dataclasses import replace
-from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.assemble import ZooEntry
 from medtune.models.keymaps import ct_chat as projector_keys
 from medtune.models.keymaps import ct_clip as tower_keys
 from medtune.models.keymaps.key_map import load_published
 from medtune.models.keymaps.read_file import read_tensors
+from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.release import read_tokenizer, release_folder
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
