@@ -96,7 +96,7 @@ def test_accumulation_changes_nothing(nano: Nano, tmp_path: Path, curve: Curve, 
     assert nano.here("train", whole, *settings, "train.micro_batch_groups=8") == 0
     assert nano.here("train", shared, *settings, f"train.micro_batch_groups={micro}") == 0
     assert curve(shared, "train/loss") == pytest.approx(curve(whole, "train/loss"), abs=1e-5)
-    assert curve(shared, "train/gradient_norm") == pytest.approx(curve(whole, "train/gradient_norm"), rel=1e-5)
+    assert curve(shared, "train/gradient_norm") == pytest.approx(curve(whole, "train/gradient_norm"), rel=1e-4)
     one, two = (load_file(run / "checkpoints" / "last.safetensors") for run in (whole, shared))
     assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-4
 
