@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
-from medtune.models.projector import GridMixer
+from medtune.models.projectors.grid_mixer import GridMixer
 from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
 from medtune.models.vision import GridTower, ImageTransform
 from medtune.models.vlm import Assembled, VisionLanguageModel

@@ -8,7 +8,7 @@ from transformers import LlamaForCausalLM
 from medtune.models import efficientnet_lite0, smollm2
 from medtune.models.assemble import ZooEntry
 from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
-from medtune.models.projector import GridMixer
+from medtune.models.projectors.grid_mixer import GridMixer
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.vlm import Assembled, VisionLanguageModel
 

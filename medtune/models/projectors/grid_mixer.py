@@ -1,4 +1,4 @@
-"""Projectors: visual features -> tokens as wide as the language model's embeddings.
+"""A projector that mixes a whole feature grid into a few tokens.
 
 Shape legend: B images, N grid cells, D feature width, R reduced width, K visual tokens, E embedding width.
 """
@@ -12,8 +12,7 @@ class GridMixer(nn.Module):
     """Reduces each cell of a feature grid, then mixes all cells into a few tokens.
 
     A token that has seen the whole grid can say *where* something lies. A projector that works on each cell alone
-    leaves that to the attention of the language model, which a few hundred steps do not teach: on the simulated fetal
-    ultrasound, 2,000 questions seen by pocket gave 0.56 on validation with a two-layer MLP per cell and 0.77 with this.
+    leaves that to the attention of the language model, which the few hundred steps of pocket's recipes hardly teach.
     """
 
     def __init__(
