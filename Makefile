@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCHES := $(sort $(patsubst medtune/trainer/benches/%.py,%,$(wildcard medtune/trainer/benches/[a-z]*.py)))
 
 .PHONY: setup demo test test-slow check bench clean
 
@@ -32,10 +33,11 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)
-	$(BIN)/python -m tests.perf.startup
-	$(BIN)/python -m tests.perf.score_400k
-	$(BIN)/python -m tests.perf.shared_prefix
+# `make bench RECORD=docs/bench` writes the figures of every bench, with machine and date.
+bench: $(addprefix bench-,$(BENCHES))
+
+bench-%: $(READY)
+	$(BIN)/medtune bench $* $(if $(RECORD),--record $(RECORD))
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

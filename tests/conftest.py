@@ -11,7 +11,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 
 from medtune.data.prepared import prepare
-from medtune.data.sources import busi
+from medtune.data.simulation_settings import write_num_patients
+from medtune.data.sources import busi, ct_phantom
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -53,4 +54,15 @@ def prepared_tiny(tiny_busi: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         prepared = prepare("busi", benchmark="busi", root=tiny_busi, out=out)
     assert prepared.num_questions("test") % 2 == 1
+    return out
+
+
+@pytest.fixture(scope="session")
+def prepared_ct(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nine simulated CT scans, prepared."""
+    root, out = tmp_path_factory.mktemp("ct"), tmp_path_factory.mktemp("prepared_ct") / "ct"
+    write_num_patients(root / ct_phantom.SETTINGS_FILE, 9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+        prepare("ct_phantom", benchmark="ctlesionvqa", root=root, out=out)
     return out

@@ -1,6 +1,6 @@
-"""Single-frame DICOM files become RGB pixels; only tags that describe pixels are ever read.
+"""DICOM files become RGB pixels, one picture or a cine; only tags that describe pixels are ever read.
 
-Shapes: H height, W width, C channels.
+Shapes: T frames, H height, W width, C channels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydicom.pixels.processing import apply_color_lut, apply_modality_lut, apply
 from pydicom.pixels.utils import pixel_array
 
 # The patient's name, dates and free text stay on disk, so that no error and no cache can carry them.
-_PIXEL_TAGS = [
+LAYOUT_TAGS = (
     "SamplesPerPixel",
     "PhotometricInterpretation",
     "PlanarConfiguration",
@@ -28,9 +28,14 @@ _PIXEL_TAGS = [
     "BitsStored",
     "HighBit",
     "PixelRepresentation",
-    "ModalityLUTSequence",
     "RescaleSlope",
     "RescaleIntercept",
+    "PixelData",
+)
+"""What every reader needs: how the stored values lie in the file, and their linear scale."""
+_PICTURE_TAGS = (
+    *LAYOUT_TAGS,
+    "ModalityLUTSequence",
     "RescaleType",
     "VOILUTSequence",
     "VOILUTFunction",
@@ -47,8 +52,8 @@ _PIXEL_TAGS = [
     "SegmentedBluePaletteColorLookupTableData",
     "FloatPixelData",
     "DoubleFloatPixelData",
-    "PixelData",
-]
+)
+_TIME_TAGS = ("FrameTime", "FrameTimeVector", "CineRate", "RecommendedDisplayFrameRate")
 _GREY = ("MONOCHROME1", "MONOCHROME2")
 _PALETTE = "PALETTE COLOR"
 _COLOUR = ("RGB", "YBR")
@@ -73,7 +78,76 @@ def decode_dicom(path: Path) -> NDArray[np.uint8]:
 
     Source: DICOM PS3.3 C.7.6.3.1.2 and C.11; the formulas are those of pydicom.pixels.
     """
-    dataset = _read(path)
+    return _decoded(path, _read(path))
+
+
+class Cine(NamedTuple):
+    """The frames of a multi-frame file.
+
+    Attributes:
+        frames_THWC: RGB, uint8.
+        times_s: When each is shown, the first at 0.
+        duration_s: When the last one ends.
+    """
+
+    frames_THWC: NDArray[np.uint8]
+    times_s: tuple[float, ...]
+    duration_s: float
+
+
+def decode_cine(path: Path) -> Cine:
+    """Returns the frames of a cine DICOM file, each as `decode_dicom` gives a picture, and their times.
+
+    Grey values that need stretching are stretched alike in all frames. Times come from Frame Time Vector, Frame Time,
+    Cine Rate or Recommended Display Frame Rate, whichever the file has first in this order.
+
+    Raises:
+        ValueError: As for `decode_dicom`, or the file does not say how fast its frames follow on one another.
+
+    Source: DICOM PS3.3 C.7.6.5.
+    """
+    dataset = _read(path, is_cine=True)
+    frames_THWC = _decoded(path, dataset)
+    if frames_THWC.ndim == 3:
+        frames_THWC = frames_THWC[None]
+    steps_ms = _steps_ms(dataset, len(frames_THWC))
+    if steps_ms is None:
+        raise ValueError(
+            f"{path}: the file does not say how fast its frames follow on one another (no Frame Time, Frame Time "
+            "Vector, Cine Rate or Recommended Display Frame Rate). Export it as MP4."
+        )
+    ends_s = np.cumsum(steps_ms) / 1000
+    return Cine(frames_THWC, (0.0, *ends_s[:-1].tolist()), float(ends_s[-1]))
+
+
+def _steps_ms(dataset: Dataset, num_frames: int) -> NDArray[np.float64] | None:
+    """Returns how long each frame is shown; the last one as long as the one before it."""
+    vector = dataset.get("FrameTimeVector")
+    if vector is not None and len(vector) == num_frames and num_frames > 1:
+        # The first entry is the first frame's own time, 0; each other one is what lies before its frame.
+        return np.asarray([*vector[1:], vector[-1]], dtype=np.float64)
+    for name, to_ms in (("FrameTime", float), ("CineRate", _per_s), ("RecommendedDisplayFrameRate", _per_s)):
+        value = dataset.get(name)
+        if value:
+            return np.full(num_frames, to_ms(value))
+    return None
+
+
+def _per_s(rate: float) -> float:
+    return 1000 / float(rate)
+
+
+def is_dicom(path: Path) -> bool:
+    """Returns whether a file begins as DICOM files do.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+    """
+    with path.open("rb") as file:
+        return file.read(132)[128:] == b"DICM"
+
+
+def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -96,21 +170,21 @@ def dicom_size(path: Path) -> tuple[int, int]:
     return int(dataset.Columns), int(dataset.Rows)
 
 
-def stretch(values_HW: NDArray[np.float64]) -> NDArray[np.uint8]:
+def stretch(values: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Returns grey values scaled so that the lowest is 0 and the highest 255; an even image becomes 0.
 
     Example:
         >>> stretch(np.array([[100.0, 200.0, 300.0]])).tolist()
         [[0, 128, 255]]
     """
-    return _scale(values_HW, _Range(float(values_HW.min()), float(values_HW.max())))
+    return _scale(values, _Range(float(values.min()), float(values.max())))
 
 
-def _read(path: Path) -> Dataset:
+def _read(path: Path, *, is_cine: bool = False) -> Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            dataset = pydicom.dcmread(path, specific_tags=_PIXEL_TAGS)
+            dataset = pydicom.dcmread(path, specific_tags=[*_PICTURE_TAGS, *_TIME_TAGS])
             num_frames = int(dataset.get("NumberOfFrames") or 1)
             whole = all(name in dataset for name in ("Rows", "Columns", "PhotometricInterpretation"))
         # Any of pydicom's many errors may quote the header: only its kind is told on.
@@ -118,10 +192,10 @@ def _read(path: Path) -> Dataset:
             raise ValueError(
                 f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}). Copy or download it again."
             ) from None
-    if num_frames > 1:
+    if num_frames > 1 and not is_cine:
         raise ValueError(
             f"{path}: wanted a single-frame DICOM file, this one is multi-frame ({num_frames} frames). "
-            "Export the frame that you need as PNG or as a DICOM file of its own."
+            "Read it as a video, or export the frame that you need as PNG or as a DICOM file of its own."
         )
     if not whole or not any(name in dataset for name in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
         raise ValueError(f"{path}: this DICOM file holds no picture (a report or structure?), or is truncated.")
@@ -138,28 +212,28 @@ def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
     stored = pixel_array(dataset)
     stored_range = _Range(0.0, 2.0 ** int(dataset.get("BitsStored", 8)) - 1.0)
     if interpretation in _GREY:
-        grey_HW = _grey(stored, dataset, stored_range)
+        grey = _grey(stored, dataset, stored_range)
         if interpretation == "MONOCHROME1":
-            grey_HW = 255 - grey_HW
-        return np.repeat(grey_HW[:, :, None], 3, axis=2)
+            grey = 255 - grey
+        return np.repeat(grey[..., None], 3, axis=-1)
     if interpretation == _PALETTE:
-        colours_HWC = apply_color_lut(stored, dataset)
-        return _scale(colours_HWC[:, :, :3], _Range(0.0, float(np.iinfo(colours_HWC.dtype).max)))
+        colours = apply_color_lut(stored, dataset)
+        return _scale(colours[..., :3], _Range(0.0, float(np.iinfo(colours.dtype).max)))
     return _scale(stored, stored_range)
 
 
-def _grey(stored_HW: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -> NDArray[np.uint8]:
-    values_HW = apply_modality_lut(stored_HW, dataset)
+def _grey(stored: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -> NDArray[np.uint8]:
+    values = apply_modality_lut(stored, dataset)
     if dataset.get("VOILUTSequence"):
         bits = int(dataset.VOILUTSequence[0].LUTDescriptor[2])
-        return _scale(apply_voi(values_HW, dataset), _Range(0.0, 2.0**bits - 1.0))
+        return _scale(apply_voi(values, dataset), _Range(0.0, 2.0**bits - 1.0))
     if None not in (dataset.get("WindowCenter"), dataset.get("WindowWidth")):
         # Far outside any window lie exactly the ends of the range that pydicom scales to.
         ends = apply_windowing(np.array([-1e12, 1e12]), dataset)
-        return _scale(apply_windowing(values_HW, dataset), _Range(float(ends[0]), float(ends[1])))
-    if stored_range.high <= 255 and np.array_equal(values_HW, stored_HW) and int(stored_HW.min()) >= 0:
-        return _scale(values_HW, stored_range)
-    return stretch(values_HW.astype(np.float64))
+        return _scale(apply_windowing(values, dataset), _Range(float(ends[0]), float(ends[1])))
+    if stored_range.high <= 255 and np.array_equal(values, stored) and int(stored.min()) >= 0:
+        return _scale(values, stored_range)
+    return stretch(values.astype(np.float64))
 
 
 def _scale(values: NDArray[np.generic], span: _Range) -> NDArray[np.uint8]:

@@ -76,17 +76,7 @@ def image_size(path: Path) -> Size:
     return Size(height, width) if sideways else Size(width, height)
 
 
-def media_size(ref: MediaRef) -> Size:
-    """Returns the size of the picture that `load_media` gives, from its header alone.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is empty, broken or no image.
-    """
-    return image_size(ref.path)
-
-
-def load_media(ref: MediaRef) -> Image:
+def load_image(ref: MediaRef) -> Image:
     """Returns the picture that `ref` names, with its red rectangles drawn.
 
     Raises:
@@ -149,15 +139,14 @@ def draw_box(pixels_HWC: NDArray[np.uint8], box: Box) -> None:
 
 def _is_dicom(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
-            head = file.read(132)
+        found = dicom.is_dicom(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: there is no such image. Check the folder that you gave.") from None
     except IsADirectoryError:
         raise ValueError(f"{path}: wanted an image, this is a folder.") from None
-    if not head:
+    if path.stat().st_size == 0:
         raise ValueError(f"{path}: the file is empty. Copy or download it again.")
-    return head[128:] == b"DICM"
+    return found
 
 
 @contextmanager

@@ -31,6 +31,8 @@ NINE_CELLS = (
     "lower center",
     "lower right",
 )
+LOCATIONS = (*NINE_CELLS, NOT_VISIBLE)
+LOW, HIGH = 0.45, 0.55
 SMALL_BELOW = 0.05
 LARGE_FROM = 0.15
 
@@ -125,6 +127,18 @@ def nine_cell(box: Box, width: int, height: int) -> str:
     column = _third(box.x0 + box.x1, width)
     row = _third(box.y0 + box.y1, height)
     return NINE_CELLS[3 * row + column]
+
+
+def cell_of(x: float, y: float) -> str:
+    """Returns the cell of a point in shares of the image's width and height, x to the right and y down.
+
+    Example:
+        >>> cell_of(0.45, 0.5), cell_of(0.55, 0.44), cell_of(0.1, 0.5)
+        ('center', 'upper right', 'middle left')
+
+    Source: as for `nine_cell`.
+    """
+    return NINE_CELLS[3 * sum(y >= end for end in (LOW, HIGH)) + sum(x >= end for end in (LOW, HIGH))]
 
 
 def box_size(box: Box, width: int, height: int) -> BoxSize:

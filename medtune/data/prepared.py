@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -13,13 +13,14 @@ from pathlib import Path
 import pyarrow as pa
 
 import medtune
-from medtune.data import content, prepared_format, rows, splits
+from medtune.data import content, origins, prepared_format, rejects, rows, splits
 from medtune.data.atomic_folder import check_replaceable, new_folder
 from medtune.data.lookalikes import near_duplicates
-from medtune.data.prepared_format import Manifest, StoredMedia
+from medtune.data.prepared_format import Manifest
 from medtune.data.source import Source, source
 from medtune.data.splits import DEFAULT_FRACTIONS, Fractions
-from medtune.data.types import SPLITS, MediaGroup, MediaRef, Question, Split
+from medtune.data.storing import store_media
+from medtune.data.types import SPLITS, MediaGroup, MediaKind, MediaRef, Question, Split, UnofficialSplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,26 @@ class Prepared:
     def data_hash(self) -> str:
         """SHA-256 over all rows: what a run logs to say which data it saw."""
         return self.manifest.data_hash
+
+    @property
+    def kinds(self) -> frozenset[MediaKind]:
+        """What kinds of media it holds."""
+        return frozenset(ref.kind for ref in self._media.values())
+
+    @property
+    def templates(self) -> Mapping[str, str] | None:
+        """The official prompts by scenario that it was prepared with; None for our wording."""
+        return prepared_format.read_prompts(self.root)
+
+    @property
+    def organs(self) -> frozenset[str]:
+        """Of which organs any of its volumes has a mask."""
+        return frozenset(organ for ref in self._media.values() for organ, _ in ref.masks)
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where media are kept as models read them; made when it is needed, and gone when the folder is made anew."""
+        return self.root / prepared_format.CACHE_FOLDER
 
     def num_questions(self, split: Split) -> int:
         """Returns how many questions a split has."""
@@ -53,11 +74,26 @@ class Prepared:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """Official prompts to keep in a prepared folder.
+
+    Attributes:
+        name: How outputs name them.
+        templates: By scenario, verbatim.
+        check: Refuses questions that they cannot ask, by a ValueError.
+    """
+
+    name: str
+    templates: Mapping[str, str]
+    check: Callable[[Sequence[Question]], None]
+
+
 def open_prepared(root: Path) -> Prepared:
-    """Opens a prepared folder; tables are mapped into memory, images stay on disk.
+    """Opens a prepared folder; tables are mapped into memory, media stay on disk.
 
     Raises:
-        FileNotFoundError: The folder, or an image in it, is missing.
+        FileNotFoundError: The folder, or a media file in it, is missing.
         ValueError: It is no prepared folder, was written in another format, or is damaged.
     """
     manifest = prepared_format.read_manifest(root)
@@ -71,13 +107,13 @@ def open_prepared(root: Path) -> Prepared:
     media_folder = root / prepared_format.MEDIA_FOLDER
     there = set(os.listdir(media_folder)) if media_folder.is_dir() else set()
     media = list(prepared_format.read_media(prepared_format.map_table(root / prepared_format.MEDIA)))
-    missing = sorted({item.file for item in media} - there)
+    missing = sorted({file for item in media for file in item.files} - there)
     if missing:
         raise FileNotFoundError(
-            f"{media_folder}: {len(missing)} images are missing, the first is {missing[0]}. "
+            f"{media_folder}: {len(missing)} media files are missing, the first is {missing[0]}. "
             f"Copy the folder again as a whole, or run `medtune prepare` again."
         )
-    refs = {item.media_id: MediaRef(media_folder / item.file, item.boxes) for item in media}
+    refs = {item.media_id: item.ref(media_folder) for item in media}
     return Prepared(root, manifest, questions, refs)
 
 
@@ -90,37 +126,58 @@ def prepare(
     seed: int = 0,
     limit: int | None = None,
     fractions: Fractions = DEFAULT_FRACTIONS,
+    max_rejected: float = rejects.MAX_REJECTED,
+    unofficial_split: UnofficialSplit | None = None,
+    prompts: Prompts | None = None,
 ) -> Prepared:
-    """Reads a source, decodes each image once, assigns splits, and writes the prepared folder `out` as a whole.
+    """Reads a source, stores each media file once, assigns splits, and writes the prepared folder `out` as a whole.
 
     A folder that medtune prepared is replaced. The same files, seed and limit give the same bytes for one user, and the
     same data_hash for all. `root` is None for a simulation. `limit` takes at most so many patients, chosen by seed
-    so that every task's answers stay present.
+    so that every task's answers stay present. Questions that cannot be read, or whose media cannot, are left out,
+    counted in the manifest and listed in rejects.jsonl; where they are too many, they are listed beside `out`. A source
+    for evaluation alone is all test; `unofficial_split` divides it by patient instead, and the manifest says so.
 
     Raises:
         FileNotFoundError: `root` or a file of it is missing.
-        ValueError: The source cannot be read, the splits would leak, or `out` holds something else.
+        ValueError: The source cannot be read, more than the share `max_rejected` of its questions is rejected, the
+            splits would leak, or `out` holds something else.
         OSError: The disk is full, or cannot be written; nothing is left behind.
     """
     read_from = source(source_name)
     splits.check_fractions(fractions)
     _check_folders(source_name, read_from, root, out)
+    if unofficial_split is not None and not read_from.test_only:
+        raise ValueError(f"the source {source_name!r} is not for evaluation alone: leave --unofficial-split out.")
+    if read_from.test_only and unofficial_split is None:
+        fractions = splits.TEST_ONLY
+    keep = out.with_name(f"{out.name}.{rejects.REJECTS}")
     with new_folder(out) as draft:
         scratch = draft / "scratch"
         scratch.mkdir()
-        table = rows.limited(rows.checked(source_name, read_from.read(root, seed, scratch)), limit, seed)
+        table = read_from.read(root, seed, scratch)
+        rejects.check_share(table.rejects, num_taken=len(table.questions), max_share=max_rejected, keep=keep)
+        table = rows.limited(rows.checked(source_name, table), limit, seed)
         media_folder = draft / prepared_format.MEDIA_FOLDER
         media_folder.mkdir()
-        stored = content.store_images(table.media, media_folder)
+        stored, broken = store_media(table.media, media_folder)
         shutil.rmtree(scratch)
+        table, lost = rows.without(table, broken)
+        rejects.check_share(lost, num_taken=len(table.questions), max_share=max_rejected, keep=keep)
+        rejected = (*table.rejects, *lost)
         ids = content.media_ids(table.media, stored)
-        images = {ids[media_id]: stored[ref.path] for media_id, ref in table.media.items()}
-        digests = {media_id: image.digest for media_id, image in images.items()}
-        questions: Sequence[Question] = content.with_content_ids(table.questions, ids)
+        files = {ids[media_id]: stored[ref.path] for media_id, ref in table.media.items()}
+        digests = {media_id: file.digest for media_id, file in files.items()}
+        media = [content.row(ids[name], ref, stored) for name, ref in table.media.items()]
+        notes, identical = table.notes, len({ref.path for ref in table.media.values()})
+        questions: Sequence[Question] = content.renamed(table.questions, ids, rows.hashes(table.questions, source_name))
+        origins.write_origins(draft, source_name, [question.id for question in table.questions], questions)
+        # Each list of 800,000 questions is a third of a gigabyte: none outlives the next.
+        del table
+        questions, carved = splits.carve_val(questions, digests, seed=seed, fractions=fractions)
         questions = splits.assign_splits(questions, digests, seed=seed, fractions=fractions)
         splits.check_splits(questions, digests)
-        questions = rows.ordered(rows.hashed(questions, source_name), list(images))
-        media = [StoredMedia(ids[name], stored[ref.path].file, ref.boxes) for name, ref in table.media.items()]
+        questions = rows.ordered(questions, list(files))
         split_of = {digests[question.media_id]: question.split for question in questions if question.split}
         manifest = Manifest(
             format_version=prepared_format.FORMAT_VERSION,
@@ -138,13 +195,23 @@ def prepare(
             counts=rows.counts(questions),
             num_patients=rows.num_patients(questions),
             num_media=len(media),
-            identical_images=len(stored) - len(split_of),
-            near_duplicates=near_duplicates({image.digest: image.look for image in images.values()}, split_of),
-            notes=table.notes,
+            identical_media=identical - len(split_of),
+            near_duplicates=near_duplicates(
+                {file.digest: file.look for file in files.values() if file.look is not None}, split_of
+            ),
+            notes=(*notes, *carved),
+            prompts=prompts.name if prompts else "ours",
+            unofficial_split=unofficial_split,
+            rejected=rejects.counts(rejected),
             data_hash=prepared_format.data_hash(questions, media),
         )
         prepared_format.write_tables(draft, questions, media)
         prepared_format.write_manifest(draft, manifest)
+        if prompts:
+            prompts.check(questions)
+            prepared_format.write_prompts(draft, prompts.templates)
+        if rejected:
+            rejects.write_rejects(draft / rejects.REJECTS, rejected)
     return open_prepared(out)
 
 

@@ -1,4 +1,6 @@
-"""The files of a prepared folder: manifest.json, questions.arrow and media.arrow.
+"""The files of a prepared folder: manifest.json, questions.arrow, media.arrow, origins.arrow and, if any, two more.
+
+rejects.jsonl lists what could not be taken, prompts.json holds official prompts.
 
 Both tables are uncompressed Arrow IPC files, so that opening maps them into memory and reads nothing.
 """
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
@@ -15,16 +17,22 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from medtune.data.lookalikes import NearDuplicate, NearDuplicates
+from medtune.data.origins import ORIGINS
+from medtune.data.rejects import REJECTS
 from medtune.data.splits import Fractions
-from medtune.data.types import Box, Provenance, Question, Split
+from medtune.data.types import Box, MediaKind, MediaRef, Provenance, Question, Split, UnofficialSplit
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 4
 MANIFEST = "manifest.json"
 QUESTIONS = "questions.arrow"
 MEDIA = "media.arrow"
 MEDIA_FOLDER = "media"
-ENTRIES = frozenset({MANIFEST, QUESTIONS, MEDIA, MEDIA_FOLDER})
+PROMPTS = "prompts.json"
+CACHE_FOLDER = "cache"
+ENTRIES = frozenset({MANIFEST, QUESTIONS, MEDIA, MEDIA_FOLDER, REJECTS, PROMPTS, ORIGINS, CACHE_FOLDER})
 
+# Questions are written so many at a time: all columns of 800,000 at once take another gigabyte.
+_ROWS = 50_000
 _QUESTION_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -40,16 +48,40 @@ _QUESTION_SCHEMA = pa.schema(
     ]
 )
 _MEDIA_SCHEMA = pa.schema(
-    [("media_id", pa.string()), ("file", pa.string()), ("boxes", pa.list_(pa.list_(pa.int32(), 4)))]
+    [
+        ("media_id", pa.string()),
+        ("kind", pa.string()),
+        ("file", pa.string()),
+        ("boxes", pa.list_(pa.list_(pa.int32(), 4))),
+        ("start_s", pa.float64()),
+        ("end_s", pa.float64()),
+        ("region", pa.list_(pa.int32(), 4)),
+        ("masks", pa.map_(pa.string(), pa.string())),
+    ]
 )
 
 
 class StoredMedia(NamedTuple):
-    """A row of media.arrow: the file in the media folder, and the boxes to draw on it."""
+    """A row of media.arrow: a `MediaRef` whose files lie in the media folder."""
 
     media_id: str
+    kind: MediaKind
     file: str
-    boxes: tuple[Box, ...]
+    boxes: tuple[Box, ...] = ()
+    start_s: float | None = None
+    end_s: float | None = None
+    region: Box | None = None
+    masks: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All its files."""
+        return (self.file, *(file for _, file in self.masks))
+
+    def ref(self, folder: Path) -> MediaRef:
+        """Returns what is loaded, given the media folder."""
+        masks = tuple((organ, folder / file) for organ, file in self.masks)
+        return MediaRef(folder / self.file, self.boxes, self.kind, self.start_s, self.end_s, self.region, masks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +93,11 @@ class Manifest:
         limit: At most how many patients were taken; None for all.
         counts: Questions by split and task.
         num_patients: By split.
-        identical_images: Files whose pixels another file has too; their patients share a split.
+        identical_media: Files whose content another file has too; their patients share a split.
         notes: What the source left out on purpose.
+        prompts: "ours", or which official prompts lie in prompts.json; they are used in every run on this folder.
+        unofficial_split: How a set for evaluation alone was divided nevertheless; None where it was not.
+        rejected: Questions that could not be taken, by kind; rejects.jsonl has them one by one.
         data_hash: SHA-256 over all rows, the same for two users with the same files.
     """
 
@@ -81,9 +116,12 @@ class Manifest:
     counts: Mapping[Split, Mapping[str, int]]
     num_patients: Mapping[Split, int]
     num_media: int
-    identical_images: int
+    identical_media: int
     near_duplicates: NearDuplicates
     notes: tuple[str, ...]
+    prompts: str
+    unofficial_split: UnofficialSplit | None
+    rejected: Mapping[str, int]
     data_hash: str
 
 
@@ -102,16 +140,15 @@ def data_hash(questions: Sequence[Question], media: Sequence[StoredMedia]) -> st
 
 def write_tables(folder: Path, questions: Sequence[Question], media: Sequence[StoredMedia]) -> None:
     """Writes questions.arrow and media.arrow, rows in the order given."""
-    columns = {
-        name: pa.array([getattr(question, name) for question in questions], _QUESTION_SCHEMA.field(name).type)
-        for name in _QUESTION_SCHEMA.names
-        if name != "facets"
-    }
-    facets = [sorted(question.facets.items()) for question in questions]
-    columns["facets"] = pa.array(facets, _QUESTION_SCHEMA.field("facets").type)
-    _write_table(folder / QUESTIONS, pa.table(columns, schema=_QUESTION_SCHEMA))
+    parts = (questions[start : start + _ROWS] for start in range(0, len(questions), _ROWS))
+    _write_table(folder / QUESTIONS, _QUESTION_SCHEMA, (_question_columns(part) for part in parts))
     rows = {name: [getattr(item, name) for item in media] for name in _MEDIA_SCHEMA.names}
-    _write_table(folder / MEDIA, pa.table(rows, schema=_MEDIA_SCHEMA))
+    _write_table(folder / MEDIA, _MEDIA_SCHEMA, [rows])
+
+
+def _question_columns(questions: Sequence[Question]) -> dict[str, list[object]]:
+    columns = {name: [getattr(q, name) for q in questions] for name in _QUESTION_SCHEMA.names if name != "facets"}
+    return columns | {"facets": [sorted(question.facets.items()) for question in questions]}
 
 
 def map_table(path: Path) -> pa.Table:
@@ -154,8 +191,32 @@ def read_questions(table: pa.Table) -> Iterator[Question]:
 def read_media(table: pa.Table) -> Iterator[StoredMedia]:
     """Yields the rows of media.arrow."""
     columns = (table.column(name).to_pylist() for name in _MEDIA_SCHEMA.names)
-    for media_id, file, boxes in zip(*columns, strict=True):
-        yield StoredMedia(media_id, file, tuple(Box(*box) for box in boxes))
+    for media_id, kind, file, boxes, start_s, end_s, region, masks in zip(*columns, strict=True):
+        drawn = tuple(Box(*box) for box in boxes)
+        seen = None if region is None else Box(*region)
+        yield StoredMedia(media_id, kind, file, drawn, start_s, end_s, seen, tuple(masks))
+
+
+def write_prompts(folder: Path, templates: Mapping[str, str]) -> None:
+    """Writes prompts.json: the official templates by scenario, verbatim."""
+    text = json.dumps(dict(sorted(templates.items())), indent=1, ensure_ascii=False)
+    (folder / PROMPTS).write_text(text + "\n", encoding="utf-8")
+
+
+def read_prompts(folder: Path) -> Mapping[str, str] | None:
+    """Returns the official templates by scenario; None where the folder has none.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
+    path = folder / PROMPTS
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: these prompts are damaged ({type(error).__name__}). {AGAIN}") from error
+    return {str(key): str(text) for key, text in found.items()}
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -207,7 +268,8 @@ def read_manifest(folder: Path) -> Manifest:
     return Manifest(**(read | lists | {"near_duplicates": NearDuplicates(num_pairs, max_distance, pairs)}))
 
 
-def _write_table(path: Path, table: pa.Table) -> None:
+def _write_table(path: Path, schema: pa.Schema, parts: Iterable[Mapping[str, Sequence[object]]]) -> None:
     # Arrow gets an open file: a full disk then raises Python's own OSError, with its number.
-    with path.open("wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
+    with path.open("wb") as file, pa.ipc.new_file(file, schema) as writer:
+        for part in parts:
+            writer.write_batch(pa.record_batch([pa.array(part[f.name], f.type) for f in schema], schema=schema))

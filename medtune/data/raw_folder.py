@@ -43,5 +43,17 @@ def unexpected(path: Path, *, wanted: str) -> ValueError:
     return ValueError(f"{path}: unexpected file, wanted {wanted}. Move it out of the folder.")
 
 
+def refuse_masks_alone(images: Path, masks: Path) -> None:
+    """Refuses a folder of masks that holds one without an image of its name.
+
+    Raises:
+        ValueError: There is one.
+    """
+    there = {path.name for path in images.iterdir()}
+    for mask in visible(masks) if masks.is_dir() else ():
+        if mask.name not in there:
+            raise ValueError(f"{mask}: this mask has no image in {images}. Copy the image, or remove the mask.")
+
+
 def _is_clutter(entry: Path) -> bool:
     return entry.name.startswith(".") or entry.name.lower() in _CLUTTER

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from medtune.data.privacy import hashed_patient, patient_key
+from medtune.data.rejects import Reject
 from medtune.data.seeding import stable_order
 from medtune.data.source import SourceTable
 from medtune.data.splits import answer_labels
@@ -55,15 +57,40 @@ def limited(table: SourceTable, limit: int | None, seed: int) -> SourceTable:
     used = {question.media_id for question in questions}
     media = {media_id: ref for media_id, ref in table.media.items() if media_id in used}
     note = f"limit: {len(kept)} of {len(patients)} patients were taken"
-    return SourceTable(questions, media, (*table.notes, note))
+    return replace(table, questions=questions, media=media, notes=(*table.notes, note))
 
 
-def hashed(questions: Sequence[Question], source_name: str) -> list[Question]:
-    """Returns the questions with a keyed hash for each patient."""
+class Kept(NamedTuple):
+    """What is left of a table, and what is not."""
+
+    table: SourceTable
+    lost: tuple[Reject, ...]
+
+
+def without(table: SourceTable, broken: Mapping[str, str]) -> Kept:
+    """Returns the table without the questions about broken media (media id -> reason), and a reject for each of them.
+
+    Raises:
+        ValueError: No question is left.
+    """
+    if not broken:
+        return Kept(table, ())
+    lost = tuple(
+        Reject("", number, None, broken[question.media_id], table.media[question.media_id].path)
+        for number, question in enumerate(table.questions, start=1)
+        if question.media_id in broken
+    )
+    kept = tuple(question for question in table.questions if question.media_id not in broken)
+    if not kept:
+        raise ValueError(f"no media file can be read. The first: {lost[0]}")
+    media = {media_id: ref for media_id, ref in table.media.items() if media_id not in broken}
+    return Kept(replace(table, questions=kept, media=media), lost)
+
+
+def hashes(questions: Iterable[Question], source_name: str) -> dict[str, str]:
+    """Returns the keyed hash of each patient."""
     key = patient_key()
-    return [
-        replace(question, patient_id=hashed_patient(key, source_name, question.patient_id)) for question in questions
-    ]
+    return {patient: hashed_patient(key, source_name, patient) for patient in {q.patient_id for q in questions}}
 
 
 def ordered(questions: Sequence[Question], media_order: Sequence[str]) -> list[Question]:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from medtune.data import catalog
+from medtune.data.rejects import Reject
 from medtune.data.types import MediaRef, Provenance, Question
 
 PACKAGE = "medtune.data.sources"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A media file that questions are about and that the user's folder lacks.
+
+    Attributes:
+        file: Where it belongs, relative to the folder.
+        fetch: Where it is to be had: a URL, or words.
+    """
+
+    file: str
+    fetch: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +37,15 @@ class SourceTable:
     Attributes:
         notes: What was left out on purpose and why, with counts and without file names; `prepare` puts them in the
             manifest.
+        rejects: Questions that could not be read or have no media, one each: a row that would have given two gives two.
+        missing: Media files to fetch, each once.
     """
 
-    questions: tuple[Question, ...]
+    questions: Sequence[Question]
     media: Mapping[str, MediaRef]
     notes: tuple[str, ...] = ()
+    rejects: tuple[Reject, ...] = ()
+    missing: tuple[Missing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +56,10 @@ class Source:
         licence: Of the raw files.
         patient_unit: What stands for a patient, in words, where the files name none.
         read: (root, seed, scratch) -> table. `root` is the user's folder, None for a simulation; `scratch` is
-            an empty folder in which a simulation writes its images. Question.split is set only where the
-            files come with a split of their own.
+            an empty folder for images that are files nowhere else: a simulation's, those inside a table or a film.
+            Question.split is set only where the files come with a split of their own.
         write_example: Writes a small synthetic tree in the source's own layout, for tests.
+        test_only: The release is for evaluation: everything is test, unless the user asks for a split of their own.
     """
 
     title: str
@@ -50,6 +69,7 @@ class Source:
     patient_unit: str
     read: Callable[[Path | None, int, Path], SourceTable]
     write_example: Callable[[Path], None] | None
+    test_only: bool = False
 
 
 def source(name: str) -> Source:

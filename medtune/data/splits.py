@@ -21,6 +21,7 @@ class Fractions(NamedTuple):
 
 
 DEFAULT_FRACTIONS = Fractions(0.7, 0.15, 0.15)
+TEST_ONLY = Fractions(0, 0, 1)
 
 
 def check_fractions(fractions: Fractions) -> None:
@@ -80,7 +81,35 @@ def assign_splits(
         parts = stratify([answer_labels(members[unit]) for unit in free], part_sizes(len(free), fractions))
         given.update({unit: SPLITS[part] for unit, part in zip(free, parts, strict=True)})
     unit_of = {question.id: unit for unit, its_questions in members.items() for question in its_questions}
-    return tuple(replace(question, split=question.split or given[unit_of[question.id]]) for question in questions)
+    return tuple(q if q.split else replace(q, split=given[unit_of[q.id]]) for q in questions)
+
+
+class Carved(NamedTuple):
+    """Questions whose source brought no val, and a note that says what was made of it."""
+
+    questions: Sequence[Question]
+    notes: tuple[str, ...]
+
+
+def carve_val(
+    questions: Sequence[Question], media_digest: Mapping[str, str], *, seed: int, fractions: Fractions
+) -> Carved:
+    """Returns the questions with a val taken out of train by patient, where the source brings train and test alone.
+
+    Val gets its fraction of train and val, at least one unit; the test that the source brought stays as it is.
+
+    Raises:
+        ValueError: Train is a single unit.
+    """
+    if {question.split for question in questions} != {"train", "test"} or not fractions.val:
+        return Carved(questions, ())
+    members = _units([question for question in questions if question.split == "train"], media_digest)
+    units = sorted(members, key=lambda unit: (stable_int(seed, "val", unit), unit))
+    sizes = part_sizes(len(units), (fractions.train, fractions.val))
+    parts = stratify([answer_labels(members[unit]) for unit in units], sizes)
+    val = {q.id for unit, part in zip(units, parts, strict=True) if part == 1 for q in members[unit]}
+    note = f"the source brings no val: {sizes[1]} of {len(units)} patients of its train are val here, by seed {seed}"
+    return Carved([replace(q, split="val") if q.id in val else q for q in questions], (note,))
 
 
 def check_splits(questions: Sequence[Question], media_digest: Mapping[str, str]) -> None:

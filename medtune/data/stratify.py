@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 
 
 def stratify(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list[int]:
@@ -34,6 +35,9 @@ def stratify(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list[int
         for label in carried:
             carriers[label].append(unit)
     placed: dict[int, int] = {}
+    # Labels by what waits for them; a label whose count has changed since is there again, with the new one.
+    queue = [(count, label) for label, count in waiting.items()]
+    heapify(queue)
 
     def place(unit: int, part: int) -> None:
         placed[unit] = part
@@ -41,9 +45,13 @@ def stratify(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list[int
         for label in labels[unit]:
             waiting[label] -= 1
             wanted[label][part] -= 1
+            if label in carriers:
+                heappush(queue, (waiting[label], label))
 
-    while carriers:
-        rarest = min(carriers, key=lambda label: (waiting[label], label))
+    while queue:
+        count, rarest = heappop(queue)
+        if rarest not in carriers or count != waiting[rarest]:
+            continue
         for unit in carriers.pop(rarest):
             if unit not in placed:
                 place(unit, max((p for p in parts if room[p]), key=lambda p: (wanted[rarest][p], room[p], -p)))

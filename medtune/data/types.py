@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,20 @@ AnswerKind = Literal["choice", "yes_no", "number", "text", "rubric"]
 Split = Literal["train", "val", "test"]
 Provenance = Literal["released", "reconstruction", "synthetic"]
 Reading = Literal["likelihood", "generation"]
-Condition = Literal["image", "text_only", "other_image", "with_anatomy", "blank_image", "permuted_options"]
-AnswerFormat = Literal["text", "letter"]
+Condition = Literal[
+    "image",
+    "text_only",
+    "other_image",
+    "with_anatomy",
+    "blank_image",
+    "permuted_options",
+    "shuffled_frames",
+    "stated_answer",
+]
+AnswerFormat = Literal["text", "letter", "text_letter"]
+MediaKind = Literal["image", "video", "volume"]
+
+UnofficialSplit = Literal["patient"]
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
@@ -31,15 +43,27 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MediaRef:
-    """An image on disk and what is drawn on it before anyone looks.
+    """A media item on disk, which part of it is seen, and what is drawn on it before anyone looks.
 
     Attributes:
-        path: PNG, JPEG, TIFF or single-frame DICOM.
+        path: An image: PNG, JPEG, TIFF or single-frame DICOM. A video: a file that ffmpeg reads, or a cine DICOM. A
+            volume: NIfTI, or a folder with one DICOM series.
         boxes: Red rectangles to draw, in pixels of the stored image.
+        start_s: Where the part of a video begins; None for its beginning.
+        end_s: Where it ends; None for its end.
+        region: Part of every frame of a video, in pixels as stored; None for all of it.
+        masks: Organ -> mask file on a volume's grid, sorted by organ.
+        shuffled_by: Draws another order for the frames of a video, whose times stay; None leaves them in theirs.
     """
 
     path: Path
     boxes: tuple[Box, ...] = ()
+    kind: MediaKind = "image"
+    start_s: float | None = None
+    end_s: float | None = None
+    region: Box | None = None
+    masks: tuple[tuple[str, Path], ...] = ()
+    shuffled_by: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +78,19 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class Video:
+    """Decoded frames of (a part of) a video.
+
+    Attributes:
+        frames_THWC: RGB, uint8.
+        times_s: When each is shown, counted from the start of the file.
+    """
+
+    frames_THWC: NDArray[np.uint8]
+    times_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Volume:
     """A CT volume on its own grid.
 
@@ -62,11 +99,36 @@ class Volume:
         spacing_mm: Distance of neighbouring voxels along i, j and k.
         orientation: Where i, j and k point, one letter each: "LPS" grows to the patient's left, to the back and to the
             head. R and L, A and P, S and I are opposite; a tilted axis has the letter of the nearest direction.
+        masks_IJK: Organ -> mask on the same grid, for organs that were asked for.
     """
 
     hu_IJK: NDArray[np.int16] | NDArray[np.float32]
     spacing_mm: tuple[float, float, float]
     orientation: str
+    masks_IJK: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+
+
+Media = Image | Video | Volume
+"""A decoded media item."""
+
+_Kind = TypeVar("_Kind", Image, Video, Volume)
+
+
+def wanted(media: Media, kind: type[_Kind]) -> _Kind:
+    """Returns the media item, which must be of that kind.
+
+    Raises:
+        ValueError: The model reads another kind of media.
+
+    Example:
+        >>> wanted(Volume(np.zeros((1, 1, 1), np.int16), (1.0, 1.0, 1.0), "LPS"), Image)
+        Traceback (most recent call last):
+        ValueError: the model reads images, not volumes; choose another model.name
+    """
+    if not isinstance(media, kind):
+        reads, got = kind.__name__.lower(), type(media).__name__.lower()
+        raise ValueError(f"the model reads {reads}s, not {got}s; choose another model.name")
+    return media
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +195,8 @@ class Request:
     Attributes:
         question: Under "permuted_options" its options stand in another order.
         condition: What the model sees; "other_image" shows another patient's image, "blank_image" a black one,
-            "with_anatomy" says in words which organ the image shows.
+            "with_anatomy" says in words which organ the image shows, "shuffled_frames" a video's frames in
+            another order, "stated_answer" says the right answer in words.
         repeat: 0, 1, ... where one request is made several times.
     """
 
@@ -173,6 +236,23 @@ class Prediction:
     option_logprobs: tuple[float, ...] | None = None
     option_tokens: tuple[int, ...] | None = None
     finish_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRequest:
+    """A free answer to be judged by a language model.
+
+    Attributes:
+        key: Of the prediction that is judged.
+        system: How to judge.
+        user: What is judged: question, reference and reply.
+        schema: JSON schema of the verdict.
+    """
+
+    key: PredictionKey
+    system: str
+    user: str
+    schema: Mapping[str, object]
 
 
 class Interval(NamedTuple):

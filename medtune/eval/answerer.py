@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from medtune.data.types import MediaGroup, Prediction, Request
 
@@ -17,4 +17,13 @@ class Answerer(Protocol):
         `group.media` is what is shown: for the condition "other_image" the caller passes the other
         patient's group; for "text_only" no media is shown whatever the group holds.
         """
+        ...
+
+
+@runtime_checkable
+class ToldAhead(Protocol):
+    """An answerer that wants to know what it will be asked, e.g. to ask a server several questions at a time."""
+
+    def expect(self, visits: Sequence[tuple[MediaGroup, Sequence[Request]]]) -> None:
+        """Takes all that will be asked, in that order, before the first call of `answer`."""
         ...

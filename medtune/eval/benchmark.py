@@ -8,11 +8,15 @@ from functools import update_wrapper
 from typing import Protocol, cast
 
 from medtune.data import catalog
+from medtune.data.augment import Keeps, keep_nothing
 from medtune.data.types import AnswerFormat, Condition, Interval, Prediction, Prompt, Question
 from medtune.eval.bertscore import BertModel
+from medtune.eval.judge.task import JudgeTask
+from medtune.eval.protocol import AnswerProtocol
 from medtune.eval.reference import Reference, no_references
 from medtune.eval.sums import Sums
 from medtune.eval.tables import Table
+from medtune.eval.wording import OURS, OfficialPrompts
 
 PACKAGE = "medtune.eval.benchmarks"
 
@@ -139,7 +143,12 @@ class Benchmark:
         scales: Of the metrics that are not shares of all questions, by name.
         renders: Other wordings, for conditions that change the prompt, e.g. "with_anatomy".
         tables: What `medtune score` prints beside the scores.
+        judging: How free answers are judged by a language model; None where no answer needs it.
         references: Printed numbers of other models on other data, comparable with the primary metric.
+        protocol: How its authors had their models answer; None where they do not say.
+        official: How the benchmark's own prompts are read; None where there are none to read.
+        wording: Whose prompts `render` gives: "ours", or which official ones.
+        keeps: Which changes of a training image leave a question's answer true.
     """
 
     title: str
@@ -158,6 +167,11 @@ class Benchmark:
     renders: Mapping[Condition, Render] = field(default_factory=dict)
     tables: Tables = no_tables
     references: Callable[[], Sequence[Reference]] = no_references
+    keeps: Keeps = keep_nothing
+    judging: JudgeTask | None = None
+    protocol: AnswerProtocol | None = None
+    official: OfficialPrompts | None = None
+    wording: str = OURS
 
     def scale(self, metric: str) -> Scale:
         """Returns how the metric of that name is to be read: as a share of all questions unless `scales` says more."""

@@ -61,14 +61,24 @@ def calibrated(logprobs: Sequence[Sequence[float]], correct: Sequence[float]) ->
         >>> calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0]).ece
         0.0
     """
-    bins = right_closed_bins([_confidence(each) for each in logprobs], correct, bins=NUM_BINS)
+    bins = right_closed_bins([max(option_probabilities(each)) for each in logprobs], correct, bins=NUM_BINS)
     return Calibration(expected_calibration_error(bins), NUM_BINS, tuple(bins))
 
 
-def _confidence(logprobs: Sequence[float]) -> float:
-    """Returns the likeliest option's share of the options' probability."""
+def option_probabilities(logprobs: Sequence[float]) -> list[float]:
+    """Returns each option's probability given that the answer is one of them: the softmax of the log-probabilities.
+
+    Args:
+        logprobs: Of each option, at least one.
+
+    Example:
+        >>> [round(share, 2) for share in option_probabilities([0.0, math.log(3)])]
+        [0.25, 0.75]
+    """
     highest = max(logprobs)
-    return 1 / sum(math.exp(value - highest) for value in logprobs)
+    weights = [math.exp(value - highest) for value in logprobs]
+    total = sum(weights)
+    return [weight / total for weight in weights]
 
 
 def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:

@@ -8,11 +8,12 @@ from medtune.data.types import AnswerFormat, Prompt, Question
 
 
 def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
-    """Returns the question, its options and one line that says how to answer.
+    r"""Returns the question, its options and one line that says how to answer.
 
     Args:
         question: With options, in the order to be shown.
-        answer_format: "text": the model says an option word for word; "letter": it says A, B, ...
+        answer_format: "text": the model says an option word for word; "letter": it says A, B, ...; "text_letter": it
+            says the words and then, in a line of its own, the letter that counts.
 
     Raises:
         ValueError: There are no options, more options than letters, or the answer is not among them.
@@ -24,8 +25,8 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
         A. benign
         B. normal
         Answer with its letter.
-        >>> render_choice(asked, "letter").target, render_choice(asked, "text").target
-        ('B', 'normal')
+        >>> [render_choice(asked, how).target for how in ("letter", "text", "text_letter")]
+        ['B', 'normal', 'normal\nAnswer: B']
     """
     options = question.options
     if question.answer not in options:
@@ -38,6 +39,9 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
     else:
         letters = letters_for(question)
         marks, choices, how = [f"{x}. " for x in letters], letters, "Answer with its letter."
+        if answer_format == "text_letter":
+            how = "Answer with one option, then its letter."
+            choices = tuple(f"{option}\nAnswer: {x}" for option, x in zip(options, letters, strict=True))
     listed = [mark + option for mark, option in zip(marks, options, strict=True)]
     return Prompt(
         text="\n".join([question.text, *listed, how]),

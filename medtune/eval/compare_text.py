@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from medtune.eval.compare import Comparison, Difference
-from medtune.eval.forest_plot import ForestRow, forest_svg
+from medtune.eval.forest_plot import ForestRow, forest_svg, shortened
+from medtune.eval.report.table import spoken
 from medtune.eval.tables import Cell, Table, finite
 
 PLOT = "compare.svg"
@@ -76,10 +77,10 @@ def comparison_markdown(found: Comparison) -> str:
 
 def comparison_plot(found: Comparison) -> str:
     """Returns the forest plot of the differences as SVG."""
-    first, second = found.names
+    first, second = map(shortened, found.names)
     rows = [("all questions", found.overall), *found.by_task.items()]
     return forest_svg(
-        [ForestRow(task, each.paired.n, each.paired.value, *each.paired.ci95) for task, each in rows],
+        [ForestRow(spoken(task), each.paired.n, each.paired.value, *each.paired.ci95) for task, each in rows],
         title=f"{second} minus {first}: {found.metric} with 95 % intervals",
         left=f"{first} higher",
         right=f"{second} higher",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from medtune.data.blank import blank_group
 from medtune.data.seeding import stable_int
+from medtune.data.shuffled import shuffled_group
 from medtune.data.types import (
     AnswerFormat,
     Condition,
@@ -21,17 +22,28 @@ from medtune.data.types import (
     Reading,
     Request,
 )
-from medtune.eval.answerer import Answerer
+from medtune.eval.answerer import Answerer, ToldAhead
 from medtune.eval.benchmark import Benchmark, Render
 from medtune.eval.judging import index
 from medtune.eval.other_patient import other_groups
 from medtune.eval.predictions import describe
+from medtune.eval.rewording import stating
 from medtune.eval.shards import PredictionWriter, merge_shards, refuse_unasked, shard_path, stored_predictions
 
 READINGS: tuple[Reading, ...] = ("likelihood", "generation")
 CONDITIONS: tuple[Condition, ...] = ("image", "text_only", "other_image")
-AUDITED: tuple[Condition, ...] = ("text_only", "other_image", "blank_image", "permuted_options")
+AUDITED: tuple[Condition, ...] = (
+    "text_only",
+    "other_image",
+    "blank_image",
+    "permuted_options",
+    "shuffled_frames",
+    "stated_answer",
+)
 """What an audit wants to know beside the condition "image"."""
+OF_OPTIONS: tuple[Condition, ...] = ("permuted_options", "stated_answer")
+"""Conditions under which only questions with options can be asked."""
+_OTHER_MEDIA: tuple[Condition, ...] = ("other_image", "blank_image", "shuffled_frames")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,7 @@ def evaluate(
     readings: Sequence[Reading] = READINGS,
     conditions: Sequence[Condition] = CONDITIONS,
     seed: int = 0,
+    repeats: int = 1,
     rank: int = 0,
     world_size: int = 1,
     barrier: Callable[[], None] = lambda: None,
@@ -65,13 +78,14 @@ def evaluate(
     options are generated whatever `readings` says.
 
     Args:
-        answerer: The model.
+        answerer: The model; one that wants to be `ToldAhead` is told what is still to be asked.
         groups: All groups, the same on every rank.
         benchmark: Whose prompts are asked.
         answer_format: How the options are listed and answered.
         out_dir: Made where it is not there.
         readings: The first is primary.
         conditions: What the model sees; "other_image" is left out where there is only one patient.
+        repeats: How often each reply is generated; `answerer` has to sample.
         seed: Decides whose image is the other image.
         rank: 0 to world_size - 1.
         world_size: Number of ranks, >= 1.
@@ -84,7 +98,13 @@ def evaluate(
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     plan = plan_visits(
-        groups, benchmark, answer_format=answer_format, readings=readings, conditions=conditions, seed=seed
+        groups,
+        benchmark,
+        answer_format=answer_format,
+        readings=readings,
+        conditions=conditions,
+        seed=seed,
+        repeats=repeats,
     )
     asked = {key_of(request): (request, visit) for visits in plan for visit in visits for request in visit.requests}
     order = _question_order(groups, asked)
@@ -93,6 +113,9 @@ def evaluate(
     refuse_unasked(out_dir, done, order)
     _refuse_other_prompts(out_dir, done, hashes)
     mine = plan[rank::world_size]
+    if isinstance(answerer, ToldAhead):
+        rest = [(visit.shown, tuple(_waiting(visit, done).values())) for visits in mine for visit in visits]
+        answerer.expect([(shown, requests) for shown, requests in rest if requests])
     with PredictionWriter(shard_path(out_dir, rank)) as writer:
         if on_group:
             on_group(0, len(mine))
@@ -117,32 +140,50 @@ def plan_visits(
     readings: Sequence[Reading] = READINGS,
     conditions: Sequence[Condition] = CONDITIONS,
     seed: int = 0,
+    repeats: int = 1,
 ) -> list[tuple[Visit, ...]]:
-    """Returns the visits of each group: its own media with and without the image, another patient's, a black one.
+    """Returns the visits of each group: its own media with and without the image, changed media, another patient's.
 
-    Questions without options are left out of "permuted_options".
+    Questions without options are left out of "permuted_options" and "stated_answer", other media than videos of
+    "shuffled_frames".
 
     Raises:
-        ValueError: Nothing to ask: no groups, readings or conditions; or the benchmark has no prompt for a condition.
+        ValueError: Nothing to ask: no groups, readings or conditions; the benchmark has no prompt for a condition, or
+            no media that it could be asked about.
     """
     if not groups or not readings or not conditions:
         raise ValueError("wanted at least one group, one reading and one condition to evaluate; got none")
+    if "shuffled_frames" in conditions and "shuffled_frames" not in audited(groups):
+        kind = groups[0].media.kind
+        raise ValueError(f"the condition 'shuffled_frames' is not for {kind}s; leave it out of eval.conditions")
     renders = {condition: _render_for(condition, benchmark) for condition in conditions}
     others = other_groups(groups, seed=seed) if "other_image" in conditions else [None] * len(groups)
-    own: list[Condition] = [condition for condition in conditions if condition not in ("other_image", "blank_image")]
+    own: list[Condition] = [condition for condition in conditions if condition not in _OTHER_MEDIA]
     plan = []
     for group, other in zip(groups, others, strict=True):
         prompts: dict[Condition, list[tuple[Question, Prompt]]] = {}
         for condition in conditions:
             asked = _asked(group.questions, condition, seed=seed)
             prompts[condition] = [(question, renders[condition](question, answer_format)) for question in asked]
-        visits = [Visit(group, _requests(prompts, own, readings))] if own else []
-        if other:
-            visits.append(Visit(other, _requests(prompts, ["other_image"], readings)))
-        if "blank_image" in conditions:
-            visits.append(Visit(blank_group(group), _requests(prompts, ["blank_image"], readings)))
+        visits = [Visit(group, _requests(prompts, own, readings, repeats))] if own else []
+        shown: dict[Condition, MediaGroup | None] = {
+            "other_image": other,
+            "blank_image": blank_group(group),
+            "shuffled_frames": shuffled_group(group, seed=seed),
+        }
+        for condition, instead in shown.items():
+            if instead and condition in conditions:
+                visits.append(Visit(instead, _requests(prompts, [condition], readings, repeats)))
         plan.append(tuple(visits))
     return plan
+
+
+def audited(groups: Sequence[MediaGroup]) -> list[Condition]:
+    """Returns those of `AUDITED` that these groups' media allow."""
+    impossible: set[Condition] = set()
+    if not any(shuffled_group(group, seed=0) for group in groups):
+        impossible.add("shuffled_frames")
+    return [condition for condition in AUDITED if condition not in impossible]
 
 
 def permuted(question: Question, *, seed: int) -> Question:
@@ -169,6 +210,8 @@ def prompt_hash(request: Request, shown: MediaGroup) -> str:
 
 
 def _render_for(condition: Condition, benchmark: Benchmark) -> Render:
+    if condition == "stated_answer":
+        return stating(benchmark.render)
     if condition in CONDITIONS or condition in AUDITED:
         return benchmark.render
     if condition not in benchmark.renders:
@@ -181,19 +224,22 @@ def _requests(
     prompts: Mapping[Condition, Sequence[tuple[Question, Prompt]]],
     conditions: Sequence[Condition],
     readings: Sequence[Reading],
+    repeats: int,
 ) -> tuple[Request, ...]:
     return tuple(
-        Request(question=question, prompt=prompt, reading=reading, condition=condition)
+        Request(question=question, prompt=prompt, reading=reading, condition=condition, repeat=repeat)
         for condition in conditions
         for question, prompt in prompts[condition]
         for reading in _readings_for(question, condition, readings)
+        for repeat in range(repeats if reading == "generation" else 1)
     )
 
 
 def _asked(questions: Sequence[Question], condition: Condition, *, seed: int) -> list[Question]:
-    if condition != "permuted_options":
+    if condition not in OF_OPTIONS:
         return list(questions)
-    return [permuted(question, seed=seed) for question in questions if question.options]
+    asked = [question for question in questions if question.options]
+    return [permuted(question, seed=seed) for question in asked] if condition == "permuted_options" else asked
 
 
 def _readings_for(question: Question, condition: Condition, readings: Sequence[Reading]) -> Sequence[Reading]:
@@ -207,9 +253,13 @@ def _question_order(groups: Sequence[MediaGroup], asked: Iterable[PredictionKey]
     return sorted(asked, key=lambda key: place[key.question_id])
 
 
+def _waiting(visit: Visit, done: Collection[PredictionKey]) -> dict[PredictionKey, Request]:
+    return {key_of(request): request for request in visit.requests if key_of(request) not in done}
+
+
 def _answers(answerer: Answerer, visit: Visit, done: Collection[PredictionKey]) -> Iterator[Prediction]:
     """Yields one prediction for each request that is not done, and checks that the model answered just those."""
-    waiting = {key_of(request): request for request in visit.requests if key_of(request) not in done}
+    waiting = _waiting(visit, done)
     if not waiting:
         return
     for prediction in answerer.answer(visit.shown, tuple(waiting.values())):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import cast
 
-from medtune.data.types import Condition, Interval, Score
+from medtune.data.types import Condition, Interval, Reading, Score
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.calibration import Calibration
 from medtune.eval.gain import Gain, LevelGain
+from medtune.eval.refusals import refusals_text
 from medtune.eval.scores import LevelScore, StageScores
 from medtune.eval.tables import finite, table_json
 
 Json = dict[str, object]
+
+NOT_AVAILABLE = "n/a"
+NOTHING: Mapping[Reading, str] = {}
 
 
 def stage_json(stage: StageScores) -> Json:
@@ -29,11 +34,18 @@ def stage_json(stage: StageScores) -> Json:
         },
         "tables": [table_json(table) for table in stage.tables],
         "calibration": _calibration(stage.calibration) if stage.calibration else None,
+        "refusals": asdict(stage.refusals) if stage.refusals else None,
     }
 
 
 def results_json(
-    stages: Mapping[str, StageScores], gain: Gain | None, benchmark: Benchmark, *, benchmark_name: str, model: str
+    stages: Mapping[str, StageScores],
+    gain: Gain | None,
+    benchmark: Benchmark,
+    *,
+    benchmark_name: str,
+    model: str,
+    unavailable: Mapping[Reading, str] = NOTHING,
 ) -> Json:
     """Returns results.json; its "gain" is None where there is no second stage.
 
@@ -43,24 +55,36 @@ def results_json(
         benchmark: That scored them.
         benchmark_name: Its name in the catalog.
         model: Name of the model.
+        unavailable: Readings that the model cannot give, and why.
     """
     return {
         "benchmark": benchmark_name,
         "benchmark_version": benchmark.version,
+        "prompts": benchmark.wording,
         "model": model,
         "primary": {"name": benchmark.primary, "higher_is_better": benchmark.higher_is_better},
         "stages": {name: stage_json(stage) for name, stage in stages.items()},
         "gain": _gain_json(gain) if gain else None,
+        "unavailable": dict(unavailable),
     }
 
 
-def gain_table(stages: Mapping[str, StageScores], gain: Gain | None, benchmark: Benchmark) -> str:
+def gain_table(
+    stages: Mapping[str, StageScores],
+    gain: Gain | None,
+    benchmark: Benchmark,
+    *,
+    unavailable: Mapping[Reading, str] = NOTHING,
+    unofficial_split: str | None = None,
+) -> str:
     """Returns the stages, their gain and the last stage's baselines as a table of plain text.
 
     Args:
         stages: By name, in the order to be shown; at least one.
         gain: Between the first and the last; None for a single stage.
         benchmark: That scored them.
+        unavailable: Readings that the model cannot give, and why.
+        unofficial_split: What the benchmark was divided by, if it is for evaluation alone; the table then says so.
     """
     *_, last = stages.values()
     rows = [("", benchmark.primary, "n", "95 % interval")]
@@ -76,18 +100,23 @@ def gain_table(stages: Mapping[str, StageScores], gain: Gain | None, benchmark: 
             rows.append((name.replace("_", "-"), *_cells(seen[benchmark.primary])))
         else:
             rows.append((name.replace("_", "-"), f"{value:.3f}", str(last.overall.score.n), ""))
+    rows += [(reading, NOT_AVAILABLE, NOT_AVAILABLE, why) for reading, why in unavailable.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
     lines.insert(1, "-" * max(len(line) for line in lines))
-    return "\n".join([*lines, "", *_notes(last, gain, benchmark)])
+    unofficial = f"Unofficial split by {unofficial_split}: not comparable with published numbers."
+    return "\n".join([*lines, "", *([unofficial] if unofficial_split else []), *_notes(last, gain, benchmark)])
 
 
 def _notes(last: StageScores, gain: Gain | None, benchmark: Benchmark) -> list[str]:
     score = last.overall.score
     notes = [
         f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}; intervals resample patients.",
+        f"Prompts: {benchmark.wording}.",
         f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {score.n}.",
     ]
+    if last.refusals and last.refusals.total:
+        notes.append(refusals_text(last.refusals))
     if gain:
         level = gain.overall
         notes.append(

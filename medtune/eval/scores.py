@@ -15,6 +15,7 @@ from medtune.eval.benchmark import Benchmark, Evidence, Judged, Metric, Scale, S
 from medtune.eval.bertscore import BertModel
 from medtune.eval.calibration import Calibration, calibrated
 from medtune.eval.judging import LIKELIHOOD, judge
+from medtune.eval.refusals import Refusals, count_refusals
 from medtune.eval.sums import Sums
 from medtune.eval.tables import Table
 
@@ -46,6 +47,7 @@ class StageScores:
         metrics: Condition -> parser -> metric -> score; without the metrics that no question is about.
         tables: The benchmark's own.
         calibration: Of the likelihood reading under condition "image"; None where there is none.
+        refusals: Among the generations; None where there are no generations.
     """
 
     parser: str
@@ -55,6 +57,7 @@ class StageScores:
     metrics: Mapping[Condition, Mapping[str, Mapping[str, Score]]]
     tables: tuple[Table, ...] = ()
     calibration: Calibration | None = None
+    refusals: Refusals | None = None
 
 
 def score_stage(
@@ -84,7 +87,7 @@ def score_stage(
     """
     if not questions:
         raise ValueError("there are no questions to score; is the split empty?")
-    verdicts = all_verdicts(questions, predictions, benchmark)
+    verdicts, refusals = all_verdicts(questions, predictions, benchmark), count_refusals(predictions)
     parser = _parser(parser, verdicts["image"], benchmark)
     metric, scale = benchmark.metrics[benchmark.primary], benchmark.scale(benchmark.primary)
     rows = covered(verdicts["image"][parser], scale)
@@ -122,6 +125,7 @@ def score_stage(
         },
         tables=tuple(benchmark.tables(Evidence(questions, predictions, verdicts, parser, text_model))),
         calibration=_calibration(verdicts["image"].get(LIKELIHOOD, ())),
+        refusals=refusals if refusals.n else None,
     )
 
 

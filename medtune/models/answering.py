@@ -6,16 +6,17 @@ whom has nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 import torch
 
-from medtune.data.images import Size
-from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, PredictionKey, Request
+from medtune.data.media import Shape
+from medtune.data.types import MediaGroup, Prediction, PredictionKey, Request
 from medtune.models.contract import Encoded
 from medtune.models.precision import Precise
+from medtune.models.reading import read_item
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, balanced, batched, pack
 from medtune.models.sequence.prompts import pad_left
@@ -26,10 +27,10 @@ Options = tuple[Layout, ...]
 
 
 class Look(NamedTuple):
-    """The group's image as the language model is shown it, and its size in pixels."""
+    """The group's media item as the language model is shown it, and its shape as the sequence needs it."""
 
     encoded: Encoded
-    size: Size
+    shape: Shape | None
 
 
 class LocalAnswerer:
@@ -39,7 +40,6 @@ class LocalAnswerer:
         self,
         assembled: Assembled,
         *,
-        load_media: Callable[[MediaRef], Image],
         device: torch.device,
         batch_tokens: int,
         max_new_tokens: int,
@@ -47,7 +47,6 @@ class LocalAnswerer:
         share_prefix: bool = True,
     ) -> None:
         self._assembled = assembled
-        self._load_media = load_media
         self._device = device
         self._batch_tokens = batch_tokens
         self._max_new_tokens = max_new_tokens
@@ -68,13 +67,16 @@ class LocalAnswerer:
                     yield from self._generations(list(same), shown)
 
     def _look(self, group: MediaGroup) -> Look:
-        image, transform = self._load_media(group.media), self._assembled.transform
-        height, width = image.pixels_HWC.shape[:2]
-        return Look(self._assembled.model.encode(transform.stack([transform(image)])), Size(width, height))
+        transform = self._assembled.transform
+        item = read_item(group.media, transform)
+        return Look(self._assembled.model.encode(transform.stack([item])), transform.shape(group.media))
 
     def _layout(self, request: Request, answer: str | None, look: Look | None) -> Layout:
-        with_media, size = look is not None, look.size if look else None
-        return self._assembled.family.layout(request.prompt.text, answer, with_media=with_media, size=size)
+        with_media, shape = look is not None, look.shape if look else None
+        try:
+            return self._assembled.family.layout(request.prompt.text, answer, with_media=with_media, shape=shape)
+        except ValueError as error:
+            raise ValueError(f"question {request.question.id}: {error}") from error
 
     def _likelihoods(self, requests: Sequence[Request], look: Look | None) -> Iterator[Prediction]:
         asked = [

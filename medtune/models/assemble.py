@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from medtune.data import catalog
 from medtune.models.loading_plan import DEFAULT, Loading
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.volume_vlm import VolumeParts
 
 PACKAGE = "medtune.models.zoo"
 
@@ -43,7 +44,10 @@ class ZooEntry:
         licence: Of the weights.
         assemble: Builds the model with its pretrained weights.
         skeleton: Builds the same modules without weights or network, on the meta device.
-        hub: Where the weights are; None where nothing needs to be fetched by hand.
+        hub: Where the weights are; None where nothing needs to be fetched by hand, or they are in a local folder.
+        files: Patterns of the files that hold the weights in a folder; one of them is enough.
+        folder: What the local folder has to hold that `model.weights` must name; None where the entry needs none.
+        variants: Named ways to prepare what the model sees; the first is the default. Empty where there is one alone.
     """
 
     title: str
@@ -51,13 +55,40 @@ class ZooEntry:
     assemble: Assemble
     skeleton: Callable[[], VisionLanguageModel | TransformersVlm]
     hub: HubWeights | None = None
+    files: tuple[str, ...] = ("model.safetensors.index.json", "model.safetensors")
+    folder: str | None = None
+    variants: Mapping[str, VolumeParts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedEntry:
+    """A model that is asked over the network: there is nothing to assemble, to train or to save.
+
+    Attributes:
+        licence: Under which terms it may be asked.
+    """
+
+    title: str
+    licence: str
 
 
 def zoo_entry(name: str) -> ZooEntry:
     """Returns the zoo entry of that name.
 
     Raises:
+        ValueError: There is none, and the message offers the nearest name; or the model is a served one.
+    """
+    found = any_entry(name)
+    if isinstance(found, ServedEntry):
+        raise ValueError(f"model.name {name!r}: its weights are not here. It can be evaluated, with `medtune eval`")
+    return found
+
+
+def any_entry(name: str) -> ZooEntry | ServedEntry:
+    """Returns the zoo entry of that name, that of a served model too.
+
+    Raises:
         ValueError: There is none; the message offers the nearest name.
     """
-    entry = cast("Callable[[], ZooEntry]", catalog.load(PACKAGE, name, "entry"))
+    entry = cast("Callable[[], ZooEntry | ServedEntry]", catalog.load(PACKAGE, name, "entry"))
     return entry()

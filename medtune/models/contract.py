@@ -10,8 +10,11 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
+from transformers.modeling_layers import GradientCheckpointingLayer
 
-from medtune.data.types import Image
+from medtune.data.media import Shape
+from medtune.data.types import Media, MediaKind, MediaRef
+from medtune.data.videos.sampling import Sampling
 from medtune.models.sequence.packing import PackedRows
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.tuning_plan import GroupName
@@ -19,8 +22,8 @@ from medtune.models.tuning_plan import GroupName
 GROUPS: tuple[GroupName, ...] = ("vision", "projector", "language")
 
 # Opaque on purpose: only the transform and the model that belong together look inside.
-Media = Any
-"""One media item, ready for the tower: what a transform makes of one image."""
+MediaItem = Any
+"""One media item, ready for the tower: what a transform makes of it."""
 MediaBatch = Any
 """Several of them, as `encode` takes them."""
 Encoded = Any
@@ -51,13 +54,31 @@ def read_targets(logits_TV: Tensor, id_T: Tensor, sequence_T: Tensor) -> TargetL
 
 
 class Transform(Protocol):
-    """How an image becomes a tower's input; runs in the processes that load data."""
+    """How a media item becomes a tower's input; runs in the processes that load data."""
 
-    def __call__(self, image: Image, /) -> Media:
-        """Returns one media item on the CPU."""
+    @property
+    def kinds(self) -> tuple[MediaKind, ...]:
+        """What it takes."""
         ...
 
-    def stack(self, media: Sequence[Media], /) -> MediaBatch:
+    @property
+    def sampling(self) -> Sampling | None:
+        """Which frames of a video it takes; None where it takes no videos."""
+        ...
+
+    def shape(self, ref: MediaRef, /) -> Shape | None:
+        """Returns what the sequence needs to know of a media item before it is decoded."""
+        ...
+
+    def __call__(self, media: Media, /) -> MediaItem:
+        """Returns one item on the CPU.
+
+        Raises:
+            ValueError: The item is of another kind, or of a shape that the tower cannot take.
+        """
+        ...
+
+    def stack(self, items: Sequence[MediaItem], /) -> MediaBatch:
         """Returns several items as one batch."""
         ...
 
@@ -148,3 +169,8 @@ def set_training(model: nn.Module, roots: Mapping[GroupName, tuple[str, ...]], *
     for root, group in sorted((root, group) for group, own in roots.items() for root in own):
         if (module := dict(model.named_modules()).get(root)) is not None:
             module.train(mode and group in learning)
+    for module in model.modules():
+        if isinstance(module, GradientCheckpointingLayer) and module.gradient_checkpointing:
+            # Recomputing goes by the layer's own flag, dropout by those of its parts: frozen layers below a projector
+            # that learns are recomputed too, without dropout.
+            module.training = mode

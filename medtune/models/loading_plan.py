@@ -1,8 +1,8 @@
-"""How weights are read: another checkpoint, another type, smaller images. Loads no torch: recipes are made of it."""
+"""How weights are read and what they are shown. Loads no torch: recipes are made of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 DtypeName = Literal["float32", "bfloat16"]
@@ -16,24 +16,39 @@ class Loading:
         weights: Hub id or local folder to take instead of the entry's own; an architecture has many checkpoints.
         dtype: Of the weights that are read; adapters are always float32.
         image_max_pixels: Images with more pixels are scaled down, where a model takes any size.
+        video_frames: At most so many frames of a video are looked at, where a model takes any number.
+        video_frames_per_s: How many of a second of it; None spreads them over the whole clip.
+        variant: One of the entry's named ways to prepare what it sees, where it has several.
+        vision: Name of a tower, where a model is put together from parts.
+        projector: Name of a projector, likewise.
+        crop_organs: Organs around which a model that crops does so; None leaves it its own.
+        crop_margin_mm: What stays around them; None leaves the model its own.
     """
 
     weights: str | None = None
     dtype: DtypeName = "float32"
     image_max_pixels: int | None = None
+    variant: str | None = None
+    video_frames: int | None = None
+    video_frames_per_s: float | None = None
+    vision: str | None = None
+    projector: str | None = None
+    crop_organs: tuple[str, ...] | None = None
+    crop_margin_mm: float | None = None
 
 
 DEFAULT = Loading()
 
 
 def refuse_loading(loading: Loading, *, name: str) -> None:
-    """Refuses settings that are for models of transformers.
+    """Refuses settings that are for models of transformers, or for models put together from parts.
 
     Raises:
-        ValueError: One is set.
+        ValueError: One is set; the message names it.
     """
-    if loading != DEFAULT:
+    wrong = [field.name for field in fields(Loading) if getattr(loading, field.name) != getattr(DEFAULT, field.name)]
+    if wrong:
         raise ValueError(
-            f"{name} has one set of weights, one type and one image size; leave out model.weights, model.dtype and "
-            "model.image_max_pixels"
+            f"{name} does not take {', '.join(f'model.{field}' for field in wrong)}; leave it out (model.weights may "
+            "name a folder that `medtune export` wrote)"
         )

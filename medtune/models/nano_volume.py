@@ -12,7 +12,7 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN
 from medtune.models.vlm import Assembled
-from medtune.models.volume_vlm import VolumeInput, VolumeParts, modules, skeleton
+from medtune.models.volume_vlm import VolumeParts, modules, skeleton
 
 HIDDEN = 32
 _BOS, _EOS = "<s>", "</s>"
@@ -58,8 +58,8 @@ def nano_entry(title: str, parts: VolumeParts) -> ZooEntry:
         model = modules(parts)
         return Assembled(
             model=model,
-            family=parts.family(tokenizer()),
-            transform=VolumeInput(parts.transform),  # type: ignore[arg-type]
+            family=parts.limited(tokenizer()),
+            transform=parts.input,
             provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
         )
 

@@ -11,12 +11,20 @@ from torch import nn
 
 from medtune.models.tuning_plan import Precision
 
+NARROW: dict[Precision, torch.dtype] = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+"""In which numbers the mixed precisions compute."""
 Precise = Callable[[], AbstractContextManager[object]]
 """Gives the context in which a model answers."""
 
 
 def resolved(wanted: Precision, device: torch.device) -> Precision:
-    """Returns what "auto" stands for on a device: bf16-mixed where it computes bfloat16 natively, else 32-true."""
+    """Returns what "auto" stands for on a device: bf16-mixed where it computes bfloat16 natively, else 32-true.
+
+    Raises:
+        ValueError: 16-mixed is wanted of a CPU.
+    """
+    if wanted == "16-mixed" and device.type == "cpu":
+        raise ValueError("train.precision 16-mixed needs a GPU; on a CPU take bf16-mixed or 32-true")
     if wanted != "auto":
         return wanted
     if device.type == "cuda":
@@ -35,23 +43,24 @@ def precise(precision: Precision, device: torch.device) -> Precise:
         raise ValueError("the precision 'auto' has to be resolved for the device first")
     if precision == "32-true":
         return nullcontext
-    return lambda: torch.autocast(device.type, torch.bfloat16)
+    return lambda: torch.autocast(device.type, NARROW[precision])
 
 
 def narrow_frozen(model: nn.Module, precision: Precision) -> None:
-    """Stores what does not learn in bfloat16, in place, under bf16-mixed; what learns stays in float32."""
-    if precision != "bf16-mixed":
+    """Stores what does not learn in 16 bits, in place, under mixed precision; what learns stays in float32."""
+    if precision not in NARROW:
         return
+    narrow = NARROW[precision]
     for parameter in model.parameters():
         if not parameter.requires_grad and parameter.dtype == torch.float32:
-            parameter.data = parameter.data.to(torch.bfloat16)
+            parameter.data = parameter.data.to(narrow)
     for module in model.modules():
         if isinstance(module, BaseTunerLayer):
-            # Under autocast its products are in bfloat16 anyway; peft would widen each input for nothing.
+            # Under autocast its products are in 16 bits anyway; peft would widen each input for nothing.
             module.cast_input_dtype_enabled = False
         for name, buffer in module.named_buffers(recurse=False):
             if buffer.dtype == torch.float32 and name in _STATISTICS:
-                setattr(module, name, buffer.to(torch.bfloat16))
+                setattr(module, name, buffer.to(narrow))
 
 
 # Batch norm wants its statistics in the type of its weights. Other buffers, such as rotary frequencies, need float32.

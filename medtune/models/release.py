@@ -13,13 +13,13 @@ from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from medtune.models.assemble import ZooEntry
+from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.assets import AssetError
 from medtune.models.keymaps.key_map import KeyMap, load_published
 from medtune.models.keymaps.read_file import read_tensors
 from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.vlm import Assembled, VisionLanguageModel
-from medtune.models.volume_vlm import VolumeInput, VolumeParts, modules, skeleton
+from medtune.models.volume_vlm import VolumeParts, chosen, modules, skeleton
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +38,34 @@ class Release:
     adjust: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]] = dict
 
 
-def release_entry(title: str, licence: str, parts: VolumeParts, release: Release, *, hub: str | None) -> ZooEntry:
+def release_entry(
+    title: str, licence: str, variants: Mapping[str, VolumeParts], release: Release, *, hub: str | None
+) -> ZooEntry:
     """Returns the zoo entry of a release.
 
     Args:
         title: One line on the model.
         licence: Of the weights.
-        parts: At full size.
+        variants: The parts at full size, by the name of the preparation; the first is the default.
         release: What its folder holds.
         hub: The repository on the hub; None where it has none that can be read as it is.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
-        refuse_loading(replace(loading, weights=None), name=title)
+        refuse_loading(replace(loading, weights=None, variant=None), name=title)
+        parts = chosen(variants, loading.variant)
         return assemble_release(parts, release, release_folder(loading.weights or hub, release.key_map.checkpoint))
 
-    return ZooEntry(title, licence, assemble, lambda: skeleton(parts))
+    return ZooEntry(
+        title,
+        licence,
+        assemble,
+        lambda: skeleton(chosen(variants, None)),
+        hub=None if hub is None else HubWeights(hub, gated=False),
+        files=(release.files,),
+        folder=None if hub is not None else f"{release.key_map.checkpoint} ({release.files}) and its tokenizer",
+        variants=variants,
+    )
 
 
 def release_folder(where: str | None, what: str) -> Path:
@@ -108,8 +120,8 @@ def assemble_release(parts: VolumeParts, release: Release, folder: Path) -> Asse
     said = f"{release.key_map.checkpoint}, from {folder.name}"
     return Assembled(
         model=model,
-        family=parts.family(tokenizer),
-        transform=VolumeInput(parts.transform),  # type: ignore[arg-type]
+        family=parts.limited(tokenizer),
+        transform=parts.input,
         provenance=dict.fromkeys(("vision", "projector", "language"), said),
     )
 

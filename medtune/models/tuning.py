@@ -3,55 +3,87 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from peft import LoraConfig, inject_adapter_in_model
-from torch import Tensor, nn
-from transformers import PreTrainedModel
+from torch import Tensor
 
+from medtune.models.adaptable import Tunable, linear_names
 from medtune.models.contract import GROUPS, group_parameters, root_of
-from medtune.models.transformers_vlm.model import TransformersVlm
-from medtune.models.tuning_plan import GroupName, Lora, Mode, Tuning
-from medtune.models.vlm import VisionLanguageModel
+from medtune.models.quantize import is_quantized, logical_size, quantized_size
+from medtune.models.tuning_plan import GroupName, GroupTuning, Lora, Mode, Tuning
 
-Tunable = VisionLanguageModel | TransformersVlm
+ADAPTER = ".lora_"
+"""What stands in the names of adapters' parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One line of the table of trainable groups."""
+    """One line of the table of trainable groups.
+
+    Attributes:
+        parameters: Of the group without adapters.
+        trainable: What learns, adapters among it.
+        adapters: What of it is adapters.
+        adapted_modules: How many layers have one.
+        quantized: How many of the parameters are held in 4 bits.
+    """
 
     group: str
     mode: Mode
     lr: float | None
     parameters: int
     trainable: int
+    adapters: int
     adapted_modules: int
+    quantized: int
 
 
 def apply_tuning(model: Tunable, tuning: Tuning, *, seed: int) -> tuple[GroupRow, ...]:
     """Freezes, adapts or frees each group in place and returns the table of groups.
 
+    Raises:
+        ValueError: As `adapt` and `set_learning`.
+    """
+    adapt(model, [tuning], seed=seed)
+    return set_learning(model, tuning)
+
+
+def adapt(model: Tunable, tunings: Sequence[Tuning], *, seed: int) -> None:
+    """Gives the model the adapters that any of the tunings asks for; what any of them lets learn requires a gradient.
+
     The adapters' random half is drawn from `seed`, so that the same recipe starts from the same weights on any rank.
 
     Raises:
-        ValueError: LoRA targets match no module, or nothing at all would learn.
+        ValueError: LoRA targets match no module, or two tunings want different adapters for one group.
     """
     torch.manual_seed(seed)
-    plan = tuning.groups()
-    totals = {name: _size(p for _, p in group_parameters(model, name)) for name in plan}
-    adapted = {name: _inject_lora(model, name, how.lora) if how.mode == "lora" else 0 for name, how in plan.items()}
-    table = []
-    for name, how in plan.items():
-        own = group_parameters(model, name)
-        for full_name, parameter in own:
-            parameter.requires_grad_(how.mode == "full" or (how.mode == "lora" and ".lora_" in full_name))
-        trainable = _size(p for _, p in own if p.requires_grad)
-        lr = None if how.mode == "frozen" else how.lr
-        table.append(GroupRow(name, how.mode, lr, totals[name], trainable, adapted[name]))
+    for group in GROUPS:
+        wanted = {how.lora for how in (tuning.groups()[group] for tuning in tunings) if how.mode == "lora"}
+        if len(wanted) > 1:
+            raise ValueError(
+                f"train.stages: two stages give model.tuning.{group}.lora different values; an adapter keeps its shape"
+            )
+        for lora in wanted:
+            _inject_lora(model, group, lora)
+    learning = [_learning(model, tuning) for tuning in tunings]
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(any(name in each for each in learning))
+
+
+def set_learning(model: Tunable, tuning: Tuning) -> tuple[GroupRow, ...]:
+    """Lets just that learn which the tuning names, in place, and returns the table of groups.
+
+    Raises:
+        ValueError: Nothing at all would learn.
+    """
+    learning = _learning(model, tuning)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in learning)
+    table = [_row(model, group, how) for group, how in tuning.groups().items()]
     if not any(row.trainable for row in table):
         raise ValueError(
             "model.tuning: every group is frozen, so nothing would learn; set a group's mode to lora or full"
@@ -59,16 +91,67 @@ def apply_tuning(model: Tunable, tuning: Tuning, *, seed: int) -> tuple[GroupRow
     return tuple(table)
 
 
+def _row(model: Tunable, group: GroupName, how: GroupTuning) -> GroupRow:
+    own = group_parameters(model, group)
+    learning = [(name, p) for name, p in own if p.requires_grad]
+    adapters = _size(p for name, p in learning if ADAPTER in name)
+    return GroupRow(
+        group=group,
+        mode=how.mode,
+        lr=None if how.mode == "frozen" else how.lr,
+        parameters=_size(p for name, p in own if ADAPTER not in name),
+        trainable=_size(p for _, p in learning),
+        adapters=adapters,
+        adapted_modules=sum(name.endswith(".lora_A.default.weight") for name, _ in learning),
+        quantized=quantized_size(model, group),
+    )
+
+
+def _learning(model: Tunable, tuning: Tuning) -> set[str]:
+    """Returns the names of the parameters that a tuning lets learn.
+
+    Raises:
+        ValueError: A pattern matches nothing, or what should learn is held in 4 bits.
+    """
+    found: set[str] = set()
+    for group, how in tuning.groups().items():
+        named = {name: _local_name(model, name) for name, _ in group_parameters(model, group)}
+        pattern = how.parameters if how.mode in ("part", "lora") else None
+        whole = {name for name, local in named.items() if pattern is not None and re.fullmatch(pattern, local)}
+        if pattern is not None and not whole:
+            raise ValueError(
+                f"model.tuning.{group}.parameters: {pattern!r} fits no parameter of the group; there are for instance "
+                f"{list(named.values())[:4]}"
+            )
+        if how.mode == "lora":
+            whole |= {name for name in named if ADAPTER in name}
+        elif how.mode == "full":
+            whole = {name for name in named if ADAPTER not in name}
+        found |= whole
+    if held := [name for name, p in model.named_parameters() if name in found and is_quantized(p)]:
+        raise ValueError(
+            f"model.tuning: {held[0]} is to learn, but model.language_bits holds it in 4 bits; use lora or leave it "
+            "frozen"
+        )
+    return found
+
+
+def _local_name(model: Tunable, name: str) -> str:
+    """Returns a parameter's name from its group on, without what an adapter puts into it."""
+    _, root = root_of(name, model.group_roots)
+    inside = name.removeprefix(root).removeprefix(".").replace(".base_layer", "")
+    return inside if "." in inside else f"{root.rpartition('.')[2]}.{inside}".rstrip(".")
+
+
 def _size(parameters: Iterable[Tensor]) -> int:
-    # Under ZeRO-3 a parameter's own numel is that of its local shard.
-    return sum(int(getattr(p, "ds_numel", p.numel())) for p in parameters)
+    return sum(logical_size(parameter) for parameter in parameters)
 
 
-def _inject_lora(model: Tunable, group: GroupName, lora: Lora) -> int:
+def _inject_lora(model: Tunable, group: GroupName, lora: Lora) -> None:
     """Adapts the group's modules that the targets name; a target never reaches into another group."""
-    adapted = 0
+    adapted = False
     for root in model.group_roots[group]:
-        names = _linear_names(model, group, root)
+        names = linear_names(model, group, root)
         chosen = [name for name in names if lora.targets is None or re.fullmatch(lora.targets, name)]
         if not chosen:
             continue
@@ -79,9 +162,9 @@ def _inject_lora(model: Tunable, group: GroupName, lora: Lora) -> int:
             target_modules="|".join(re.escape(name) for name in chosen),
         )
         inject_adapter_in_model(config, model.get_submodule(root))
-        adapted += len(chosen)
+        adapted = True
     if not adapted:
-        able = [name for root in model.group_roots[group] for name in _linear_names(model, group, root)]
+        able = [name for root in model.group_roots[group] for name in linear_names(model, group, root)]
         raise ValueError(
             f"model.tuning.{group}.lora.targets: {lora.targets!r} fits no module of the group; "
             + (
@@ -90,21 +173,6 @@ def _inject_lora(model: Tunable, group: GroupName, lora: Lora) -> int:
                 else "it has none that LoRA could adapt; use full"
             )
         )
-    return adapted
-
-
-def _linear_names(model: Tunable, group: GroupName, root: str) -> list[str]:
-    """Returns the modules under a root that belong to its group and can be adapted, named from the root on."""
-    roots, modules = model.group_roots, dict(model.named_modules())
-    outputs = {id(m.get_output_embeddings()) for m in modules.values() if isinstance(m, PreTrainedModel)}
-    return [
-        name.removeprefix(f"{root}.")
-        for name, module in modules.items()
-        if name.startswith(f"{root}.")
-        and root_of(name, roots) == (group, root)
-        and id(module) not in outputs
-        and (isinstance(module, nn.Linear) or (isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1)))
-    ]
 
 
 def parameter_groups(model: Tunable, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:
@@ -150,17 +218,17 @@ class GradientAudit:
         return hook
 
     def reached(self) -> dict[str, bool]:
-        """Removes the hooks and returns which groups got a gradient on this device."""
-        for handle in self._handles:
-            handle.remove()
+        """Returns which groups have got a gradient on this device so far."""
         return {name: name in self._reached for name in GROUPS}
 
     def judge(self, reached: Mapping[str, bool]) -> None:
-        """Judges what was seen on any device: one that had no share of the step saw nothing.
+        """Stops to watch and judges what was seen on any device: one that had no share of the step saw nothing.
 
         Raises:
             ValueError: A trainable group got no gradient, or a frozen one has one.
         """
+        for handle in self._handles:
+            handle.remove()
         for name, how in self._tuning.groups().items():
             parameters = [p for _, p in group_parameters(self._model, name)]
             if how.mode == "frozen":

@@ -1,4 +1,4 @@
-"""How each group of a model learns: frozen, LoRA or full, at its own rate. Loads no torch: recipes are made of it."""
+"""How each group of a model learns, and at which rate. Loads no torch: recipes are made of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Mode = Literal["frozen", "lora", "full"]
+Mode = Literal["frozen", "part", "lora", "full"]
 GroupName = Literal["vision", "projector", "language"]
-Precision = Literal["auto", "32-true", "bf16-mixed"]
+OptimizerName = Literal["adamw", "adamw_8bit"]
+Precision = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,15 @@ class GroupTuning:
     """How one group learns.
 
     Attributes:
+        mode: frozen; part: only `parameters`; lora: adapters, and `parameters` where they are given; full.
         lr: Peak learning rate of the group; not used where it is frozen.
+        parameters: Regular expression that the full name of a parameter inside its group must match to learn whole,
+            for instance the rows of new tokens: '.*embed_tokens.weight|lm_head.weight'.
     """
 
     mode: Mode = "frozen"
     lr: float = 2e-4
+    parameters: str | None = None
     lora: Lora = field(default_factory=Lora)
 
 

@@ -14,7 +14,8 @@ import timm
 import torch
 from torch import Tensor, nn
 
-from medtune.data.types import Image
+from medtune.data.media import Shape, media_shape
+from medtune.data.types import Image, Media, MediaKind, MediaRef, wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +33,32 @@ class ImageTransform:
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
 
-    def __call__(self, image: Image) -> Tensor:
+    @property
+    def kinds(self) -> tuple[MediaKind, ...]:
+        """Images."""
+        return ("image",)
+
+    @property
+    def sampling(self) -> None:
+        """None: no videos."""
+        return None
+
+    def shape(self, ref: MediaRef) -> Shape | None:
+        """Returns the image's size."""
+        return media_shape(ref)
+
+    def __call__(self, media: Media) -> Tensor:
         """Returns float32 pixels, (3, size_px, size_px)."""
-        resized = PIL.Image.fromarray(image.pixels_HWC).resize(
+        resized = PIL.Image.fromarray(wanted(media, Image).pixels_HWC).resize(
             (self.size_px, self.size_px), PIL.Image.Resampling.BICUBIC
         )
         pixels_HWC = torch.from_numpy(np.asarray(resized, dtype=np.float32) / 255.0)
         normal_HWC = (pixels_HWC - torch.tensor(self.mean)) / torch.tensor(self.std)
         return normal_HWC.permute(2, 0, 1).contiguous()
 
-    def stack(self, media: Sequence[Tensor]) -> Tensor:
+    def stack(self, items: Sequence[Tensor]) -> Tensor:
         """Returns several images as one batch, (M, 3, size_px, size_px)."""
-        return torch.stack(list(media))
+        return torch.stack(list(items))
 
 
 class GridTower(nn.Module):

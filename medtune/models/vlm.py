@@ -62,8 +62,10 @@ class VisionLanguageModel(nn.Module):
         """Returns tokens_MNE; a tower without trainable weights runs without an autograd graph."""
         weight = next(self.vision.parameters())
         vision_learns = any(p.requires_grad for p in self.vision.parameters())
+        # What is not floating point is not pixels: codes of a tower that ran before.
+        dtype = weight.dtype if pixels_MCHW.is_floating_point() else pixels_MCHW.dtype
         with torch.set_grad_enabled(vision_learns and torch.is_grad_enabled()):
-            features_MND = self.vision(pixels_MCHW.to(weight.device, weight.dtype))
+            features_MND = self.vision(pixels_MCHW.to(weight.device, dtype))
         tokens_MNE: Tensor = self.projector(features_MND)
         return tokens_MNE
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import nn
 
@@ -19,6 +20,7 @@ from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.vision3d.ctvit import CTViT, CTViTConfig
 from medtune.models.vision3d.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.vision3d.merlin_resnet import MerlinResNet, MerlinResNetConfig
+from medtune.models.vision3d.small_resnet import SmallResNet, SmallResNetConfig
 
 Size = tuple[int, int, int]
 _WIDTH = 96
@@ -26,6 +28,7 @@ _QUERIES = 32
 _HEADS = 4
 _HEAD_WIDTH = 24
 _POOL = 2
+_PATCH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,23 @@ class Projector:
     num_tokens: int
 
 
+class Bridged(NamedTuple):
+    """A tower with the projector that takes its features."""
+
+    tower: Tower
+    projector: Projector
+
+
+def bridged(vision: str, joint: str, size: Size) -> Bridged:
+    """Returns a tower and a projector by their names, for volumes (1, *size).
+
+    Raises:
+        ValueError: There is no such part, or the two do not fit.
+    """
+    eyes = tower(vision, size)
+    return Bridged(eyes, projector(joint, eyes))
+
+
 def tower(name: str, size: Size) -> Tower:
     """Returns the tower of that name for volumes (1, *size); the axes are the volume's own.
 
@@ -72,33 +92,43 @@ def projector(name: str, over: Tower) -> Projector:
     return PROJECTORS[name](over)
 
 
-def _resnet(layers: Size, last: int) -> Callable[[Size], Tower]:
-    def build(size: Size) -> Tower:
-        config = MerlinResNetConfig((*layers, last), (8, 16, 24, _WIDTH // 4))
-        # The stem halves the slice plane and pools every axis; three stages halve every axis again. Depth comes first.
-        height, width, depth = (math.ceil(side / factor) for side, factor in zip(size, (32, 32, 16), strict=True))
-        return Tower(lambda: MerlinResNet(config), config.width, (depth, height, width))
-
-    return build
+def _small_resnet(size: Size) -> Tower:
+    _grid("resnet3d", size)
+    config = SmallResNetConfig(size, _PATCH, width=_WIDTH)
+    return Tower(lambda: SmallResNet(config), _WIDTH, config.grid)
 
 
-def _grid(name: str, size: Size, patch: Size) -> Size:
-    if any(side % part for side, part in zip(size, patch, strict=True)):
-        raise ValueError(f"model.vision: {name} splits volumes into patches of {patch}; {size} does not divide")
-    first, second, third = (side // part for side, part in zip(size, patch, strict=True))
+def _merlin_resnet(size: Size) -> Tower:
+    config = MerlinResNetConfig((3, 4, 6, 3), (8, 16, 24, _WIDTH // 4))
+    # The stem halves the slice plane and pools every axis; three stages halve every axis again. Depth comes first. A
+    # small volume is enlarged, so that a grid is left.
+    factor = math.ceil(max(_POOL * by / side for side, by in zip(size, (32, 32, 16), strict=True)))
+    height, width, depth = (math.ceil(factor * side / by) for side, by in zip(size, (32, 32, 16), strict=True))
+    return Tower(
+        lambda: nn.Sequential(nn.Upsample(scale_factor=factor), MerlinResNet(config)),
+        config.width,
+        (depth, height, width),
+    )
+
+
+def _grid(name: str, size: Size) -> Size:
+    if any(side % _PATCH for side in size):
+        raise ValueError(f"model.vision: {name} splits volumes into patches of {_PATCH}; {size} does not divide")
+    first, second, third = (side // _PATCH for side in size)
     return first, second, third
 
 
 def _vit(size: Size) -> Tower:
-    patch = (8, 8, 8)
-    config = M3DViTConfig(size, patch, _WIDTH, 2 * _WIDTH, depth=4, heads=_HEADS)
-    return Tower(lambda: M3DViT(config), _WIDTH, _grid("vit3d", size, patch))
+    grid = _grid("vit3d", size)
+    config = M3DViTConfig(size, (_PATCH,) * 3, _WIDTH, 2 * _WIDTH, depth=4, heads=_HEADS)
+    return Tower(lambda: M3DViT(config), _WIDTH, grid)
 
 
 def _ctvit(size: Size) -> Tower:
-    patch = (8, 8, 8)
+    grid = _grid("ctvit", size)
+    patch = (_PATCH,) * 3
     config = CTViTConfig(patch, _WIDTH, 2, 2, _HEADS, _HEAD_WIDTH, mlp_width=_WIDTH * 8 // 3, codes=1024)
-    return Tower(lambda: CTViT(config), _WIDTH, _grid("ctvit", size, patch))
+    return Tower(lambda: CTViT(config), _WIDTH, grid)
 
 
 def _spatial_pool(over: Tower) -> Projector:
@@ -121,10 +151,10 @@ def _coca(over: Tower) -> Projector:
 
 
 TOWERS: dict[str, Callable[[Size], Tower]] = {
-    "resnet3d": _resnet((1, 1, 1), 1),
+    "resnet3d": _small_resnet,
     "vit3d": _vit,
     "ctvit": _ctvit,
-    "merlin_resnet": _resnet((3, 4, 6), 3),
+    "merlin_resnet": _merlin_resnet,
 }
 PROJECTORS: dict[str, Callable[[Tower], Projector]] = {
     "linear": lambda over: Projector(lambda width: flat.linear(over.width, width), math.prod(over.grid)),

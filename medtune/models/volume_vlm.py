@@ -5,7 +5,7 @@ Shape legend: C channels; the other axes are the tower's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +13,60 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedTokenizerFast
 
-from medtune.data.types import Volume
+from medtune.data.catalog import nearest
+from medtune.data.media import Shape
+from medtune.data.types import Media, MediaKind, MediaRef, Volume, wanted
+from medtune.data.volumes.cache import VolumeCache
+from medtune.data.volumes.read import load_volume
 from medtune.data.volumes.transform import VolumeTransform
 from medtune.models.sequence.layout import SequenceFamily
+from medtune.models.sequence.limited import Limited
 from medtune.models.vlm import VisionLanguageModel
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeInput:
+    """A preparation of `data` as the tower's input; runs in the processes that load data.
+
+    Attributes:
+        cache: Where prepared volumes are kept; None prepares them every time.
+    """
+
+    prepare: VolumeTransform
+    cache: VolumeCache | None = None
+
+    @property
+    def kinds(self) -> tuple[MediaKind, ...]:
+        """Volumes."""
+        return ("volume",)
+
+    @property
+    def sampling(self) -> None:
+        """None: no videos."""
+        return None
+
+    def shape(self, ref: MediaRef) -> Shape | None:
+        """Returns None: every volume has as many tokens."""
+        return None
+
+    def __call__(self, media: Media) -> Tensor:
+        """Returns one prepared volume, (C, ...), float32."""
+        return torch.from_numpy(np.ascontiguousarray(self.prepare(wanted(media, Volume))))
+
+    def read(self, ref: MediaRef) -> Tensor:
+        """Returns one prepared volume from its files or from the cache, with the masks that the preparation reads.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: A file is refused.
+        """
+        if self.cache is None:
+            return self(load_volume(ref, self.prepare.organs))
+        return torch.from_numpy(self.cache.prepared(ref, self.prepare))
+
+    def stack(self, items: Sequence[Tensor]) -> Tensor:
+        """Returns prepared volumes as one batch."""
+        return torch.stack(list(items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +78,7 @@ class VolumeParts:
         projector: Builds what maps that grid to tokens of the language model's width.
         language: Configuration of a decoder that transformers knows.
         family: Lays out one question, given the tokenizer.
+        seen_as: Makes a preparation the tower's input.
     """
 
     vision: Callable[[], nn.Module]
@@ -35,21 +86,29 @@ class VolumeParts:
     language: PreTrainedConfig
     family: Callable[[PreTrainedTokenizerFast], SequenceFamily]
     transform: VolumeTransform
+    seen_as: Callable[[VolumeTransform], VolumeInput] = VolumeInput
+
+    @property
+    def input(self) -> VolumeInput:
+        """How a media item becomes the tower's input."""
+        return self.seen_as(self.transform)
+
+    def limited(self, tokenizer: PreTrainedTokenizerFast) -> Limited:
+        """Returns the family, held to the language model's context."""
+        return Limited(self.family(tokenizer), max_tokens=int(self.language.max_position_embeddings))
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeInput:
-    """A preparation of `data` as the tower's input; runs in the processes that load data."""
+def chosen(variants: Mapping[str, VolumeParts], name: str | None) -> VolumeParts:
+    """Returns the variant of that name, the first one for None.
 
-    prepare: VolumeTransform
-
-    def __call__(self, volume: Volume) -> Tensor:
-        """Returns one prepared volume, (C, ...), float32."""
-        return torch.from_numpy(np.ascontiguousarray(self.prepare(volume)))
-
-    def stack(self, media: Sequence[Tensor]) -> Tensor:
-        """Returns prepared volumes as one batch."""
-        return torch.stack(list(media))
+    Raises:
+        ValueError: There is no such variant.
+    """
+    if name is None:
+        return next(iter(variants.values()))
+    if name not in variants:
+        raise ValueError(f"model.variant: no {name!r}.{nearest(name, variants)} There are: {', '.join(variants)}")
+    return variants[name]
 
 
 def modules(parts: VolumeParts) -> VisionLanguageModel:

@@ -1,16 +1,38 @@
-"""A recipe's model on this rank's device: as its weights come, ready to be tuned, or tuned already."""
+"""A recipe's model on this rank's device: as its weights come, ready for a stage of training, or trained."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from medtune.models.assemble import zoo_entry
-from medtune.models.checkpoint import load_trained
-from medtune.models.precision import narrow_frozen
-from medtune.models.tuning import GroupRow, apply_tuning
+import torch
+
+from medtune.data.prepared import Prepared
+from medtune.data.types import MediaKind
+from medtune.data.volumes.cache import VolumeCache
+from medtune.models.adaptable import Tunable
+from medtune.models.checkpoint import load_trained, read_about, trainable_names
+from medtune.models.endpoint.pictures import READ
+from medtune.models.endpoint.served import Served
+from medtune.models.endpoint.settings import Endpoint, read_key
+from medtune.models.exported import assemble_model
+from medtune.models.precision import narrow_frozen, resolved
+from medtune.models.quantize import quantize_language
+from medtune.models.recompute import recompute_activations
+from medtune.models.tuning import GroupRow, adapt, set_learning
 from medtune.models.vlm import Assembled
+from medtune.models.volume_vlm import VolumeInput
+from medtune.trainer.callbacks import BEST
 from medtune.trainer.evaluation import Bench
+from medtune.trainer.recipe import Recipe, Stage
+from medtune.trainer.recipe_file import read_recipe
+from medtune.trainer.run_folder import RunFolder
 from medtune.trainer.strategies import barrier
+
+FOUR_BITS = "; its linear layers held in 4 bits (NF4)"
 
 
 def assemble(bench: Bench) -> Assembled:
@@ -24,23 +46,99 @@ def assemble(bench: Bench) -> Assembled:
 def _fetch(bench: Bench) -> Assembled:
     """Rank 0 fetches the weights first, the others find them."""
     block, seed = bench.recipe.model, bench.recipe.train.seed
-    entry = zoo_entry(block.name)
     if bench.rank == 0:
-        assembled = entry.assemble(seed, block.loading)
+        assembled = assemble_model(block.name, seed, block.loading)
     barrier()
     if bench.rank != 0:
-        assembled = entry.assemble(seed, block.loading)
+        assembled = assemble_model(block.name, seed, block.loading)
+    refuse_media(assembled.transform.kinds, bench.prepared, model=block.name)
+    assembled = _keeping(bench, assembled)
+    if block.language_bits is not None:
+        quantize_language(assembled.model, precision=bench.recipe.train.precision, device=bench.device)
+        assembled.provenance["language"] += FOUR_BITS
     assembled.model.to(bench.device)
     return assembled
 
 
-def assemble_tuned(bench: Bench) -> tuple[Assembled, tuple[GroupRow, ...]]:
-    """Returns the model with its groups frozen, adapted or free, and the rows of the table that says so."""
+def _keeping(bench: Bench, assembled: Assembled) -> Assembled:
+    """Returns the model with its prepared volumes kept, where the recipe wants that: each is prepared once.
+
+    Raises:
+        ValueError: The model crops around an organ of which no volume has a mask.
+    """
+    transform = assembled.transform
+    if not isinstance(transform, VolumeInput):
+        return assembled
+    if unknown := sorted(set(transform.prepare.organs) - bench.prepared.organs):
+        there = ", ".join(sorted(bench.prepared.organs)) or "none at all"
+        raise ValueError(
+            f"model.crop_organs: {bench.prepared.root} has no mask of {unknown[0]}; it has masks of: {there}"
+        )
+    if not bench.recipe.data.cache:
+        return assembled
+    return replace(assembled, transform=replace(transform, cache=VolumeCache(bench.prepared.cache_folder)))
+
+
+def served(bench: Bench, endpoint: Endpoint, *, ledger: Path) -> Served:
+    """Returns the model behind an endpoint; `ledger` says what it has charged.
+
+    Raises:
+        ValueError: The prepared folder holds volumes, or the key's variable is not set.
+    """
+    refuse_media(READ, bench.prepared, model=bench.recipe.model.name)
+    read_key(endpoint, where="model.endpoint")
+    return Served(endpoint, ledger)
+
+
+def refuse_media(reads: Sequence[MediaKind], prepared: Prepared, *, model: str) -> None:
+    """Refuses media of a kind that the model does not read.
+
+    Raises:
+        ValueError: Names both.
+    """
+    if odd := sorted(prepared.kinds - set(reads)):
+        raise ValueError(
+            f"{prepared.root} holds {odd[0]}s; model.name {model} reads {' and '.join(f'{kind}s' for kind in reads)} "
+            "only. Take another model (`medtune list models`)"
+        )
+
+
+class Tuned(NamedTuple):
+    """A model that is ready for a stage of training.
+
+    Attributes:
+        rows: Of the table of trainable groups.
+        learnt: Names of the parameters that learn in any stage of the recipe: what a checkpoint holds.
+    """
+
+    assembled: Assembled
+    rows: tuple[GroupRow, ...]
+    learnt: tuple[str, ...]
+
+
+def assemble_stage(bench: Bench, stage: Stage, start: Path | None) -> Tuned:
+    """Returns the model as a stage begins with it: with the trained weights of `start`, its groups frozen or free.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The weights are not those of the recipe's tuning.
+    """
+    assembled = _adapted(bench)
+    learnt = tuple(trainable_names(assembled.model))
+    if start is not None:
+        load_checkpoint(bench.recipe, assembled.model, start)
+    return Tuned(assembled, set_learning(assembled.model, stage.tuning), learnt)
+
+
+def _adapted(bench: Bench) -> Assembled:
     assembled = _fetch(bench)
-    rows = apply_tuning(assembled.model, bench.recipe.model.tuning, seed=bench.recipe.train.seed)
+    tunings = [stage.tuning for stage in bench.recipe.stages]
+    adapt(assembled.model, tunings, seed=bench.recipe.train.seed)
     narrow_frozen(assembled.model, bench.recipe.train.precision)
+    if bench.recipe.train.gradient_checkpointing:
+        recompute_activations(assembled.model)
     assembled.model.to(bench.device)
-    return assembled, rows
+    return assembled
 
 
 def assemble_trained(bench: Bench, checkpoint: Path) -> Assembled:
@@ -48,8 +146,67 @@ def assemble_trained(bench: Bench, checkpoint: Path) -> Assembled:
 
     Raises:
         FileNotFoundError: No such file.
-        ValueError: The weights are not those of the recipe's `model.tuning`.
+        ValueError: The weights are not those of the recipe's tuning.
     """
-    assembled, _ = assemble_tuned(bench)
-    load_trained(assembled.model, checkpoint)
+    assembled = _adapted(bench)
+    load_checkpoint(bench.recipe, assembled.model, checkpoint)
     return assembled
+
+
+def about_weights(recipe: Recipe) -> dict[str, str]:
+    """Returns what a checkpoint says about the model that it belongs to, beside its tensors."""
+    alphas = {
+        group: how.lora.alpha
+        for stage in recipe.stages
+        for group, how in stage.tuning.groups().items()
+        if how.mode == "lora"
+    }
+    return {"model": recipe.model.name, "lora_alpha": json.dumps(alphas)}
+
+
+def load_checkpoint(recipe: Recipe, model: Tunable, path: Path) -> None:
+    """Reads trained weights into the parameters that learn.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: The file is of another model or of adapters with another scale, or its tensors do not fit.
+    """
+    found, wanted = read_about(path), about_weights(recipe)
+    if found.get("model", "unknown") != wanted["model"]:
+        raise ValueError(
+            f"{path}: trained weights of the model {found.get('model', 'unknown')}, but model.name is {wanted['model']}"
+        )
+    # The scale of an adapter is not in its tensors: with another one it would answer otherwise in silence.
+    if found.get("lora_alpha", "") != wanted["lora_alpha"]:
+        raise ValueError(
+            f"{path}: trained with model.tuning.*.lora.alpha {found.get('lora_alpha')}, but the recipe has "
+            f"{wanted['lora_alpha']}"
+        )
+    load_trained(model, path)
+
+
+def assemble_run(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assembled]:
+    """Returns a run's recipe and its model as the run left it; needs no data.
+
+    That is the best trained weights, or those that the run evaluated, or the model as its weights come.
+
+    Raises:
+        FileNotFoundError: There is no run, or the weights that it evaluated are gone.
+        ValueError: The weights are not those of the recipe, or the run asked a served model.
+    """
+    if not folder.recipe.is_file():
+        raise FileNotFoundError(f"{folder.root}: no run is here (no recipe.yaml); give the folder that a run wrote")
+    recipe = read_recipe(str(folder.recipe))
+    best, block = folder.checkpoints / BEST, recipe.model
+    assembled = assemble_model(block.name, recipe.train.seed, block.loading)
+    if block.language_bits is not None:
+        quantize_language(assembled.model, precision=resolved(recipe.train.precision, device), device=device)
+        assembled.provenance["language"] += FOUR_BITS
+    checkpoint = best if best.is_file() else block.checkpoint
+    if checkpoint is not None:
+        adapt(assembled.model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed)
+        load_checkpoint(recipe, assembled.model, checkpoint)
+    assembled.model.requires_grad_(False)
+    assembled.model.to(device)
+    assembled.model.eval()
+    return recipe, assembled

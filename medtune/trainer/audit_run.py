@@ -9,8 +9,11 @@ from medtune.data.prepared import open_prepared
 from medtune.data.types import SPLITS, MediaGroup, Split
 from medtune.eval.audit.findings import findings_json, findings_of, findings_text
 from medtune.eval.benchmark import benchmark
+from medtune.eval.report.write import write_report
+from medtune.eval.wording import worded
+from medtune.models.endpoint.served import Served
 from medtune.models.vlm import Assembled
-from medtune.trainer.assembling import assemble, assemble_trained
+from medtune.trainer.assembling import assemble, assemble_trained, served
 from medtune.trainer.auditing import answered_stage, audit_with_model
 from medtune.trainer.callbacks import BEST
 from medtune.trainer.evaluation import Bench, write_json
@@ -21,7 +24,9 @@ from medtune.trainer.validate import check_fit
 
 
 def audit_run(root: Path) -> int:
-    """Writes ROOT/audit.json with all rows, prints the table and returns 0; one process, on one device.
+    """Writes ROOT/audit.json with all rows and the report anew, prints the table and returns 0; on one device.
+
+    A run that has not ended has no results to report: its report is written when it ends.
 
     Raises:
         FileNotFoundError: No run, prepared folder or checkpoint is there.
@@ -36,18 +41,25 @@ def audit_run(root: Path) -> int:
     stage = answered_stage(bench, folder)
     print(audit_with_model(bench, folder, stage, _model(bench, folder, stage.name)))
     print(f"audit: {folder.audit}")
+    if folder.results.is_file():
+        print(f"report: {write_report(folder.root)}")
+    else:
+        print(f"no report yet: the run has not ended (no {folder.results.name})")
     return 0
 
 
 def opened_bench(folder: RunFolder) -> Bench:
     """Returns the bench of a run's recipe for this process alone."""
     recipe = read_recipe(str(folder.recipe))
-    prepared, judged_by = open_prepared(recipe.data.root), benchmark(recipe.data.benchmark)
+    prepared = open_prepared(recipe.data.root)
+    judged_by = worded(benchmark(recipe.data.benchmark), prepared)
     check_fit(recipe, prepared, judged_by, training=False)
     return Bench(recipe, judged_by, prepared, device_of_rank(0), rank=0, world_size=1)
 
 
-def _model(bench: Bench, folder: RunFolder, stage: str) -> Assembled:
+def _model(bench: Bench, folder: RunFolder, stage: str) -> Assembled | Served:
+    if bench.recipe.model.endpoint is not None:
+        return served(bench, bench.recipe.model.endpoint, ledger=folder.spending)
     best = folder.checkpoints / BEST
     checkpoint = best if stage == "final" and best.is_file() else bench.recipe.model.checkpoint
     return assemble(bench) if checkpoint is None else assemble_trained(bench, checkpoint)

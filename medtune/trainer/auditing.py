@@ -12,15 +12,16 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from medtune.data.images import load_media
 from medtune.data.types import MediaGroup, Prediction, Reading
 from medtune.eval.audit.probes import drawn, thumbnails
 from medtune.eval.audit.row import Audit, audit_json, audit_text
 from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, thumbnail_probes
 from medtune.eval.audit.subject import is_choice, subject_of
-from medtune.eval.evaluate import AUDITED
+from medtune.eval.evaluate import audited
 from medtune.eval.judging import LIKELIHOOD, PER_TOKEN
 from medtune.eval.shards import MERGED, stored_predictions
+from medtune.models.endpoint.served import Served
+from medtune.models.reading import read_item
 from medtune.models.vlm import Assembled
 from medtune.trainer.evaluation import Bench, answer_groups, primary_parser, write_json
 from medtune.trainer.run_folder import RunFolder
@@ -69,14 +70,14 @@ def answered_stage(bench: Bench, folder: RunFolder) -> AnsweredStage:
     return AnsweredStage(done[0].name, chosen, predictions)
 
 
-def audit_without_asking(bench: Bench, folder: RunFolder, assembled: Assembled) -> str:
+def audit_without_asking(bench: Bench, folder: RunFolder, model: Assembled | Served) -> str:
     """Writes audit.json with the rows that need no new answers, unless the stage has one; returns what to say."""
     stage = answered_stage(bench, folder)
     if not _has_choices(stage):
         return "audit: no question has options, so nothing could be guessed"
     if folder.audit.is_file() and _audited_stage(folder.audit) == stage.name:
         return f"audit: {folder.audit}"
-    audit = _audit(bench, stage, (), assembled)
+    audit = _audit(bench, stage, (), model)
     write_json(folder.audit, audit_json(audit))
     flags = [f"  {row.title}: {row.flag}" for row in audit.flagged]
     more = f"`medtune audit {folder.root}` asks the model for the others"
@@ -84,7 +85,7 @@ def audit_without_asking(bench: Bench, folder: RunFolder, assembled: Assembled) 
     return "\n".join([said, *flags, *_left_out(bench, audit)])
 
 
-def audit_with_model(bench: Bench, folder: RunFolder, stage: AnsweredStage, assembled: Assembled) -> str:
+def audit_with_model(bench: Bench, folder: RunFolder, stage: AnsweredStage, model: Assembled | Served) -> str:
     """Asks the model what the stage did not, writes audit.json and returns its table.
 
     Raises:
@@ -94,19 +95,19 @@ def audit_with_model(bench: Bench, folder: RunFolder, stage: AnsweredStage, asse
         raise ValueError(f"{folder.root}: no question has options; an audit asks whether answers could be guessed")
     reading = _reading(bench)
     asked = {prediction.key.condition for prediction in stage.predictions if prediction.key.reading == reading}
-    conditions = [condition for condition in AUDITED if condition not in asked]
+    conditions = [condition for condition in audited(stage.groups) if condition not in asked]
     answers: Sequence[Prediction] = ()
     if conditions:
         answers = answer_groups(
             bench,
-            assembled,
+            model,
             stage.groups,
             out_dir=folder.audit_answers,
             readings=[reading],
             conditions=conditions,
             title="audit",
         )
-    audit = _audit(bench, stage, answers, assembled)
+    audit = _audit(bench, stage, answers, model)
     write_json(folder.audit, audit_json(audit))
     text = audit_text(audit, title=f"Audit of {folder.root} ({stage.name.replace('_', '-')})")
     return "\n".join([text, *_left_out(bench, audit)])
@@ -124,7 +125,7 @@ def vision_features(assembled: Assembled, groups: Sequence[MediaGroup]) -> dict[
     model.eval()
     for start in tqdm(range(0, len(groups), _IMAGES_AT_ONCE), desc="probe", unit="batch"):
         batch = groups[start : start + _IMAGES_AT_ONCE]
-        features_MX = model.features(transform.stack([transform(load_media(group.media)) for group in batch]))
+        features_MX = model.features(transform.stack([read_item(group.media, transform) for group in batch]))
         if features_MX is None:
             break
         found.update(zip((group.media_id for group in batch), features_MX.float().cpu().numpy(), strict=True))
@@ -132,7 +133,7 @@ def vision_features(assembled: Assembled, groups: Sequence[MediaGroup]) -> dict[
     return found
 
 
-def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], assembled: Assembled) -> Audit:
+def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], model: Assembled | Served) -> Audit:
     subject = subject_of(
         stage.name,
         [question for group in stage.groups for question in group.questions],
@@ -146,9 +147,9 @@ def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], as
     seed = bench.recipe.train.seed
     small = [thumbnails(part) for part in (drawn(train, at_most=MAX_THUMBNAILS, seed=seed), groups)]
     probes = thumbnail_probes(subject, small[0], small[1])
-    if train:
+    if train and isinstance(model, Assembled):
         probed = drawn(train, at_most=MAX_PROBED_IMAGES, seed=seed)
-        seen = [vision_features(assembled, part) for part in (probed, groups)]
+        seen = [vision_features(model, part) for part in (probed, groups)]
         probes += feature_probe(subject, seen[0], seen[1]) if all(seen) else []
     return audit_of(subject, probes)
 
@@ -156,6 +157,8 @@ def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], as
 def _left_out(bench: Bench, audit: Audit) -> list[str]:
     if not any(map(is_choice, bench.prepared.questions("train"))) or LINEAR_PROBE in [row.name for row in audit.rows]:
         return []
+    if bench.recipe.model.endpoint is not None:
+        return [f"  no {LINEAR_PROBE}: the vision tower is behind the endpoint"]
     return [f"  no {LINEAR_PROBE}: images differ in how many features this model's vision tower gives"]
 
 

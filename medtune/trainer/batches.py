@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import NamedTuple
 
+import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
-from medtune.data.images import load_media, media_size
-from medtune.data.types import Image, MediaGroup, MediaRef, Prompt, Question
-from medtune.eval.benchmark import Benchmark
-from medtune.models.contract import MediaBatch, Transform
+from medtune.data.media import Shape
+from medtune.data.types import MediaGroup, Prompt, Question
+from medtune.models.contract import MediaBatch, MediaItem, Transform
+from medtune.models.reading import read_item
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import Assembled
-from medtune.trainer.order import ResumableOrder, StepOrder
-from medtune.trainer.recipe import Recipe
+from medtune.trainer.order import Draw, ResumableOrder, StepOrder
+from medtune.trainer.recipe import Stage
+from medtune.trainer.train_data import TrainData
 
 ROW_TOKENS = 192
 """Trees are packed into rows of about this length: longer ones waste time on masked attention, shorter ones pad."""
@@ -28,9 +31,11 @@ class MicroBatch(NamedTuple):
 
     Attributes:
         number: Running number of the forward pass on its device.
-        media: The images of the groups, in their order.
+        media: The media items of the groups that show theirs, in their order; None where none does.
         step_target_tokens: Learnt tokens of the whole optimizer step, over all devices and parts.
-        weight: 1, or 0 where the step had no groups left for this device and one was borrowed to keep in step.
+        num_counted: How many of the sequences count. Those behind them are borrowed: all devices have to run the same
+            layers, or the sharded strategies wait for each other for ever.
+        num_shown: How many of the groups that count show their media.
         question_ids: For naming a batch in an error.
     """
 
@@ -38,7 +43,8 @@ class MicroBatch(NamedTuple):
     rows: PackedRows
     media: MediaBatch
     step_target_tokens: int
-    weight: float
+    num_counted: int
+    num_shown: int
     question_ids: tuple[str, ...]
 
 
@@ -50,56 +56,108 @@ class MicroBatches(Dataset[MicroBatch]):
 
     def __init__(
         self,
-        groups: Sequence[MediaGroup],
+        data: TrainData,
         order: StepOrder,
         *,
         rank: int,
-        render: Callable[[Question], Prompt],
         family: SequenceFamily,
         transform: Transform,
-        load_media: Callable[[MediaRef], Image],
         share_prefix: bool = True,
         row_tokens: int = ROW_TOKENS,
     ) -> None:
-        self._groups = groups
+        self.data = data
         self.order = order
         self._rank = rank
-        self._render = render
         self._family = family
         self._transform = transform
-        self._load_media = load_media
+        self._blind = [
+            np.random.default_rng([data.seed, len(part.groups)]).random(len(part.groups)) < data.text_only_share
+            for part in data.parts
+        ]
         self._share_prefix = share_prefix
         self._row_tokens = row_tokens if share_prefix else 0
 
     def __len__(self) -> int:
         raise TypeError("training has no end of its own; the sampler counts the steps")
 
-    def layouts(self, group: MediaGroup) -> list[Layout]:
-        """Returns one sequence with its answer per question of the group."""
-        prompts, size = [self._render(question) for question in group.questions], media_size(group.media)
-        return [self._family.layout(prompt.text, prompt.target, size=size) for prompt in prompts]
+    @property
+    def num_text_only(self) -> int:
+        """How many groups are learnt without their media item."""
+        return sum(int(blind.sum()) for blind in self._blind)
+
+    def first_epoch(self, epoch: int = 0) -> Iterator[Draw]:
+        """Yields every group that each part's first epoch, or that one, goes through, in their order."""
+        for number, part in enumerate(self.data.parts):
+            for group in part.epochs.groups_in(epoch):
+                yield Draw(number, group, epoch=epoch, place=0)
+
+    def layouts(self, draw: Draw) -> list[Layout]:
+        """Returns one sequence with its answer per question of a drawn group.
+
+        Raises:
+            ValueError: A sequence is too long; the message names the file and the question.
+        """
+        group, blind = self.data.group(draw), self._is_blind(draw)
+        render = self.data.parts[draw.part].render
+        shape = None if blind else self._transform.shape(group.media)
+        return [self._layout(group, question, render(question), shape, blind=blind) for question in group.questions]
+
+    def _layout(
+        self, group: MediaGroup, question: Question, prompt: Prompt, shape: Shape | None, *, blind: bool
+    ) -> Layout:
+        try:
+            return self._family.layout(prompt.text, prompt.target, with_media=not blind, shape=shape)
+        except ValueError as error:
+            raise ValueError(f"{group.media.path}: question {question.id}: {error}") from error
+
+    def _is_blind(self, draw: Draw) -> bool:
+        return bool(self._blind[draw.part][draw.group])
 
     def __getitem__(self, number: int) -> MicroBatch:
         step, part = divmod(number, self.order.accumulate)
         whole = self.order.step_groups(step)
         mine = self.order.micro_batch(step, part, self._rank)
-        chosen = [self._groups[i] for i in mine or whole[:1]]
-        layouts = [self.layouts(group) for group in chosen]
-        targets = [sum(s.num_targets for s in self.layouts(self._groups[i])) for i in whole]
+        borrowed = self._borrowed(mine, whole)
+        layouts = [self.layouts(draw) for draw in mine] + [self.layouts(draw)[:1] for draw in borrowed]
+        shown = [draw for draw in (*mine, *borrowed) if not self._is_blind(draw)]
+        items = [self._item(draw) for draw in shown]
         return MicroBatch(
             number=number,
-            rows=self._packed(layouts),
-            media=self._transform.stack([self._transform(self._load_media(group.media)) for group in chosen]),
-            step_target_tokens=sum(targets),
-            weight=1.0 if mine else 0.0,
-            question_ids=tuple(question.id for group in chosen for question in group.questions),
+            rows=self._packed(layouts, [shown.index(draw) if draw in shown else None for draw in (*mine, *borrowed)]),
+            media=self._transform.stack(items) if items else None,
+            step_target_tokens=sum(sequence.num_targets for draw in whole for sequence in self.layouts(draw)),
+            num_counted=sum(len(group) for group in layouts[: len(mine)]),
+            num_shown=sum(not self._is_blind(draw) for draw in mine),
+            question_ids=tuple(
+                question.id for draw in mine or borrowed for question in self.data.group(draw).questions
+            ),
         )
 
-    def _packed(self, layouts: Sequence[Sequence[Layout]]) -> PackedRows:
+    def _item(self, draw: Draw) -> MediaItem:
+        group = self.data.group(draw)
+        return read_item(group.media, self._transform, change=self.data.change(draw, group))
+
+    def _borrowed(self, mine: Sequence[Draw], whole: Sequence[Draw]) -> list[Draw]:
+        """Returns groups that are run along without counting.
+
+        A device without groups takes one of the step's. Where some groups show their media and some do not, each pass
+        of each of several devices holds both kinds: the tower runs for the one, and layers that attend to an image
+        are left out for the other.
+        """
+        kinds = {self._is_blind(draw) for draw in mine}
+        blind = np.concatenate(self._blind)
+        if self.order.world_size > 1 and blind.any() and not blind.all():
+            missing = sorted({False, True} - kinds)
+            # Balancing may leave a kind out of one epoch, but of no two in a row for ever.
+            drawn = (draw for epoch in count() for draw in self.first_epoch(epoch))
+            return [next(draw for draw in drawn if self._is_blind(draw) == kind) for kind in missing]
+        return [] if mine else list(whole[:1])
+
+    def _packed(self, layouts: Sequence[Sequence[Layout]], shown: Sequence[int | None]) -> PackedRows:
         """Returns the groups' sequences as rows of trees; the sequences are numbered through."""
         trees: list[Shown] = []
         first = 0
-        for media, group in enumerate(layouts):
+        for media, group in zip(shown, layouts, strict=True):
             numbers = range(first, first + len(group))
             first = numbers.stop
             if self._share_prefix:
@@ -110,30 +168,25 @@ class MicroBatches(Dataset[MicroBatch]):
 
 
 def recipe_batches(
-    recipe: Recipe,
-    judged_by: Benchmark,
-    groups: Sequence[MediaGroup],
+    stage: Stage,
+    data: TrainData,
     assembled: Assembled,
     *,
     rank: int,
     world_size: int,
 ) -> MicroBatches:
-    """Returns the forward passes of one device of a run: the benchmark's prompts, the model's layout."""
-    train = recipe.train
+    """Returns the forward passes of one device in a stage: the benchmarks' prompts, the model's layout."""
     return MicroBatches(
-        groups,
+        data,
         StepOrder(
-            num_groups=len(groups),
-            batch_groups=train.batch_groups,
-            micro_batch_groups=train.micro_batch_groups,
+            row=data.row(),
+            batch_groups=stage.batch_groups,
+            micro_batch_groups=stage.micro_batch_groups,
             world_size=world_size,
-            seed=train.seed,
         ),
         rank=rank,
-        render=lambda question: judged_by.render(question, recipe.model.answer_format),
         family=assembled.family,
         transform=assembled.transform,
-        load_media=load_media,
         share_prefix=assembled.model.plain_because is None,
         row_tokens=ROW_TOKENS if assembled.model.packs_trees else 0,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -18,7 +18,8 @@ from medtune.models.checkpoint import write_trained
 from medtune.models.tuning import GradientAudit
 from medtune.models.tuning_plan import Tuning
 from medtune.trainer.module import FineTuning
-from medtune.trainer.strategies import barrier, copied_trainables, summed
+from medtune.trainer.stages import Part
+from medtune.trainer.strategies import barrier, copied, summed
 
 BEST, LAST = "best.safetensors", "last.safetensors"
 
@@ -29,10 +30,15 @@ def step_done(trainer: pl.Trainer, batch_idx: int) -> bool:
 
 
 class GradientCheck(Callback):
-    """Stops the run after its first step if a trainable group got no gradient, or a frozen one has one."""
+    """Stops the run after its first step if a trainable group got no gradient, or a frozen one has one.
 
-    def __init__(self, tuning: Tuning) -> None:
+    A step that shows no media says nothing about the tower and the projector, unless none ever will.
+    """
+
+    def __init__(self, tuning: Tuning, *, shows_media: bool) -> None:
         self._tuning = tuning
+        self._shows_media = shows_media
+        self._shown = 0
         self._audit: GradientAudit | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -43,12 +49,16 @@ class GradientCheck(Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Judges the first finished step."""
-        if self._audit is not None and step_done(trainer, batch_idx):
-            audit, self._audit = self._audit, None
-            here = audit.reached()
-            anywhere = summed([float(seen) for seen in here.values()], pl_module.device)
-            audit.judge({name: count > 0 for name, count in zip(here, anywhere, strict=True)})
+        """Judges the first finished step that shows media."""
+        if self._audit is None:
+            return
+        self._shown += batch.num_shown
+        if step_done(trainer, batch_idx):
+            here = self._audit.reached()
+            shown, *anywhere = summed([float(self._shown), *(float(seen) for seen in here.values())], pl_module.device)
+            if shown or not self._shows_media:
+                audit, self._audit = self._audit, None
+                audit.judge({name: count > 0 for name, count in zip(here, anywhere, strict=True)})
 
 
 @dataclass
@@ -61,7 +71,8 @@ class StopRequest:
 class StepLog(Callback):
     """Logs the loss of each step and stops in good order when someone asks for it."""
 
-    def __init__(self, *, every_steps: int, stop: StopRequest) -> None:
+    def __init__(self, part: Part, *, every_steps: int, stop: StopRequest) -> None:
+        self._part = part
         self._every_steps = every_steps
         self._stop = stop
         self._handlers: dict[int, Any] = {}
@@ -89,7 +100,14 @@ class StepLog(Callback):
         pl_module.log("train/loss", loss, prog_bar=True, rank_zero_only=True, logger=False)
         if trainer.global_step % self._every_steps == 0 or trainer.global_step == trainer.max_steps:
             rates = {f"train/lr_{g['name']}": g["lr"] for g in trainer.optimizers[0].param_groups if "name" in g}
-            log_metrics(trainer, {"train/loss": loss, "train/gradient_norm": pl_module.take_gradient_norm(), **rates})
+            norm = pl_module.take_gradient_norm()
+            metrics = {
+                "train/stage": float(self._part.number),
+                "train/loss": loss,
+                "train/gradient_norm": norm,
+                **rates,
+            }
+            log_metrics(trainer, metrics, step=self._part.first_step + trainer.global_step)
         if stop:
             self._stop.asked = True
             trainer.should_stop = True
@@ -104,14 +122,20 @@ class StepLog(Callback):
 class Checkpoints(Callback):
     """Evaluates every N steps; keeps the best weights by the benchmark's metric, the last, and a state to resume from.
 
+    Best is that of the last stage: those before it prepare, and hand their last weights on.
+
     Args:
+        folder: Of the run's checkpoints.
+        part: The stage. Steps in names of files and in the log are those of the whole run.
+        learnt: Names of the parameters that a checkpoint holds.
         evaluate: (step) -> the primary metric's value and all values to log; called on every rank.
-        best_value: Of an earlier part of the run that is resumed.
     """
 
     def __init__(
         self,
         folder: Path,
+        part: Part,
+        learnt: Collection[str],
         *,
         every_steps: int,
         evaluate: Callable[[int], tuple[float, dict[str, float]]],
@@ -120,6 +144,8 @@ class Checkpoints(Callback):
         about: dict[str, str],
     ) -> None:
         self._folder = folder
+        self._part = part
+        self._learnt = learnt
         self._every_steps = every_steps
         self._evaluate = evaluate
         self._sign = 1.0 if higher_is_better else -1.0
@@ -142,34 +168,34 @@ class Checkpoints(Callback):
         assert isinstance(pl_module, FineTuning)
         if not step_done(trainer, batch_idx):
             return
-        step = trainer.global_step
-        if step % self._every_steps == 0 or step == trainer.max_steps:
+        step = self._part.first_step + trainer.global_step
+        if trainer.global_step % self._every_steps == 0 or step == self._part.last_step:
             value, logged = self._evaluate(step)
-            log_metrics(trainer, logged)
-            if self._best is None or self._sign * value >= self._sign * self._best:
+            log_metrics(trainer, logged, step=step)
+            if self._part.is_last and (self._best is None or self._sign * value >= self._sign * self._best):
                 self._best = value
                 self._write(trainer, pl_module, BEST, step, value)
-            if step == trainer.max_steps:
-                self._write(trainer, pl_module, LAST, step, value)
-            self._save_state(trainer)
+            if step == self._part.last_step:
+                self._write(trainer, pl_module, LAST if self._part.is_last else self._part.handed_on, step, value)
+            self._save_state(trainer, step)
         elif self._stop.asked:
-            self._save_state(trainer)
+            self._save_state(trainer, step)
 
     def _write(self, trainer: pl.Trainer, module: FineTuning, name: str, step: int, value: float) -> None:
-        tensors = copied_trainables(module.model)
+        tensors = copied(module.model, self._learnt)
         if trainer.is_global_zero:
             about = {**self._about, "step": str(step), "validation": repr(value)}
             write_trained(self._folder / name, tensors, about=about)
         barrier()
 
-    def _save_state(self, trainer: pl.Trainer) -> None:
+    def _save_state(self, trainer: pl.Trainer, step: int) -> None:
         """Saves under a temporary name first: a killed run never leaves half a state under a whole one's name."""
         unfinished = self._folder / "state.unfinished"
         trainer.save_checkpoint(unfinished, weights_only=False)
         barrier()
         if trainer.is_global_zero:
             earlier = saved_state(self._folder)
-            target = self._folder / f"{STATE_PREFIX}{trainer.global_step:06d}"
+            target = self._folder / f"{STATE_PREFIX}{step:06d}"
             if earlier == target:
                 _remove(target)
             unfinished.rename(target)
@@ -199,10 +225,10 @@ def _remove(state: Path) -> None:
         state.unlink()
 
 
-def log_metrics(trainer: pl.Trainer, metrics: dict[str, float]) -> None:
-    """Sends metrics to every logger at the current step, and writes them out."""
+def log_metrics(trainer: pl.Trainer, metrics: dict[str, float], *, step: int) -> None:
+    """Sends metrics to every logger at a step of the run, and writes them out."""
     for logger in trainer.loggers:
-        logger.log_metrics(metrics, step=trainer.global_step)
+        logger.log_metrics(metrics, step=step)
         logger.save()
 
 

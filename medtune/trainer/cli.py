@@ -6,12 +6,14 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from medtune import __version__
 from medtune.data import catalog
+from medtune.trainer.arguments import add_recipe, facet_value, positive, share
+from medtune.trainer.judge_command import add_judge
 from medtune.trainer.launch import INTERRUPTED, launch, needs_launch
 
 KINDS = {
@@ -21,11 +23,15 @@ KINDS = {
     "metrics": ("medtune.eval.metrics", ".py"),
     "sources": ("medtune.data.sources", ".py"),
 }
+BENCHES = "medtune.trainer.benches"
 FAILED = 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C."""
+    """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C.
+
+    What `verify` and `bench` find has its own, see there.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = parser().parse_args(arguments)
     try:
@@ -65,20 +71,32 @@ def parser() -> argparse.ArgumentParser:
     listed.set_defaults(command=_list)
 
     shown = commands.add_parser("show", help="a recipe with everything resolved")
-    _add_recipe(shown)
+    add_recipe(shown)
     shown.set_defaults(command=_show)
 
     prepared = commands.add_parser("prepare", help="raw files -> a prepared folder with patient-level splits")
     prepared.add_argument("benchmark")
     prepared.add_argument("--from", dest="root", type=Path, help="the raw files; not needed for a simulation")
-    prepared.add_argument("--out", type=Path, required=True, help="the folder to write")
+    prepared.add_argument("--out", type=Path, help="the folder to write")
     prepared.add_argument("--source", help="how the raw files are laid out; default: the benchmark's first source")
-    prepared.add_argument("--limit", type=_positive, help="at most this many patients")
+    prepared.add_argument("--limit", type=positive, help="at most this many patients")
     prepared.add_argument("--seed", type=int, default=0, help="of splits, options and simulations (default 0)")
+    prepared.add_argument(
+        "--max-rejected", type=share, default=0.01, metavar="SHARE", help="of unusable rows (default 0.01)"
+    )
+    prepared.add_argument(
+        "--unofficial-split",
+        choices=("patient",),
+        help="divides a benchmark that is for evaluation alone",
+    )
+    prepared.add_argument("--list-missing", action="store_true", help="prints the media files to fetch, writes nothing")
+    prepared.add_argument(
+        "--prompts", type=Path, metavar="DIR", help="the benchmark's own prompts, sent verbatim; default: our wording"
+    )
     prepared.set_defaults(command=_prepare)
 
     validated = commands.add_parser("validate", help="checks a recipe before a run: schema, files, labels, groups")
-    _add_recipe(validated)
+    add_recipe(validated)
     validated.add_argument("--no-weights", action="store_true", help="do not fetch or load pretrained weights")
     validated.add_argument(
         "--devices", metavar="NxNAME-SIZEGB", help="what the run will have, e.g. 4xA6000-48GB; default: this machine"
@@ -91,34 +109,54 @@ def parser() -> argparse.ArgumentParser:
         ("eval", "evaluation alone, of the recipe's model or of model.checkpoint"),
     ):
         command = commands.add_parser(name, help=text)
-        _add_recipe(command)
+        add_recipe(command)
         command.add_argument("--out", type=Path, help="run folder; default runs/RECIPE/TIME")
         command.add_argument("--resume", action="store_true", help="continue the run in --out")
-        command.add_argument("--limit", type=_positive, help="about this many questions of each split")
+        command.add_argument("--limit", type=positive, help="about this many questions of each split")
         if name == "run":
-            command.add_argument("--seeds", type=_positive, help="so many runs, train.seed counting up, and their gain")
+            command.add_argument("--seeds", type=positive, help="so many runs, train.seed counting up, and their gain")
         command.set_defaults(command=_run_command, name=name, seeds=None)
 
     scored = commands.add_parser("score", help="scores predictions that any tool wrote")
     scored.add_argument("benchmark")
-    scored.add_argument("--predictions", type=Path, required=True, help="JSON lines with question_id and text")
+    scored.add_argument(
+        "--predictions",
+        type=Path,
+        required=True,
+        help="JSON lines with question_id and text, or a file of lmms-eval or VLMEvalKit",
+    )
     scored.add_argument("--questions", type=Path, required=True, help="the prepared folder")
     scored.add_argument("--parser", help="how answers are read; default: the benchmark's")
     scored.add_argument(
         "--bertscore", metavar="MODEL[:LAYER]", help="a hub name or a folder; without it BERTScore is left out"
     )
     scored.add_argument("--split", default="test", choices=("train", "val", "test"))
+    scored.add_argument(
+        "--only", metavar="FACET=VALUE", nargs="+", type=facet_value, default=[], help="a part of the questions"
+    )
     scored.set_defaults(command=_score)
     _add_compare(commands)
     reported = commands.add_parser("report", help="report.html and report.md of a run, or one table of several")
     reported.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
     reported.add_argument("--out", type=Path, help="where several runs are reported (default runs_report)")
     reported.set_defaults(command=_report)
+    add_judge(commands.add_parser("judge", help="a language model's verdicts on free answers, and the scores then"))
     _add_audit(commands.add_parser("audit", help="what else could explain a score: of a run, or of a benchmark"))
     _add_power(commands.add_parser("power", help="how many patients it takes to see a gain"))
     verified = commands.add_parser("verify", help="recorded numbers of the published models against this code")
     verified.add_argument("paths", metavar="GOLDEN.json|DIR", type=Path, nargs="+")
     verified.set_defaults(command=_verify)
+    exported = commands.add_parser("export", help="a run's model with its adapters merged, as a folder of its own")
+    exported.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    exported.add_argument("--out", type=Path, required=True, help="the folder to write")
+    exported.set_defaults(command=_export)
+    asked = commands.add_parser("chat", help="asks a run's model free questions; for research alone")
+    asked.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    asked.add_argument("--media", type=Path, required=True, help="an image, a video, a NIfTI file, a DICOM series")
+    asked.add_argument("--question", action="append", help="ask this, then end; without it, each line that is typed")
+    asked.add_argument("--max-new-tokens", type=positive, help="length limit of a reply; default: the recipe's")
+    asked.set_defaults(command=_chat)
+    _add_bench(commands.add_parser("bench", help="two ways to the same result: do they agree, how much faster is one"))
     return whole
 
 
@@ -156,16 +194,15 @@ def _add_power(planned: argparse.ArgumentParser) -> None:
     planned.set_defaults(command=_power)
 
 
-def _add_recipe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recipe", help="a shipped recipe's name, or a YAML file")
-    parser.add_argument("--set", dest="overrides", metavar="KEY=VALUE", nargs="+", action="extend", default=[])
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not a positive number")
-    return value
+def _add_bench(timed: argparse.ArgumentParser) -> None:
+    names = catalog.names(BENCHES)
+    timed.add_argument("name", help=f"one of {', '.join(names)}")
+    timed.add_argument("subject", nargs="?", help="what to run it on, e.g. a benchmark for score, a model")
+    timed.add_argument("--no-target", action="store_true", help="exit 0 where a target is missed, not 2")
+    timed.add_argument(
+        "--record", type=Path, metavar="DIR", help="write the figures, machine and date to DIR/NAME.json"
+    )
+    timed.set_defaults(command=_bench)
 
 
 def _list(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -190,8 +227,12 @@ def _show(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _prepare(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    from medtune.trainer.commands import prepare_folder
+    from medtune.trainer.commands import list_missing, prepare_folder
 
+    if options.list_missing:
+        return list_missing(options.benchmark, source_name=options.source, root=options.root, seed=options.seed)
+    if options.out is None:
+        raise ValueError("prepare needs --out: the folder to write")
     return prepare_folder(
         options.benchmark,
         source_name=options.source,
@@ -199,6 +240,9 @@ def _prepare(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         out=options.out,
         limit=options.limit,
         seed=options.seed,
+        max_rejected=options.max_rejected,
+        unofficial_split=options.unofficial_split,
+        prompts=options.prompts,
     )
 
 
@@ -216,9 +260,11 @@ def _run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     recipe = read_recipe(options.recipe, options.overrides)
     if options.resume and options.out is None:
         raise ValueError("--resume needs --out: the folder of the run to continue")
+    if recipe.grid:
+        return _run_grid(options, recipe.grid)
     if options.seeds is not None:
         return _run_seeds(options, first_seed=recipe.train.seed)
-    out = options.out or _new_folder(options.recipe)
+    out = _run_folder(options)
     if needs_launch(recipe.train.devices):
         extra = [] if options.out else ["--out", str(out)]
         return launch([*arguments, *extra], devices=recipe.train.devices)
@@ -262,23 +308,33 @@ def _report(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _new_folder(recipe: str) -> Path:
-    return Path("runs") / Path(recipe).stem / datetime.now().strftime("%Y%m%d-%H%M%S")
+def _run_folder(options: argparse.Namespace) -> Path:
+    return Path(options.out or Path("runs") / Path(options.recipe).stem / f"{datetime.now():%Y%m%d-%H%M%S}")
+
+
+def _run_grid(options: argparse.Namespace, grid: Mapping[str, Sequence[str]]) -> int:
+    from medtune.trainer.grid_runs import run_grid
+
+    if options.name != "run" or options.seeds is not None:
+        raise ValueError("a recipe with a grid takes `medtune run` without --seeds; for one combination set grid=null")
+    return run_grid(_start, _each_run(options), out=_run_folder(options), grid=grid, resume=options.resume)
 
 
 def _run_seeds(options: argparse.Namespace, *, first_seed: int) -> int:
     from medtune.trainer.seed_runs import run_seeds
 
+    each = [*_each_run(options), *(["--resume"] if options.resume else [])]
+    return run_seeds(_start, each, out=_run_folder(options), first_seed=first_seed, number=options.seeds)
+
+
+def _start(arguments: Sequence[str]) -> int:
+    return _run_command(parser().parse_args(arguments), arguments)
+
+
+def _each_run(options: argparse.Namespace) -> list[str]:
     limit = ["--limit", str(options.limit)] if options.limit else []
     overrides = ["--set", *options.overrides] if options.overrides else []
-    resume = ["--resume"] if options.resume else []
-
-    def start(arguments: Sequence[str]) -> int:
-        return _run_command(parser().parse_args(arguments), arguments)
-
-    out = options.out or _new_folder(options.recipe)
-    arguments = ["run", options.recipe, *limit, *resume, *overrides]
-    return run_seeds(start, arguments, out=out, first_seed=first_seed, number=options.seeds)
+    return ["run", options.recipe, *limit, *overrides]
 
 
 def _audit(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -314,6 +370,7 @@ def _score(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         parser=options.parser,
         split=options.split,
         bertscore=options.bertscore,
+        only=dict(options.only),
     )
 
 
@@ -321,3 +378,21 @@ def _verify(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from medtune.trainer.verify import verify
 
     return verify(options.paths)
+
+
+def _bench(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.benching import run_bench
+
+    return run_bench(options.name, subject=options.subject, target=not options.no_target, record=options.record)
+
+
+def _export(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.export import export_run
+
+    return export_run(options.run, options.out)
+
+
+def _chat(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from medtune.trainer.chat import chat
+
+    return chat(options.run, media=options.media, questions=options.question, max_new_tokens=options.max_new_tokens)

@@ -12,6 +12,7 @@ from medtune.data.types import Split
 from medtune.eval.benchmark import Benchmark, benchmark
 from medtune.eval.compare import About, Side, check_comparable, compare
 from medtune.eval.compare_text import PLOT, comparison_json, comparison_markdown, comparison_plot, comparison_table
+from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions import read_predictions, replace_file
 from medtune.eval.scores import all_verdicts
 from medtune.eval.tables import table_text
@@ -24,12 +25,17 @@ Stage = Literal["zero_shot", "final"]
 
 @dataclass(frozen=True)
 class Answers:
-    """A set of answers on disk."""
+    """A set of answers on disk.
+
+    Attributes:
+        has_likelihood: False where the model could give none.
+    """
 
     about: About
     benchmark_name: str
     data_root: Path
     predictions: Path
+    has_likelihood: bool = True
 
 
 def compare_runs(
@@ -67,6 +73,8 @@ def compare_runs(
     else:
         assert predictions is not None
         other = replace(_renamed(one, predictions.name), predictions=predictions)
+    if parser is None:
+        one, other = _read_alike(one, other)
     check_comparable(one.about, other.about)
     prepared, judged_by = _questions(one, questions), benchmark(one.benchmark_name)
     found = compare(_side(one, prepared, judged_by), _side(other, prepared, judged_by), judged_by)
@@ -105,7 +113,18 @@ def read_run(root: Path, *, stage: Stage | None, parser: str | None) -> Answers:
         parser=parser or stages[chosen]["parser"],
     )
     path = {"zero_shot": folder.zero_shot, "final": folder.final}[chosen] / "predictions.jsonl"
-    return Answers(about, recipe.data.benchmark, recipe.data.root, path)
+    has_likelihood = "likelihood" not in results.get("unavailable", {})
+    return Answers(about, recipe.data.benchmark, recipe.data.root, path, has_likelihood)
+
+
+def _read_alike(one: Answers, other: Answers) -> tuple[Answers, Answers]:
+    """Lets generations stand for a side whose model gives no log-likelihood, on both sides."""
+    for given, asked in ((one, other), (other, one)):
+        if not given.has_likelihood and asked.about.parser.startswith("likelihood"):
+            parser = given.about.parser
+            print(f"log-likelihood: n/a for {given.about.name}; generations of both are read by {parser!r}")
+            return _read_by(one, parser), _read_by(other, parser)
+    return one, other
 
 
 def _questions(run: Answers, moved: Path | None) -> Prepared:
@@ -121,7 +140,8 @@ def _questions(run: Answers, moved: Path | None) -> Prepared:
 
 def _side(answers: Answers, prepared: Prepared, judged_by: Benchmark) -> Side:
     asked = prepared.questions(cast("Split", answers.about.split))
-    verdicts = all_verdicts(asked, read_predictions(answers.predictions), judged_by)["image"]
+    predictions = with_verdicts(read_predictions(answers.predictions), answers.predictions, judged_by)
+    verdicts = all_verdicts(asked, predictions, judged_by)["image"]
     parser = answers.about.parser
     if parser not in verdicts:
         raise ValueError(
@@ -129,6 +149,10 @@ def _side(answers: Answers, prepared: Prepared, judged_by: Benchmark) -> Side:
             f"sides have; here: {', '.join(verdicts)}"
         )
     return Side(answers.about, tuple(verdicts[parser]))
+
+
+def _read_by(answers: Answers, parser: str) -> Answers:
+    return replace(answers, about=replace(answers.about, parser=parser))
 
 
 def _renamed(answers: Answers, name: str) -> Answers:

@@ -13,16 +13,19 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from medtune.data.images import load_media
 from medtune.data.prepared import Prepared
 from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading, Split
+from medtune.eval.answerer import Answerer
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.evaluate import evaluate
+from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.judging import write_parsed
 from medtune.eval.predictions import replace_file
 from medtune.eval.results import stage_json
 from medtune.eval.scores import StageScores, score_stage
+from medtune.eval.shards import MERGED
 from medtune.models.answering import LocalAnswerer
+from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.precision import precise
 from medtune.models.vlm import Assembled
 from medtune.trainer.recipe import Recipe
@@ -64,24 +67,28 @@ def limited(groups: Sequence[MediaGroup], *, questions: int | None, seed: int) -
 
 def evaluate_stage(
     bench: Bench,
-    assembled: Assembled,
+    model: Assembled | Served,
     groups: Sequence[MediaGroup],
     *,
     out_dir: Path,
     conditions: Sequence[Condition],
     title: str,
+    repeats: int = 1,
 ) -> StageScores:
     """Answers the groups' questions into `out_dir` and scores them; all ranks take part and get the scores."""
     predictions = answer_groups(
         bench,
-        assembled,
+        model,
         groups,
         out_dir=out_dir,
         readings=bench.recipe.eval.readings,
         conditions=conditions,
         title=title,
+        repeats=repeats,
     )
     questions = [question for group in groups for question in group.questions]
+    # A run that was judged and is then resumed keeps its verdicts.
+    predictions = with_verdicts(predictions, out_dir / MERGED, bench.benchmark)
     scores = score_stage(
         questions,
         predictions,
@@ -98,28 +105,18 @@ def evaluate_stage(
 
 def answer_groups(
     bench: Bench,
-    assembled: Assembled,
+    model: Assembled | Served,
     groups: Sequence[MediaGroup],
     *,
     out_dir: Path,
     readings: Sequence[Reading],
     conditions: Sequence[Condition],
     title: str,
+    repeats: int = 1,
 ) -> list[Prediction]:
     """Answers the groups' questions into `out_dir`; all ranks take part and get all answers."""
-    model, options = assembled.model, bench.recipe.eval
-    answerer = LocalAnswerer(
-        assembled,
-        load_media=load_media,
-        device=bench.device,
-        batch_tokens=options.batch_tokens,
-        max_new_tokens=options.max_new_tokens,
-        precise=precise(bench.recipe.train.precision, bench.device),
-    )
-    was_training = model.training
-    model.eval()
-    with _progress(title, shown=bench.rank == 0) as on_group:
-        predictions = evaluate(
+    with _answerer(bench, model) as answerer, _progress(title, shown=bench.rank == 0) as on_group:
+        return evaluate(
             answerer,
             groups,
             bench.benchmark,
@@ -128,13 +125,35 @@ def answer_groups(
             readings=readings,
             conditions=conditions,
             seed=bench.recipe.train.seed,
+            repeats=repeats,
             rank=bench.rank,
             world_size=bench.world_size,
             barrier=barrier,
             on_group=on_group,
         )
-    model.train(was_training)
-    return predictions
+
+
+@contextlib.contextmanager
+def _answerer(bench: Bench, model: Assembled | Served) -> Iterator[Answerer]:
+    options = bench.recipe.eval
+    if isinstance(model, Served):
+        with open_answerer(
+            model,
+            max_new_tokens=options.max_new_tokens,
+            say=lambda text: print(text, flush=True),
+        ) as answerer:
+            yield answerer
+        return
+    was_training = model.model.training
+    model.model.eval()
+    yield LocalAnswerer(
+        model,
+        device=bench.device,
+        batch_tokens=options.batch_tokens,
+        max_new_tokens=options.max_new_tokens,
+        precise=precise(bench.recipe.train.precision, bench.device),
+    )
+    model.model.train(was_training)
 
 
 def train_questions(prepared: Prepared) -> tuple[Question, ...]:

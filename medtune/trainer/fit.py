@@ -1,55 +1,70 @@
-"""Trains: puts model, data, strategy and callbacks into a Lightning trainer and runs it to the last step."""
+"""Trains one stage: puts model, data, strategy and callbacks into a Lightning trainer and runs it to its last step."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger
 
+from medtune.models.checkpoint import trainable_names
 from medtune.models.vlm import Assembled
+from medtune.trainer.assembling import Tuned, about_weights
 from medtune.trainer.batches import loader, recipe_batches
-from medtune.trainer.callbacks import Checkpoints, GradientCheck, Progress, StepLog, StopRequest, saved_state
+from medtune.trainer.callbacks import (
+    Checkpoints,
+    GradientCheck,
+    Progress,
+    StepLog,
+    StopRequest,
+    saved_state,
+    saved_step,
+)
 from medtune.trainer.evaluation import Bench, evaluate_stage, groups_of
 from medtune.trainer.module import FineTuning
 from medtune.trainer.order import ResumableOrder, StepOrder
 from medtune.trainer.run_folder import RunFolder
 from medtune.trainer.stage_metrics import stage_metrics
-from medtune.trainer.strategies import build_strategy, copied_trainables, gradient_divisor
+from medtune.trainer.stages import Part
+from medtune.trainer.strategies import build_strategy, copied, gradient_divisor
+from medtune.trainer.train_data import Folder, train_data
 
 
 def fit(
     bench: Bench,
-    assembled: Assembled,
+    folders: Sequence[Folder],
+    part: Part,
+    tuned: Tuned,
     folder: RunFolder,
     *,
     loggers: list[Logger],
     limit: int | None,
     about: dict[str, str],
 ) -> bool:
-    """Trains the model in place, from the folder's saved state where there is one.
+    """Trains the model in place, from the folder's saved state where it is one of this stage.
 
     Returns:
-        False if someone asked to stop before the last step; the state is saved then.
+        False if someone asked to stop before the stage's last step; the state is saved then.
 
     Raises:
         NonFiniteLossError: The loss is not a number.
-        ValueError: A group that should learn does not, or the other way round; or a split is empty.
+        ValueError: A group that should learn does not, or the other way round; or the split val is empty.
     """
-    recipe = bench.recipe
-    groups = groups_of(bench.prepared, "train", questions=limit, seed=recipe.train.seed)
-    batches = recipe_batches(recipe, bench.benchmark, groups, assembled, rank=bench.rank, world_size=bench.world_size)
+    recipe, assembled = bench.recipe, tuned.assembled
+    data = train_data(recipe, part.stage, folders, limit=limit)
+    batches = recipe_batches(part.stage, data, assembled, rank=bench.rank, world_size=bench.world_size)
     order = batches.order
     stop = StopRequest()
-    trainer = _trainer(bench, order, loggers, _callbacks(bench, assembled, folder, stop, limit, about))
+    trainer = _trainer(bench, part, order, loggers, _callbacks(bench, part, tuned, folder, stop, limit, about))
     sampler = ResumableOrder(
-        max_steps=recipe.train.max_steps, accumulate=order.accumulate, start_step=lambda: trainer.global_step
+        max_steps=part.stage.steps, accumulate=order.accumulate, start_step=lambda: trainer.global_step
     )
-    state = saved_state(folder.checkpoints)
+    # What was saved before this stage's first step is of the stage before it, with another optimizer.
+    state = saved_state(folder.checkpoints) if saved_step(folder.checkpoints) > part.first_step else None
     # Lightning trains in whatever mode a model comes in.
     assembled.model.train()
     with warnings.catch_warnings():
@@ -58,7 +73,7 @@ def fit(
         warnings.filterwarnings("ignore", message=".*in eval mode at the start of training")
         warnings.filterwarnings("ignore", message="The 'train_dataloader' does not have many workers")
         trainer.fit(
-            _module(bench, assembled, order),
+            _module(bench, part, assembled, order),
             train_dataloaders=loader(batches, sampler, workers=recipe.data.workers),
             ckpt_path=None if state is None else str(state),
             weights_only=not recipe.train.strategy.startswith("deepspeed"),
@@ -66,7 +81,9 @@ def fit(
     return not stop.asked
 
 
-def _trainer(bench: Bench, order: StepOrder, loggers: list[Logger], callbacks: list[pl.Callback]) -> pl.Trainer:
+def _trainer(
+    bench: Bench, part: Part, order: StepOrder, loggers: list[Logger], callbacks: list[pl.Callback]
+) -> pl.Trainer:
     train = bench.recipe.train
     if train.precision == "auto":
         raise ValueError("train.precision 'auto' has to be resolved for the device first")
@@ -75,7 +92,7 @@ def _trainer(bench: Bench, order: StepOrder, loggers: list[Logger], callbacks: l
         strategy=build_strategy(train.strategy, world_size=bench.world_size, device=bench.device),
         devices=train.devices,
         precision=train.precision,
-        max_steps=train.max_steps,
+        max_steps=part.stage.steps,
         max_epochs=-1,
         accumulate_grad_batches=order.accumulate,
         gradient_clip_val=train.clip_norm if train.strategy.startswith("deepspeed") and train.clip_norm else None,
@@ -90,13 +107,14 @@ def _trainer(bench: Bench, order: StepOrder, loggers: list[Logger], callbacks: l
     )
 
 
-def _module(bench: Bench, assembled: Assembled, order: StepOrder) -> FineTuning:
-    train = bench.recipe.train
+def _module(bench: Bench, part: Part, assembled: Assembled, order: StepOrder) -> FineTuning:
+    train, stage = bench.recipe.train, part.stage
     return FineTuning(
         assembled.model,
-        bench.recipe.model.tuning,
-        max_steps=train.max_steps,
-        warmup_ratio=train.warmup_ratio,
+        stage.tuning,
+        max_steps=stage.steps,
+        warmup_ratio=stage.warmup_ratio,
+        optimizer=train.optimizer,
         weight_decay=train.weight_decay,
         clip_norm=train.clip_norm,
         gradient_divisor=gradient_divisor(train.strategy, world_size=bench.world_size, accumulate=order.accumulate),
@@ -105,12 +123,18 @@ def _module(bench: Bench, assembled: Assembled, order: StepOrder) -> FineTuning:
 
 
 def _callbacks(
-    bench: Bench, assembled: Assembled, folder: RunFolder, stop: StopRequest, limit: int | None, about: dict[str, str]
+    bench: Bench,
+    part: Part,
+    tuned: Tuned,
+    folder: RunFolder,
+    stop: StopRequest,
+    limit: int | None,
+    about: dict[str, str],
 ) -> list[pl.Callback]:
     recipe = bench.recipe
     questions = recipe.eval.val_questions if limit is None else min(limit, recipe.eval.val_questions)
     groups = groups_of(bench.prepared, "val", questions=questions, seed=recipe.train.seed)
-    answering = _answering(bench, assembled)
+    answering = _answering(bench, tuned.assembled)
 
     def evaluate(step: int) -> tuple[float, dict[str, float]]:
         with answering() as current:
@@ -125,15 +149,17 @@ def _callbacks(
         return scores.overall.score.value, stage_metrics("validation", scores, bench.benchmark)
 
     return [
-        GradientCheck(recipe.model.tuning),
-        StepLog(every_steps=recipe.log.every_steps, stop=stop),
+        GradientCheck(part.stage.tuning, shows_media=recipe.train.text_only_share < 1),
+        StepLog(part, every_steps=recipe.log.every_steps, stop=stop),
         Checkpoints(
             folder.checkpoints,
+            part,
+            tuned.learnt,
             every_steps=recipe.eval.every_steps,
             evaluate=evaluate,
             higher_is_better=bench.benchmark.higher_is_better,
             stop=stop,
-            about=about,
+            about={**about, **about_weights(recipe)},
         ),
         Progress(),
     ]
@@ -152,7 +178,7 @@ def _answering(bench: Bench, assembled: Assembled) -> Callable[[], AbstractConte
 
     @contextmanager
     def refreshed() -> Iterator[Assembled]:
-        twin.load_state_dict(copied_trainables(assembled.model), strict=False)
+        twin.load_state_dict(copied(assembled.model, trainable_names(assembled.model)), strict=False)
         yield replace(assembled, model=twin.to(bench.device))
         twin.cpu()
 

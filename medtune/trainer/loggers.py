@@ -18,7 +18,7 @@ from medtune.data.types import Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.predictions import replace_file
 from medtune.trainer.dashboard.logger import Dashboard, shows_images
-from medtune.trainer.recipe import LogBlock
+from medtune.trainer.log_block import LogBlock
 
 METRICS = "metrics.csv"
 TRAINING = ("train/", "validation/")

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 import torch
 
-from medtune.models.tuning import GroupRow, Tunable
+from medtune.models.adaptable import Tunable
+from medtune.models.precision import NARROW
+from medtune.models.quantize import NF4_BYTES
+from medtune.models.tuning import GroupRow
 from medtune.models.vlm import VisionLanguageModel
 from medtune.trainer.recipe import Recipe
 
@@ -20,6 +23,8 @@ ACTIVATION_BYTES = 34
 
 Source: Korthikanti et al. 2022, arXiv 2205.05198, section 4.1, without the term of the attention matrix.
 """
+RECOMPUTED_BYTES = 2
+"""The same where layers are recomputed: inputs alone, and one layer's activations at a time. Source: section 5."""
 LARGE = 1_000_000_000
 """Parameters above which a run without a GPU is not offered: a step would take minutes."""
 
@@ -88,18 +93,23 @@ def memory_of(recipe: Recipe, model: Tunable, rows: Sequence[GroupRow]) -> Memor
     """
     width, share = BYTES[recipe.model.dtype], recipe.train.devices
     # Where the precision is still open, this is the larger of the two.
-    frozen_width = 2 if recipe.train.precision == "bf16-mixed" else width
+    frozen_width = 2 if recipe.train.precision in NARROW else width
     stage = int(recipe.train.strategy[-1]) if recipe.train.strategy.startswith("deepspeed") else 0
-    adapters = sum(row.trainable for row in rows if row.mode == "lora")
-    full = sum(row.trainable for row in rows if row.mode == "full")
+    adapters = sum(row.adapters for row in rows)
+    full = sum(row.trainable - row.adapters for row in rows)
+    quantized = sum(row.quantized for row in rows)
     total = sum(row.parameters for row in rows)
-    gradients, moments = 4 * adapters + width * full, 2 * (4 * adapters + width * full)
-    weights = (total - full) * frozen_width + full * width + adapters * 4
+    gradients = 4 * adapters + width * full
+    moments = 2 * (adapters + full if recipe.train.optimizer == "adamw_8bit" else gradients)
+    weights = (total - full - quantized) * frozen_width + full * width + adapters * 4 + quantized * NF4_BYTES
     decoder = model.language.config if isinstance(model, VisionLanguageModel) else model.whole.config.get_text_config()
+    layers = decoder.num_hidden_layers
+    kept = RECOMPUTED_BYTES * layers + ACTIVATION_BYTES
+    per_width = kept if recipe.train.gradient_checkpointing else ACTIVATION_BYTES * layers
     return Memory(
         weights_gb=weights / (share if stage == 3 else 1) / GB,
         learning_gb=(gradients / (share if stage >= 2 else 1) + moments / (share if stage >= 1 else 1)) / GB,
-        activations_gb=1000 * ACTIVATION_BYTES * width / 2 * decoder.hidden_size * decoder.num_hidden_layers / GB,
+        activations_gb=1000 * per_width * width / 2 * decoder.hidden_size / GB,
         parameters=total,
     )
 
@@ -122,7 +132,8 @@ def missing_memory(memory: Memory, devices: Devices) -> str | None:
         return f"{wanted}; there is no GPU here. Name the machine that will run it: --devices 1xH100-80GB"
     if least > devices.memory_gb:
         return (
-            f"{wanted}; {devices.name} has {devices.memory_gb:.0f} GB. Set model.dtype=bfloat16, spread the weights "
-            "with train.strategy=deepspeed_stage_3, or take a larger device"
+            f"{wanted}; {devices.name} has {devices.memory_gb:.0f} GB. Set model.dtype=bfloat16, hold "
+            "the language model in 4 bits with model.language_bits=4, spread the weights with "
+            "train.strategy=deepspeed_stage_3, or take a larger device"
         )
     return None

@@ -13,9 +13,11 @@ import torch
 from lightning.pytorch.strategies import DeepSpeedStrategy
 from torch import Tensor
 
+from medtune.models.adaptable import Tunable
 from medtune.models.checkpoint import trainable_names
-from medtune.models.tuning import Tunable, parameter_groups
-from medtune.models.tuning_plan import Tuning
+from medtune.models.optimizers import build_optimizer
+from medtune.models.tuning import parameter_groups
+from medtune.models.tuning_plan import OptimizerName, Tuning
 from medtune.trainer.batches import MicroBatch
 
 
@@ -37,6 +39,7 @@ class FineTuning(pl.LightningModule):
         *,
         max_steps: int,
         warmup_ratio: float,
+        optimizer: OptimizerName,
         weight_decay: float,
         clip_norm: float,
         gradient_divisor: int,
@@ -47,6 +50,7 @@ class FineTuning(pl.LightningModule):
         self._tuning = tuning
         self._max_steps = max_steps
         self._warmup_steps = round(max_steps * warmup_ratio)
+        self._optimizer = optimizer
         self._weight_decay = weight_decay
         self._clip_norm = clip_norm
         self._gradient_divisor = gradient_divisor
@@ -64,8 +68,10 @@ class FineTuning(pl.LightningModule):
         """
         # Dropout must not depend on how many steps this process has seen: a resumed run continues to the bit.
         torch.manual_seed(_mixed(self._seed, batch.number, self.global_rank))
-        logprobs_T = self.model(batch.rows, self.model.encode(batch.media)).logprobs_T
-        loss: Tensor = -logprobs_T.sum() * batch.weight / batch.step_target_tokens
+        encoded = None if batch.media is None else self.model.encode(batch.media)
+        read = self.model(batch.rows, encoded)
+        counted_T = read.logprobs_T.where(read.sequence_T < batch.num_counted, 0.0)
+        loss: Tensor = -counted_T.sum() / batch.step_target_tokens
         value = float(loss.detach())
         if not math.isfinite(value):
             shown = ", ".join(batch.question_ids[:8])
@@ -105,7 +111,8 @@ class FineTuning(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         """Returns AdamW with a linear warm-up and a cosine to zero, stepped once per optimizer step."""
         groups = parameter_groups(self.model, self._tuning, weight_decay=self._weight_decay)
-        optimizer = torch.optim.AdamW(groups, fused=True)
+        scaled_loss = self.trainer.precision == "16-mixed"
+        optimizer = build_optimizer(self._optimizer, groups, scaled_loss=scaled_loss)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate_at)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

@@ -3,54 +3,153 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
+_BLOCK = 1024
+_KEPT_EPOCHS = 2
 
-@lru_cache(maxsize=4)
-def _shuffled(num_groups: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    return np.random.default_rng([seed, epoch]).permutation(num_groups)
+
+class Draw(NamedTuple):
+    """A media group at its place in the endless row of all draws.
+
+    Attributes:
+        part: Of the mixture.
+        group: Of that part.
+        epoch: How often that part was gone through before.
+        place: In the row, counted from 0 over all steps.
+    """
+
+    part: int
+    group: int
+    epoch: int
+    place: int
+
+
+class Epochs(Protocol):
+    """A part of a mixture."""
+
+    def groups_in(self, epoch: int) -> Sequence[int]:
+        """Returns the numbers of the groups that this epoch goes through, at least one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AllGroups:
+    """A part that goes through all its groups in every epoch."""
+
+    num_groups: int
+
+    def groups_in(self, epoch: int) -> Sequence[int]:
+        """Returns all numbers."""
+        return range(self.num_groups)
+
+
+class _Block(NamedTuple):
+    """The part at each of some places, and which of that part's draws in the block it is."""
+
+    part: NDArray[np.int64]
+    number: NDArray[np.int64]
+
+
+class EndlessRow:
+    """Which group stands at each place: of every part its shuffled epochs, and the parts mixed by their shares.
+
+    Of 1024 places each part gets its share, to one group more or less. A place depends on the seed alone, so that a
+    resumed run, or one with more devices, goes on in the same row.
+    """
+
+    def __init__(self, parts: Sequence[Epochs], *, shares: Sequence[float] = (1.0,), seed: int) -> None:
+        if len(parts) != len(shares) or not parts or min(shares) <= 0:
+            raise ValueError(f"wanted a share above 0 for each of {len(parts)} parts, got {list(shares)}")
+        self._parts = parts
+        self._seed = seed
+        self._bounds = np.cumsum(shares) / sum(shares)
+        self._before: list[NDArray[np.int64]] = [np.zeros(len(parts), dtype=np.int64)]
+        self._blocks: dict[int, _Block] = {}
+        self._ends: list[list[int]] = [[] for _ in parts]
+        self._shuffles: dict[tuple[int, int], NDArray[np.int64]] = {}
+
+    def __getitem__(self, place: int) -> Draw:
+        """Returns what stands at a place, >= 0."""
+        part, number = self._part_at(place)
+        epoch, index = self._epoch_at(part, number)
+        return Draw(part, int(self._shuffled(part, epoch)[index]), epoch, place)
+
+    def _part_at(self, place: int) -> tuple[int, int]:
+        """Returns the part, and how many places of it come before."""
+        if len(self._parts) == 1:
+            return 0, place
+        block, offset = divmod(place, _BLOCK)
+        while len(self._before) <= block:
+            earlier = self._members(len(self._before) - 1)
+            self._before.append(self._before[-1] + np.bincount(earlier, minlength=len(self._parts)))
+        if block not in self._blocks:
+            members = self._members(block)
+            counts = np.stack([np.cumsum(members == part) for part in range(len(self._parts))])
+            self._blocks = {block: _Block(members, counts[members, np.arange(_BLOCK)] - 1)}
+        here = self._blocks[block]
+        part = int(here.part[offset])
+        return part, int(self._before[block][part] + here.number[offset])
+
+    def _members(self, block: int) -> NDArray[np.int64]:
+        """Returns the part of each place of a block: evenly spread points in shuffled order, cut by the shares."""
+        rng = np.random.default_rng([self._seed, block, 1])
+        points = (rng.permutation(_BLOCK) + rng.random()) / _BLOCK
+        return np.minimum(np.searchsorted(self._bounds, points, side="right"), len(self._parts) - 1)
+
+    def _epoch_at(self, part: int, number: int) -> tuple[int, int]:
+        ends = self._ends[part]
+        while not ends or ends[-1] <= number:
+            count = len(self._parts[part].groups_in(len(ends)))
+            ends.append((ends[-1] if ends else 0) + count)
+        epoch = bisect_right(ends, number)
+        return epoch, number - (ends[epoch - 1] if epoch else 0)
+
+    def _shuffled(self, part: int, epoch: int) -> NDArray[np.int64]:
+        found = self._shuffles.get((part, epoch))
+        if found is None:
+            groups = np.asarray(self._parts[part].groups_in(epoch), dtype=np.int64)
+            found = groups[np.random.default_rng([self._seed, epoch, part]).permutation(len(groups))]
+            self._shuffles = {key: kept for key, kept in self._shuffles.items() if key[1] > epoch - _KEPT_EPOCHS}
+            self._shuffles[part, epoch] = found
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class StepOrder:
-    """Maps (step, accumulated part, rank) to indices of media groups.
+    """Maps (step, accumulated part, rank) to draws of media groups.
 
-    The groups of a step depend on the seed alone: devices and micro-batches only share them out.
+    The groups of a step depend on the row alone: devices and micro-batches only share them out.
 
     Attributes:
-        num_groups: In the train split.
         batch_groups: Per optimizer step.
         micro_batch_groups: Per forward pass of one device.
         world_size: Devices.
     """
 
-    num_groups: int
+    row: EndlessRow
     batch_groups: int
     micro_batch_groups: int
     world_size: int
-    seed: int
 
     @property
     def accumulate(self) -> int:
         """Forward passes of each device per optimizer step."""
         return math.ceil(self.batch_groups / (self.micro_batch_groups * self.world_size))
 
-    def step_groups(self, step: int) -> list[int]:
-        """Returns the groups of one step: the next ones of an endless row of shuffled epochs."""
+    def step_groups(self, step: int) -> list[Draw]:
+        """Returns the groups of one step: the next ones of the row."""
         first = step * self.batch_groups
-        return [self._group_at(place) for place in range(first, first + self.batch_groups)]
+        return [self.row[place] for place in range(first, first + self.batch_groups)]
 
-    def _group_at(self, place: int) -> int:
-        epoch, index = divmod(place, self.num_groups)
-        return int(_shuffled(self.num_groups, self.seed, epoch)[index])
-
-    def micro_batch(self, step: int, part: int, rank: int) -> list[int]:
+    def micro_batch(self, step: int, part: int, rank: int) -> list[Draw]:
         """Returns one device's groups of one forward pass; empty where the step has too few for all devices."""
         share = self.micro_batch_groups
         first = (part * self.world_size + rank) * share

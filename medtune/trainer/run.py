@@ -12,16 +12,18 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger
 
 from medtune.data.prepared import open_prepared
-from medtune.data.types import Condition
+from medtune.data.types import Condition, Reading
 from medtune.eval.benchmark import benchmark
 from medtune.eval.gain import gain_between
 from medtune.eval.report.write import write_report
 from medtune.eval.results import gain_table, results_json
 from medtune.eval.scores import StageScores
-from medtune.models.checkpoint import load_trained
+from medtune.eval.wording import worded
+from medtune.models.endpoint.served import NO_LIKELIHOOD, Served
 from medtune.models.precision import resolved
 from medtune.models.vlm import Assembled
-from medtune.trainer.assembling import assemble, assemble_trained, assemble_tuned
+from medtune.trainer.as_published import as_published, protocol_facts
+from medtune.trainer.assembling import assemble, assemble_stage, assemble_trained, served
 from medtune.trainer.auditing import audit_without_asking
 from medtune.trainer.callbacks import BEST, LAST, saved_step
 from medtune.trainer.dashboard.config import logged_config
@@ -31,10 +33,12 @@ from medtune.trainer.fit import fit
 from medtune.trainer.group_table import group_table
 from medtune.trainer.launch import INTERRUPTED
 from medtune.trainer.loggers import build_loggers
-from medtune.trainer.recipe import Recipe
+from medtune.trainer.recipe import SERVED, Recipe
 from medtune.trainer.run_folder import RunFolder, open_run
 from medtune.trainer.stage_metrics import stage_metrics
+from medtune.trainer.stages import Part, parts, with_counted_epochs
 from medtune.trainer.strategies import barrier, device_of_rank, join_ranks
+from medtune.trainer.train_data import Folder, described, open_folders, train_data
 from medtune.trainer.validate import check_fit
 
 
@@ -58,6 +62,7 @@ class Session:
     bench: Bench
     folder: RunFolder
     about: dict[str, str]
+    folders: Sequence[Folder] = ()
 
 
 def run(job: Job) -> int:
@@ -69,7 +74,7 @@ def run(job: Job) -> int:
         return _interrupted(session)
     # Built anew from the checkpoint on disk, so that what is reported is what was saved.
     trained = assemble_trained(session.bench, session.folder.checkpoints / BEST)
-    final = _final(session, loggers, trained, step=job.recipe.train.max_steps)
+    final = _final(session, loggers, trained, step=session.job.recipe.total_steps)
     _finish(session, loggers, {"zero_shot": zero_shot, "final": final}, trained)
     return 0
 
@@ -89,75 +94,112 @@ def evaluate(job: Job) -> int:
     """Evaluates only: the recipe's model as it is, or with `model.checkpoint`; returns the exit status."""
     session = _open(job, training=False)
     loggers = _loggers(session)
-    assembled = _untrained(session)
+    model = _untrained(session)
     if job.recipe.model.checkpoint is None:
-        stages = {"zero_shot": _zero_shot(session, loggers, assembled, conditions=job.recipe.eval.conditions)}
+        stages = {"zero_shot": _zero_shot(session, loggers, model, conditions=job.recipe.eval.conditions)}
     else:
-        stages = {"final": _final(session, loggers, assembled, step=0)}
-    _finish(session, loggers, stages, assembled)
+        stages = {"final": _final(session, loggers, model, step=0)}
+    _finish(session, loggers, stages, model)
     return 0
 
 
 def _open(job: Job, *, training: bool) -> Session:
+    if training and job.recipe.model.endpoint is not None:
+        raise ValueError(
+            f"model.name {SERVED!r}: a model behind an endpoint cannot be trained, its weights are not here; "
+            f"`medtune eval {job.recipe_name}` evaluates it"
+        )
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     device = device_of_rank(int(os.environ.get("LOCAL_RANK", "0")))
     join_ranks(world_size, device)
     recipe = job.recipe
     train = dataclasses.replace(recipe.train, precision=resolved(recipe.train.precision, device))
-    job = dataclasses.replace(job, recipe=dataclasses.replace(recipe, train=train))
-    pl.seed_everything(job.recipe.train.seed, workers=True, verbose=False)
-    prepared = open_prepared(job.recipe.data.root)
-    judged_by = benchmark(job.recipe.data.benchmark)
-    check_fit(job.recipe, prepared, judged_by, training=training)
+    recipe = dataclasses.replace(recipe, train=train)
+    pl.seed_everything(train.seed, workers=True, verbose=False)
+    prepared = open_prepared(recipe.data.root)
+    judged_by = worded(benchmark(recipe.data.benchmark), prepared)
+    recipe = as_published(recipe, judged_by)
+    check_fit(recipe, prepared, judged_by, training=training)
+    folders = open_folders(recipe, prepared, judged_by) if training else ()
+    if training:
+        recipe = with_counted_epochs(recipe, [folder.prepared for folder in folders], limit=job.limit)
+    job = dataclasses.replace(job, recipe=recipe)
     bench = Bench(job.recipe, judged_by, prepared, device, rank, world_size)
     about = {"recipe": job.recipe_name, "data_hash": prepared.data_hash, "provenance": prepared.manifest.provenance}
+    if prepared.manifest.unofficial_split:
+        about["unofficial_split"] = prepared.manifest.unofficial_split
+    if training:
+        about["trained_on"] = described(
+            job.recipe, train_data(job.recipe, job.recipe.stages[0], folders, limit=job.limit)
+        )
     folder = RunFolder(job.out)
     if rank == 0:
         open_run(job.out, job.recipe, resume=job.resume, command=job.command, about=about)
     barrier()
-    session = Session(job, bench, folder, about)
+    session = Session(job, bench, folder, about, folders)
     _say(session, f"run folder: {job.out}")
     return session
 
 
-def _untrained(session: Session) -> Assembled:
+def _untrained(session: Session) -> Assembled | Served:
     """Returns what the run starts from."""
-    start = session.job.recipe.model.checkpoint
+    start, endpoint = session.job.recipe.model.checkpoint, session.job.recipe.model.endpoint
+    if endpoint is not None:
+        return served(session.bench, endpoint, ledger=session.folder.spending)
     return assemble(session.bench) if start is None else assemble_trained(session.bench, start)
 
 
 def _zero_shot(
-    session: Session, loggers: list[Logger], assembled: Assembled, *, conditions: Sequence[Condition]
+    session: Session, loggers: list[Logger], model: Assembled | Served, *, conditions: Sequence[Condition]
 ) -> StageScores:
     if session.bench.rank == 0:
-        write_json(session.job.out / "weights.json", assembled.provenance)
-    return _stage(session, loggers, assembled, "zero_shot", session.folder.zero_shot, conditions, step=0)
+        write_json(session.job.out / "weights.json", model.provenance)
+    return _stage(session, loggers, model, "zero_shot", session.folder.zero_shot, conditions, step=0)
 
 
 def _train(session: Session, loggers: list[Logger]) -> bool:
-    recipe, folder = session.job.recipe, session.folder
-    if saved_step(folder.checkpoints) == recipe.train.max_steps and (folder.checkpoints / LAST).is_file():
-        return True
-    assembled, rows = assemble_tuned(session.bench)
-    if recipe.model.checkpoint is not None:
-        load_trained(assembled.model, recipe.model.checkpoint)
-    _say(session, group_table(rows))
+    """Trains the stages that are not done yet; returns False if someone asked to stop before the end."""
+    start = session.job.recipe.model.checkpoint
+    for part in parts(session.job.recipe):
+        checkpoints = session.folder.checkpoints
+        # A stage's last weights are written before its last state.
+        if saved_step(checkpoints) < part.last_step and not _train_stage(session, loggers, part, start):
+            return False
+        start = checkpoints / part.handed_on
+    return True
+
+
+def _train_stage(session: Session, loggers: list[Logger], part: Part, start: Path | None) -> bool:
+    """Trains a stage on a model that is built anew from `start`, so that a resumed run goes the same way."""
+    tuned = assemble_stage(session.bench, part.stage, start)
+    if len(session.job.recipe.stages) > 1:
+        _say(session, f"stage {part.number}, {part.stage.name}: steps {part.first_step + 1} to {part.last_step}")
+    _say(session, group_table(tuned.rows))
     for logger in loggers:
-        logger.log_hyperparams({"trainable_groups": {row.group: dataclasses.asdict(row) for row in rows}})
+        logger.log_hyperparams({"trainable_groups": {row.group: dataclasses.asdict(row) for row in tuned.rows}})
     if dashboard := dashboard_of(loggers):
-        dashboard.show_groups(rows)
-    return fit(session.bench, assembled, folder, loggers=loggers, limit=session.job.limit, about=session.about)
+        dashboard.show_groups(tuned.rows, stage=part.number)
+    return fit(
+        session.bench,
+        session.folders,
+        part,
+        tuned,
+        session.folder,
+        loggers=loggers,
+        limit=session.job.limit,
+        about=session.about,
+    )
 
 
-def _final(session: Session, loggers: list[Logger], assembled: Assembled, *, step: int) -> StageScores:
+def _final(session: Session, loggers: list[Logger], model: Assembled | Served, *, step: int) -> StageScores:
     conditions = session.job.recipe.eval.conditions
-    return _stage(session, loggers, assembled, "final", session.folder.final, conditions, step=step)
+    return _stage(session, loggers, model, "final", session.folder.final, conditions, step=step)
 
 
 def _stage(
     session: Session,
     loggers: list[Logger],
-    assembled: Assembled,
+    model: Assembled | Served,
     name: str,
     out_dir: Path,
     conditions: Sequence[Condition],
@@ -168,11 +210,12 @@ def _stage(
     groups = groups_of(session.bench.prepared, recipe.eval.split, questions=session.job.limit, seed=recipe.train.seed)
     scores = evaluate_stage(
         session.bench,
-        assembled,
+        model,
         groups,
         out_dir=out_dir,
         conditions=conditions,
         title=name.replace("_", "-"),
+        repeats=recipe.eval.repeats,
     )
     for logger in loggers:
         logger.log_metrics(stage_metrics(name, scores, session.bench.benchmark), step=step)
@@ -183,24 +226,41 @@ def _stage(
     return scores
 
 
-def _finish(session: Session, loggers: list[Logger], stages: Mapping[str, StageScores], assembled: Assembled) -> None:
+def _finish(
+    session: Session, loggers: list[Logger], stages: Mapping[str, StageScores], model: Assembled | Served
+) -> None:
     judged_by = session.bench.benchmark
     both = "zero_shot" in stages and "final" in stages
     gain = gain_between(stages["zero_shot"], stages["final"], judged_by) if both else None
-    recipe = session.job.recipe
+    recipe, unofficial = session.job.recipe, session.bench.prepared.manifest.unofficial_split
     if session.bench.rank == 0:
-        results = results_json(stages, gain, judged_by, benchmark_name=recipe.data.benchmark, model=recipe.model.name)
-        write_json(session.folder.results, {**results, **session.about})
-    _say(session, "\n" + gain_table(stages, gain, judged_by))
+        results = results_json(
+            stages,
+            gain,
+            judged_by,
+            benchmark_name=recipe.data.benchmark,
+            model=recipe.model.shown_name,
+            unavailable=_unavailable(recipe),
+        )
+        write_json(
+            session.folder.results,
+            {**results, "protocol": protocol_facts(recipe, judged_by), **session.about},
+        )
+    told = gain_table(stages, gain, judged_by, unavailable=_unavailable(recipe), unofficial_split=unofficial)
+    _say(session, "\n" + told)
     _say(session, f"results: {session.folder.results}")
     if dashboard := dashboard_of(loggers):
-        last_step = recipe.train.max_steps if both else 0
+        last_step = recipe.total_steps if both else 0
         dashboard.show_results(stages, gain, session.folder, last_step=last_step, split=recipe.eval.split)
     if session.bench.rank == 0:
-        _say(session, audit_without_asking(session.bench, session.folder, assembled))
+        _say(session, audit_without_asking(session.bench, session.folder, model))
     _close(loggers)
     if session.bench.rank == 0:
         _say(session, f"report: {write_report(session.job.out)}")
+
+
+def _unavailable(recipe: Recipe) -> dict[Reading, str]:
+    return {"likelihood": NO_LIKELIHOOD} if recipe.model.endpoint else {}
 
 
 def _interrupted(session: Session) -> int:
@@ -218,7 +278,7 @@ def _loggers(session: Session) -> list[Logger]:
         provenance=prepared.manifest.provenance,
         recipe_name=session.job.recipe_name,
         config=logged_config(recipe, prepared.manifest),
-        tags=[recipe.model.name, recipe.data.benchmark, prepared.manifest.provenance],
+        tags=[recipe.model.shown_name, recipe.data.benchmark, prepared.manifest.provenance],
         resume_step=saved_step(session.folder.checkpoints),
     )
 

@@ -15,10 +15,22 @@ import torch
 from medtune import __version__
 from medtune.eval.predictions import replace_file
 from medtune.trainer.evaluation import write_json
-from medtune.trainer.recipe import Recipe
+from medtune.trainer.recipe import Recipe, asks_the_same
 from medtune.trainer.recipe_file import read_recipe, recipe_to_yaml
 
-PACKAGES = ("torch", "lightning", "transformers", "peft", "timm", "deepspeed", "numpy", "scipy", "wandb")
+PACKAGES = (
+    "torch",
+    "lightning",
+    "transformers",
+    "peft",
+    "timm",
+    "bitsandbytes",
+    "deepspeed",
+    "numpy",
+    "scipy",
+    "wandb",
+    "openai",
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,11 @@ class RunFolder:
         return self.root / "audit.json"
 
     @property
+    def spending(self) -> Path:
+        """What an endpoint charged for the run's answers."""
+        return self.root / "spending.jsonl"
+
+    @property
     def audit_answers(self) -> Path:
         """What the model answered for the audit beside its stages."""
         return self.root / "audit"
@@ -79,11 +96,12 @@ def open_run(root: Path, recipe: Recipe, *, resume: bool, command: Sequence[str]
     if resume:
         if not folder.recipe.is_file():
             raise FileNotFoundError(f"{root}: no run to resume here (no recipe.yaml); start it without --resume")
-        if read_recipe(str(folder.recipe)) != recipe:
+        if asks_the_same(read_recipe(str(folder.recipe))) != asks_the_same(recipe):
             raise ValueError(
                 f"{folder.recipe}: the interrupted run has other settings than this command; "
                 "resume it with the same recipe and --set, or start a new folder"
             )
+        replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
         return folder
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise FileExistsError(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from medtune.data.types import Interval, Question
 from medtune.eval.benchmark import Judged
+from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.scores import all_verdicts, covered, levels
 from medtune.eval.seeds import MIN_SEEDS, SeedsGain, seeds_gain
-from medtune.eval.shards import stored_predictions
+from medtune.eval.shards import MERGED, stored_predictions
 from medtune.eval.tables import Cell, Table, table_text
 from medtune.trainer.audit_run import opened_bench
 from medtune.trainer.evaluation import Bench, primary_parser, write_json
@@ -117,7 +118,8 @@ def compare_seeds(out: Path, *, number: int) -> str:
 def stage_rows(bench: Bench, folder: Path, questions: Sequence[Question]) -> list[Judged]:
     """Returns the judged rows of a stage on disk that the primary metric is about, read by the primary parser."""
     judged_by = bench.benchmark
-    verdicts = all_verdicts(questions, list(stored_predictions(folder).values()), judged_by)
+    predictions = with_verdicts(list(stored_predictions(folder).values()), folder / MERGED, judged_by)
+    verdicts = all_verdicts(questions, predictions, judged_by)
     parser = primary_parser(bench.recipe, judged_by)
     if parser not in verdicts["image"]:
         raise ValueError(f"{folder}: no answers that {parser!r} could read; finish the run first")

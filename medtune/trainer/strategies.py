@@ -6,7 +6,7 @@ Tried with lightning 2.6.6 and deepspeed 0.19.8, two gloo processes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -95,15 +95,15 @@ def gradient_divisor(name: StrategyName, *, world_size: int, accumulate: int) ->
     return world_size * accumulate * (accumulate if name.startswith("deepspeed") else 1)
 
 
-def copied_trainables(model: nn.Module) -> dict[str, Tensor]:
-    """Returns a CPU copy of every parameter that learns, whole on every rank, also under ZeRO-3."""
-    learning = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+def copied(model: nn.Module, names: Collection[str]) -> dict[str, Tensor]:
+    """Returns a CPU copy of the named parameters, whole on every rank, also under ZeRO-3."""
+    wanted = [(n, p) for n, p in model.named_parameters() if n in names]
     with contextlib.ExitStack() as stack:
-        if any(hasattr(p, "ds_id") for _, p in learning):
+        if any(hasattr(p, "ds_id") for _, p in wanted):
             import deepspeed
 
-            stack.enter_context(deepspeed.zero.GatheredParameters([p for _, p in learning]))
-        return {n: p.detach().cpu().clone() for n, p in learning}
+            stack.enter_context(deepspeed.zero.GatheredParameters([p for _, p in wanted]))
+        return {n: p.detach().cpu().clone() for n, p in wanted}
 
 
 def summed(values: Sequence[float], device: torch.device) -> list[float]:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from medtune.data.prepared import Prepared, open_prepared
-from medtune.data.types import SPLITS, MediaGroup, Split
+from medtune.data.types import SPLITS, Split
 from medtune.eval.benchmark import Benchmark, benchmark
+from medtune.eval.wording import worded
+from medtune.models.adaptable import Tunable
 from medtune.models.assemble import zoo_entry
-from medtune.models.checkpoint import load_trained
+from medtune.models.exported import assemble_model
+from medtune.models.quantize import quantize_language
 from medtune.models.sequence.layout import IGNORED, SequenceFamily
 from medtune.models.sequence.layout import Sequence as Layout
-from medtune.models.tuning import apply_tuning
+from medtune.models.tuning import adapt, set_learning
 from medtune.models.vlm import Assembled
-from medtune.trainer.batches import MicroBatches, recipe_batches
+from medtune.trainer.assembling import load_checkpoint
+from medtune.trainer.batches import recipe_batches
 from medtune.trainer.evaluation import primary_parser
 from medtune.trainer.group_table import group_table
-from medtune.trainer.memory import memory_of, memory_text, missing_memory, parse_devices, this_machine
+from medtune.trainer.memory import Memory, memory_of, memory_text, missing_memory, parse_devices, this_machine
 from medtune.trainer.readiness import missing_data, missing_weights
-from medtune.trainer.recipe import Recipe
+from medtune.trainer.recipe import Recipe, Stage
+from medtune.trainer.train_data import described, open_folders, train_data
+from medtune.trainer.validate_served import show_served
 
 
 def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> int:
@@ -37,36 +45,59 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
         FileNotFoundError: A checkpoint is missing.
         ValueError: Something does not fit; the message says what.
     """
-    judged_by, entry = benchmark(recipe.data.benchmark), zoo_entry(recipe.model.name)
+    judged_by, endpoint = benchmark(recipe.data.benchmark), recipe.model.endpoint
+    if endpoint is not None:
+        no_data = missing_data(recipe, judged_by)
+        prepared = None if no_data else _shown_data(recipe, judged_by, training=False)
+        judged_by = judged_by if prepared is None else worded(judged_by, prepared)
+        return _said_missing([no_data, show_served(recipe, endpoint, prepared, judged_by)])
+    entry = zoo_entry(recipe.model.name)
     available = this_machine() if devices is None else parse_devices(devices)
     no_data, no_weights = missing_data(recipe, judged_by), missing_weights(recipe, entry)
-    prepared = None if no_data else _shown_data(recipe, judged_by)
+    prepared = None if no_data else _shown_data(recipe, judged_by, training=True)
+    judged_by = judged_by if prepared is None else worded(judged_by, prepared)
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
-    assembled = entry.assemble(recipe.train.seed, recipe.model.loading) if loadable else None
+    assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model.loading) if loadable else None
     model = entry.skeleton() if assembled is None else assembled.model
-    rows = apply_tuning(model, recipe.model.tuning, seed=recipe.train.seed)
+    if recipe.model.language_bits is not None:
+        device = torch.device("meta" if assembled is None else "cpu")
+        quantize_language(model, precision=recipe.train.precision, device=device)
+    adapt(model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed)
     if assembled is not None:
         if recipe.model.checkpoint is not None:
-            load_trained(model, recipe.model.checkpoint)
+            load_checkpoint(recipe, model, recipe.model.checkpoint)
         for group, origin in assembled.provenance.items():
             print(f"           {group}: {origin}")
-    memory = memory_of(recipe, model, rows)
-    print(f"\n{group_table(rows)}\n\n{memory_text(memory, available)}")
+    memory = max((_show_stage(recipe, stage, model) for stage in recipe.stages), key=lambda each: each.learning_gb)
+    print(f"\n{memory_text(memory, available)}")
     if assembled is None:
         print("labels     no weights were loaded: no labels or token lengths could be shown")
     elif prepared is not None:
         _show_batch(recipe, prepared, judged_by, assembled)
-    lacks = [lack for lack in (no_data, no_weights if weights else None, missing_memory(memory, available)) if lack]
+    return _said_missing([no_data, no_weights if weights else None, missing_memory(memory, available)])
+
+
+def _said_missing(found: Sequence[str | None]) -> int:
+    lacks = [lack for lack in found if lack]
     if lacks:
         print("\nmissing here:\n" + "\n".join(f"{number}. {lack}" for number, lack in enumerate(lacks, 1)))
     return 1 if lacks else 0
 
 
-def _shown_data(recipe: Recipe, judged_by: Benchmark) -> Prepared:
+def _show_stage(recipe: Recipe, stage: Stage, model: Tunable) -> Memory:
+    rows = set_learning(model, stage.tuning)
+    long = f"{stage.steps} steps" if stage.epochs is None else f"{stage.epochs:g} epochs"
+    only = "".join(f", {facet} {' or '.join(values)}" for facet, values in stage.only.items())
+    print(f"\nstage      {stage.name}: {long} of {stage.batch_groups} groups{only}\n\n{group_table(rows)}")
+    return memory_of(recipe, model, rows)
+
+
+def _shown_data(recipe: Recipe, judged_by: Benchmark, *, training: bool) -> Prepared:
     prepared = open_prepared(recipe.data.root)
-    check_fit(recipe, prepared, judged_by, training=True)
+    check_fit(recipe, prepared, judged_by, training=training)
     print(f"data       {prepared.root}, hash {prepared.data_hash[:16]}, {prepared.manifest.provenance}")
+    print(f"prompts    {prepared.manifest.prompts}")
     for split in SPLITS:
         print(f"           {split:<6}{prepared.num_questions(split):>7} questions")
     return prepared
@@ -75,7 +106,7 @@ def _shown_data(recipe: Recipe, judged_by: Benchmark) -> Prepared:
 def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, training: bool) -> None:
     """Refuses a prepared folder or a parser that the recipe's benchmark does not know, and splits that are empty.
 
-    Training needs the splits train and val; a test-only folder can still be evaluated on.
+    Training needs the splits train and val, of which a mixture brings the first.
 
     Raises:
         ValueError: Says what was wanted and what there is.
@@ -85,21 +116,31 @@ def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, train
         raise ValueError(
             f"{prepared.root} was prepared for the benchmark {made_for!r}; data.benchmark is {recipe.data.benchmark!r}"
         )
+    official = judged_by.official if prepared.templates is not None else None
+    if official is not None and official.answer_format != recipe.model.answer_format:
+        raise ValueError(
+            f"{prepared.root} holds official prompts, which ask for an answer as {official.answer_format}; "
+            f"model.answer_format is {recipe.model.answer_format}"
+        )
     known = [*judged_by.parsers, "likelihood", "likelihood_per_token"]
     if primary_parser(recipe, judged_by) not in known:
         raise ValueError(f"eval.parser is {recipe.eval.parser!r}; there are: {', '.join(known)}")
-    needed: tuple[Split, ...] = ("train", "val", recipe.eval.split) if training else (recipe.eval.split,)
+    learnt: tuple[Split, ...] = ("val",) if recipe.data.mixture else ("train", "val")
+    needed: tuple[Split, ...] = (*learnt, recipe.eval.split) if training else (recipe.eval.split,)
     for split in needed:
         if prepared.num_questions(split) == 0:
             raise ValueError(
-                f"{prepared.root}: the split {split!r} is empty. Prepare the folder with more patients"
+                f"{prepared.root}: the split {split!r} is empty. Prepare the folder with more patients, or with "
+                f"--unofficial-split patient where the benchmark is for evaluation alone"
                 f"{'; to evaluate only, use `medtune eval`' if training else ', or choose another eval.split'}"
             )
 
 
 def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assembled: Assembled) -> None:
-    groups, devices = prepared.groups("train"), recipe.train.devices
-    batches = recipe_batches(recipe, judged_by, groups, assembled, rank=0, world_size=devices)
+    stage, devices = recipe.stages[0], recipe.train.devices
+    data = train_data(recipe, stage, open_folders(recipe, prepared, judged_by), limit=None)
+    print(f"learns     {described(recipe, data)}")
+    batches = recipe_batches(stage, data, assembled, rank=0, world_size=devices)
     order = batches.order
     batch = batches[0]
     rows, length = batch.rows.ids_BL.shape
@@ -110,18 +151,16 @@ def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assemb
     )
     if assembled.model.plain_because is not None:
         print(f"           a row for each question: {assembled.model.plain_because}")
-    lengths = _lengths(batches, groups)
+    if batches.num_text_only:
+        print(f"           {batches.num_text_only} groups are learnt without their media")
+    lengths = sorted(len(layout.ids) for draw in batches.first_epoch() for layout in batches.layouts(draw))
     print(f"tokens     per training row: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
     print(
         f"           eval.batch_tokens {recipe.eval.batch_tokens}: {recipe.eval.batch_tokens // lengths[-1]} such rows"
     )
-    first = groups[order.micro_batch(0, 0, 0)[0]]
-    print(f"\nlabels     of the first row, question {first.questions[0].id}: [[learnt]], (visual tokens)")
-    print(labelled_text(batches.layouts(first)[0], assembled.family))
-
-
-def _lengths(batches: MicroBatches, groups: Sequence[MediaGroup]) -> list[int]:
-    return sorted(len(layout.ids) for group in groups for layout in batches.layouts(group))
+    draw = order.micro_batch(0, 0, 0)[0]
+    print(f"\nlabels     of the first row, question {data.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
+    print(labelled_text(batches.layouts(draw)[0], assembled.family))
 
 
 def labelled_text(layout: Layout, family: SequenceFamily) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from medtune.data import catalog
-from medtune.models.assemble import PACKAGE, zoo_entry
+from medtune.models.assemble import PACKAGE, ServedEntry, any_entry, zoo_entry
 from medtune.models.contract import Model
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.tuning import apply_tuning
 from medtune.models.tuning_plan import Tuning
 from medtune.models.vlm import VisionLanguageModel
 
-NAMES = catalog.names(PACKAGE)
+ALL = catalog.names(PACKAGE)
+NAMES = [name for name in ALL if not isinstance(any_entry(name), ServedEntry)]
 
 
 def _keeps_the_protocol(model: VisionLanguageModel | TransformersVlm) -> Model:
@@ -20,9 +21,9 @@ def _keeps_the_protocol(model: VisionLanguageModel | TransformersVlm) -> Model:
     return model
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_entry_says_what_it_is(name: str) -> None:
-    entry = zoo_entry(name)
+    entry = any_entry(name)
     assert entry.title
     assert entry.licence
 
@@ -52,3 +53,9 @@ def test_assembled_model_has_the_tensors_of_its_skeleton(name: str) -> None:
     shapes = [{k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (assembled.model, skeleton)]
     assert shapes[0] == shapes[1]
     assert set(assembled.provenance) == {"vision", "projector", "language"}
+
+
+def test_served_models_have_nothing_to_assemble() -> None:
+    assert set(ALL) - set(NAMES) == {"endpoint"}
+    with pytest.raises(ValueError, match="medtune eval"):
+        zoo_entry("endpoint")

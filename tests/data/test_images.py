@@ -7,7 +7,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medtune.data.images import Size, decode_image, image_size, load_media, stroke_px
+from medtune.data.images import Size, decode_image, image_size, load_image, stroke_px
 from medtune.data.types import Box, MediaRef
 
 
@@ -115,7 +115,7 @@ def test_decompression_bomb_is_a_clear_error(photo: Path, monkeypatch: pytest.Mo
 def test_box_is_drawn_around_and_hides_nothing_inside(photo: Path) -> None:
     box = Box(20, 10, 40, 30)
     plain_HWC = decode_image(photo).pixels_HWC
-    boxed_HWC = load_media(MediaRef(photo, (box,))).pixels_HWC
+    boxed_HWC = load_image(MediaRef(photo, (box,))).pixels_HWC
     changed_HW = (plain_HWC != boxed_HWC).any(axis=2)
     assert not changed_HW[10:30, 20:40].any()
     assert (boxed_HWC[8:10, 18:42] == (255, 0, 0)).all()
@@ -127,7 +127,7 @@ def test_box_is_drawn_around_and_hides_nothing_inside(photo: Path) -> None:
 
 
 def test_box_at_the_edge_stays_visible(photo: Path) -> None:
-    boxed_HWC = load_media(MediaRef(photo, (Box(0, 0, 60, 40),))).pixels_HWC
+    boxed_HWC = load_image(MediaRef(photo, (Box(0, 0, 60, 40),))).pixels_HWC
     assert (boxed_HWC[:2] == (255, 0, 0)).all()
     assert (boxed_HWC[:, -2:] == (255, 0, 0)).all()
 
@@ -135,7 +135,7 @@ def test_box_at_the_edge_stays_visible(photo: Path) -> None:
 @pytest.mark.parametrize("box", [Box(5, 5, 5, 9), Box(-1, 0, 4, 4), Box(0, 0, 61, 4), Box(9, 9, 4, 4)])
 def test_box_outside_the_image_is_refused(photo: Path, box: Box) -> None:
     with pytest.raises(ValueError, match=r"photo\.png: the box .* 60 x 40"):
-        load_media(MediaRef(photo, (box,)))
+        load_image(MediaRef(photo, (box,)))
 
 
 def test_stroke_grows_with_the_shorter_side() -> None:

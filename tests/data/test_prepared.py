@@ -11,8 +11,8 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medtune.data import content, rows
-from medtune.data.images import decode_image, load_media
+from medtune.data import rows, storing
+from medtune.data.images import decode_image, load_image
 from medtune.data.prepared import Prepared, open_prepared, prepare
 from medtune.data.source import Source, SourceTable
 from medtune.data.splits import Fractions
@@ -67,7 +67,7 @@ def test_plain_and_boxed_item_share_one_file_without_box(prepared_busi: Prepared
     boxed = next(group for group in groups if group.media.boxes)
     plain_HWC = decode_image(boxed.media.path).pixels_HWC
     assert (plain_HWC == plain_HWC[:, :, :1]).all()
-    assert (load_media(boxed.media).pixels_HWC == (255, 0, 0)).all(axis=2).any()
+    assert (load_image(boxed.media).pixels_HWC == (255, 0, 0)).all(axis=2).any()
 
 
 def test_every_class_is_in_every_split(prepared_busi: Prepared) -> None:
@@ -99,7 +99,7 @@ def test_seed_changes_splits_and_hash(prepared_busi: Prepared, tiny_busi: Path, 
 
 def test_ids_come_from_content(prepared_busi: Prepared) -> None:
     for group in prepared_busi.groups("train"):
-        assert group.media.path.stem == content.pixel_digest(decode_image(group.media.path).pixels_HWC)
+        assert group.media.path.stem == storing.pixel_digest(decode_image(group.media.path).pixels_HWC)
         assert len(group.media_id) == 16
         for question in group.questions:
             assert question.id == f"{question.facets['task']}-{group.media_id}"
@@ -204,7 +204,7 @@ def test_raw_folder_is_not_a_prepared_one(tiny_busi: Path) -> None:
             {"format_version": 99, "medtune_version": "9.9"},
             "format 99, written by medtune 9.9. Upgrade medtune, or run",
         ),
-        ({"format_version": 0}, "wanted format 1, this folder has format 0, .* Run `medtune prepare` again"),
+        ({"format_version": 0}, "wanted format 4, this folder has format 0, .* Run `medtune prepare` again"),
         ({"format_version": "x"}, "states no format_version"),
         ({"extra": 1}, "missing or unknown: extra"),
         ({"near_duplicates": 3}, "this manifest is damaged"),
@@ -223,7 +223,7 @@ def test_damaged_folder_is_refused(tiny_busi: Path, tmp_path: Path) -> None:
     image = next((root / "media").iterdir())
     kept = image.read_bytes()
     image.unlink()
-    with pytest.raises(FileNotFoundError, match=f"1 images are missing, the first is {image.name}"):
+    with pytest.raises(FileNotFoundError, match=f"1 media files are missing, the first is {image.name}"):
         open_prepared(root)
     image.write_bytes(kept)
     table = root / "questions.arrow"
@@ -259,10 +259,10 @@ def _prepare_table(table: SourceTable, out: Path, monkeypatch: pytest.MonkeyPatc
     return prepare("made", benchmark="x", root=None, out=out, fractions=Fractions(0.4, 0.3, 0.3))
 
 
-def test_identical_images_of_two_patients_share_a_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identical_media_of_two_patients_share_a_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _table(tmp_path, 8, identical=(1, 3, 5))
     made = _prepare_table(table, tmp_path / "out", monkeypatch)
-    assert made.manifest.identical_images == 2
+    assert made.manifest.identical_media == 2
     assert len(os.listdir(made.root / "media")) == 6
     same = [g for split in SPLITS for g in made.groups(split) if g.media_id.endswith(("-copy2", "-copy3"))]
     assert len(same) == 2
@@ -284,6 +284,25 @@ def test_limit_keeps_the_splits_that_a_source_brings(tmp_path: Path) -> None:
     limited = rows.limited(brought, 6, 0)
     assert {q.split for q in limited.questions} == set(SPLITS)
     assert len(limited.media) == 6
+
+
+def test_a_source_for_evaluation_alone_is_all_test_unless_the_user_divides_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated = replace(_source_of(_table(tmp_path, 12)), test_only=True)
+    monkeypatch.setattr("medtune.data.prepared.source", lambda _: evaluated)
+    official = prepare("made", benchmark="x", root=None, out=tmp_path / "official")
+    assert [official.num_questions(split) for split in SPLITS] == [0, 0, 24]
+    assert official.manifest.unofficial_split is None
+    own = prepare("made", benchmark="x", root=None, out=tmp_path / "own", unofficial_split="patient")
+    assert all(own.num_questions(split) for split in SPLITS)
+    assert open_prepared(tmp_path / "own").manifest.unofficial_split == "patient"
+    assert own.data_hash != official.data_hash
+
+
+def test_an_unofficial_split_is_for_sources_for_evaluation_alone(tiny_busi: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'busi' is not for evaluation alone: leave --unofficial-split out"):
+        prepare("busi", benchmark="x", root=tiny_busi, out=tmp_path / "out", unofficial_split="patient")
 
 
 def test_broken_tables_of_a_source_are_refused(tmp_path: Path) -> None:

@@ -1,4 +1,26 @@
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
+from playwright.sync_api import Browser, sync_playwright
 
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        reason = "no chromium on this machine (apt-get install chromium)"
+        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
 from sklearn.metrics import brier_score_loss
 from torchmetrics.functional.classification import binary_calibration_error
 
@@ -17,6 +18,7 @@ from medtune.eval.calibration import (
     expected_calibration_error,
     left_closed_bins,
     maximum_calibration_error,
+    option_probabilities,
     right_closed_bins,
 )
 from tests.eval.golden import near, recorded
@@ -66,6 +68,12 @@ def test_brier_equals_sklearn(rows: list[tuple[float, int]]) -> None:
 def test_oracle_and_opposite() -> None:
     assert brier([1.0, 0.0], [1, 0]) == 0 == expected_calibration_error(right_closed_bins([1.0, 0.0], [1, 0], bins=10))
     assert brier([0.0, 1.0], [1, 0]) == 1 == expected_calibration_error(right_closed_bins([0.0, 1.0], [1, 0], bins=10))
+
+
+@given(st.lists(st.floats(-1e4, 0), min_size=1, max_size=8))
+def test_option_probabilities_are_the_softmax(logprobs: list[float]) -> None:
+    assert option_probabilities(logprobs) == pytest.approx(softmax(logprobs).tolist())
+    assert sum(option_probabilities(logprobs)) == pytest.approx(1)
 
 
 def test_of_nothing() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from medtune.data.blank import BLANKS
 from medtune.data.types import MediaGroup, MediaRef
 from medtune.eval.benchmark import benchmark
-from medtune.eval.evaluate import evaluate
+from medtune.eval.evaluate import audited, evaluate, plan_visits
 from medtune.eval.scores import score_stage
 from tests.eval.asking import Guessing, groups
 
@@ -47,3 +49,36 @@ def test_likelihood_is_not_primary_where_some_questions_have_no_options(tmp_path
     )
     assert score_stage([group.questions[0] for group in GROUPS], found, U2).parser == "robust"
     assert score_stage([g.questions[0] for g in GROUPS if g.questions[0].options], found, U2).parser == "likelihood"
+
+
+def test_shuffled_frames_are_asked_about_videos_alone(tmp_path: Path) -> None:
+    choices = [group for group in GROUPS if group.questions[0].options]
+    videos = [replace(group, media=replace(group.media, kind="video")) for group in choices]
+    plan = plan_visits(videos, U2, answer_format="text", conditions=["image", "blank_image", "shuffled_frames"])
+    for group, (own, blank, mixed) in zip(videos, plan, strict=True):
+        assert own.shown.media.shuffled_by is None
+        assert blank.shown.media == BLANKS["video"]
+        assert mixed.shown.media_id == group.media_id
+        assert mixed.shown.media.shuffled_by is not None
+        assert {request.condition for request in mixed.requests} == {"shuffled_frames"}
+    assert "shuffled_frames" in audited(videos)
+    assert "shuffled_frames" not in audited(choices)
+    with pytest.raises(ValueError, match="'shuffled_frames' is not for images"):
+        plan_visits(choices, U2, answer_format="text", conditions=["shuffled_frames"])
+
+
+def test_the_stated_answer_adds_the_true_option_to_the_prompt_and_leaves_open_questions_out() -> None:
+    options = [question for question in U2.examples if question.options]
+    assert 0 < len(options) < len(U2.examples)
+    visits = plan_visits(
+        GROUPS, U2, answer_format="letter", readings=["likelihood"], conditions=["image", "stated_answer"]
+    )
+    asked = [request for own in visits for visit in own for request in visit.requests]
+    stated = {r.question.id: r.prompt for r in asked if r.condition == "stated_answer"}
+    own = {r.question.id: r.prompt for r in asked if r.condition == "image"}
+    assert set(stated) == {question.id for question in options}
+    for question in options:
+        added = stated[question.id].text.removeprefix(own[question.id].text)
+        assert added == f"\nThe right answer is {question.answer}."
+        assert stated[question.id].choices == own[question.id].choices
+        assert stated[question.id].target == own[question.id].target

@@ -114,3 +114,8 @@ def test_gain_table_names_every_row_with_its_n_and_interval(stages: dict[str, St
 
 def test_gain_table_of_one_stage(stages: dict[str, StageScores]) -> None:
     assert "gain" not in gain_table({"zero_shot": stages["zero_shot"]}, None, BUSI)
+
+
+def test_gain_table_says_that_a_split_is_not_the_benchmarks_own(stages: dict[str, StageScores]) -> None:
+    assert "Unofficial" not in gain_table(stages, None, BUSI)
+    assert "Unofficial split by patient: not comparable" in gain_table(stages, None, BUSI, unofficial_split="patient")

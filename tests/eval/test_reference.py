@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from medtune.data import catalog
+from medtune.data.released.u2_bench import CLASSIFICATION, DETECTION
 from medtune.eval.benchmark import PACKAGE, Judged, benchmark
-from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION
 
 
 @pytest.mark.parametrize("name", catalog.names(PACKAGE, ".py"))

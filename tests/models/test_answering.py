@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+import PIL.Image
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, Prompt, Question, Request
+from medtune.data.images import decode_image
+from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer, budgeted
 from medtune.models.assemble import zoo_entry
 from medtune.models.sequence.layout import IGNORED
@@ -22,6 +25,7 @@ from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import Assembled, VisionLanguageModel
 
+PICTURES = TemporaryDirectory()
 OPTIONS = ("normal", "benign lesion", "malignant lesion", "no")
 
 
@@ -37,9 +41,13 @@ def _model(nano: Assembled) -> VisionLanguageModel:
     return nano.model
 
 
-def _image(ref: MediaRef) -> Image:
-    seed = int(ref.path.stem)
-    return Image(np.random.default_rng(seed).integers(0, 255, (40, 50, 3), dtype=np.uint8))
+def _picture(seed: int) -> Path:
+    """Returns a picture of noise, as a file."""
+    path = Path(PICTURES.name) / f"{seed}.png"
+    if not path.exists():
+        noise_HWC = np.random.default_rng(seed).integers(0, 255, (40, 50, 3), dtype=np.uint8)
+        PIL.Image.fromarray(noise_HWC).save(path)
+    return path
 
 
 def _request(number: int, *, reading: str = "likelihood", condition: str = "image") -> Request:
@@ -49,7 +57,7 @@ def _request(number: int, *, reading: str = "likelihood", condition: str = "imag
 
 
 def _group(requests: Sequence[Request], seed: int = 1) -> MediaGroup:
-    return MediaGroup("m", MediaRef(Path(f"{seed}.png")), tuple(r.question for r in requests))
+    return MediaGroup("m", MediaRef(_picture(seed)), tuple(r.question for r in requests))
 
 
 def _answers(
@@ -57,7 +65,6 @@ def _answers(
 ) -> list[Prediction]:
     answerer = LocalAnswerer(
         nano,
-        load_media=_image,
         device=torch.device("cpu"),
         batch_tokens=batch_tokens,
         max_new_tokens=6,
@@ -72,7 +79,7 @@ def _answers(
 def test_option_logprobs_equal_transformers_own_forward(nano: Assembled, share: bool) -> None:
     request = _request(1)
     prediction, _ = _answers(nano, [request, _request(3)], share=share)
-    pixels_CHW = nano.transform(_image(MediaRef(Path("1.png"))))
+    pixels_CHW = nano.transform(decode_image(_picture(1)))
     with torch.no_grad():
         visual_NE = nano.model.encode(pixels_CHW.unsqueeze(0))[0]
         for option, logprob, count in zip(
@@ -101,7 +108,7 @@ def test_generation_equals_token_by_token_argmax(nano: Assembled) -> None:
     (prediction,) = _answers(nano, [_request(1, reading="generation")])
     row = nano.family.layout(_request(1).prompt.text, None)
     with torch.no_grad():
-        visual_NE = nano.model.encode(nano.transform(_image(MediaRef(Path("1.png")))).unsqueeze(0))[0]
+        visual_NE = nano.model.encode(nano.transform(decode_image(_picture(1))).unsqueeze(0))[0]
         embed = _model(nano).language.get_input_embeddings()
         embeddings_LE = embed(torch.tensor(row.ids)).clone()
         (span,) = row.media_spans
@@ -176,7 +183,7 @@ def test_negative_controls_move_the_answer(nano: Assembled, monkeypatch: pytest.
         max(abs(a - b) for a, b in zip(before, after.option_logprobs or (), strict=True))
         for before, after in zip(right, wrong, strict=True)
     ]
-    assert max(moved) > 1e-2
+    assert min(moved) > 1e-2
 
 
 def test_rows_cut_through_their_image_are_refused(nano: Assembled) -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medtune.models.nano_chatml import byte_tokenizer
 from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.prompts import pad_left
-from medtune.models.zoo.nano_pocket import byte_tokenizer
 
 FAMILY = ChatML(byte_tokenizer(), num_media_tokens=4)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from medtune.models.nano_chatml import byte_tokenizer
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN, CTChat
 from medtune.models.sequence.layout import IGNORED, Sequence, SequenceFamily, Span
 from medtune.models.sequence.m3d import M3D
 from medtune.models.sequence.merlin import Merlin
 from medtune.models.sequence.radfm import RadFM
-from medtune.models.zoo.nano_pocket import byte_tokenizer
 
 
 def tokenizer() -> PreTrainedTokenizerFast:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from medtune.models.assemble import zoo_entry
 from medtune.models.projectors import flat
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector, resampler
@@ -14,6 +15,7 @@ from medtune.models.vision3d.ctvit import CTViT, CTViTConfig
 from medtune.models.vision3d.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.vision3d.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.vision3d.radfm_vit import RadFMViT, RadFMViTConfig
+from medtune.models.vlm import VisionLanguageModel
 
 
 def elements(module: nn.Module) -> float:
@@ -104,6 +106,19 @@ def test_codes_can_be_cached_as_ids_and_let_gradients_pass() -> None:
     tower(volume).square().sum().backward()
     assert tower.patch_embedding[1].weight.grad is not None
     assert all(parameter.grad is not None for parameter in tower.parameters())
+
+
+def test_ct_chat_goes_on_from_volumes_encodings_and_code_ids_alike() -> None:
+    assembled = zoo_entry("nano_ct_chat").assemble(0)
+    model = assembled.model.eval()
+    assert isinstance(model, VisionLanguageModel)
+    assert isinstance(model.vision, CTViT)
+    volume = torch.rand(1, 1, 240, 480, 480) * 2 - 1
+    with torch.no_grad():
+        codes = model.vision.quantise(model.vision.encode(volume))
+        wanted = model.encode(volume)
+        for seen in (codes.tokens, codes.ids):
+            torch.testing.assert_close(model.encode(seen), wanted)
 
 
 def test_every_weight_of_the_other_towers_gets_a_gradient() -> None:

@@ -7,7 +7,7 @@ import torch
 
 from medtune.models.volume_parts import PROJECTORS, TOWERS, projector, tower
 
-SIZE = (64, 64, 32)
+SIZE = (16, 16, 8)
 
 
 @pytest.mark.parametrize("vision", TOWERS)
@@ -31,6 +31,6 @@ def test_unknown_names_and_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"model\.projector: no 'pool'"):
         projector("pool", tower("vit3d", SIZE))
     with pytest.raises(ValueError, match="does not divide"):
-        tower("vit3d", (60, 64, 32))
+        tower("vit3d", (15, 16, 8))
     with pytest.raises(ValueError, match="needs a grid"):
-        projector("spatial_pool", tower("resnet3d", (32, 32, 16)))
+        projector("spatial_pool", tower("vit3d", (2, 16, 8)))

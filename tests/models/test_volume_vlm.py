@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from medtune.data.types import Volume
+from medtune.data.types import Image, Volume
 from medtune.data.volumes.nifti import read_mask
 from medtune.data.volumes.organ_crop import crop_around
 from medtune.data.volumes.read import read_volume
@@ -20,10 +21,11 @@ from medtune.models.keymaps import m3d
 from medtune.models.release import Release, assemble_release, load_release
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.prompts import PromptRows, pad_left
+from medtune.models.sequence.radfm import RadFM
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import Assembled, VisionLanguageModel
 from medtune.models.volume_vlm import VolumeParts, modules
-from medtune.models.zoo import nano_m3d_llama2
+from medtune.models.zoo import nano_m3d_llama2, nano_radfm
 
 TWINS = ("nano_radfm", "nano_m3d_llama2", "nano_m3d_phi3", "nano_merlin", "nano_ct_chat")
 RELEASE = Release("*.safetensors", m3d.LAMED, "model.embed_tokens.weight")
@@ -60,7 +62,7 @@ def other(volume: Volume) -> Volume:
 def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: Volume) -> None:
     assembled = zoo_entry(name).assemble(0)
     model, transform = own_model(assembled), assembled.transform
-    pixels = torch.stack([transform(v) for v in (real_volume, other(real_volume))])  # type: ignore[arg-type]
+    pixels = torch.stack([transform(v) for v in (real_volume, other(real_volume))])
     rows = answered(assembled, "12 cm")
     model.eval()
     with torch.no_grad():
@@ -91,9 +93,33 @@ def test_organ_crop_shows_another_volume(shared_real: Path, real_volume: Volume)
     cropped = crop_around(real_volume, mask, name="liver")
     assert cropped.hu_IJK.size < real_volume.hu_IJK.size
     transform = zoo_entry("nano_m3d_llama2").assemble(0).transform
-    whole, near = (transform(v) for v in (real_volume, cropped))  # type: ignore[arg-type]
+    whole, near = (transform(v) for v in (real_volume, cropped))
     assert whole.shape == near.shape
     assert (whole - near).abs().mean() > 0.01
+
+
+def test_radfm_takes_an_image_and_a_volume_in_one_batch_and_in_one_sequence() -> None:
+    torch.manual_seed(0)
+    assembled = zoo_entry("nano_radfm").assemble(0)
+    transform, model = assembled.transform, own_model(assembled).eval()
+    assert transform.kinds == ("image", "volume")
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
+    image = transform(Image(pixels))
+    assert image.shape == (3, 512, 512, 4)
+    assert torch.equal(image[..., 0], image[..., 3])
+    volume = transform(Volume(np.arange(6 * 5 * 10, dtype=np.int16).reshape(6, 5, 10), (1.0, 1.0, 1.0), "LPS"))
+    both = transform.stack([image, volume])
+    assert both.shape == (2, 3, 512, 512, 64)
+    family = RadFM(nano_volume.tokenizer(), tokens_per_scan=nano_radfm.RESAMPLER.num_tokens)
+    sequence = family.layout_scans("compare these two", "alike", positions=(0, 5))
+    rows = pack([[Shown(grow([sequence], [0]), 0)]], pad_id=family.pad_id)
+    with torch.no_grad():
+        tokens = model.encode(both)
+        assert tokens.shape[0] == 2
+        seen, swapped = (
+            model(rows._replace(media_S=torch.tensor(order)), tokens).logprobs_T for order in ((0, 1), (1, 0))
+        )
+    assert (seen - swapped).abs().max() > 1e-3
 
 
 def published(folder: Path) -> dict[str, Tensor]:

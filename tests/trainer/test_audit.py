@@ -17,7 +17,7 @@ CHEAP = {
     "thumbnail_regression", "nearest_thumbnail", "train_answer_copy", "question_prior_copy", "most_frequent_answer",
     "likelihood_against_generation", "unparsable_share", "linear_probe",
 }  # fmt: skip
-ASKED = {"blank_image", "other_image", "option_permutation", "permuted_accuracy"}
+ASKED = {"blank_image", "other_image", "option_permutation", "permuted_accuracy", "stated_answer"}
 
 
 def audit_of(run: Path) -> dict[str, dict[str, Any]]:
@@ -33,9 +33,14 @@ def test_a_run_leaves_the_cheap_rows_and_audit_adds_the_others(nano: Nano, tmp_p
     cheap = audit_of(out)
     assert set(cheap) == CHEAP
     assert {row["stage"] for row in cheap.values()} == {"final", "no model"}
+    black = "the same model with a black image"
+    reports = [out / "report.html", out / "report.md"]
+    assert not any(black in report.read_text("utf-8") for report in reports)
     assert main(["audit", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "the same model with a black image" in said
+    assert black in said
+    assert all(black in report.read_text("utf-8") for report in reports)
+    assert f"report: {out / 'report.html'}" in said
     whole = audit_of(out)
     assert set(whole) == CHEAP | ASKED
     assert all(whole[name] == cheap[name] for name in CHEAP)
@@ -50,7 +55,7 @@ def test_a_run_leaves_the_cheap_rows_and_audit_adds_the_others(nano: Nano, tmp_p
     assert not list(out.glob(".audit*"))
 
 
-def test_an_evaluation_alone_can_be_audited_too(nano: Nano, tmp_path: Path) -> None:
+def test_an_evaluation_alone_can_be_audited_too(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "eval"
     conditions = "eval.conditions=[image,other_image]"
     assert nano.here("eval", out, conditions, "eval.readings=[generation]", extra=("--limit", "5")) == 0
@@ -59,6 +64,10 @@ def test_an_evaluation_alone_can_be_audited_too(nano: Nano, tmp_path: Path) -> N
     assert {row["stage"] for row in found.values()} == {"zero_shot", "no model"}
     assert "likelihood_against_generation" not in found
     assert {"text_only", "other_image", "blank_image"} <= set(found)
+    (out / "results.json").unlink()
+    capsys.readouterr()
+    assert main(["audit", str(out)]) == 0
+    assert "the run has not ended" in capsys.readouterr().out
 
 
 def test_audit_of_nothing_and_of_other_data_is_refused(

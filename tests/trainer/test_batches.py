@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from medtune.data.images import load_media
 from medtune.data.types import MediaGroup, MediaRef, Question
 from medtune.eval.choice_prompt import render_choice
 from medtune.models.assemble import zoo_entry
@@ -20,6 +20,7 @@ from medtune.models.tuning_plan import GroupTuning, Tuning
 from medtune.models.vlm import Assembled
 from medtune.trainer.batches import ROW_TOKENS, MicroBatch, MicroBatches
 from medtune.trainer.order import StepOrder
+from medtune.trainer.train_data import whole_part
 
 OPTIONS = ("normal", "benign", "malignant")
 
@@ -48,17 +49,83 @@ def _group(pictures: Path, number: int, questions: int) -> MediaGroup:
     return MediaGroup(str(number), MediaRef(pictures / f"{number}.png"), asked)
 
 
+SHOWN_AND_BLIND = pytest.mark.parametrize("name", ["nano_pocket", "nano_mllama", "nano_qwen25vl", "nano_gemma3"])
+
+
+def _passes(pictures: Path, assembled: Assembled, *, world_size: int, share: float) -> list[MicroBatch]:
+    """All passes of one step of three groups, of all devices; each of them a group at most."""
+    groups = [_group(pictures, 0, 3), _group(pictures, 1, 1), _group(pictures, 2, 2)]
+    data = replace(whole_part(groups, lambda question: render_choice(question, "text"), seed=0), text_only_share=share)
+    order = StepOrder(data.row(), batch_groups=3, micro_batch_groups=1, world_size=world_size)
+    devices = [
+        MicroBatches(
+            data,
+            order,
+            rank=rank,
+            family=assembled.family,
+            transform=assembled.transform,
+            share_prefix=assembled.model.plain_because is None,
+            row_tokens=ROW_TOKENS if assembled.model.packs_trees else 0,
+        )
+        for rank in range(world_size)
+    ]
+    return [device[number] for number in range(order.accumulate) for device in devices]
+
+
+def _sum_of(assembled: Assembled, batches: list[MicroBatch]) -> tuple[float, dict[str, Tensor]]:
+    """What a step's passes add up to."""
+    model, whole = assembled.model, 0.0
+    model.zero_grad()
+    for batch in batches:
+        read = model(batch.rows, None if batch.media is None else model.encode(batch.media))
+        counted_T = read.logprobs_T.where(read.sequence_T < batch.num_counted, 0.0)
+        loss = -counted_T.sum() / batch.step_target_tokens
+        loss.backward()
+        whole += float(loss.detach())
+    return whole, {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+
+
+@SHOWN_AND_BLIND
+def test_devices_with_and_without_media_run_the_same_layers_for_the_sum_of_one(name: str, pictures: Path) -> None:
+    nano = _learning(name)
+    alone, spread = (_passes(pictures, nano, world_size=n, share=0.4) for n in (1, 2))
+    assert sorted(batch.num_shown for batch in alone) == [0, 1, 1]
+    assert any(batch.media is None for batch in alone)
+    # Each pass of two devices holds rows with an image and rows without, the last one of the second device too.
+    assert [batch.num_counted for batch in spread].count(0) == 1
+    for batch in spread:
+        assert batch.media is not None
+        assert batch.rows.media_S.numel() > 0
+        assert int(batch.rows.target_sequence_T.max()) >= batch.num_counted or batch.num_counted == 0
+    loss, gradients = _sum_of(nano, alone)
+    other_loss, other_gradients = _sum_of(nano, spread)
+    assert other_loss == pytest.approx(loss, rel=1e-5)
+    assert _furthest({n: other_gradients[n] for n in gradients}, gradients) < 1e-4
+    every_pass = [_sum_of(nano, [batch])[1].keys() for batch in spread]
+    assert all(reached == every_pass[0] for reached in every_pass)
+    # Without what is borrowed the devices would not agree on what they ran.
+    apart = [_sum_of(nano, [batch])[1].keys() for batch in alone]
+    assert any(reached != apart[0] for reached in apart)
+
+
+@SHOWN_AND_BLIND
+def test_a_blind_model_is_trained_on_text_alone(name: str, pictures: Path) -> None:
+    nano = _learning(name)
+    batches = _passes(pictures, nano, world_size=2, share=1.0)
+    assert all(batch.media is None and batch.rows.media_S.numel() == 0 for batch in batches)
+    _, gradients = _sum_of(nano, batches)
+    assert not any("projector" in n or "vision" in n or "visual" in n for n, g in gradients.items() if g.any())
+
+
 def _batch(pictures: Path, assembled: Assembled, *, share_prefix: bool) -> MicroBatch:
     groups = [_group(pictures, 0, 4), _group(pictures, 1, 1), _group(pictures, 2, 4)]
-    order = StepOrder(num_groups=3, batch_groups=3, micro_batch_groups=3, world_size=1, seed=0)
+    data = whole_part(groups, lambda question: render_choice(question, "text"), seed=0)
     batches = MicroBatches(
-        groups,
-        order,
+        data,
+        StepOrder(data.row(), batch_groups=3, micro_batch_groups=3, world_size=1),
         rank=0,
-        render=lambda question: render_choice(question, "text"),
         family=assembled.family,
         transform=assembled.transform,
-        load_media=load_media,
         share_prefix=share_prefix,
         row_tokens=ROW_TOKENS if assembled.model.packs_trees else 0,
     )

@@ -17,8 +17,8 @@ from lightning_utilities.core.rank_zero import rank_zero_only
 
 from medtune.data.prepared import open_prepared
 from medtune.eval.benchmark import benchmark
+from medtune.trainer.log_block import LogBlock
 from medtune.trainer.loggers import build_loggers
-from medtune.trainer.recipe import LogBlock
 from tests.trainer.conftest import Nano
 from tests.trainer.wandb_file import OfflineRun
 
@@ -71,8 +71,11 @@ def test_run_has_config_tags_and_group(offline: OfflineRun) -> None:
 
 def test_trainable_groups_are_a_table(offline: OfflineRun) -> None:
     table = offline.table("model/trainable groups")
-    modes = {row[0]: row[1] for row in table["data"]}
-    assert modes == {"vision": "frozen", "projector": "full", "language": "lora"}
+    assert [row[:3] for row in table["data"]] == [
+        [1, "vision", "frozen"],
+        [1, "projector", "full"],
+        [1, "language", "lora"],
+    ]
 
 
 def test_cases_have_probabilities_replies_and_drawn_boxes(
@@ -192,7 +195,7 @@ def test_ranks_above_0_log_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(rank_zero_only, "rank", 1)
     (logger,) = _loggers(tmp_path, LogBlock(wandb="offline"))[1:]
     logger.log_metrics({"train/loss": 1.0}, step=1)
-    logger.show_groups([])
+    logger.show_groups([], stage=1)
     assert [*tmp_path.rglob("*.wandb")] == []
 
 

@@ -150,6 +150,26 @@ def test_checkpoint_of_another_rank_is_refused(nano: Nano, tmp_path: Path, capsy
     assert "was it trained with another rank?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ("model.name=nano_qwen25vl", "trained weights of the model nano_pocket, but model.name is nano_qwen25vl"),
+        ("model.tuning.language.lora.alpha=16", 'alpha {"language": 32.0}, but the recipe has {"language": 16.0}'),
+        ("model.tuning.language.mode=frozen", "but the recipe has {}"),
+        ("model.tuning.projector.mode=frozen", "not known ['projector."),
+    ],
+)
+def test_checkpoint_of_another_model_is_refused(
+    nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str, message: str
+) -> None:
+    assert nano.here("train", tmp_path / "run", "train.max_steps=1") == 0
+    weights = tmp_path / "run" / "checkpoints" / "last.safetensors"
+    assert nano.here("eval", tmp_path / "other", other, f"model.checkpoint={weights}") == 1
+    said = capsys.readouterr().err
+    assert str(weights) in said
+    assert message in said
+
+
 def test_score_and_eval_agree_to_the_last_digit(
     nano: Nano, prepared_tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

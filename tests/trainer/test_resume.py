@@ -81,8 +81,9 @@ def test_two_devices_resume(nano: Nano, uninterrupted: Path, tmp_path: Path, cur
 
 
 def test_ctrl_c_while_answering_keeps_the_answers(nano: Nano, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    process = nano.process("eval", out, "eval.max_new_tokens=64")
+    # Long replies: the last answer must not come before the signal does, however busy the machine is.
+    out, settings = tmp_path / "run", ("eval.max_new_tokens=512",)
+    process = nano.process("eval", out, *settings)
     shard, deadline = out / "zero_shot" / "predictions.rank0.jsonl", time.monotonic() + 300
     while time.monotonic() < deadline and not (shard.is_file() and shard.stat().st_size):
         time.sleep(0.02)
@@ -90,7 +91,7 @@ def test_ctrl_c_while_answering_keeps_the_answers(nano: Nano, tmp_path: Path) ->
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 130, output[-2000:]
     kept = shard.read_bytes().splitlines()
-    nano.finished("eval", out, "eval.max_new_tokens=64", extra=("--resume",))
+    nano.finished("eval", out, *settings, extra=("--resume",))
     whole = (out / "zero_shot" / "predictions.jsonl").read_bytes().splitlines()
     assert set(kept) <= set(whole)
     assert len(whole) == 27

@@ -49,6 +49,23 @@ def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, cur
         assert answered == pytest.approx(_answers(one_device / stage), abs=1e-3)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
+@pytest.mark.parametrize("name", ["nano_pocket", "nano_mllama", "nano_qwen25vl"])
+def test_a_device_with_text_alone_beside_one_with_images(
+    nano: Nano, tmp_path: Path, curve: Curve, name: str, strategy: str
+) -> None:
+    settings = (f"model.name={name}", "train.text_only_share=0.4", "train.batch_groups=3", "train.micro_batch_groups=1",
+                "train.max_steps=3", "eval.every_steps=3", "eval.val_questions=2")  # fmt: skip
+    one, two = tmp_path / "one", tmp_path / "two"
+    nano.finished("train", one, *settings)
+    nano.finished("train", two, *settings, "train.devices=2", f"train.strategy={strategy}")
+    assert curve(two, "train/loss") == pytest.approx(curve(one, "train/loss"), abs=1e-4)
+    assert curve(two, "train/gradient_norm") == pytest.approx(curve(one, "train/gradient_norm"), rel=1e-4)
+    mine, theirs = (load_file(run / "checkpoints" / "last.safetensors") for run in (two, one))
+    assert max(float((mine[each] - theirs[each]).abs().max()) for each in mine) < 1e-4
+
+
 def _answers(stage: Path) -> dict[str, float]:
     """The best option's log-probability of each prediction, 0 for generations; fails on a doubled key."""
     found: dict[str, float] = {}

@@ -29,7 +29,7 @@ soon", 2026-01-29).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,8 @@ from medtune.data.catalog import nearest
 from medtune.data.images import image_size
 from medtune.data.masks import box_size
 from medtune.data.raw_folder import raw_folder
-from medtune.data.source import Source, SourceTable
+from medtune.data.rejects import Reject, RowError
+from medtune.data.source import Missing, Source, SourceTable
 from medtune.data.types import SPLITS, Box, MediaRef, Question, Split
 
 REQUIRED = ("id", "image", "question", "options", "answer", "task")
@@ -62,7 +63,7 @@ class _Row:
     """One line of a file, read by our names and complained about by theirs."""
 
     folder: Path
-    file: Path
+    file: str
     line: int
     values: Mapping[str, object]
     columns: Mapping[str, str]
@@ -70,13 +71,15 @@ class _Row:
     def get(self, name: str) -> object:
         return self.values.get(self.columns[name])
 
-    def error(self, name: str, message: str) -> ValueError:
-        return ValueError(f"{self.file}, line {self.line}, field {self.columns[name]!r}: {message}")
+    def error(self, name: str, message: str, media: Path | None = None) -> RowError:
+        return RowError(Reject(self.file, self.line, self.columns[name], message, media))
 
     def text(self, name: str) -> str:
         value = self.get(name)
         if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-            raise self.error(name, f"wanted a text, got {json.dumps(value)}.{self._hint(name)}")
+            # A patient's name is no one's to read in a list of rejects.
+            got = type(value).__name__ if name == "patient" else json.dumps(value)
+            raise self.error(name, f"wanted a text, got {got}.{self._hint(name)}")
         return str(value).strip()
 
     def choice(self, name: str, known: tuple[str, ...]) -> str:
@@ -109,8 +112,8 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     """Returns the table of a folder; the order of options is the files' own, whatever the seed.
 
     Raises:
-        FileNotFoundError: There is no such folder, or an image of a row is missing.
-        ValueError: A file or a field is not as the module's docstring says; the message names file, line and field.
+        FileNotFoundError: There is no such folder.
+        ValueError: A file is not as the module's docstring says; a row that is not is rejected alone.
     """
     folder = raw_folder(root, holds="Fetal-Gauge's *.jsonl files and images")
     files = sorted(folder.glob("*.jsonl"))
@@ -120,17 +123,28 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     questions: list[Question] = []
     media: dict[str, MediaRef] = {}
     lines: dict[str, str] = {}
-    for row in (row for file in files for row in _rows(folder, file, columns)):
-        ref = MediaRef(_image(row), _boxes(row))
-        question = _question(row, ref)
-        if question.id in lines:
-            raise row.error("id", f"this id was used before, in {lines[question.id]}. Ids must be unique.")
-        if questions and (question.split is None) != (questions[0].split is None):
-            raise row.error("split", "some lines have a split and some have none. Give it in all, or in none.")
-        lines[question.id] = f"{row.file.name}, line {row.line}"
+    rejects: list[Reject] = []
+    for file, number, line in ((each, *numbered) for each in files for numbered in _lines(each)):
+        try:
+            row = _row(folder, file.name, number, line, columns)
+            ref = MediaRef(_image(row), _boxes(row))
+            question = _question(row, ref)
+            if question.id in lines:
+                raise row.error("id", f"this id was used before, in {lines[question.id]}. Ids must be unique.")
+            if questions and (question.split is None) != (questions[0].split is None):
+                raise row.error("split", "some lines have a split and some have none. Give it in all, or in none.")
+        except RowError as error:
+            rejects.append(error.reject)
+            continue
+        lines[question.id] = f"{row.file}, line {row.line}"
         media[question.media_id] = ref
         questions.append(question)
-    return SourceTable(tuple(questions), media)
+    return SourceTable(tuple(questions), media, rejects=tuple(rejects), missing=_missing(folder, rejects))
+
+
+def _missing(folder: Path, rejects: Iterable[Reject]) -> tuple[Missing, ...]:
+    paths = dict.fromkeys(reject.media for reject in rejects if reject.media is not None)
+    return tuple(Missing(str(path.relative_to(folder)), source().url) for path in paths)
 
 
 def _columns(file: Path) -> dict[str, str]:
@@ -150,21 +164,22 @@ def _columns(file: Path) -> dict[str, str]:
     return columns
 
 
-def _rows(folder: Path, file: Path, columns: Mapping[str, str]) -> Iterator[_Row]:
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
     try:
         text = file.read_text("utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"{file}: wanted UTF-8 text, it has other bytes. Convert the file.") from None
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            values = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{file}, line {number}: broken JSON ({error.msg}, column {error.colno}).") from None
-        if not isinstance(values, dict):
-            raise ValueError(f"{file}, line {number}: wanted a JSON object, got {type(values).__name__}.")
-        yield _Row(folder, file, number, values, columns)
+    return ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
+
+
+def _row(folder: Path, file: str, number: int, line: str, columns: Mapping[str, str]) -> _Row:
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise RowError(Reject(file, number, None, f"broken JSON ({error.msg}, column {error.colno}).")) from None
+    if not isinstance(values, dict):
+        raise RowError(Reject(file, number, None, f"wanted a JSON object, got {type(values).__name__}."))
+    return _Row(folder, file, number, values, columns)
 
 
 def _question(row: _Row, ref: MediaRef) -> Question:
@@ -237,7 +252,7 @@ def _image(row: _Row) -> Path:
     if not path.resolve().is_relative_to(row.folder.resolve()):
         raise row.error("image", "wanted a path inside the folder, this one leaves it.")
     if not path.is_file():
-        raise FileNotFoundError(str(row.error("image", f"there is no image {path}. Download it, or correct the path.")))
+        raise row.error("image", "there is no image", path)
     return path
 
 

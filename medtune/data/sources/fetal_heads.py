@@ -1,37 +1,21 @@
-"""HC18: fetal heads in clinical ultrasound, asked about place and a red box.
-
-Layouts: images/<id>.jpg with masks/<id>.jpg, or the official <id>_HC.png with <id>_HC_Annotation.png, in
-training_set/ or directly. Masks are outlines of the head's ellipse.
+"""HC18: fetal heads in clinical ultrasound, asked about place and a red box. Layouts: medtune/data/sets/hc18.
 
 Source: van den Heuvel et al., Automated measurement of fetal head circumference, PLoS ONE 13 (2018); Zenodo 1327317.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import PIL.Image
 
 from medtune.data.choices import choice_question
-from medtune.data.images import Size, decode_image, image_size
-from medtune.data.masks import (
-    NINE_CELLS,
-    NOT_VISIBLE,
-    Mask,
-    box_size,
-    fill_outline,
-    nine_cell,
-    outer_box,
-    read_mask,
-)
-from medtune.data.raw_folder import clutter_note, raw_folder, unexpected, visible
+from medtune.data.images import decode_image
+from medtune.data.masks import NINE_CELLS, NOT_VISIBLE, Mask, box_size, nine_cell
+from medtune.data.raw_folder import raw_folder
 from medtune.data.seeding import stable_int
+from medtune.data.sets.hc18 import PATIENT_UNIT, Head, Pair, head_files, read_head, write_example
 from medtune.data.source import Source, SourceTable
 from medtune.data.types import Box, MediaRef, Question
 
@@ -43,29 +27,6 @@ MARKED = (WHOLE, PART, OUTSIDE)
 _PART_SHARE = 0.4
 _BLACK_BELOW = 10
 _TISSUE_SHARE = 0.5
-_OFFICIAL = re.compile(r"(?P<patient>\d+)_\d*HC(?P<mask>_Annotation)?\.png")
-_PLAIN = re.compile(r"(?P<patient>\d+)\.(jpg|jpeg|png)")
-
-
-class _Pair(NamedTuple):
-    """An image, its outline, and the number before the first underscore, which HC18 gives a pregnancy."""
-
-    image: Path
-    mask: Path
-    patient: str
-
-
-class _Files(NamedTuple):
-    pairs: list[_Pair]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    name: str
-    size: Size
-    mask_HW: Mask
-    box: Box
 
 
 def source() -> Source:
@@ -75,9 +36,9 @@ def source() -> Source:
         licence="CC BY 4.0",
         url="https://zenodo.org/records/1327317",
         provenance="reconstruction",
-        patient_unit="the number that opens a file's name (806 in the official training set); HC18 names no patients",
+        patient_unit=PATIENT_UNIT,
         read=_read,
-        write_example=_write_example,
+        write_example=write_example,
     )
 
 
@@ -90,14 +51,14 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
       So size tells the whole from the rest, and part from outside must be seen.
     """
     folder = raw_folder(root, holds="HC18's images and masks")
-    files = _files(folder)
+    files = head_files(folder)
     if not files.pairs:
         raise ValueError(f"{folder}: wanted HC18's images (training_set/000_HC.png or images/<id>.jpg), found none.")
     questions: list[Question] = []
     media: dict[str, MediaRef] = {}
     num_without = 0
     for pair in files.pairs:
-        head = _head(pair)
+        head = read_head(pair)
         marked = MARKED[stable_int(seed, "marked", head.name) % len(MARKED)]
         box = head.box if marked == WHOLE else _small_box(head, pair, marked, seed)
         media[head.name] = MediaRef(pair.image)
@@ -108,12 +69,14 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         media[f"{head.name} boxed"] = MediaRef(pair.image, (box,))
         questions.append(_grounding(head, pair, seed, box=box, marked=marked))
     notes = files.notes
+    if files.num_tables:
+        notes = (*notes, f"skipped {files.num_tables} tables of pixel sizes: no question asks for millimetres")
     if num_without:
         notes = (*notes, f"images without red_box_grounding, as no box of the wanted kind fits: {num_without}")
     return SourceTable(tuple(questions), media, notes)
 
 
-def _localisation(head: _Head, pair: _Pair, seed: int) -> Question:
+def _localisation(head: Head, pair: Pair, seed: int) -> Question:
     return choice_question(
         f"{head.name} head_localisation",
         media_id=head.name,
@@ -126,7 +89,7 @@ def _localisation(head: _Head, pair: _Pair, seed: int) -> Question:
     )
 
 
-def _grounding(head: _Head, pair: _Pair, seed: int, *, box: Box, marked: str) -> Question:
+def _grounding(head: Head, pair: Pair, seed: int, *, box: Box, marked: str) -> Question:
     return choice_question(
         f"{head.name} red_box_grounding",
         media_id=f"{head.name} boxed",
@@ -139,20 +102,7 @@ def _grounding(head: _Head, pair: _Pair, seed: int, *, box: Box, marked: str) ->
     )
 
 
-def _head(pair: _Pair) -> _Head:
-    size = image_size(pair.image)
-    outline_HW = read_mask([pair.mask], size, image=pair.image)
-    try:
-        mask_HW = fill_outline(outline_HW)
-    except ValueError as error:
-        raise ValueError(f"{pair.mask}: {error}") from error
-    box = outer_box(mask_HW)
-    if box is None:
-        raise ValueError(f"{pair.mask}: the mask is empty. Take it from the release again.")
-    return _Head(pair.image.stem, size, mask_HW, box)
-
-
-def _small_box(head: _Head, pair: _Pair, marked: str, seed: int) -> Box | None:
+def _small_box(head: Head, pair: Pair, marked: str, seed: int) -> Box | None:
     """Returns a box in the head or outside it, by seed among all that fit on a grid; None if none fits."""
     width = max(1, round((head.box.x1 - head.box.x0) * _PART_SHARE))
     height = max(1, round((head.box.y1 - head.box.y0) * _PART_SHARE))
@@ -177,73 +127,3 @@ def _fits(wanted_HW: Mask, *, width: int, height: int, share: float) -> Mask:
         sums_HW[height:, width:] - sums_HW[:-height, width:] - sums_HW[height:, :-width] + sums_HW[:-height, :-width]
     )
     return np.asarray(inside_HW >= share * width * height)
-
-
-def _files(folder: Path) -> _Files:
-    if (folder / "images").is_dir():
-        images, masks = folder / "images", folder / "masks"
-        if not masks.is_dir():
-            raise FileNotFoundError(f"{masks}: the folder of the outlines is missing. Put it beside 'images'.")
-        return _Files(list(_plain(images, masks)), clutter_note([folder, images, masks]))
-    notes = clutter_note([folder])
-    for name in ("test_set", "test_set.zip"):
-        if (folder / name).exists():
-            notes = (*notes, "skipped the test set: HC18 publishes no outlines for it")
-    training = folder / "training_set"
-    if not training.is_dir():
-        return _official(folder, notes)
-    return _official(training, (*notes, *clutter_note([training])))
-
-
-def _plain(images: Path, masks: Path) -> Iterator[_Pair]:
-    outlines = {path.stem: path for path in visible(masks)}
-    for path in visible(images):
-        match = _PLAIN.fullmatch(path.name)
-        if match is None:
-            raise unexpected(path, wanted="only '<number>.jpg' or '<number>.png'")
-        mask = outlines.pop(path.stem, None)
-        if mask is None:
-            raise FileNotFoundError(f"{path}: its mask in {masks} is missing. Copy it from the release.")
-        yield _Pair(path, mask, match["patient"])
-    for path in outlines.values():
-        raise ValueError(f"{path}: this mask has no image in {images}. Copy the image, or remove the mask.")
-
-
-def _official(folder: Path, notes: tuple[str, ...]) -> _Files:
-    pairs = []
-    num_tables = 0
-    files = [path for path in visible(folder) if path.name not in ("test_set", "test_set.zip", "training_set.zip")]
-    for path in files:
-        if path.suffix == ".csv":
-            num_tables += 1
-            continue
-        match = _OFFICIAL.fullmatch(path.name)
-        if match is None:
-            raise unexpected(path, wanted="only '000_HC.png', '000_HC_Annotation.png', '000_2HC.png', ...")
-        mask = path.with_name(f"{path.stem}_Annotation.png")
-        if match["mask"]:
-            if not path.with_name(path.name.replace("_Annotation", "")).is_file():
-                raise ValueError(f"{path}: this outline has no image. Copy the image, or remove the outline.")
-        elif not mask.is_file():
-            raise FileNotFoundError(f"{path}: its outline '{mask.name}' is missing. Copy it from the release.")
-        else:
-            pairs.append(_Pair(path, mask, match["patient"]))
-    if num_tables:
-        notes = (*notes, f"skipped {num_tables} tables of pixel sizes: no question asks for millimetres")
-    return _Files(pairs, notes)
-
-
-def _write_example(folder: Path) -> None:
-    """Writes twelve speckled images of eight pregnancies in the official layout; heads are bright ellipses."""
-    training = folder / "training_set"
-    training.mkdir(parents=True, exist_ok=True)
-    y_HW, x_HW = np.mgrid[:96, :128]
-    for index in range(12):
-        generator = np.random.default_rng(index)
-        distance_HW = np.hypot((x_HW - 30 - 6 * index) / 26, (y_HW - 34 - 2 * index) / 20)
-        speckle_HW = generator.integers(40, 90, (96, 128))
-        pixels_HW = np.where(distance_HW < 1, speckle_HW + 90, speckle_HW).astype(np.uint8)
-        outline_HW = np.where(np.abs(distance_HW - 1) < 0.06, 255, 0).astype(np.uint8)
-        name = f"{900001 + index % 8}_{'HC' if index < 8 else '2HC'}"
-        PIL.Image.fromarray(pixels_HW).save(training / f"{name}.png")
-        PIL.Image.fromarray(outline_HW).save(training / f"{name}_Annotation.png")

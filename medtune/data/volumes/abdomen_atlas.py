@@ -11,6 +11,8 @@ from pathlib import Path
 
 SCAN = "ct.nii.gz"
 MASKS = "segmentations"
+# root/benchmark/ct/BDMAP_00000001/ct.nii.gz is the deepest that a release has.
+_LEVELS = 4
 _MASK_SUFFIX = ".nii.gz"
 
 
@@ -41,6 +43,28 @@ def cases(root: Path) -> list[Case]:
     if not folders:
         raise ValueError(f"{root}: no folder with a {SCAN}, as AbdomenAtlas has them.")
     return [Case(folder.name, folder / SCAN, _masks(folder / MASKS)) for folder in folders]
+
+
+def find_cases(root: Path) -> dict[str, Case]:
+    """Returns the scans in a folder, by name, wherever in its first levels they lie.
+
+    A scan is NAME/ct.nii.gz; its masks lie beside it, or under the same NAME in another part of the folder, as the
+    downloads image_only and mask_only have them. Folders of scans are not searched further.
+    """
+    scans, masks = dict[str, Path](), dict[str, Path]()
+    level = [root]
+    for _ in range(_LEVELS):
+        below: list[Path] = []
+        for folder in (entry for each in level for entry in sorted(each.iterdir()) if entry.is_dir()):
+            inside = (folder / SCAN).is_file(), (folder / MASKS).is_dir()
+            if inside[0]:
+                scans.setdefault(folder.name, folder / SCAN)
+            if inside[1]:
+                masks.setdefault(folder.name, folder / MASKS)
+            if not any(inside):
+                below.append(folder)
+        level = below
+    return {name: Case(name, scan, _masks(masks.get(name, scan.parent / MASKS))) for name, scan in scans.items()}
 
 
 def _masks(folder: Path) -> dict[str, Path]:

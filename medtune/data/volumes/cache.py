@@ -1,30 +1,28 @@
 """Volumes on disk in the form that is read again and again.
 
 A volume is kept on its own grid as int16 (float32 only where int16 would lose something), or on a model's grid as
-float32. File names are hashes of content and transform: nothing of a source's own names survives, and a changed file or
-setting is another entry.
+float32. File names are hashes of content, masks and transform: nothing of a source's own names survives, and a changed
+file or setting is another entry.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
-from medtune.data.types import Volume
-from medtune.data.volumes.read import read_volume
+from medtune.data.types import MediaRef, Volume
+from medtune.data.volumes.read import load_volume, read_volume
+from medtune.data.volumes.stored import read_values, stored_volume, write_values, write_volume
 from medtune.data.volumes.transform import VolumeTransform, transform_hash
 
-_KEY = "volume"
 _NATIVE = "native"
 _CHUNK = 1 << 20
+_NAMED_BY_CONTENT = re.compile(r"([0-9a-f]{64})\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +48,27 @@ class VolumeCache:
             write_volume(entry, read_volume(path))
         return stored_volume(entry)
 
-    def prepared(self, path: Path, transform: VolumeTransform) -> NDArray[np.float32]:
-        """Returns what `transform` makes of the volume, computed once.
+    def prepared(self, ref: MediaRef, transform: VolumeTransform) -> NDArray[np.float32]:
+        """Returns what `transform` makes of the volume and of the masks that it reads, computed once.
 
         Raises:
             FileNotFoundError: There is nothing at the path.
             ValueError: The volume is refused, or an entry of the cache is damaged.
         """
-        entry = self.folder / f"{self._digest(path)}-{transform_hash(transform)}.safetensors"
+        masks = "".join(f"-{organ}-{self._digest(path)}" for organ, path in ref.masks if organ in transform.organs)
+        content = hashlib.sha256(f"{self._digest(ref.path)}{masks}".encode()).hexdigest()[:32]
+        entry = self.folder / f"{content}-{transform_hash(transform)}.safetensors"
         if not entry.is_file():
-            _write(entry, transform(self.native(path)), {})
-        values, _ = _read(entry)
+            write_values(entry, transform(load_volume(ref, transform.organs)), {})
+        values, _ = read_values(entry)
         return np.asarray(values, dtype=np.float32)
 
     def _digest(self, path: Path) -> str:
         if not path.exists():
             raise FileNotFoundError(f"no volume at {path}")
+        # A prepared folder names its media by their content: a large scan need not be read for its digest.
+        if named := _NAMED_BY_CONTENT.match(path.name):
+            return named[1][:32]
         files = sorted(f for f in path.iterdir() if f.is_file()) if path.is_dir() else [path]
         whole = hashlib.sha256()
         for digest in sorted(self._file_digest(file) for file in files):
@@ -82,47 +85,3 @@ class VolumeCache:
                     digest.update(chunk)
             self._digests[key] = digest.hexdigest()
         return self._digests[key]
-
-
-def write_volume(path: Path, volume: Volume) -> None:
-    """Writes a volume whole or not at all; the voxels are not changed."""
-    about = {"spacing_mm": json.dumps(volume.spacing_mm), "orientation": volume.orientation}
-    _write(path, volume.hu_IJK, about)
-
-
-def stored_volume(path: Path) -> Volume:
-    """Returns what `write_volume` wrote.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is damaged, or holds no volume.
-    """
-    values, about = _read(path)
-    try:
-        i, j, k = json.loads(about["spacing_mm"])
-        return Volume(values, (float(i), float(j), float(k)), about["orientation"])  # type: ignore[arg-type]
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"{path}: states no spacing or orientation. {_AGAIN}") from error
-
-
-_AGAIN = "Delete this file; it is made again from the source."
-
-
-def _write(path: Path, values: NDArray[np.generic], about: dict[str, str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        save_file({_KEY: np.ascontiguousarray(values)}, unfinished, metadata=about)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _read(path: Path) -> tuple[NDArray[np.generic], dict[str, str]]:
-    if not path.is_file():
-        raise FileNotFoundError(f"no stored volume {path}")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            return file.get_tensor(_KEY), dict(file.metadata() or {})
-    except SafetensorError as error:
-        raise ValueError(f"{path}: damaged ({error}). {_AGAIN}") from error

@@ -28,6 +28,7 @@ class CTChatTransform:
     """
 
     version: ClassVar[int] = 1
+    organs: ClassVar[tuple[str, ...]] = ()
     spacing_mm: tuple[float, float, float] = (0.75, 0.75, 1.5)
     size: tuple[int, int, int] = (480, 480, 240)
     clip_first: bool = True

@@ -13,29 +13,13 @@ from pydicom.dataset import Dataset
 from pydicom.errors import InvalidDicomError
 from pydicom.pixels.utils import pixel_array
 
+from medtune.data.dicom import LAYOUT_TAGS
 from medtune.data.types import Volume
 from medtune.data.volumes.geometry import geometry, smallest
 
-_TAGS = [
-    "SeriesInstanceUID",
-    "SamplesPerPixel",
-    "PhotometricInterpretation",
-    "PlanarConfiguration",
-    "NumberOfFrames",
-    "Rows",
-    "Columns",
-    "BitsAllocated",
-    "BitsStored",
-    "HighBit",
-    "PixelRepresentation",
-    "RescaleSlope",
-    "RescaleIntercept",
-    "PixelSpacing",
-    "ImageOrientationPatient",
-    "ImagePositionPatient",
-    "PixelData",
-]
-_NEEDED = ("PixelSpacing", "ImageOrientationPatient", "ImagePositionPatient", "RescaleSlope", "RescaleIntercept")
+_PLACE_TAGS = ("PixelSpacing", "ImageOrientationPatient", "ImagePositionPatient")
+_TAGS = (*LAYOUT_TAGS, "SeriesInstanceUID", *_PLACE_TAGS)
+_NEEDED = (*_PLACE_TAGS, "RescaleSlope", "RescaleIntercept")
 _MAX_GAP = 1.5
 _SAME_MM = 0.01
 # DICOM's x and y grow to the left and to the back, ours to the right and to the front.
@@ -91,7 +75,7 @@ def _read(path: Path) -> Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            dataset = pydicom.dcmread(path, specific_tags=_TAGS)
+            dataset = pydicom.dcmread(path, specific_tags=list(_TAGS))
         except (InvalidDicomError, OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}).") from None
     if int(dataset.get("NumberOfFrames") or 1) > 1:

@@ -26,6 +26,7 @@ class M3DTransform:
     """
 
     version: ClassVar[int] = 1
+    organs: ClassVar[tuple[str, ...]] = ()
     window_hu: tuple[int, int] | None = (-160, 240)
     size: tuple[int, int, int] = (32, 256, 256)
 

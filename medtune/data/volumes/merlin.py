@@ -29,6 +29,7 @@ class MerlinTransform:
     """
 
     version: ClassVar[int] = 1
+    organs: ClassVar[tuple[str, ...]] = ()
     spacing_mm: tuple[float, float, float] = (1.5, 1.5, 3.0)
     window_hu: tuple[int, int] = (-1000, 1000)
     size: tuple[int, int, int] = (224, 224, 160)

@@ -7,13 +7,18 @@ empty mask are those of TotalSegmentator 2.18 (20 mm where it crops to a chosen 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.types import Volume
+from medtune.data.volumes.transform import VolumeTransform
 
 MARGIN_MM = 20.0
+TARGETS = ("kidney_left", "kidney_right", "liver", "pancreas")
+"""The organs whose lesions the seed paper's Table 4 is about."""
 
 
 def crop_around(volume: Volume, mask_IJK: NDArray[np.bool_], *, margin_mm: float = MARGIN_MM, name: str = "") -> Volume:
@@ -38,3 +43,27 @@ def crop_around(volume: Volume, mask_IJK: NDArray[np.bool_], *, margin_mm: float
         margin = int(np.ceil(margin_mm / spacing))
         box.append(slice(max(0, int(inside[0]) - margin), int(inside[-1]) + 1 + margin))
     return Volume(np.ascontiguousarray(volume.hu_IJK[tuple(box)]), volume.spacing_mm, volume.orientation)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class CroppedTransform:
+    """Crops around organs, all of them in one box, and then prepares as another transform does.
+
+    Attributes:
+        then: The model's own preparation.
+        organs: Names of masks; one that a scan does not have marks nothing.
+    """
+
+    version: ClassVar[int] = 1
+    then: VolumeTransform
+    organs: tuple[str, ...] = TARGETS
+    margin_mm: float = MARGIN_MM
+
+    def __call__(self, volume: Volume) -> NDArray[np.float32]:
+        """Returns what `then` makes of the crop."""
+        marked_IJK = np.zeros(volume.hu_IJK.shape, np.bool_)
+        for organ in self.organs:
+            if organ in volume.masks_IJK:
+                marked_IJK |= volume.masks_IJK[organ]
+        cropped = crop_around(volume, marked_IJK, margin_mm=self.margin_mm, name=", ".join(self.organs))
+        return self.then(cropped)

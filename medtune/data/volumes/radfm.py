@@ -32,6 +32,7 @@ class RadFMTransform:
     """
 
     version: ClassVar[int] = 1
+    organs: ClassVar[tuple[str, ...]] = ()
     axes: Axes = "hwd"
     in_plane: int = 256
     depth: int | None = None

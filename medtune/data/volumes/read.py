@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
-from medtune.data.types import Volume
+from medtune.data.types import MediaRef, Volume
 from medtune.data.volumes.dicom_series import read_series
-from medtune.data.volumes.nifti import SUFFIXES, read_nifti
+from medtune.data.volumes.nifti import SUFFIXES, read_mask, read_nifti
+from medtune.data.volumes.stored import STORED, stored_volume
 
 
 def read_volume(path: Path) -> Volume:
-    """Returns the volume of a NIfTI file or of a folder with one DICOM series.
+    """Returns the volume of a NIfTI file, of a folder with one DICOM series, or of a file of a prepared folder.
 
     Raises:
         FileNotFoundError: There is nothing at the path.
@@ -20,6 +23,20 @@ def read_volume(path: Path) -> Volume:
         return read_series(path)
     if not path.exists():
         raise FileNotFoundError(f"no volume at {path}")
+    if path.name.endswith(STORED):
+        return stored_volume(path)
     if not path.name.endswith(SUFFIXES):
         raise ValueError(f"{path}: wanted .nii, .nii.gz or a folder with a DICOM series.")
     return read_nifti(path)
+
+
+def load_volume(ref: MediaRef, organs: Collection[str] = ()) -> Volume:
+    """Returns a volume with those of its masks that are asked for; an organ without a mask file has none.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+        ValueError: A file is refused, or a mask lies on another grid than the volume.
+    """
+    volume = read_volume(ref.path)
+    masks = {organ: read_mask(path, volume) for organ, path in ref.masks if organ in organs}
+    return replace(volume, masks_IJK=masks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -23,6 +23,11 @@ class VolumeTransform(Protocol):
     version: ClassVar[int]
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
+    @property
+    def organs(self) -> tuple[str, ...]:
+        """Whose masks it reads, where the scan has them."""
+        ...
+
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
         """Returns what the tower reads for one volume, channels first."""
         ...
@@ -30,5 +35,12 @@ class VolumeTransform(Protocol):
 
 def transform_hash(transform: VolumeTransform) -> str:
     """Returns 16 hex digits that differ wherever two preparations differ in kind, version or settings."""
-    said = [type(transform).__name__, transform.version, asdict(transform)]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(_said(transform)).encode()).hexdigest()[:16]
+
+
+def _said(value: Any) -> Any:
+    """Returns a record with its kind, version and settings; one preparation may hold another."""
+    if not is_dataclass(value):
+        return value
+    settings = [[field.name, _said(getattr(value, field.name))] for field in fields(value)]
+    return [type(value).__name__, getattr(value, "version", None), settings]

@@ -15,6 +15,7 @@ import numpy as np
 
 from medtune.data.seeding import stable_order
 from medtune.data.types import Question
+from medtune.eval.calibration import option_probabilities
 
 FOLDS = 5
 MAX_QUESTIONS = 10_000
@@ -48,6 +49,7 @@ def blind_answers(questions: Sequence[Question], *, seed: int = 0) -> list[Blind
     Source:
         Blind baselines of visual question answering: Goyal et al. 2017, arXiv:1612.00837.
     """
+    from scipy.special import log_expit
     from sklearn.feature_extraction import FeatureHasher
     from sklearn.linear_model import LogisticRegression
 
@@ -63,13 +65,13 @@ def blind_answers(questions: Sequence[Question], *, seed: int = 0) -> list[Blind
         held = folds == fold
         if held.any() and len(set(is_answer[~held].tolist())) == 2:
             model = LogisticRegression(C=INVERSE_PENALTY, solver="liblinear").fit(matrix[~held], is_answer[~held])
-            scores[held] = model.predict_log_proba(matrix[held])[:, 1]
+            scores[held] = log_expit(model.decision_function(matrix[held]))
     found, first = [], 0
     for question in chosen:
-        mine = np.exp(scores[first : first + len(question.options)])
+        shares = option_probabilities(scores[first : first + len(question.options)].tolist())
         first += len(question.options)
-        best = int(mine.argmax())
-        found.append(BlindAnswer(question, question.options[best], float(mine[best] / mine.sum())))
+        best = shares.index(max(shares))
+        found.append(BlindAnswer(question, question.options[best], shares[best]))
     return found
 
 

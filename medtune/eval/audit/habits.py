@@ -20,26 +20,29 @@ UNPARSABLE_LIMIT = 0.05
 NO_TASK = "all"
 
 
-def collapse_by_task(subject: Subject) -> dict[str, Collapse]:
-    """Returns for each task the model's most frequent answer beside how often that is the truth."""
-    tasks: dict[str, list[int]] = {}
+def collapse_by_subtype(subject: Subject) -> dict[str, Collapse]:
+    """Returns for each subtype the model's most frequent answer beside how often that is the truth.
+
+    The keys are "TASK: SUBTYPE", or the task alone for its questions that have no subtype.
+    """
+    kinds: dict[str, list[int]] = {}
     for number, question in enumerate(subject.questions):
-        tasks.setdefault(question.facets.get("task", NO_TASK), []).append(number)
+        kinds.setdefault(_kind(question), []).append(number)
     answers = subject.answers
     return {
-        task: _collapse([subject.questions[i] for i in numbers], [answers[i] for i in numbers])
-        for task, numbers in tasks.items()
+        kind: _collapse([subject.questions[i] for i in numbers], [answers[i] for i in numbers])
+        for kind, numbers in kinds.items()
     }
 
 
 def most_frequent_answer_row(subject: Subject, collapse: dict[str, Collapse]) -> AuditRow:
-    """Returns the task in which the most frequent answer is furthest above its share of the truth."""
-    worst = max(collapse, key=lambda task: collapse[task].share - collapse[task].truth_share)
+    """Returns the subtype in which the most frequent answer is furthest above its share of the truth."""
+    worst = max(collapse, key=lambda kind: collapse[kind].share - collapse[kind].truth_share)
     found = collapse[worst]
-    names = [task for task, each in collapse.items() if each.flag]
+    names = [kind for kind, each in collapse.items() if each.flag]
     return AuditRow(
         "most_frequent_answer",
-        "most frequent answer above its share of the truth, worst task",
+        "most frequent answer above its share of the truth, worst subtype",
         subject.stage,
         "share difference",
         found.share - found.truth_share,
@@ -74,6 +77,11 @@ def reading_rows(subject: Subject) -> list[AuditRow]:
     if generation:
         rows.append(_unparsable(subject, generation))
     return rows
+
+
+def _kind(question: Question) -> str:
+    names = [question.facets[facet] for facet in ("task", "subtype") if facet in question.facets]
+    return ": ".join(names) or NO_TASK
 
 
 def _collapse(questions: Sequence[Question], said: Sequence[str | None]) -> Collapse:

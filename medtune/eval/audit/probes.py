@@ -16,7 +16,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.data.images import load_media
+from medtune.data.preview import preview
 from medtune.data.types import MediaGroup, Question
 
 THUMBNAIL_PX = 16
@@ -48,7 +48,7 @@ def thumbnails(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
     """Returns media id -> 16 x 16 grey values in [0, 1], row by row, of the image with its red boxes drawn."""
     found: dict[str, NDArray[np.float32]] = {}
     for group in groups:
-        picture = PIL.Image.fromarray(load_media(group.media).pixels_HWC).convert("L")
+        picture = PIL.Image.fromarray(preview(group.media).pixels_HWC).convert("L")
         small = picture.resize((THUMBNAIL_PX, THUMBNAIL_PX), PIL.Image.Resampling.BOX)
         found[group.media_id] = np.asarray(small, dtype=np.float32).ravel() / np.float32(255)
     return found
@@ -151,10 +151,15 @@ def _standardised(known_ND: _Floats, asked_ND: _Floats) -> tuple[_Floats, _Float
 
 def _regression(known_ND: _Floats, answers: Sequence[str], asked_ND: _Floats) -> tuple[list[str], _Floats]:
     """Returns the names of the answers, and their log-probabilities for each asked row."""
+    from scipy.special import log_softmax
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=INVERSE_PENALTY, max_iter=500).fit(known_ND, answers)
-    return [str(name) for name in model.classes_], model.predict_log_proba(asked_ND)
+    scores = model.decision_function(asked_ND)
+    if scores.ndim == 1:
+        scores = np.stack([np.zeros_like(scores), scores], axis=1)
+    # The log of a probability would lose the order of answers so unlikely that theirs rounds to 0.
+    return [str(name) for name in model.classes_], log_softmax(scores, axis=1)
 
 
 def _matrix(questions: Sequence[Question], features: Features) -> _Floats:

@@ -14,6 +14,7 @@ from medtune.eval.tables import Table, table_text
 VERSION = 1
 ACCURACY = "accuracy"
 NO_MODEL = "no model"
+SUBTYPE = "subtype, or task without one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,11 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class Collapse:
-    """The answer that the model gives most often within a task, beside how often it is the truth.
+    """The answer that the model gives most often within a subtype, beside how often it is the truth.
 
     Attributes:
-        share: Of the task's questions that got this answer.
-        truth_share: Of the task's questions whose true answer it is.
+        share: Of the subtype's questions that got this answer.
+        truth_share: Of the subtype's questions whose true answer it is.
         excess_ci95: Of `share - truth_share`, resampled by patient.
     """
 
@@ -71,7 +72,7 @@ class Collapse:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """All rows, and the most frequent answer of each task."""
+    """All rows, and the most frequent answer of each subtype, or of a task whose questions have none."""
 
     rows: tuple[AuditRow, ...]
     collapse: dict[str, Collapse]
@@ -131,7 +132,7 @@ def audit_json(audit: Audit) -> dict[str, object]:
     return {
         "version": VERSION,
         "rows": [_json(row) for row in audit.rows],
-        "collapse": {task: _json(found) for task, found in audit.collapse.items()},
+        "collapse": {kind: _json(found) for kind, found in audit.collapse.items()},
     }
 
 
@@ -150,10 +151,10 @@ def audit_text(audit: Audit, *, title: str) -> str:
         for row in audit.rows
     )
     collapse = tuple(
-        (task, found.answer, found.share, found.truth_share, found.n, "FLAG" if found.flag else "")
-        for task, found in audit.collapse.items()
+        (kind, found.answer, found.share, found.truth_share, found.n, "FLAG" if found.flag else "")
+        for kind, found in audit.collapse.items()
     )
-    answers = Table("Most frequent answer per task", ("task", "answer", "share", "true share", "n", ""), collapse)
+    answers = Table("Most frequent answer per subtype", (SUBTYPE, "answer", "share", "true share", "n", ""), collapse)
     flags = [f"FLAG {row.title}: {row.flag}" for row in audit.flagged]
     return "\n".join(
         [table_text(Table(title, columns, cells, (*flags,))), *(["", table_text(answers)] if collapse else [])]

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from medtune.eval.audit.blindness import blind_rows
 from medtune.eval.audit.copying import copying_row
+from medtune.eval.audit.frame_order import frame_order_rows
 from medtune.eval.audit.guessing import guessing_rows
-from medtune.eval.audit.habits import collapse_by_task, most_frequent_answer_row, reading_rows
+from medtune.eval.audit.habits import collapse_by_subtype, most_frequent_answer_row, reading_rows
+from medtune.eval.audit.naming import naming_rows
 from medtune.eval.audit.permutation import permutation_rows
 from medtune.eval.audit.probes import Features, Probe, nearest_answers, regression_answers
 from medtune.eval.audit.row import Audit, AuditRow, accuracy_row, flagged_if_level
@@ -34,8 +36,9 @@ def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
         stage=subject.stage,
         note=f"answers read by {subject.parser!r}",
     )
-    collapse = collapse_by_task(subject)
-    rows: list[AuditRow | None] = [own, *guessing_rows(subject), *blind_rows(subject), *permutation_rows(subject)]
+    collapse = collapse_by_subtype(subject)
+    rows: list[AuditRow | None] = [own, *guessing_rows(subject), *blind_rows(subject)]
+    rows += [*frame_order_rows(subject), *permutation_rows(subject), *naming_rows(subject)]
     rows += [
         flagged_if_level(subject.row_of(probe.name, probe.title, probe.answers, note=probe.note)) for probe in probes
     ]

@@ -5,6 +5,7 @@ Source: Al-Dhabyani et al. 2020, doi:10.1016/j.dib.2019.104863. The questions ar
 
 from __future__ import annotations
 
+from medtune.data.augment import ALL, NONE, Change
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.choice_prompt import render_choice
@@ -31,7 +32,18 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
         higher_is_better=True,
         examples=_EXAMPLES,
+        keeps=_keeps,
     )
+
+
+def _keeps(question: Question) -> frozenset[Change]:
+    """A mirrored or moved breast has the same diagnosis; a red box may be cut where the image is moved."""
+    task_keeps: dict[str, frozenset[Change]] = {
+        "diagnosis": ALL,
+        "red_box_grounding": frozenset({"mirror", "grey"}),
+        "lesion_localisation": frozenset({"grey"}),
+    }
+    return task_keeps.get(question.facets["task"], NONE)
 
 
 _EXAMPLES = (

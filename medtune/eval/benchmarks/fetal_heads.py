@@ -6,6 +6,7 @@ benchmark's.
 
 from __future__ import annotations
 
+from medtune.data.augment import Change
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.choice_prompt import render_choice
@@ -32,7 +33,13 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
         higher_is_better=True,
         examples=_EXAMPLES,
+        keeps=_keeps,
     )
+
+
+def _keeps(question: Question) -> frozenset[Change]:
+    is_grounding = question.facets["task"] == "red_box_grounding"
+    return frozenset({"mirror", "grey"}) if is_grounding else frozenset({"grey"})
 
 
 _EXAMPLES = (

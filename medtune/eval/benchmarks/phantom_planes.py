@@ -5,6 +5,7 @@ Source: NatalIA PBF-US1, doi:10.5281/zenodo.14193949. The questions are ours, no
 
 from __future__ import annotations
 
+from medtune.data.augment import ALL
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.choice_prompt import render_choice
@@ -28,6 +29,7 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
         higher_is_better=True,
         examples=_EXAMPLES,
+        keeps=lambda question: ALL,
     )
 
 

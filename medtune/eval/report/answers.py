@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Literal, cast, get_args
 
 from medtune.data.prepared import open_prepared
 from medtune.data.types import MediaRef, Question, Split
+from medtune.eval.calibration import option_probabilities
 from medtune.eval.predictions import read_predictions
 from medtune.eval.report.checked_json import read_json_lines
 from medtune.eval.report.run_data import RunData
@@ -120,7 +120,8 @@ def with_replies(run: RunData, picked: Sequence[Answered]) -> list[Answered]:
                 texts[key] = prediction.text
             if prediction.option_logprobs:
                 options = prediction.options_shown or wanted[key[1]].options
-                likelihoods[key] = option_probabilities(options, prediction.option_logprobs)
+                shares = option_probabilities(prediction.option_logprobs)
+                likelihoods[key] = dict(zip(options, shares, strict=True))
     return [
         replace(
             one,
@@ -135,21 +136,6 @@ def with_replies(run: RunData, picked: Sequence[Answered]) -> list[Answered]:
         )
         for one in picked
     ]
-
-
-def option_probabilities(options: Sequence[str], logprobs: Sequence[float]) -> dict[str, float]:
-    """Returns each option's probability given that the answer is one of them: the softmax of the log-probabilities.
-
-    Raises:
-        ValueError: There is not one log-probability per option.
-
-    Example:
-        >>> option_probabilities(("a", "b"), (-1.0, -1.0))
-        {'a': 0.5, 'b': 0.5}
-    """
-    top = max(logprobs)
-    weights = [math.exp(value - top) for value in logprobs]
-    return {option: weight / sum(weights) for option, weight in zip(options, weights, strict=True)}
 
 
 def _parsed(path: Path, parser: str) -> dict[str, str | None]:

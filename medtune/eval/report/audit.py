@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from medtune.eval.audit.row import SUBTYPE
 from medtune.eval.report.checked_json import Node
 from medtune.eval.report.run_data import Level, RunData, Stage
 from medtune.eval.report.table import Cell, ReportTable, change, count, interval, number, spoken, stage_title, word
@@ -83,7 +84,7 @@ def audit_table(run: RunData) -> ReportTable:
 
 
 def collapse_table(run: RunData) -> ReportTable | None:
-    """Returns the most frequent answer of each task beside its share of the truth; None without an audit.
+    """Returns the most frequent answer of each subtype beside its share of the truth; None without an audit.
 
     Raises:
         ValueError: audit.json is broken.
@@ -92,7 +93,7 @@ def collapse_table(run: RunData) -> ReportTable | None:
     if not found:
         return None
     columns = (
-        "task",
+        SUBTYPE,
         "most frequent answer",
         "share of the answers",
         "share of the truth",
@@ -101,7 +102,7 @@ def collapse_table(run: RunData) -> ReportTable | None:
         "finding",
     )
     return ReportTable(
-        "Collapse: is one answer given to everything?", columns, tuple(_collapse_row(task, row) for task, row in found)
+        "Collapse: is one answer given to everything?", columns, tuple(_collapse_row(kind, row) for kind, row in found)
     )
 
 
@@ -121,9 +122,9 @@ def _audited(row: Node) -> tuple[Cell, ...]:
     )
 
 
-def _collapse_row(task: str, row: Node) -> tuple[Cell, ...]:
+def _collapse_row(kind: str, row: Node) -> tuple[Cell, ...]:
     return (
-        word(spoken(task)),
+        word(spoken(kind)),
         word(row["answer"].text_or("could not be read")),
         number(row["share"].number()),
         number(row["truth_share"].number()),

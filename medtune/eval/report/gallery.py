@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import PIL.Image
 
-from medtune.data.images import load_media
+from medtune.data.preview import preview
 from medtune.data.types import MediaRef
 from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies
 from medtune.eval.report.run_data import RunData
@@ -168,7 +168,7 @@ def picture(media: MediaRef) -> Picture:
         FileNotFoundError: There is no such file.
         ValueError: It cannot be decoded.
     """
-    shown = PIL.Image.fromarray(load_media(media).pixels_HWC)
+    shown = PIL.Image.fromarray(preview(media).pixels_HWC)
     shown.thumbnail((LONG_SIDE_PX, LONG_SIDE_PX), PIL.Image.Resampling.LANCZOS)
     encoded = io.BytesIO()
     # Colour at full resolution: the thin red boxes would fade otherwise.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from medtune.eval.refusals import refusals_text
 from medtune.eval.report.audit import blind_scores
 from medtune.eval.report.run_data import Change, RunData
 from medtune.eval.report.table import p_text, plain, signed, span, spoken
@@ -21,6 +22,11 @@ PROVENANCE = {
         "The questions were rebuilt from source data after the paper's description; they are not the released ones.",
     ),
 }
+UNOFFICIAL = (
+    "Unofficial split",
+    "The benchmark is for evaluation alone; here it was divided by {0} so that it can train. The numbers are about a "
+    "part of it, and are not comparable with published ones.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Headline:
         gain: With its sign; None for a single evaluation.
         sentences: Plain words, most important first.
         warnings: What a reader must not miss.
-        label: Name and meaning of data that are not a benchmark's own; None for released data.
+        label: Name and meaning of data that are not a benchmark's own, or not split as it is; None for released data.
     """
 
     verdict: Verdict
@@ -47,11 +53,18 @@ class Headline:
     label: tuple[str, str] | None
 
 
+def label_of(run: RunData) -> tuple[str, str] | None:
+    """Returns the name and meaning of data that are not a benchmark's own, or not split as it is."""
+    if run.unofficial_split:
+        return UNOFFICIAL[0], UNOFFICIAL[1].format(run.unofficial_split)
+    return PROVENANCE.get(run.provenance)
+
+
 def headline(run: RunData, *, num_patients: int | None) -> Headline:
     """Returns the first lines; `num_patients` is None where the questions are not at hand."""
     level = run.last.overall
     after = "no value" if level.value is None else plain(level.value, 2)
-    label = PROVENANCE.get(run.provenance)
+    label = label_of(run)
     subject = _subject(run, num_patients)
     if run.gain is None:
         reach = f", 95 % interval {span(level.ci95, 2)}" if level.ci95 else ""
@@ -135,10 +148,13 @@ def _equals(p: float) -> str:
 
 
 def _counted(run: RunData) -> tuple[str, ...]:
-    level = run.last.overall
-    if not level.unparsable and not level.unanswered:
-        return ()
-    return (f"Counted as wrong: {level.unparsable:,} unreadable and {level.unanswered:,} missing answers.",)
+    level, refusals = run.last.overall, run.last.refusals
+    found = []
+    if level.unparsable or level.unanswered:
+        found.append(f"Counted as wrong: {level.unparsable:,} unreadable and {level.unanswered:,} missing answers.")
+    if refusals and refusals.total:
+        found.append(refusals_text(refusals))
+    return tuple(found)
 
 
 def _warnings(run: RunData) -> list[str]:

@@ -133,7 +133,10 @@ def reproduction(run: RunData) -> Reproduction:
         "seed": str(run.setting("train", "seed")),
         "benchmark": f"{run.benchmark}, version {run.benchmark_version}",
         "split": str(run.setting("eval", "split")),
+        "prompts": run.prompts,
+        **({"trained on": run.trained_on} if run.trained_on else {}),
         "data": f"{run.provenance}, SHA-256 {run.data_hash or 'not recorded'}",
+        **({"unofficial split": f"by {run.unofficial_split}"} if run.unofficial_split else {}),
         "training": _training(run),
         "results written": run.written.isoformat(),
     }
@@ -158,8 +161,15 @@ def reproduction(run: RunData) -> Reproduction:
 def _training(run: RunData) -> str:
     if "final" not in run.stages or "zero_shot" not in run.stages:
         return "none in this run: an evaluation alone"
-    steps, groups = run.setting("train", "max_steps"), run.setting("train", "batch_groups")
-    return f"{steps} steps of {groups} images with their questions"
+    most = run.setting("train", "group_questions")
+    asked = "with their questions" if most is None else f"with at most {most} questions each"
+    own = run.setting("train", "stages")
+    if not isinstance(own, list) or not own:
+        return f"{run.setting('train', 'max_steps')} steps of {run.setting('train', 'batch_groups')} images {asked}"
+    stages = ", then ".join(
+        f"{each['max_steps']} steps of {each['batch_groups']} images ({each['name']})" for each in own
+    )
+    return f"{stages}, {asked}"
 
 
 def _weight_notes(run: RunData) -> list[str]:
@@ -169,6 +179,11 @@ def _weight_notes(run: RunData) -> list[str]:
             notes.append(
                 f"The {group} weights are quantised: a GGUF file that keeps each number in 4 bits. They are not the "
                 "full-precision weights of that name, and a score here is not a score of those."
+            )
+        if "held in 4 bits" in origin:
+            notes.append(
+                f"The linear layers of the {group} model were rounded to 4 bits (NF4) for the whole run, before and "
+                "after training alike. A score here is not one of the same model in full precision."
             )
         if origin.startswith("random"):
             notes.append(

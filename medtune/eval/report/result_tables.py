@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
+from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.run_data import Change, PaperTable, RunData
 from medtune.eval.report.table import (
     Cell,
     ReportTable,
-    change,
     count,
     interval,
+    not_available,
     number,
     p_value,
     spoken,
@@ -38,12 +38,8 @@ def gain_table(run: RunData) -> ReportTable:
     ]
     notes = [f"Answers read by {run.last.parser}. Intervals resample patients, because questions of one are alike."]
     if run.gain:
-        gain = run.gain.overall
-        tone = improvement_tone(gain.ci95, run.higher_is_better)
-        gaps = (number(None),) * 3
-        rows.append(
-            (word("gain", "ours"), change(gain.value, tone=tone), count(gain.n), interval(gain.ci95, sign=True), *gaps)
-        )
+        gained, reach = gain_cells(run.gain.overall, higher_is_better=run.higher_is_better)
+        rows.append((word("gain", "ours"), gained, count(run.gain.overall.n), reach, *(number(None),) * 3))
         notes.append("The gain is paired: the same questions before and after.")
     columns = (spoken(run.primary), "questions", "95 % interval", "unreadable", "missing", "guessing")
     return ReportTable("Before, after, and the gain", ("stage", *columns), tuple(rows), tuple(notes), sortable=False)
@@ -63,13 +59,9 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
         known = [found[level] for found in levels.values() if level in found]
         row = [word(spoken(level)), count(known[-1].n), number(known[-1].baselines.get("random"))]
         for found in levels.values():
-            one = found.get(level)
-            row += [number(one.value if one else None), interval(one.ci95 if one else None)]
+            row += value_cells(found.get(level))
         if run.gain:
-            gain = changes.get(level)
-            reach = gain.ci95 if gain else None
-            row.append(change(gain.value if gain else None, tone=improvement_tone(reach, run.higher_is_better)))
-            row.append(interval(reach, sign=True))
+            row += gain_cells(changes.get(level), higher_is_better=run.higher_is_better)
             row += [p_value(values.get(level)) for values in tests.values()]
         rows.append(tuple(row))
     notes = ("Holm's correction counts all rows as one family of tests.",) if HOLM in tests else ()
@@ -99,10 +91,13 @@ def metrics_table(run: RunData) -> ReportTable:
         for stage in run.stages.values():
             found = [m for m in stage.metrics if (m.condition, m.parser, m.metric) == key]
             one = found[0] if found else None
-            row += [number(one.value if one else None), interval(one.ci95 if one else None)]
-            row.append(count(one.n if one else None))
+            row += [*value_cells(one), count(one.n if one else None)]
         rows.append(tuple(row))
-    return ReportTable("Every metric of every reading", tuple(columns), tuple(rows))
+    for reading in run.unavailable:
+        gaps = (not_available(),) * (3 * len(run.stages))
+        rows.append((word(spoken(run.primary)), word("image"), word(reading), *gaps))
+    notes = tuple(f"{reading.capitalize()}: not available, {why}." for reading, why in run.unavailable.items())
+    return ReportTable("Every metric of every reading", tuple(columns), tuple(rows), notes)
 
 
 def calibration_table(run: RunData) -> ReportTable:
@@ -139,10 +134,3 @@ def _paper_cell(cell: str | float | None, digits: int, *, is_ours: bool) -> Cell
     if isinstance(cell, str):
         return word(cell, "ours" if is_ours else "")
     return count(cell) if isinstance(cell, int) else number(cell, digits)
-
-
-def improvement_tone(reach: tuple[float, float] | None, higher_is_better: bool) -> Literal["", "good", "bad"]:
-    """Returns how a gain is set apart whose interval does not include zero."""
-    if reach is None or reach[0] <= 0 <= reach[1]:
-        return ""
-    return "good" if (reach[0] > 0) == higher_is_better else "bad"

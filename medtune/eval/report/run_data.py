@@ -11,6 +11,7 @@ from pathlib import Path
 
 import yaml
 
+from medtune.eval.refusals import Refusals
 from medtune.eval.report.checked_json import AGAIN, Node, read_json
 
 Interval = tuple[float, float]
@@ -86,6 +87,7 @@ class Stage:
     metrics: tuple[MetricScore, ...]
     tables: tuple[PaperTable, ...]
     calibration: Calibration | None
+    refusals: Refusals | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,11 @@ class RunData:
         stages: "zero_shot" and "final", or the one that there is.
         recipe: The resolved recipe as it was written.
         recipe_tree: The same, parsed.
+        prompts: Whose prompts were asked: "ours", or which official ones.
+        trained_on: The prepared folders that were learnt, in words; "" where none was.
+        unofficial_split: What a benchmark for evaluation alone was divided by; "" where it was not.
         weights: Group of the model -> where its weights come from.
+        unavailable: Reading that the model cannot give -> why.
         audit: audit.json; None where no audit was made.
         curves: "train/loss" and the primary metric on validation, where metrics.csv has them.
     """
@@ -147,6 +153,9 @@ class RunData:
     recipe_name: str
     data_hash: str
     provenance: str
+    unofficial_split: str
+    prompts: str
+    trained_on: str
     written: date
     stages: Mapping[str, Stage]
     gain: Gain | None
@@ -154,6 +163,7 @@ class RunData:
     recipe_tree: Mapping[str, object]
     environment: Node
     weights: Mapping[str, str]
+    unavailable: Mapping[str, str]
     audit: Node | None
     curves: Mapping[str, tuple[CurvePoint, ...]]
 
@@ -195,6 +205,9 @@ def read_run(folder: Path) -> RunData:
         recipe_name=results["recipe"].text_or("unknown"),
         data_hash=results["data_hash"].text_or(""),
         provenance=results["provenance"].text_or("unknown"),
+        unofficial_split=results["unofficial_split"].text_or(""),
+        prompts=results["prompts"].text_or("not recorded"),
+        trained_on=results["trained_on"].text_or(""),
         written=datetime.fromtimestamp(results_path.stat().st_mtime, UTC).date(),
         stages={name: stages[name] for name in STAGES if name in stages},
         gain=_gain(results["gain"]) if results["gain"].value is not None else None,
@@ -202,6 +215,7 @@ def read_run(folder: Path) -> RunData:
         recipe_tree=tree,
         environment=read_json(_needed(folder, "environment.json", "copy the run folder again")),
         weights={k: v.text() for k, v in read_json(weights).fields()} if weights.is_file() else {},
+        unavailable={reading: why.text() for reading, why in results["unavailable"].fields()},
         audit=read_json(audit) if audit.is_file() else None,
         curves=_curves(folder / "metrics.csv", ("train/loss", f"validation/{primary}")),
     )
@@ -229,7 +243,12 @@ def _stage(node: Node) -> Stage:
         ),
         tables=tuple(_table(table) for table in node["tables"].items()),
         calibration=_calibration(node["calibration"]) if node["calibration"].value is not None else None,
+        refusals=_refusals(node["refusals"]) if node["refusals"].value is not None else None,
     )
+
+
+def _refusals(node: Node) -> Refusals:
+    return Refusals(*(node[name].count() for name in ("n", "filtered", "refused", "in_words")))
 
 
 def _level(node: Node) -> Level:

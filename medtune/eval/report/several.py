@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.charts import BarChart, Measure, bar_chart
-from medtune.eval.report.headline import PROVENANCE
+from medtune.eval.report.headline import label_of
 from medtune.eval.report.html import render
 from medtune.eval.report.markdown import escaped, table_lines
-from medtune.eval.report.result_tables import improvement_tone
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
     Cell,
     ReportTable,
-    change,
     count,
-    interval,
+    not_available,
     number,
     p_value,
     spoken,
     stage_title,
     word,
 )
+
+READINGS = ("likelihood", "generation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def _group(index: int, members: Sequence[tuple[str, RunData]]) -> Group:
         rows.append((name, measures, run.last.overall.baselines.get("random")))
     return Group(
         title=title,
-        label=PROVENANCE.get(first.provenance),
+        label=label_of(first),
         chart=bar_chart(f"runs-{index}", spoken(first.primary).capitalize(), rows),
         table=_table(members, first),
         tasks=_tasks(members, first),
@@ -92,6 +93,7 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
     for stage in ("zero_shot", "final"):
         columns += [stage_title(stage), f"95 % interval, {stage_title(stage)}"]
     columns += ["gain", "95 % interval of the gain", "p (McNemar)", "guessing", "no image"]
+    columns += ["answers read by", *READINGS]
     rows = []
     for name, run in members:
         seed = run.setting("train", "seed")
@@ -103,18 +105,28 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
         ]
         row.append(count(run.last.overall.n))
         for stage in ("zero_shot", "final"):
-            level = run.stages[stage].overall if stage in run.stages else None
-            row += [number(level.value if level else None), interval(level.ci95 if level else None)]
+            row += value_cells(run.stages[stage].overall if stage in run.stages else None)
         gain = run.gain.overall if run.gain else None
-        reach = gain.ci95 if gain else None
-        row.append(change(gain.value if gain else None, tone=improvement_tone(reach, run.higher_is_better)))
-        row += [interval(reach, sign=True), p_value(gain.p if gain else None)]
+        row += [*gain_cells(gain, higher_is_better=run.higher_is_better), p_value(gain.p if gain else None)]
         row += [number(run.last.overall.baselines.get(name)) for name in ("random", "text_only")]
+        row += [word(spoken(run.last.parser)), *(_by_reading(run, reading) for reading in READINGS)]
         rows.append(tuple(row))
     direction = "Higher" if first.higher_is_better else "Lower"
     note = f"{spoken(first.primary).capitalize()}; {direction.lower()} is better. Gains are of each run by itself; "
     note += "medtune compare tests two runs against each other."
-    return ReportTable("The runs", tuple(columns), tuple(rows), (note,))
+    readings = (
+        "The last columns are the last stage by the option with the highest log-likelihood and by generated reply; "
+    )
+    readings += "n/a where a model cannot give it."
+    return ReportTable("The runs", tuple(columns), tuple(rows), (note, readings))
+
+
+def _by_reading(run: RunData, reading: str) -> Cell:
+    if reading in run.unavailable:
+        return not_available()
+    found = [m for m in run.last.metrics if m.condition == "image" and m.metric == run.primary]
+    parsed = [m for m in found if m.parser.startswith("likelihood") == (reading == "likelihood")]
+    return number(parsed[0].value if parsed else None)
 
 
 def _tasks(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTable | None:

@@ -51,6 +51,11 @@ def word(text: str, tone: Tone = "") -> Cell:
     return Cell(text, text.casefold(), tone)
 
 
+def not_available() -> Cell:
+    """Returns the cell of a number that there can be none of."""
+    return Cell("n/a", None, "muted")
+
+
 def number(value: float | None, digits: int = 3, *, tone: Tone = "") -> Cell:
     """Returns a cell of a number; a dash for None."""
     return Cell(NONE, None, "muted") if value is None else Cell(plain(value, digits), value, tone)

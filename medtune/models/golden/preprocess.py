@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.types import MediaRef
 from medtune.data.volumes import ct_chat, m3d, merlin, radfm
 from medtune.data.volumes.cache import VolumeCache
 from medtune.data.volumes.nifti import write_nifti
@@ -56,7 +57,7 @@ def _run(golden: GoldenFile, variants: Mapping[str, VolumeTransform], *, leading
             write_nifti(path, phantom(spec), np.asarray(spec["affine"], dtype=np.float64))
             for stage in stages:
                 if stage in variants:
-                    values = cache.prepared(path, variants[stage])
+                    values = cache.prepared(MediaRef(path, kind="volume"), variants[stage])
                     yield f"{name}/{stage}", values.reshape((1,) * leading + values.shape)
 
 

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from functools import lru_cache
+from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
 
-from medtune.data.images import Size
+from medtune.data.media import Shape
 from medtune.models.sequence.layout import IGNORED, Sequence, Span
 
 OPEN, CLOSE = "<|im_start|>", "<|im_end|>"
@@ -56,7 +57,9 @@ class ChatML:
         """The end-of-turn token."""
         return self._stop_id
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
+    def layout(
+        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+    ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn. Any image has one size."""
         opening = (self._open_id, *self._encode("user\n"))
         media = (self._stop_id,) * self._num_media_tokens if with_media else ()
@@ -80,3 +83,7 @@ class ChatML:
     def pieces(self, ids: Many[int]) -> list[str]:
         """Returns each id's own text."""
         return [str(self._tokenizer.decode([i])) for i in ids]
+
+    def save(self, folder: Path) -> None:
+        """Writes the tokenizer as transformers reads it."""
+        self._tokenizer.save_pretrained(folder)

@@ -19,7 +19,7 @@ from typing import Literal
 
 from transformers import PreTrainedTokenizerFast
 
-from medtune.data.images import Size
+from medtune.data.media import Shape
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
@@ -53,9 +53,11 @@ class CTChat:
         self._task = self._text.special(task)
         self._system = system
         self.stop_id = self.pad_id = self._text.special(END_TURN)
-        self.decode, self.pieces = self._text.decode, self._text.pieces
+        self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
+    def layout(
+        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+    ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
         encode = self._text.encode
         row = Pieces(self.stop_id)

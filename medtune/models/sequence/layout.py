@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from medtune.data.images import Size
+from medtune.data.media import Shape
 
 Position = int | tuple[int, int, int]
 """Where a token stands; three numbers (time, row, column) for M-RoPE."""
@@ -57,14 +58,16 @@ class SequenceFamily(Protocol):
         """Ends a turn."""
         ...
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
+    def layout(
+        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+    ) -> Sequence:
         """Returns the sequence of one question; without an answer it ends where the answer would begin.
 
         Args:
             prompt: What the user says.
             answer: What the model should say.
-            with_media: Whether the image is shown.
-            size: Of the image; must be given to a family whose number of visual tokens depends on it.
+            with_media: Whether the media item is shown.
+            shape: Of the media item; must be given to a family whose number of visual tokens depends on it.
         """
         ...
 
@@ -74,4 +77,8 @@ class SequenceFamily(Protocol):
 
     def pieces(self, ids: Many[int]) -> list[str]:
         """Returns each id's own text, for showing a label mask to a person."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Writes the tokenizer, or the processor that holds it, as transformers reads it."""
         ...

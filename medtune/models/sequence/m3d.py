@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from transformers import PreTrainedTokenizerFast
 
-from medtune.data.images import Size
+from medtune.data.media import Shape
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
@@ -29,9 +29,11 @@ class M3D:
         self._num_media_tokens = num_media_tokens
         self._bos_id = self._text.bos_id
         self.stop_id = self.pad_id = self._text.eos_id
-        self.decode, self.pieces = self._text.decode, self._text.pieces
+        self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
+    def layout(
+        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+    ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end token."""
         question = f" {prompt}" if with_media else prompt
         return self.layout_text(question, None if answer is None else f"{question} {answer}", with_media=with_media)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from transformers import PreTrainedTokenizerFast
 
-from medtune.data.images import Size
+from medtune.data.media import Shape
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
@@ -33,9 +33,11 @@ class Merlin:
         self._text = PlainText(tokenizer)
         self._num_media_tokens = num_media_tokens
         self.stop_id = self.pad_id = self._text.eos_id if stop_id is None else stop_id
-        self.decode, self.pieces = self._text.decode, self._text.pieces
+        self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
+    def layout(
+        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+    ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the stop token.
 
         Without media the first token has nothing before it; it is the prompt's own.

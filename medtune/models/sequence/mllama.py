@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from medtune.models.sequence.templated import ImageText, Placement, Templated
+from medtune.models.sequence.templated import MediaText, Placement, Templated, Writing, Written
 
 IMAGE = "<|image|>"
 
 
-def family(processor: Any, *, max_tokens: int) -> Templated:
+def family(processor: Any, *, config: Any, max_tokens: int) -> Templated:
     """Returns the sequence family of a Llama-3.2-Vision processor."""
-    image = ImageText(marker=IMAGE, written=IMAGE, token=IMAGE, place=lambda size: Placement((0,), 1))
-    return Templated(processor, image=image, max_tokens=max_tokens)
+    written = Written(IMAGE, (Placement((0,), 1),))
+    image = MediaText(content="image", marker=IMAGE, token=IMAGE, write=lambda size: written)
+    return Templated(processor, writing=Writing(image), max_tokens=max_tokens)

@@ -2,38 +2,95 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from medtune.data.images import Size
-from medtune.models.sequence.templated import ImageText, Placement, Templated
+from medtune.data.videos.read import Frames
+from medtune.models.sequence.templated import MediaText, Placement, Templated, Writing, Written
 
 
-def llava(processor: Any, *, max_tokens: int) -> Templated:
-    """Returns the sequence family of a LLaVA-1.5 or LLaVA-OneVision processor."""
+def llava(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+    """Returns the sequence family of a LLaVA-1.5 processor; the frames of a video are images on lines of their own."""
     token = processor.image_token
-    return _family(processor, marker=token, written=token, token=token, around=0, max_tokens=max_tokens)
+    image, count = _image(processor, marker=token, written=token, around=0), _counted(processor, around=0)
+
+    def write(shape: Frames) -> Written:
+        return _frames(shape, count(shape.size), lambda _: token, "\n")
+
+    video = MediaText("image", token, token, write)
+    return Templated(processor, writing=Writing(image, video), max_tokens=max_tokens)
 
 
-def internvl(processor: Any, *, max_tokens: int) -> Templated:
+def llava_next_video(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+    """Returns the sequence family of a LLaVA-NeXT-Video processor: four patches of a frame become a token."""
+    side = processor.video_processor.crop_size["height"] // processor.patch_size
+    return _llava_with_video(processor, max_tokens=max_tokens, count=lambda frames: side * side // 4 * frames)
+
+
+def llava_onevision(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+    """Returns the sequence family of a LLaVA-OneVision processor: a line break ends the video."""
+    side = -(-config.vision_config.image_size // config.vision_config.patch_size // 2)
+    return _llava_with_video(processor, max_tokens=max_tokens, count=lambda frames: side * side * frames + 1)
+
+
+def internvl(processor: Any, *, config: Any, max_tokens: int) -> Templated:
     """Returns the sequence family of an InternVL processor; the processor counts the two tags around an image."""
     token = processor.image_token
-    written = f"{processor.start_image_token}{token}{processor.end_image_token}"
-    return _family(processor, marker=token, written=written, token=token, around=2, max_tokens=max_tokens)
+    tagged = f"{processor.start_image_token}{token}{processor.end_image_token}"
+    image = _image(processor, marker=token, written=tagged, around=2)
+
+    def write(shape: Frames) -> Written:
+        return _frames(shape, processor.image_seq_length, lambda number: f"Frame{number + 1}: {tagged}", "\n")
+
+    video = MediaText("video", processor.video_token, token, write)
+    return Templated(processor, writing=Writing(image, video), max_tokens=max_tokens)
 
 
-def gemma3(processor: Any, *, max_tokens: int) -> Templated:
-    """Returns the sequence family of a Gemma 3 (MedGemma) processor."""
+def gemma3(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+    """Returns the sequence family of a Gemma 3 (MedGemma) processor; the frames of a video are images in a row."""
     tokenizer = processor.tokenizer
     token, opening = tokenizer.image_token, tokenizer.boi_token
     written = f"\n\n{opening}{token}{tokenizer.eoi_token}\n\n"
-    return _family(processor, marker=opening, written=written, token=token, around=0, max_tokens=max_tokens)
+    count = _counted(processor, around=0)
+    image = MediaText("image", opening, token, lambda size: Written(written, (_row(count(size)),)))
+
+    def write(shape: Frames) -> Written:
+        return _frames(shape, count(shape.size), lambda _: written, "")
+
+    video = MediaText("image", opening, token, write)
+    return Templated(processor, writing=Writing(image, video), max_tokens=max_tokens)
 
 
-def _family(processor: Any, *, marker: str, written: str, token: str, around: int, max_tokens: int) -> Templated:
-    def place(size: Size) -> Placement:
+def _llava_with_video(processor: Any, *, max_tokens: int, count: Callable[[int], int]) -> Templated:
+    token, clip = processor.image_token, processor.video_token
+    image = _image(processor, marker=token, written=token, around=0)
+
+    def write(shape: Frames) -> Written:
+        return Written(clip, (_row(count(len(shape.times_s))),))
+
+    video = MediaText("video", clip, clip, write)
+    return Templated(processor, writing=Writing(image, video), max_tokens=max_tokens)
+
+
+def _image(processor: Any, *, marker: str, written: str, around: int) -> MediaText[Size]:
+    count = _counted(processor, around=around)
+    return MediaText("image", marker, processor.image_token, lambda size: Written(written, (_row(count(size)),)))
+
+
+def _counted(processor: Any, *, around: int) -> Callable[[Size], int]:
+    def count(size: Size) -> int:
         counted = processor._get_num_multimodal_tokens(image_sizes=[(size.height, size.width)])
-        count = counted["num_image_tokens"][0] - around
-        return Placement(tuple(range(count)), count)
+        return int(counted["num_image_tokens"][0]) - around
 
-    image = ImageText(marker=marker, written=written, token=token, place=place)
-    return Templated(processor, image=image, max_tokens=max_tokens)
+    return count
+
+
+def _frames(shape: Frames, count: int, written: Callable[[int], str], between: str) -> Written:
+    """Returns images one after another, as many as the video has frames."""
+    number = len(shape.times_s)
+    return Written(between.join(map(written, range(number))), (_row(count),) * number)
+
+
+def _row(count: int) -> Placement:
+    return Placement(tuple(range(count)), count)

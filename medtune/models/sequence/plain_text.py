@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from functools import lru_cache
+from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
 
@@ -64,3 +65,7 @@ class PlainText:
     def pieces(self, ids: Many[int]) -> list[str]:
         """Returns each id's own text."""
         return [str(self._tokenizer.decode([i])) for i in ids]
+
+    def save(self, folder: Path) -> None:
+        """Writes the tokenizer as transformers reads it."""
+        self._tokenizer.save_pretrained(folder)

@@ -13,7 +13,7 @@ from collections.abc import Sequence as Many
 
 from transformers import PreTrainedTokenizerFast
 
-from medtune.data.images import Size
+from medtune.data.media import Shape
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
@@ -33,9 +33,11 @@ class RadFM:
         self._tokens_per_scan = tokens_per_scan
         self._bos_id = self._text.bos_id
         self.stop_id = self.pad_id = self._text.eos_id
-        self.decode, self.pieces = self._text.decode, self._text.pieces
+        self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
+    def layout(
+        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+    ) -> Sequence:
         """Returns the sequence with one scan before the question; the labels are the answer and the end token."""
         return self.layout_scans(prompt, answer, positions=(0,) if with_media else ())
 

@@ -11,12 +11,18 @@ from collections.abc import Callable
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from jinja2 import TemplateError
 
 from medtune.data.images import Size
+from medtune.data.media import Shape
+from medtune.data.videos.read import Frames
 from medtune.models.sequence.layout import IGNORED, Position, Sequence, Span
+
+ShapeT = TypeVar("ShapeT", Size, Frames)
+_Content = Literal["image", "video"]
 
 QUESTION, ANSWER = "\ue000question\ue000", "\ue000answer\ue000"
 """Stand-ins from a private-use plane: no template and no question spells them."""
@@ -28,33 +34,58 @@ Source: the default of Llama 3.2's own template, where none is given.
 
 
 class Placement(NamedTuple):
-    """Where the visual tokens of one image stand, counted from the first.
+    """Where a run of visual tokens stands, counted from the first of them.
 
     Attributes:
         offsets: One per visual token.
-        advance: How many positions the image takes; the text goes on behind them.
+        advance: How many positions the run takes; the text goes on behind them.
     """
 
     offsets: tuple[Position, ...]
     advance: int
 
 
-@dataclass(frozen=True, slots=True)
-class ImageText:
-    """How a family writes an image.
+class Written(NamedTuple):
+    """A media item as it stands in a conversation.
 
     Attributes:
-        marker: What the chat template leaves where the image goes.
-        written: What stands there in the end; holds `token` once.
+        text: Holds the placeholder of a visual token once for each run.
+        runs: In their order.
+    """
+
+    text: str
+    runs: tuple[Placement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MediaText(Generic[ShapeT]):
+    """How a family writes media of one kind.
+
+    Attributes:
+        content: What the chat template is told that they are.
+        marker: What the template leaves where they go.
         token: The placeholder of a visual token; it is repeated for each.
-        place: Size of an image -> where its tokens stand.
+        write: What stands at the marker in the end.
+    """
+
+    content: Literal["image", "video"]
+    marker: str
+    token: str
+    write: Callable[[ShapeT], Written]
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How a family writes what it can be shown.
+
+    Attributes:
+        image: Every family has this.
+        video: None where a family takes no videos.
         axes: Numbers per position: 1, or 3 for M-RoPE.
     """
 
-    marker: str
-    written: str
-    token: str
-    place: Callable[[Size], Placement]
+    image: MediaText[Size]
+    video: MediaText[Frames] | None = None
     axes: int = 1
 
 
@@ -73,17 +104,19 @@ class Templated:
         ValueError: The processor has no chat template, or it drops the image, the question or the answer.
     """
 
-    def __init__(self, processor: Any, *, image: ImageText, max_tokens: int) -> None:
+    def __init__(self, processor: Any, *, writing: Writing, max_tokens: int) -> None:
         self._processor = processor
         self._tokenizer = processor.tokenizer
-        self._image = image
+        self._writing = writing
         self._max_tokens = max_tokens
-        self._token_id = self._one_id(image.token)
         # Added tokens are found anywhere in a text, also where a question or an answer spells one.
         self._control = re.compile(
             "|".join(map(re.escape, sorted(self._tokenizer.get_added_vocab(), key=len, reverse=True))) or r"(?!)"
         )
-        self._frames = {shown: self._frame(with_media=shown) for shown in (True, False)}
+        self._frame = lru_cache(maxsize=8)(self._frame_uncached)
+        self._one_id(writing.image.token)
+        for medium in (writing.image, None):
+            self._frame(medium)
         self._stop_id = self._find_stop()
         self._encode = lru_cache(maxsize=65536)(self._encode_uncached)
 
@@ -97,34 +130,41 @@ class Templated:
         """What ends the assistant's turn in the template; the tokenizer's end of sequence where nothing does."""
         return self._stop_id
 
-    def layout(self, prompt: str, answer: str | None, *, with_media: bool = True, size: Size | None = None) -> Sequence:
+    def layout(
+        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+    ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn.
 
         Raises:
-            ValueError: The size of the image is not given, or the sequence is longer than the model reads. Nothing is
-                ever cut off.
+            ValueError: The shape of the media item is not given, the family takes no videos, or the sequence is longer
+                than the model reads. Nothing is ever cut off.
         """
-        context, target = self._encode(prompt, answer, with_media)
-        placed = Placement((), 0)
-        if with_media:
-            if size is None:
-                raise ValueError("the layout of this family depends on the size of the image; none was given")
-            placed = self._image.place(size)
-        count = len(placed.offsets)
-        length = len(context) + len(target) + count - with_media
+        medium, written = self._shown(shape) if with_media else (None, Written("", ()))
+        context, target = self._encode(prompt, answer, medium, written.text)
+        laid = _laid(context, self._one_id(medium.token) if medium else None, written.runs, axes=self._writing.axes)
+        length, count = len(laid.ids) + len(target), sum(len(run.offsets) for run in written.runs)
         if length > self._max_tokens:
+            fewer = "model.video_frames" if isinstance(shape, Frames) else "model.image_max_pixels"
             raise ValueError(
                 f"a sequence of {length} tokens where the model reads {self._max_tokens}; {count} of them are the "
-                "image's. Lower model.image_max_pixels, or shorten the question; an image is never cut"
+                f"image's. Lower {fewer}, or shorten the question; an image is never cut"
             )
-        start = context.index(self._token_id) if with_media else len(context)
-        ids = (*context[:start], *(self._token_id,) * count, *context[start + with_media :], *target)
+        behind = range(laid.next_position, laid.next_position + len(target))
         return Sequence(
-            ids=ids,
-            labels=(*(IGNORED,) * (len(ids) - len(target)), *target),
-            positions=_positions(len(ids), start, placed, axes=self._image.axes),
-            media_spans=(Span(start, start + count),) if with_media else (),
+            ids=(*laid.ids, *target),
+            labels=(*(IGNORED,) * len(laid.ids), *target),
+            positions=(*laid.positions, *(_at(position, self._writing.axes) for position in behind)),
+            media_spans=laid.spans,
         )
+
+    def _shown(self, shape: Shape | None) -> tuple[MediaText[Any], Written]:
+        if isinstance(shape, Frames):
+            if self._writing.video is None:
+                raise ValueError("this family takes no videos; choose another model.name")
+            return self._writing.video, self._writing.video.write(shape)
+        if shape is None:
+            raise ValueError("the layout of this family depends on the size of the image; none was given")
+        return self._writing.image, self._writing.image.write(shape)
 
     def decode(self, ids: Many[int]) -> str:
         """Returns the text of generated ids, special tokens left out."""
@@ -134,9 +174,17 @@ class Templated:
         """Returns each id's own text."""
         return [str(self._tokenizer.decode([i])) for i in ids]
 
-    def _encode_uncached(self, prompt: str, answer: str | None, with_media: bool) -> tuple[tuple[int, ...], ...]:
-        """Returns the ids up to the answer, with one placeholder for the image, and those of the answer's turn."""
-        frame = self._frames[with_media]
+    def save(self, folder: Path) -> None:
+        """Writes the processor, with its tokenizer, as transformers reads it."""
+        self._processor.save_pretrained(folder)
+
+    def _encode_uncached(
+        self, prompt: str, answer: str | None, medium: MediaText[Any] | None, written: str
+    ) -> tuple[tuple[int, ...], ...]:
+        """Returns the ids up to the answer, one placeholder a visual run, and those of the answer's turn."""
+        frame = self._frame(medium)
+        if medium:
+            frame = _Frame(*(text.replace(medium.marker, written) for text in frame))
         if self._control.search(prompt):
             context = (*self._ids(frame.before, first=True), *self._plain(prompt), *self._ids(frame.between))
         else:
@@ -167,12 +215,11 @@ class Templated:
             raise ValueError(f"the tokenizer has no token {token!r} of its own; is it that of another model?")
         return int(ids[0])
 
-    def _frame(self, *, with_media: bool) -> _Frame:
-        asked, answered = (self._rendered(with_media=with_media, answered=a) for a in (False, True))
-        if with_media:
-            if asked.count(self._image.marker) != 1:
-                raise ValueError(f"the chat template drops the image: it leaves no {self._image.marker!r}")
-            asked, answered = (t.replace(self._image.marker, self._image.written) for t in (asked, answered))
+    def _frame_uncached(self, medium: MediaText[Any] | None) -> _Frame:
+        content = medium.content if medium else None
+        asked, answered = (self._rendered(content, answered=a) for a in (False, True))
+        if medium and asked.count(medium.marker) != 1:
+            raise ValueError(f"the chat template drops the {content}: it leaves no {medium.marker!r}")
         if asked.count(QUESTION) != 1:
             raise ValueError("the chat template drops or repeats the question")
         if answered.count(ANSWER) != 1:
@@ -183,8 +230,9 @@ class Templated:
         lead = answered.removeprefix(asked).partition(ANSWER)[0] if answered.startswith(asked) else ""
         return _Frame(before, between, lead)
 
-    def _rendered(self, *, with_media: bool, answered: bool) -> str:
-        content = [{"type": "image"}] * with_media + [{"type": "text", "text": QUESTION}]
+    def _rendered(self, medium: _Content | None, *, answered: bool) -> str:
+        content: list[dict[str, str]] = [{"type": medium}] if medium else []
+        content.append({"type": "text", "text": QUESTION})
         turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
         if answered:
             turns.append({"role": "assistant", "content": [{"type": "text", "text": ANSWER}]})
@@ -200,7 +248,7 @@ class Templated:
             raise ValueError(f"the chat template refuses a question about an image: {error}") from error
 
     def _find_stop(self) -> int:
-        tail = self._rendered(with_media=False, answered=True).partition(ANSWER)[2].strip()
+        tail = self._rendered(None, answered=True).partition(ANSWER)[2].strip()
         ending = self._control.match(tail)
         stop = ending.group() if ending else self._tokenizer.eos_token
         if stop is None:
@@ -210,12 +258,36 @@ class Templated:
         return self._one_id(stop)
 
 
-def _positions(length: int, start: int, placed: Placement, *, axes: int) -> tuple[Position, ...]:
-    count = len(placed.offsets)
-    behind = start + placed.advance
-    plain = [*range(start), *range(behind, behind + length - start - count)]
-    text: list[Position] = [*plain] if axes == 1 else [(p, p, p) for p in plain]
-    visual: list[Position] = [
-        start + o if isinstance(o, int) else (start + o[0], start + o[1], start + o[2]) for o in placed.offsets
-    ]
-    return (*text[:start], *visual, *text[start:])
+class _Laid(NamedTuple):
+    ids: tuple[int, ...]
+    positions: tuple[Position, ...]
+    spans: tuple[Span, ...]
+    next_position: int
+
+
+def _laid(context: Many[int], token_id: int | None, runs: Many[Placement], *, axes: int) -> _Laid:
+    """Returns the context with each placeholder repeated for all tokens of its run."""
+    waiting = iter(runs)
+    ids: list[int] = []
+    positions: list[Position] = []
+    spans: list[Span] = []
+    position = 0
+    for each in context:
+        if each != token_id:
+            ids.append(each)
+            positions.append(_at(position, axes))
+            position += 1
+            continue
+        run = next(waiting)
+        spans.append(Span(len(ids), len(ids) + len(run.offsets)))
+        ids += [each] * len(run.offsets)
+        positions += [
+            position + o if isinstance(o, int) else (position + o[0], position + o[1], position + o[2])
+            for o in run.offsets
+        ]
+        position += run.advance
+    return _Laid(tuple(ids), tuple(positions), tuple(spans), position)
+
+
+def _at(position: int, axes: int) -> Position:
+    return position if axes == 1 else (position, position, position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -11,6 +12,7 @@ from medtune.models.sequence import mllama, placeholder, qwen_vl
 from medtune.models.transformers_vlm import cross_attention
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.in_sequence import VisualTokens, in_sequence, rows_of
+from medtune.models.transformers_vlm.media import as_images, as_tiles, as_video
 from medtune.models.transformers_vlm.wiring import Step
 from medtune.models.tuning_plan import GroupName
 
@@ -45,8 +47,9 @@ def _roots(tower: str, *projector: str) -> dict[GroupName, tuple[str, ...]]:
 QWEN2_VL = Family(
     model_types=("qwen2_vl", "qwen2_5_vl"),
     wiring=in_sequence(_roots("model.visual", "model.visual.merger"), decoder=_decoder),
-    sequence=qwen_vl.family,
+    sequence=qwen_vl.qwen2_vl,
     pixels=("pixel_values", "image_grid_thw"),
+    video=partial(as_video, names=("pixel_values_videos", "video_grid_thw")),
     any_size=True,
 )
 """Qwen2-VL and Qwen2.5-VL; Lingshu is one of these."""
@@ -58,8 +61,9 @@ QWEN3_VL = Family(
         decoder=_decoder,
         shown=_deepstack,
     ),
-    sequence=qwen_vl.family,
+    sequence=qwen_vl.qwen3_vl,
     pixels=("pixel_values", "image_grid_thw"),
+    video=partial(as_video, names=("pixel_values_videos", "video_grid_thw")),
     any_size=True,
 )
 """Qwen3-VL."""
@@ -77,16 +81,30 @@ LLAVA = Family(
     wiring=in_sequence(_roots("model.vision_tower", "model.multi_modal_projector"), decoder=_decoder),
     sequence=placeholder.llava,
     pixels=("pixel_values",),
+    video=as_images,
 )
 """LLaVA-1.5."""
+
+LLAVA_NEXT_VIDEO = Family(
+    model_types=("llava_next_video",),
+    wiring=in_sequence(
+        _roots("model.vision_tower", "model.vision_resampler", "model.multi_modal_projector", "model.image_newline"),
+        decoder=_decoder,
+    ),
+    sequence=placeholder.llava_next_video,
+    pixels=("pixel_values", "image_sizes"),
+    video=partial(as_video, names=("pixel_values_videos",)),
+)
+"""LLaVA-NeXT-Video; images in tiles with line breaks, frames pooled to a quarter of their tokens."""
 
 LLAVA_ONEVISION = Family(
     model_types=("llava_onevision",),
     wiring=in_sequence(
         _roots("model.vision_tower", "model.multi_modal_projector", "model.image_newline"), decoder=_decoder
     ),
-    sequence=placeholder.llava,
+    sequence=placeholder.llava_onevision,
     pixels=("pixel_values", "image_sizes"),
+    video=partial(as_video, names=("pixel_values_videos",)),
 )
 """LLaVA-OneVision; the line break is a parameter of the projector's group."""
 
@@ -95,6 +113,7 @@ INTERNVL = Family(
     wiring=in_sequence(_roots("model.vision_tower", "model.multi_modal_projector"), decoder=_decoder),
     sequence=placeholder.internvl,
     pixels=("pixel_values",),
+    video=as_tiles,
 )
 """InternVL3 and 3.5, the `-hf` checkpoints."""
 
@@ -108,5 +127,6 @@ GEMMA3 = Family(
     ),
     sequence=placeholder.gemma3,
     pixels=("pixel_values",),
+    video=as_images,
 )
 """Gemma 3 and MedGemma; the projector is a bare parameter, so LoRA cannot reach it and `full` trains it."""

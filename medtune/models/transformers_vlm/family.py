@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from medtune.data.types import Video
 from medtune.models.sequence.layout import SequenceFamily
-from medtune.models.transformers_vlm.wiring import Wiring
+from medtune.models.transformers_vlm.wiring import Pixels, Wiring
 
 
 class SequenceOf(Protocol):
     """Makes a sequence family of a processor."""
 
-    def __call__(self, processor: Any, *, max_tokens: int) -> SequenceFamily:
+    def __call__(self, processor: Any, *, config: Any, max_tokens: int) -> SequenceFamily:
         """Returns the family."""
         ...
 
@@ -24,6 +26,7 @@ class Family:
     Attributes:
         model_types: `model_type` in config.json.
         pixels: What the tower takes of the processor's output.
+        video: Makes the tower's arguments of a video; None where the family takes none.
         any_size: Whether images keep their shape, up to a number of pixels.
     """
 
@@ -31,4 +34,5 @@ class Family:
     wiring: Wiring
     sequence: SequenceOf
     pixels: tuple[str, ...]
+    video: Callable[[Any, Video], Pixels] | None = None
     any_size: bool = False

@@ -69,17 +69,32 @@ def in_sequence(
 
 
 def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> VisualTokens:
+    if any("pixel_values_videos" in one for one in media):
+        # Videos differ in length, and images may lie between them: one after another.
+        parts = [_encode_video(whole, one) if "pixel_values_videos" in one else _encode(whole, [one]) for one in media]
+        layers_of_parts = zip(*(part.deep for part in parts), strict=True)
+        deep_of_parts = tuple(tuple(each[0] for each in layer) for layer in layers_of_parts)
+        return VisualTokens(tuple(part.tokens[0] for part in parts), deep_of_parts)
     features: Any = whole.get_image_features(  # type: ignore[operator]
         **{name: _joined([one[name] for one in media]) for name in media[0]}, return_dict=True
     )
     tokens = features.pooler_output
-    if isinstance(tokens, Tensor):
-        # One row per tile; an image may have several.
-        tokens = [tiles_TNE.flatten(0, 1) for tiles_TNE in tokens.split([len(one["pixel_values"]) for one in media])]
+    if isinstance(tokens, Tensor) or len(tokens) != len(media):
+        # One entry per tile or frame; an image has one or several.
+        tiles = iter(tokens)
+        tokens = [torch.cat([next(tiles) for _ in one["pixel_values"]]) for one in media]
     counts = [len(one) for one in tokens]
     layers = getattr(features, "deepstack_features", None) or ()
     deep = tuple(tuple(torch.cat(tuple(layer)).split(counts)) for layer in layers)
     return VisualTokens(tuple(tokens), deep)
+
+
+def _encode_video(whole: PreTrainedModel, one: Pixels) -> VisualTokens:
+    features: Any = whole.get_video_features(**one, return_dict=True)  # type: ignore[operator]
+    layers = getattr(features, "deepstack_features", None) or ()
+    return VisualTokens(
+        (torch.cat(tuple(features.pooler_output)),), tuple((torch.cat(tuple(layer)),) for layer in layers)
+    )
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
@@ -106,12 +121,17 @@ def rows_of(tokens: Sequence[Tensor], step: Step) -> Tensor:
     Raises:
         ValueError: A row's media spans do not hold exactly the tokens of its image.
     """
-    shown = zip(step.media_index_B.tolist(), step.media_spans_B.tolist(), strict=True)
-    chosen = [tokens[index].repeat(times, 1) for index, times in shown]
-    spans, wanted = step.media_BL.sum(dim=1).tolist(), [len(one) for one in chosen]
-    if spans != wanted:
-        raise ValueError(
-            f"media spans of {spans} tokens where the images have {wanted}; a sequence was cut through its image, or "
-            "laid out for an image of another size"
-        )
+    chosen = []
+    counts = zip(
+        step.media_index_B.tolist(), step.media_spans_B.tolist(), step.media_BL.sum(dim=1).tolist(), strict=True
+    )
+    for index, num_spans, num_places in counts:
+        one = tokens[index]
+        # The item once, in one span or in one a frame; or once in each span, where a tree branches before it.
+        if num_places not in (len(one), num_spans * len(one)):
+            raise ValueError(
+                f"media spans of {num_places} tokens where the image has {len(one)}; a sequence was cut through its "
+                "image, or laid out for an image of another size"
+            )
+        chosen.append(one.repeat(num_places // len(one), 1))
     return torch.cat(chosen)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import try_to_load_from_cache
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
+from medtune.data.videos.sampling import Sampling
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.assets import AssetError
 from medtune.models.loading_plan import DEFAULT, Loading
@@ -18,6 +20,8 @@ from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.vlm import Assembled
 
+VIDEO_FRAMES = 16
+"""Frames of a video where the recipe does not say: a few seconds of ultrasound change little more often."""
 WEIGHT_FILES = ("model.safetensors.index.json", "model.safetensors")
 
 
@@ -70,12 +74,25 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
         processor.image_processor.size = size
     return Assembled(
         model=TransformersVlm(_read_weights(where, loading), family.wiring),
-        family=family.sequence(processor, max_tokens=config.get_text_config().max_position_embeddings),
+        family=family.sequence(processor, config=config, max_tokens=config.get_text_config().max_position_embeddings),
         transform=ProcessorTransform(
-            processor.image_processor, family.pixels, getattr(type(processor), "images_kwargs", {})
+            processor,
+            family.pixels,
+            getattr(type(processor), "images_kwargs", {}),
+            family.video,
+            _sampling(loading, family),
         ),
         provenance=dict.fromkeys(("vision", "projector", "language"), f"{where}, {loading.dtype}"),
     )
+
+
+def _sampling(loading: Loading, family: Family) -> Sampling | None:
+    asked = (loading.video_frames, loading.video_frames_per_s)
+    if family.video is None:
+        if asked != (None, None):
+            raise ValueError(f"model.video_frames is set, but {family.model_types[0]} takes no videos")
+        return None
+    return Sampling(loading.video_frames or VIDEO_FRAMES, loading.video_frames_per_s)
 
 
 def read_processor(where: str) -> Any:
@@ -122,13 +139,17 @@ def _read(kind: Any, where: str, *, what: str, **settings: Any) -> Any:
         raise AssetError(f"{where}: {what} neither kept here nor to be had from the hub: {reason}") from error
 
 
-def kept_weights(where: str) -> Path | None:
-    """Returns the folder of a checkpoint that is on this machine: a local one, or the hub's cache; None for neither."""
-    if Path(where).is_dir():
-        here = Path(where)
-        return here if any((here / name).is_file() for name in WEIGHT_FILES) else None
-    for name in WEIGHT_FILES:
-        kept = try_to_load_from_cache(where, name)
-        if isinstance(kept, str):
-            return Path(kept).parent
-    return None
+def kept_weights(where: str, files: Sequence[str] = WEIGHT_FILES) -> Path | None:
+    """Returns the folder of a checkpoint that is on this machine: a local one, or the hub's cache; None for neither.
+
+    Args:
+        where: Folder, or hub id.
+        files: Patterns of which one has to be there.
+    """
+    folder = Path(where)
+    if not folder.is_dir():
+        try:
+            folder = Path(snapshot_download(where, local_files_only=True))
+        except (LocalEntryNotFoundError, HFValidationError):
+            return None
+    return folder if any(next(folder.glob(name), None) for name in files) else None

@@ -1,47 +1,109 @@
-"""Images through a processor: one item of tensors per image."""
+"""Images and videos through a processor: one item of tensors each.
+
+Shape legend: T frames, C channels, H height, W width.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import PIL.Image
 import torch
+from torch import Tensor
 
-from medtune.data.types import Image
+from medtune.data.media import Shape, media_shape
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, wanted
+from medtune.data.videos.sampling import Sampling
 from medtune.models.transformers_vlm.wiring import Pixels
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessorTransform:
-    """An image processor of transformers, with the sizes and the normalisation of its checkpoint.
+    """A processor of transformers, with the sizes and the normalisation of its checkpoint.
 
     Attributes:
-        image_processor: As the checkpoint's preprocessor_config.json says.
-        names: What the tower takes; the rest of the processor's output is left out.
+        processor: As the checkpoint's files say.
+        names: What the tower takes of an image; the rest of the processor's output is left out.
         settings: What the whole processor tells its image processor: InternVL's is cut into tiles only by that.
+        video: Makes the tower's arguments of a video; None where the model takes none.
+        frames: Which frames of a video are taken.
     """
 
-    image_processor: Any
+    processor: Any
     names: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    video: Callable[[Any, Video], Pixels] | None = None
+    frames: Sampling | None = None
 
-    def __call__(self, image: Image) -> Pixels:
-        """Returns the tower's arguments for one image.
+    @property
+    def kinds(self) -> tuple[MediaKind, ...]:
+        """Images, and videos where the model takes them."""
+        return ("image",) if self.video is None else ("image", "video")
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """Which frames of a video are taken."""
+        return self.frames
+
+    def shape(self, ref: MediaRef) -> Shape | None:
+        """Returns the size of an image, or the frames that are taken of a video."""
+        return media_shape(ref, self.frames)
+
+    def __call__(self, media: Media) -> Pixels:
+        """Returns the tower's arguments for one image or video.
 
         Raises:
-            ValueError: The processor refuses the image, for instance as too narrow.
+            ValueError: The processor refuses it, for instance as too narrow, or the model takes no such media.
         """
-        height, width = image.pixels_HWC.shape[:2]
+        if isinstance(media, Video) and self.video is not None:
+            height, width = media.frames_THWC.shape[1:3]
+            with _refusing(f"a video of {width} x {height} pixels"):
+                return self.video(self.processor, media)
+        pixels_HWC = wanted(media, Image).pixels_HWC
+        height, width = pixels_HWC.shape[:2]
         # As a picture, not an array: the channel axis of a picture of 3 x 3 pixels cannot be guessed.
-        picture = PIL.Image.fromarray(image.pixels_HWC)
-        try:
-            made = self.image_processor(images=[picture], return_tensors="pt", **self.settings)
-        except ValueError as error:
-            raise ValueError(f"an image of {width} x {height} pixels does not suit the model: {error}") from error
+        picture = PIL.Image.fromarray(pixels_HWC)
+        with _refusing(f"an image of {width} x {height} pixels"):
+            made = self.processor.image_processor(images=[picture], **{**self.settings, "return_tensors": "pt"})
         return {name: torch.as_tensor(made[name]) for name in self.names}
 
-    def stack(self, media: Sequence[Pixels]) -> Sequence[Pixels]:
-        """Returns the images one by one; the tower joins what it can."""
-        return tuple(media)
+    def stack(self, items: Sequence[Pixels]) -> Sequence[Pixels]:
+        """Returns the items one by one; the tower joins what it can."""
+        return tuple(items)
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{what} does not suit the model: {error}") from error
+
+
+def as_video(processor: Any, video: Video, *, names: tuple[str, ...]) -> Pixels:
+    """Returns what the processor makes of a video, under the names that the tower takes."""
+    made = _processed(processor, video)
+    return {name: torch.as_tensor(made[name]) for name in names}
+
+
+def as_tiles(processor: Any, video: Video) -> Pixels:
+    """Returns the frames as the video processor scales them, as if they were the tiles of one image."""
+    return {"pixel_values": torch.as_tensor(_processed(processor, video)["pixel_values_videos"]).flatten(0, 1)}
+
+
+def as_images(processor: Any, video: Video) -> Pixels:
+    """Returns the frames as so many images."""
+    pictures = [PIL.Image.fromarray(frame_HWC) for frame_HWC in video.frames_THWC]
+    made = processor.image_processor(images=pictures, return_tensors="pt")
+    return {"pixel_values": torch.as_tensor(made["pixel_values"])}
+
+
+def _processed(processor: Any, video: Video) -> Mapping[str, Any]:
+    frames_TCHW: Tensor = torch.from_numpy(video.frames_THWC).permute(0, 3, 1, 2)
+    made: Mapping[str, Any] = processor.video_processor(
+        videos=[frames_TCHW], return_tensors="pt", do_sample_frames=False, input_data_format="channels_first"
+    )
+    return made

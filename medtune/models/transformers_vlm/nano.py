@@ -20,19 +20,6 @@ from medtune.models.vlm import Assembled
 INITIALIZER_RANGE = 0.2
 """The default of 0.02 leaves a tiny model so flat that parity tests are nearly blind."""
 
-QWEN_SPECIAL = (
-    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>",
-    "<|video_pad|>",
-)  # fmt: skip
-
-QWEN_TEMPLATE = (
-    "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}"
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}"
-    "{% endfor %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-"""Ours, in Qwen-VL's format."""
-
 
 class Nano(NamedTuple):
     """A configuration and a processor that fit each other."""
@@ -65,6 +52,8 @@ def write_nano(nano: Nano, folder: Path, *, seed: int) -> None:
             # Gates that begin at zero would hide the image from every test.
             if not parameter.any():
                 parameter.normal_(std=INITIALIZER_RANGE)
+    # Under torch.distributed transformers writes on rank 0 alone; a twin's folder is its own rank's.
+    model.should_save_on_this_rank = lambda is_main_process: True
     model.save_pretrained(folder)
     nano.processor.save_pretrained(folder)
 
@@ -82,6 +71,25 @@ def byte_tokenizer(
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=eos, pad_token=pad, extra_special_tokens=more, **roles
     )
+
+
+def text_config(tokenizer: PreTrainedTokenizerFast, **more: object) -> dict[str, Any]:
+    """Returns the sizes of a twin's language model: two layers of width 32; `more` adds to them or replaces some."""
+    sizes = {
+        "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096,
+        "initializer_range": INITIALIZER_RANGE,
+    }  # fmt: skip
+    return {**sizes, **more}
+
+
+def clip_config(**more: object) -> dict[str, Any]:
+    """Returns the sizes of a twin's CLIP or SigLIP tower: two layers of width 32, 2 x 2 patches of 14 pixels."""
+    sizes = {
+        "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "image_size": 28, "patch_size": 14,
+    }  # fmt: skip
+    return {**sizes, **more}
 
 
 def token_id(tokenizer: PreTrainedTokenizerFast, token: str) -> int:

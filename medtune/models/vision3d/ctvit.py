@@ -215,11 +215,19 @@ class CTViT(nn.Module):
         """Returns the code vectors of (cached) ids, (..., D)."""
         return self.codebook_1KD[0, ids_Bthw]
 
-    def forward(self, volume_B1THW: Tensor) -> Tensor:
+    def forward(self, seen: Tensor) -> Tensor:
         """Returns code vectors, (B, t, h, w, D).
 
         In training the gradient passes the codebook as though it were not there (straight through).
+
+        Args:
+            seen: Volumes, float (B, 1, T, H, W); or what a frozen tower made of them before: code ids, int64
+                (B, t, h, w), or code vectors, float (B, t, h, w, D).
         """
-        encoded = self.encode(volume_B1THW)
+        if not seen.is_floating_point():
+            return self.decode_ids(seen)
+        if seen.shape[1] != 1 and seen.shape[-1] == self.config.width:
+            return seen
+        encoded = self.encode(seen)
         tokens = self.quantise(encoded).tokens
         return encoded + (tokens - encoded).detach() if encoded.requires_grad else tokens

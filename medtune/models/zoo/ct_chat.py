@@ -21,7 +21,7 @@ from medtune.models.release import read_tokenizer, release_folder
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
 from medtune.models.vision3d.ctvit import CTViT
 from medtune.models.vlm import Assembled, VisionLanguageModel
-from medtune.models.volume_vlm import VolumeInput, VolumeParts, skeleton
+from medtune.models.volume_vlm import VolumeParts, chosen, skeleton
 
 TOWER_FILES = (("CT-CLIP_v2.pt", tower_keys.CT_CLIP), ("clip_visual_encoder.pth", tower_keys.VISUAL_ENCODER))
 PROJECTOR_FILE = "non_lora_trainables.bin"
@@ -37,7 +37,15 @@ def entry() -> ZooEntry:
         "CC-BY-NC-SA-4.0; Llama 3.1 Community License",
         assemble,
         lambda: skeleton(parts()),
+        files=(PROJECTOR_FILE,),
+        folder=f"CT-CLIP_v2.pt, {PROJECTOR_FILE} and, in {LANGUAGE_FOLDER}, Llama-3.1-8B-Instruct with its tokenizer",
+        variants=variants(),
     )
+
+
+def variants() -> dict[str, VolumeParts]:
+    """Returns the parts by preparation: the release's volume of 480 x 480 x 240, or the paper's of 300 x 300 x 600."""
+    return {"public": parts(), "paper": replace(parts(), transform=preparation.PAPER)}
 
 
 def parts() -> VolumeParts:
@@ -81,14 +89,14 @@ def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
         FileNotFoundError: A file is missing.
         ValueError: A file is damaged, or is that of another model.
     """
-    refuse_loading(replace(loading, weights=None), name="ct_chat")
+    refuse_loading(replace(loading, weights=None, variant=None), name="ct_chat")
+    full = chosen(variants(), loading.variant)
     folder = release_folder(loading.weights, "CT-CHAT")
     language, tokenizer = _language(folder), read_tokenizer(folder / LANGUAGE_FOLDER)
     tokenizer.add_special_tokens({"additional_special_tokens": list(ADDED_TOKENS)})
     language.resize_token_embeddings(len(tokenizer))
     if (folder / ADAPTER_FILE).is_file():
         language = PeftModel.from_pretrained(language, folder).merge_and_unload()
-    full = parts()
     vision, projector = full.vision(), full.projector(int(language.config.hidden_size))
     tower_file, key_map = next(((f, m) for f, m in TOWER_FILES if (folder / f).is_file()), TOWER_FILES[0])
     for name, module, file, keys in (
@@ -99,8 +107,8 @@ def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
         load_published(nn.ModuleDict({name: module}), read_tensors([path]), keys, where=str(path))
     return Assembled(
         model=VisionLanguageModel(vision, projector, language),
-        family=full.family(tokenizer),
-        transform=VolumeInput(full.transform),  # type: ignore[arg-type]
+        family=full.limited(tokenizer),
+        transform=full.input,
         provenance={
             "vision": tower_file,
             "projector": PROJECTOR_FILE,

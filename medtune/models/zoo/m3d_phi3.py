@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from transformers import Phi3Config
 
 from medtune.data.volumes import m3d as preparation
@@ -21,7 +23,7 @@ def entry() -> ZooEntry:
     return release_entry(
         "M3D-LaMed: MONAI ViT + spatial pooling (256 tokens) + Phi-3-mini-4k-instruct",
         "MIT",
-        parts(),
+        {"slices8": parts(), "hu_minmax": replace(parts(), transform=preparation.HU_MINMAX)},
         RELEASE,
         hub="GoodBaiBai88/M3D-LaMed-Phi-3-4B",
     )

@@ -1,4 +1,4 @@
-"""merlin: Merlin's report model, an inflated ResNet-152 with one linear layer on RadLLaMA-7B; one token per volume."""
+"""merlin: Merlin's report model, an inflated ResNet-152 with one linear layer on RadLLaMA-7B; 1 or 490 tokens."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def entry() -> ZooEntry:
     return release_entry(
         "Merlin: inflated ResNet-152 + linear layer (1 token) + RadLLaMA-7B",
         "MIT",
-        parts(POOLED),
+        {"pooled": parts(POOLED), "grid": parts(GRID)},
         RELEASE,
         hub="stanfordmimi/Merlin",
     )

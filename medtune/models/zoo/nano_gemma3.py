@@ -6,13 +6,7 @@ from transformers import Gemma3Config, Gemma3ImageProcessor, Gemma3Processor
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.transformers_vlm.families import GEMMA3
-from medtune.models.transformers_vlm.nano import (
-    INITIALIZER_RANGE,
-    Nano,
-    byte_tokenizer,
-    nano_entry,
-    token_id,
-)
+from medtune.models.transformers_vlm.nano import Nano, byte_tokenizer, clip_config, nano_entry, text_config, token_id
 
 SPECIAL = (
     "<pad>", "<eos>", "<bos>", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>",
@@ -46,21 +40,20 @@ def _build() -> Nano:
         image_seq_length=4,
     )
     config = Gemma3Config(
-        text_config={
-            "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
-            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 8,
-            "max_position_embeddings": 4096, "sliding_window": WINDOW,
-            "layer_types": ["sliding_attention", "full_attention"], "pad_token_id": tokenizer.pad_token_id,
-            "eos_token_id": tokenizer.eos_token_id, "bos_token_id": tokenizer.bos_token_id,
-            "initializer_range": INITIALIZER_RANGE,
-        },
-        vision_config={
-            "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
-            "image_size": 56, "patch_size": 14, "vision_use_head": False,
-        },
+        text_config=text_config(
+            tokenizer,
+            head_dim=8,
+            query_pre_attn_scalar=8,
+            sliding_window=WINDOW,
+            layer_types=["sliding_attention", "full_attention"],
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            bos_token_id=tokenizer.bos_token_id,
+        ),
+        vision_config=clip_config(image_size=56, vision_use_head=False),
         mm_tokens_per_image=4,
         boi_token_index=token_id(tokenizer, "<start_of_image>"),
         eoi_token_index=token_id(tokenizer, "<end_of_image>"),
         image_token_index=token_id(tokenizer, "<image_soft_token>"),
-    )  # fmt: skip
+    )
     return Nano(config, processor)

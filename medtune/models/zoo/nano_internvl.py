@@ -10,7 +10,9 @@ from medtune.models.transformers_vlm.nano import (
     INITIALIZER_RANGE,
     Nano,
     byte_tokenizer,
+    clip_config,
     nano_entry,
+    text_config,
     token_id,
 )
 
@@ -19,7 +21,8 @@ SPECIAL = (
 )  # fmt: skip
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}<IMG_CONTEXT>\n{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
+    "{% if part['type'] == 'image' %}<IMG_CONTEXT>\n{% elif part['type'] == 'video' %}<video>\n"
+    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 """Ours, in InternVL's format."""
@@ -44,17 +47,10 @@ def _build() -> Nano:
         chat_template=CHAT_TEMPLATE,
     )
     config = InternVLConfig(
-        text_config={
-            "model_type": "qwen2", "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64,
-            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-            "max_position_embeddings": 4096, "initializer_range": INITIALIZER_RANGE,
-        },
-        vision_config={
-            "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
-            "image_size": [56, 56], "patch_size": [14, 14], "initializer_range": INITIALIZER_RANGE,
-        },
+        text_config=text_config(tokenizer, model_type="qwen2"),
+        vision_config=clip_config(image_size=[56, 56], patch_size=[14, 14], initializer_range=INITIALIZER_RANGE),
         image_token_id=token_id(tokenizer, "<IMG_CONTEXT>"),
         image_seq_length=4,
         tie_word_embeddings=False,
-    )  # fmt: skip
+    )
     return Nano(config, processor)

@@ -10,7 +10,9 @@ from medtune.models.transformers_vlm.nano import (
     INITIALIZER_RANGE,
     Nano,
     byte_tokenizer,
+    clip_config,
     nano_entry,
+    text_config,
     token_id,
 )
 
@@ -39,16 +41,9 @@ def _build() -> Nano:
         chat_template=CHAT_TEMPLATE,
     )
     config = LlavaConfig(
-        text_config={
-            "model_type": "llama", "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64,
-            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-            "max_position_embeddings": 4096, "initializer_range": INITIALIZER_RANGE,
-        },
-        vision_config={
-            "model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-            "num_attention_heads": 2, "image_size": 28, "patch_size": 14, "initializer_range": INITIALIZER_RANGE,
-        },
+        text_config=text_config(tokenizer, model_type="llama"),
+        vision_config=clip_config(model_type="clip_vision_model", initializer_range=INITIALIZER_RANGE),
         image_token_index=token_id(tokenizer, "<image>"),
         vision_feature_layer=-2,
-    )  # fmt: skip
+    )
     return Nano(config, processor)

@@ -11,18 +11,13 @@ from transformers import (
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.transformers_vlm.families import LLAVA_ONEVISION
-from medtune.models.transformers_vlm.nano import (
-    INITIALIZER_RANGE,
-    Nano,
-    byte_tokenizer,
-    nano_entry,
-    token_id,
-)
+from medtune.models.transformers_vlm.nano import Nano, byte_tokenizer, clip_config, nano_entry, text_config, token_id
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>", "<video>")
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }} {% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}<image>\n{% else %}\n{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>"
+    "{% if part['type'] == 'image' %}<image>\n{% elif part['type'] == 'video' %}<video>\n"
+    "{% else %}\n{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 """Ours, in LLaVA-OneVision's format."""
@@ -45,18 +40,11 @@ def _build() -> Nano:
         chat_template=CHAT_TEMPLATE,
     )
     config = LlavaOnevisionConfig(
-        text_config={
-            "model_type": "qwen2", "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64,
-            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-            "max_position_embeddings": 4096, "initializer_range": INITIALIZER_RANGE,
-        },
-        vision_config={
-            "model_type": "siglip_vision_model", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-            "num_attention_heads": 2, "image_size": 28, "patch_size": 14, "vision_use_head": False,
-        },
+        text_config=text_config(tokenizer, model_type="qwen2"),
+        vision_config=clip_config(model_type="siglip_vision_model", vision_use_head=False),
         image_token_index=token_id(tokenizer, "<image>"),
         video_token_index=token_id(tokenizer, "<video>"),
         image_grid_pinpoints=pinpoints,
         vision_feature_select_strategy="full",
-    )  # fmt: skip
+    )
     return Nano(config, processor)

@@ -11,6 +11,7 @@ from medtune.models.transformers_vlm.nano import (
     Nano,
     byte_tokenizer,
     nano_entry,
+    text_config,
     token_id,
 )
 
@@ -44,14 +45,16 @@ def _build() -> Nano:
     # As in the released model, the image token is the first id that the output layer does not know.
     vocabulary = token_id(tokenizer, "<|image|>")
     config = MllamaConfig(
-        text_config={
-            "vocab_size": vocabulary, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4,
-            "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096,
-            "cross_attention_layers": [1, 3], "bos_token_id": tokenizer.bos_token_id,
-            "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
-            "initializer_range": INITIALIZER_RANGE,
-        },
+        text_config=text_config(
+            tokenizer,
+            vocab_size=vocabulary,
+            num_hidden_layers=4,
+            cross_attention_layers=[1, 3],
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        ),
         vision_config={
             "hidden_size": 16, "num_hidden_layers": 2, "num_global_layers": 1, "attention_heads": 2,
             "intermediate_size": 32, "image_size": IMAGE_PX, "patch_size": 14, "intermediate_layers_indices": [0, 1],

@@ -6,6 +6,7 @@ from medtune.data.volumes import radfm as preparation
 from medtune.models import nano_volume
 from medtune.models.assemble import ZooEntry
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
+from medtune.models.scan_input import ScanInput
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.vision3d.radfm_vit import RadFMViT, RadFMViTConfig
 from medtune.models.volume_vlm import VolumeParts
@@ -27,4 +28,5 @@ def parts() -> VolumeParts:
         language=nano_volume.llama(),
         family=lambda tokenizer: RadFM(tokenizer, tokens_per_scan=RESAMPLER.num_tokens),
         transform=preparation.PAPER,
+        seen_as=ScanInput,
     )

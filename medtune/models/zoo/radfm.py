@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from transformers import LlamaConfig
 
 from medtune.data.volumes import radfm as preparation
@@ -9,6 +11,7 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.keymaps import radfm as keys
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
 from medtune.models.release import Release, release_entry
+from medtune.models.scan_input import ScanInput
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.vision3d.radfm_vit import RadFMViT
 from medtune.models.volume_vlm import VolumeParts
@@ -20,7 +23,11 @@ def entry() -> ZooEntry:
     """Returns the zoo entry."""
     # On the hub the checkpoint is a zip archive in parts.
     return release_entry(
-        "RadFM: 3D ViT + perceiver resampler (32 tokens) + LLaMA-13B", "not stated", parts(), RELEASE, hub=None
+        "RadFM: 3D ViT + perceiver resampler (32 tokens) + LLaMA-13B",
+        "not stated",
+        {"paper": parts(), "public": replace(parts(), transform=preparation.PUBLIC)},
+        RELEASE,
+        hub=None,
     )
 
 
@@ -43,4 +50,5 @@ def parts() -> VolumeParts:
         ),
         family=RadFM,
         transform=preparation.PAPER,
+        seen_as=ScanInput,
     )

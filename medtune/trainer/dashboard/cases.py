@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import PIL.Image
 
-from medtune.data.images import load_media
+from medtune.data.preview import preview
 from medtune.data.types import MediaRef, Prediction
 from medtune.eval.benchmark import Judged
+from medtune.eval.calibration import option_probabilities
 from medtune.eval.predictions import read_predictions
 
 MAX_CASES = 64
@@ -80,23 +80,6 @@ def spread(rows: Sequence[Judged], limit: int = MAX_CASES) -> list[Judged]:
     return [row for row in rows if row.question.id in chosen]
 
 
-def option_probabilities(prediction: Prediction, options: Sequence[str]) -> dict[str, float]:
-    """Returns each option's share of the likelihood of all options; nothing without log-probabilities.
-
-    Example:
-        >>> from medtune.data.types import PredictionKey
-        >>> said = Prediction(PredictionKey("q", "image", "likelihood", 0), option_logprobs=(0.0, math.log(3)))
-        >>> {name: round(p, 2) for name, p in option_probabilities(said, ("a", "b")).items()}
-        {'a': 0.25, 'b': 0.75}
-    """
-    if not prediction.option_logprobs:
-        return {}
-    logprobs = np.asarray(prediction.option_logprobs)
-    shares = np.exp(logprobs - logprobs.max())
-    shown = prediction.options_shown or options
-    return dict(zip(shown, (shares / shares.sum()).tolist(), strict=True))
-
-
 def _said(path: Path) -> dict[str, Said]:
     found: dict[str, Said] = {}
     for prediction in read_predictions(path):
@@ -111,7 +94,7 @@ def _row(row: Judged, ref: MediaRef, said: Said, *, images: bool) -> list[Cell]:
     question = row.question
     is_fixed = bool(question.options)
     reply = said.generation.text if said.generation else None
-    shares = option_probabilities(said.likelihood, question.options) if said.likelihood else {}
+    shares = _shares(said.likelihood, question.options)
     return [
         question.id,
         question.facets.get("task", ""),
@@ -127,8 +110,15 @@ def _row(row: Judged, ref: MediaRef, said: Said, *, images: bool) -> list[Cell]:
     ]
 
 
+def _shares(likelihood: Prediction | None, options: Sequence[str]) -> dict[str, float]:
+    """Option -> its probability among all options; empty where no likelihood was read."""
+    if likelihood is None or not likelihood.option_logprobs:
+        return {}
+    return dict(zip(likelihood.options_shown or options, option_probabilities(likelihood.option_logprobs), strict=True))
+
+
 def _picture(ref: MediaRef) -> PIL.Image.Image:
     """The image as the model is shown it, red boxes drawn, at most `MAX_SIDE_PX` wide or high."""
-    picture = PIL.Image.fromarray(load_media(ref).pixels_HWC)
+    picture = PIL.Image.fromarray(preview(ref).pixels_HWC)
     picture.thumbnail((MAX_SIDE_PX, MAX_SIDE_PX))
     return picture

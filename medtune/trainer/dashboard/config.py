@@ -14,15 +14,20 @@ _MAY_NAME_FILES = ("notes", "near_duplicates")
 
 
 def logged_config(recipe: Recipe, manifest: Manifest) -> dict[str, object]:
-    """Returns the recipe, the data's manifest and the environment; of each path its last part alone.
+    """Returns the recipe, the data's manifest and the environment; of each path its last part, of a server no address.
 
     The command line and the notes of the source are left out: they may hold folders and file names of a hospital.
     """
-    checkpoint = recipe.model.checkpoint
+    checkpoint, endpoint = recipe.model.checkpoint, recipe.model.endpoint
+    unnamed = endpoint and dataclasses.replace(endpoint, base_url="", key_env=None, cache=None)
     named = dataclasses.replace(
         recipe,
-        data=dataclasses.replace(recipe.data, root=Path(recipe.data.root.name)),
-        model=dataclasses.replace(recipe.model, checkpoint=checkpoint and Path(checkpoint.name)),
+        data=dataclasses.replace(
+            recipe.data,
+            root=Path(recipe.data.root.name),
+            mixture=tuple(dataclasses.replace(part, root=Path(part.root.name)) for part in recipe.data.mixture),
+        ),
+        model=dataclasses.replace(recipe.model, checkpoint=checkpoint and Path(checkpoint.name), endpoint=unnamed),
     )
     data = {key: value for key, value in dataclasses.asdict(manifest).items() if key not in _MAY_NAME_FILES}
     around = {key: value for key, value in environment(()).items() if key != "command"}

@@ -25,7 +25,7 @@ from medtune.trainer.dashboard.confusion import confusions
 from medtune.trainer.dashboard.curves import task_curves
 from medtune.trainer.dashboard.names import STEP, definition, panel_name, reference_metrics
 from medtune.trainer.dashboard.workspace import workspace_script
-from medtune.trainer.recipe import LogBlock
+from medtune.trainer.log_block import LogBlock
 from medtune.trainer.run_folder import RunFolder
 
 WORKSPACE = "workspace.py"
@@ -54,6 +54,7 @@ class Dashboard(WandbLogger):
         self._benchmark = benchmark
         self._images = images
         self._defined: set[str] = set()
+        self._groups: list[list[object]] = []
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -67,13 +68,15 @@ class Dashboard(WandbLogger):
         super().log_metrics(renamed, step)
 
     @rank_zero_only
-    def show_groups(self, rows: Sequence[GroupRow]) -> None:
-        """Logs the table of trainable groups."""
+    def show_groups(self, rows: Sequence[GroupRow], *, stage: int) -> None:
+        """Logs the table of trainable groups of a stage."""
         import wandb
 
-        columns = ["group", "mode", "learning rate", "parameters", "trainable", "LoRA modules"]
-        data = [[r.group, r.mode, r.lr, r.parameters, r.trainable, r.adapted_modules] for r in rows]
-        self.experiment.log({"model/trainable groups": wandb.Table(columns=columns, data=data)})
+        columns = ["stage", "group", "mode", "learning rate", "parameters", "trainable", "LoRA modules", "in 4 bits"]
+        self._groups += [
+            [stage, r.group, r.mode, r.lr, r.parameters, r.trainable, r.adapted_modules, r.quantized] for r in rows
+        ]
+        self.experiment.log({"model/trainable groups": wandb.Table(columns=columns, data=self._groups)})
 
     @rank_zero_only
     def show_stage(

@@ -9,7 +9,8 @@ import PIL.Image
 import pytest
 from scipy.stats import chi2_contingency
 
-from medtune.data.images import load_media
+from medtune.data.bmode.shapes import Pose
+from medtune.data.images import load_image
 from medtune.data.masks import outer_box
 from medtune.data.source import SourceTable, source
 from medtune.data.sources import fetal_phantom
@@ -28,10 +29,9 @@ from medtune.data.sources.fetal_phantom.questions import (
     ORIENTATION_WORDS,
     SMALLER,
     STRUCTURES,
+    Balance,
     loose_box,
-    structures_to_box,
 )
-from medtune.data.sources.fetal_phantom.shapes import Pose
 from medtune.data.sources.fetal_phantom.views import DIAGNOSES, FINDINGS, ORIENTATIONS, oriented
 from medtune.data.types import Question
 
@@ -156,7 +156,7 @@ def test_images_are_grey_rgb_png_of_the_stated_size(table: SourceTable) -> None:
         with PIL.Image.open(ref.path) as picture:
             assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (224, 224))
         if not ref.boxes:
-            pixels_HWC = load_media(ref).pixels_HWC
+            pixels_HWC = load_image(ref).pixels_HWC
             assert (pixels_HWC == pixels_HWC[..., :1]).all()
             assert 8 < pixels_HWC.mean() < 160
 
@@ -232,19 +232,24 @@ def test_oriented_keeps_the_place() -> None:
 
 def test_structures_boxed_least_come_first_and_those_cut_off_get_no_box() -> None:
     frame = frame_of("head", seed=1)
-    counts = Counter({"midline falx": 2, "head": 1})
-    chosen = structures_to_box(frame, counts, wanted=2, rng=np.random.default_rng(0))
-    assert sorted(chosen) == ["cavum septi pellucidi", "choroid plexus"]
-    assert all(frame.whole[name] >= MIN_WHOLE and counts[name] == 1 for name in chosen)
+    balance, rng = Balance(), np.random.default_rng(0)
+    first, second = (balance.structures(frame, wanted=2, rng=rng) for _ in range(2))
+    assert all(frame.whole[name] >= MIN_WHOLE for name in first + second)
+    assert sorted(first + second) == ["cavum septi pellucidi", "choroid plexus", "head", "midline falx"]
     cut = Frame(frame.grey_HW, frame.masks_HW, {**frame.whole, "head": MIN_WHOLE - 0.01})
-    chosen = structures_to_box(cut, Counter(), wanted=9, rng=np.random.default_rng(0))
+    chosen = Balance().structures(cut, wanted=9, rng=rng)
     assert sorted(chosen) == ["cavum septi pellucidi", "choroid plexus", "midline falx"]
 
 
-def test_no_structure_is_the_answer_much_more_often_than_others(table: SourceTable) -> None:
-    answers = Counter(question.answer for question in of_task(table, "visual_grounding"))
-    assert set(answers) <= set(STRUCTURES)
-    assert max(answers.values()) <= 2.5 * sum(answers.values()) / len(STRUCTURES)
+def test_no_offered_structure_is_likelier_than_another(table: SourceTable) -> None:
+    asked = of_task(table, "visual_grounding")
+    answers = Counter(question.answer for question in asked)
+    offers = Counter(option for question in asked for option in question.options)
+    assert set(offers) == set(STRUCTURES)
+    for half in (SMALLER, LARGER):
+        assert max(answers[name] for name in half) <= sum(answers[name] for name in half) / 4 + 1
+        for name in half:
+            assert abs(offers[name] - 4 * answers[name]) <= 8
 
 
 def test_distractors_are_about_as_large_as_the_answer(table: SourceTable) -> None:
@@ -327,7 +332,7 @@ def test_default_set_is_large_enough_and_thumbnails_do_not_solve_it(tmp_path: Pa
     assert len(held_out) >= 40
 
     def thumbnail(media_id: str) -> np.ndarray:
-        picture = PIL.Image.fromarray(load_media(made.media[media_id]).pixels_HWC).convert("L")
+        picture = PIL.Image.fromarray(load_image(made.media[media_id]).pixels_HWC).convert("L")
         return np.asarray(picture.resize((16, 16), PIL.Image.Resampling.BOX), dtype=np.float64).ravel()
 
     hits: list[bool] = []

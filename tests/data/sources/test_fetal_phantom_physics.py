@@ -5,16 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.sources.fetal_phantom.acoustics import (
+from medtune.data.bmode.acoustics import (
     axial_sigma_mm,
     compress,
+    draw_noise,
     echo,
     lateral_sigma_mm,
     point_spread,
     specular,
     two_way_loss_db,
 )
-from medtune.data.sources.fetal_phantom.device import (
+from medtune.data.bmode.device import (
     IMAGE_SIZE,
     NUM_DEPTHS,
     NUM_LINES,
@@ -25,8 +26,8 @@ from medtune.data.sources.fetal_phantom.device import (
     pixels,
     scan_convert,
 )
-from medtune.data.sources.fetal_phantom.shapes import Pose, blob, ellipse, rod, tube
-from medtune.data.sources.fetal_phantom.tissue import BONE, FLUID, SOFT, Structure, Tissue, paint
+from medtune.data.bmode.shapes import Pose, blob, ellipse, rod, tube
+from medtune.data.bmode.tissue import BONE, FLUID, SOFT, Structure, Tissue, paint, slow_field
 
 SEEDS = st.integers(0, 10_000)
 
@@ -54,8 +55,9 @@ def grey_of(structures: tuple[Structure, ...], *, seed: int = 0) -> np.ndarray:
     device, rng = linear_device(), np.random.default_rng(seed)
     lines = beams(device)
     flat = Tissue(echo_db=-30, texture_db=0)
-    maps = paint(structures, background=flat, x_mm_DL=lines.x_mm_DL, z_mm_DL=lines.z_mm_DL, rng=rng)
-    return echo(maps, device=device, lines=lines, rng=rng)
+    slow_DL = slow_field(lines.x_mm_DL.shape, rng)
+    maps = paint(structures, background=flat, x_mm_DL=lines.x_mm_DL, z_mm_DL=lines.z_mm_DL, slow_DL=slow_DL)
+    return echo(maps, device=device, lines=lines, noise=draw_noise(lines.x_mm_DL.shape, rng))
 
 
 @pytest.mark.parametrize("lateral_samples", [0.8, 2.5])
@@ -192,7 +194,8 @@ def test_later_structures_cover_earlier_ones() -> None:
         Structure(ellipse(Pose(0, 40), a_mm=20, b_mm=20), FLUID),
         Structure(ellipse(Pose(0, 40), a_mm=5, b_mm=5), BONE),
     )
-    maps = paint(both, background=SOFT, x_mm_DL=lines.x_mm_DL, z_mm_DL=lines.z_mm_DL, rng=np.random.default_rng(0))
+    slow_DL = slow_field(lines.x_mm_DL.shape, np.random.default_rng(0))
+    maps = paint(both, background=SOFT, x_mm_DL=lines.x_mm_DL, z_mm_DL=lines.z_mm_DL, slow_DL=slow_DL)
     depth, line = 142, 72
     assert maps.attenuation_DL[depth, line] == pytest.approx(BONE.attenuation)
     assert maps.attenuation_DL[depth, line + 20] == pytest.approx(FLUID.attenuation)

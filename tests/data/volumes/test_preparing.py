@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medtune.data.types import Volume
+from medtune.data.blank import BLANKS
+from medtune.data.media import load_media
+from medtune.data.types import MediaRef, Volume
 from medtune.data.volumes import ct_chat, m3d, merlin, radfm
-from medtune.data.volumes.cache import VolumeCache, stored_volume, write_volume
-from medtune.data.volumes.organ_crop import crop_around
-from medtune.data.volumes.read import read_volume
+from medtune.data.volumes.cache import VolumeCache
+from medtune.data.volumes.organ_crop import CroppedTransform, crop_around
+from medtune.data.volumes.read import load_volume, read_volume
+from medtune.data.volumes.stored import stored_volume, write_volume
 from medtune.data.volumes.transform import VolumeTransform, transform_hash
 from tests.data.volumes.making import nifti, scan
 
@@ -86,10 +89,11 @@ def test_every_setting_is_another_entry(tmp_path: Path) -> None:
     path = nifti(tmp_path / "ct.nii.gz")
     cache = VolumeCache(tmp_path / "cache")
     small = m3d.M3DTransform(size=(4, 8, 8))
-    np.testing.assert_array_equal(cache.prepared(path, small), small(read_volume(path)))
-    np.testing.assert_array_equal(cache.prepared(path, small), small(read_volume(path)))
-    cache.prepared(path, m3d.M3DTransform(window_hu=None, size=(4, 8, 8)))
-    assert len(list((tmp_path / "cache").iterdir())) == 3
+    ref = MediaRef(path, kind="volume")
+    np.testing.assert_array_equal(cache.prepared(ref, small), small(read_volume(path)))
+    np.testing.assert_array_equal(cache.prepared(ref, small), small(read_volume(path)))
+    cache.prepared(ref, m3d.M3DTransform(window_hu=None, size=(4, 8, 8)))
+    assert len(list((tmp_path / "cache").iterdir())) == 2
     variants: list[VolumeTransform] = [radfm.PUBLIC, radfm.PAPER, m3d.SLICES8, m3d.HU_MINMAX, merlin.PUBLIC]
     variants += [ct_chat.ENCODE, ct_chat.CLIP_TRAIN, ct_chat.PAPER]
     assert len({transform_hash(v) for v in variants}) == len(variants)
@@ -137,3 +141,42 @@ def test_real_scan_through_every_full_size_preparation(shared_real: Path) -> Non
         assert prepared.shape == shape
         assert np.isfinite(prepared).all()
         assert prepared.std() > 0.05
+
+
+def test_cropped_preparation_reads_its_own_masks_alone(tmp_path: Path) -> None:
+    scan_path = nifti(tmp_path / "ct.nii.gz", scan((20, 20, 10)))
+    mask = np.zeros((20, 20, 10), np.uint8)
+    mask[8:12, 8:12, 4:6] = 1
+    liver = nifti(tmp_path / "liver.nii.gz", mask)
+    ref = MediaRef(scan_path, kind="volume", masks=(("colon", tmp_path / "missing.nii.gz"), ("liver", liver)))
+    then = m3d.M3DTransform(size=(4, 8, 8))
+    crop = CroppedTransform(then, ("liver",), margin_mm=2.0)
+    cache = VolumeCache(tmp_path / "cache")
+    seen = cache.prepared(ref, crop)
+    volume = load_volume(ref, ("liver",))
+    np.testing.assert_array_equal(seen, then(crop_around(volume, mask > 0, margin_mm=2.0)))
+    assert not np.array_equal(seen, cache.prepared(ref, then))
+    # Another mask, and another margin, are other entries.
+    mask[:] = 1
+    nifti(liver, mask)
+    np.testing.assert_array_equal(cache.prepared(ref, crop), cache.prepared(ref, then))
+    hashes = {
+        transform_hash(t) for t in (then, crop, CroppedTransform(then, ("liver",)), CroppedTransform(radfm.PAPER))
+    }
+    assert len(hashes) == 4
+    with pytest.raises(FileNotFoundError, match=r"missing\.nii\.gz"):
+        load_volume(ref, ("colon",))
+
+
+def test_files_named_by_their_content_are_not_read_for_their_digest(tmp_path: Path) -> None:
+    path = nifti(tmp_path / f"{'a' * 64}.nii.gz")
+    cache, then = VolumeCache(tmp_path / "cache"), m3d.M3DTransform(size=(4, 8, 8))
+    seen = cache.prepared(MediaRef(path, kind="volume"), then)
+    path.write_bytes(b"gone")
+    np.testing.assert_array_equal(VolumeCache(tmp_path / "cache").prepared(MediaRef(path, kind="volume"), then), seen)
+
+
+def test_blank_scan_is_air() -> None:
+    volume = load_media(BLANKS["volume"])
+    assert isinstance(volume, Volume)
+    assert set(np.unique(volume.hu_IJK)) == {-1000}

@@ -28,6 +28,14 @@ def test_always_the_first_option_follows_the_place(world: World, out: Path) -> N
     assert row(audit, "constant_letter").flag
 
 
+def test_not_naming_the_option_that_is_told_is_a_matter_of_the_answer_format(world: World, out: Path) -> None:
+    told = row(world.audit(AlwaysA(), out), "stated_answer")
+    assert told.value < 0.5
+    assert told.gap is not None
+    assert "answer format is not learnt" in (told.flag or "")
+    assert "guessing gives 0.375" in told.note
+
+
 def test_ignoring_the_image_changes_nothing_without_it(world: World, out: Path) -> None:
     audit = world.audit(Blind(), out)
     for name in ("text_only", "blank_image", "other_image"):
@@ -64,7 +72,7 @@ def test_a_model_that_looks_is_not_accused(world: World, out: Path) -> None:
     assert [each.name for each in audit.rows] == [
         "model", "random", "majority", "question_prior", "constant_letter", "longest_option",
         "text_only", "prompt_leak", "blank_image", "other_image", "option_permutation", "permuted_accuracy",
-        "thumbnail_regression", "nearest_thumbnail", "train_answer_copy", "question_prior_copy",
+        "stated_answer", "thumbnail_regression", "nearest_thumbnail", "train_answer_copy", "question_prior_copy",
         "most_frequent_answer", "likelihood_against_generation", "unparsable_share",
     ]  # fmt: skip
     own = row(audit, "model")

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from medtune.data.blank import BLANK
-from medtune.data.images import load_media
+from medtune.data.images import load_image
 from medtune.data.types import Box, MediaGroup, MediaRef, Prediction, Request
 from medtune.eval.audit import probes
 from medtune.eval.audit.subject import subject_of
@@ -53,7 +53,7 @@ def test_blank_is_black_without_boxes_and_permuted_shows_the_own_image(world: Wo
         assert {request.condition for request in own.requests} == {"permuted_options"}
         assert blank.shown.media == BLANK
         assert {request.condition for request in blank.requests} == {"blank_image"}
-    assert load_media(BLANK).pixels_HWC.max() == 0
+    assert load_image(BLANK).pixels_HWC.max() == 0
 
 
 def test_conditions_of_an_audit_can_be_asked_alone_and_are_kept(world: World, out: Path) -> None:

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, precision_recall_fscore_support
 
+from medtune.data.masks import LOCATIONS, NINE_CELLS
+from medtune.data.released.u2_bench import TASKS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Judged, benchmark
 from medtune.eval.benchmarks.u2_bench import official_options, official_rows, official_values
@@ -18,11 +20,11 @@ from medtune.eval.benchmarks.u2_bench.blocks import u2_of
 from medtune.eval.benchmarks.u2_bench.contradictions import contradictions
 from medtune.eval.benchmarks.u2_bench.errors import KINDS, family, reply_type
 from medtune.eval.benchmarks.u2_bench.official_labels import Reading, class_scores, read_row
-from medtune.eval.benchmarks.u2_bench.official_positions import CELLS, LOCATIONS, read_position, true_position
+from medtune.eval.benchmarks.u2_bench.official_positions import read_position, true_position
 from medtune.eval.benchmarks.u2_bench.official_score import EXACT_WEIGHTS, u2_score
 from medtune.eval.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.eval.benchmarks.u2_bench.robust import parse, parse_number
-from medtune.eval.benchmarks.u2_bench.tasks import TASKS, WEIGHTS
+from medtune.eval.benchmarks.u2_bench.tasks import WEIGHTS
 from medtune.eval.judging import judge
 from medtune.eval.published import published
 from medtune.eval.scores import StageScores, score_stage
@@ -360,7 +362,7 @@ def test_the_organ_is_named_where_the_question_knows_it() -> None:
 
 
 def test_cells_are_nine() -> None:
-    assert len(set(CELLS)) == 9
+    assert len(set(NINE_CELLS)) == 9
     assert len(LOCATIONS) == 10
 
 

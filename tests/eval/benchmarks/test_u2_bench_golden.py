@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from medtune.data import masks
 from medtune.eval.benchmarks.u2_bench import official_labels, official_positions, official_values
 from medtune.eval.benchmarks.u2_bench.official import OfficialFailureError
 from medtune.eval.benchmarks.u2_bench.official_labels import ClassScores, Mode, Reading, class_scores, read_row
@@ -137,19 +138,19 @@ def test_golden_detection_rows_and_accuracies() -> None:
 def test_golden_detection_grid_and_canonical_replies() -> None:
     expected = recorded("u2bench_detection.json")["expected"]
     for x, y, label in expected["grid_x_y_label"]:
-        assert official_positions.cell_of(x, y) == label
+        assert masks.cell_of(x, y) == label
     for case in expected["canonical_replies"]:
         strict = read_position(case["reply"], mode="strict").label
         assert (strict == case["truth"]) == case["strict_correct"]
         assert read_position(case["reply"], mode="lenient").label == case["lenient_label"]
 
 
-CENTRES = {official_positions.cell_of(x, y): (x, y) for x in (0.2, 0.5, 0.8) for y in (0.2, 0.5, 0.8)}
+CENTRES = {masks.cell_of(x, y): (x, y) for x in (0.2, 0.5, 0.8) for y in (0.2, 0.5, 0.8)}
 
 
 def test_golden_detection_unused_function() -> None:
     for label, expected in recorded("u2bench_detection.json")["expected"]["unused_function_grid"]:
-        if label == official_positions.NOT_VISIBLE:
+        if label == masks.NOT_VISIBLE:
             assert expected == label
             continue
         try:

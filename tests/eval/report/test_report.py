@@ -87,6 +87,7 @@ def test_audit_of_the_run_is_shown_and_its_flags_reach_the_top(run: Path) -> Non
     assert report.headline.warnings == (f"Audit, a blank image {SCRIPT}: the model is not surely better than this.",)
     assert report.collapse is not None
     assert [cell.text for cell in report.collapse.rows[0]][2:4] == ["0.800", "0.300"]
+    assert report.collapse.columns[0] == "subtype, or task without one"
 
 
 def test_gallery_shows_every_change_wrong_ones_first_and_says_how_many_there_are(run: Path) -> None:
@@ -309,3 +310,12 @@ def test_several_runs_share_a_table_only_on_the_same_data(prepared_tiny: Path, t
 def test_several_runs_refuse_the_same_run_twice(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="named twice"):
         write_runs([run, run / ".." / "run"], tmp_path / "out")
+
+
+def test_an_unofficial_split_is_said_first(run: Path, tmp_path: Path) -> None:
+    assert "Unofficial split" not in page(run)
+    change_json(run / "results.json", "unofficial_split", value="patient")
+    assert "Unofficial split" in page(run)
+    assert "divided by patient" in (run / "report.md").read_text()
+    write_runs([run], tmp_path / "several")
+    assert all("Unofficial split" in file.read_text() for file in (tmp_path / "several").iterdir())

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import PIL.Image
 import pytest
 import torch
 
@@ -46,15 +48,16 @@ class Asked:
 
         answerer = LocalAnswerer(
             twin(name),
-            load_media=lambda ref: picture(seed),
             device=torch.device("cpu"),
             batch_tokens=4096,
             max_new_tokens=2,
             precise=nullcontext,
             share_prefix=share,
         )
-        group = MediaGroup("m", MediaRef(Path("0.png")), tuple(r.question for r in REQUESTS))
-        with pytest.MonkeyPatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+            path = Path(folder) / "picture.png"
+            PIL.Image.fromarray(picture(seed).pixels_HWC).save(path)
+            group = MediaGroup("m", MediaRef(path), tuple(r.question for r in REQUESTS))
             patch.setattr(TransformersVlm, "forward", watched)
             found = {p.key: p.option_logprobs or () for p in answerer.answer(group, REQUESTS)}
         self.logprobs: list[Sequence[float]] = [
@@ -101,7 +104,7 @@ def test_a_family_that_cannot_be_told_who_sees_whom_gets_a_row_for_every_option(
     assert (shared.num_tokens, shared.logprobs) == (plain.num_tokens, plain.logprobs)
     assembled, image = twin(name), picture()
     tree = grow(
-        [assembled.family.layout("Plane?", answer, size=size_of(image)) for answer in ("head", "femur")], [0, 1]
+        [assembled.family.layout("Plane?", answer, shape=size_of(image)) for answer in ("head", "femur")], [0, 1]
     )
     rows = pack([[Shown(tree, 0)]], pad_id=assembled.family.pad_id)
     with pytest.raises(ValueError, match="more than one sequence, but each needs its own: the tokens of an image see"):
@@ -119,7 +122,7 @@ def test_a_window_over_the_sequence_needs_a_row_for_every_option(monkeypatch: py
 @pytest.mark.parametrize("name", SHARING)
 def test_a_row_shows_one_image(name: str) -> None:
     assembled, images = twin(name), [picture(1), picture(2)]
-    trees = [grow([assembled.family.layout("Plane?", "head", size=size_of(images[n]))], [n]) for n in (0, 1)]
+    trees = [grow([assembled.family.layout("Plane?", "head", shape=size_of(images[n]))], [n]) for n in (0, 1)]
     rows = pack([[Shown(trees[0], 0), Shown(trees[1], 1)]], pad_id=assembled.family.pad_id)
     with pytest.raises(ValueError, match="a row shows two images"):
         assembled.model(rows, encoded(assembled, *images))

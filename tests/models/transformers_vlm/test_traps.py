@@ -33,7 +33,7 @@ each_family = pytest.mark.parametrize("name", NANOS)
 def test_without_mm_token_type_ids_transformers_itself_goes_wrong_and_we_do_not() -> None:
     """transformers then falls back to one axis of positions, in silence; ours come from the layout."""
     assembled, image = twin("nano_qwen25vl"), picture()
-    layout = assembled.family.layout("Plane?", "head", size=size_of(image))
+    layout = assembled.family.layout("Plane?", "head", shape=size_of(image))
     right = expected(plain(assembled, image, "Plane?", "head"), layout)
     wrong = expected(plain(assembled, image, "Plane?", "head", mm_token_type_ids=None), layout)
     assert max(abs(a - b) for a, b in zip(right, wrong, strict=True)) > 1e-2
@@ -44,7 +44,7 @@ def test_without_mm_token_type_ids_transformers_itself_goes_wrong_and_we_do_not(
 @pytest.mark.parametrize(("width", "height"), [(90, 60), (60, 90), (200, 33), (5, 5)])
 def test_positions_equal_transformers_rope_index(width: int, height: int) -> None:
     assembled = twin("nano_qwen25vl")
-    layout = assembled.family.layout("Plane?", "head", size=Size(width, height))
+    layout = assembled.family.layout("Plane?", "head", shape=Size(width, height))
     pixels = assembled.transform(picture(width=width, height=height))
     (span,) = layout.media_spans
     kinds_BL = torch.zeros(1, len(layout.ids), dtype=torch.int64)
@@ -58,7 +58,7 @@ def test_positions_equal_transformers_rope_index(width: int, height: int) -> Non
 def test_cross_attention_mask_is_that_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Text before the image does not see it, text after it does, and padding tiles are never seen."""
     assembled, image = twin("nano_mllama"), picture(width=90, height=30)
-    layout = assembled.family.layout("Plane?", "head", size=size_of(image))
+    layout = assembled.family.layout("Plane?", "head", shape=size_of(image))
     seen: dict[str, Any] = {}
     model = whole(assembled).model
     forward = type(model).forward
@@ -78,7 +78,7 @@ def test_cross_attention_mask_is_that_of_the_processor(monkeypatch: pytest.Monke
 
 def test_image_token_of_llama_is_never_learnt_since_the_output_layer_does_not_know_it() -> None:
     assembled = twin("nano_mllama")
-    layout = assembled.family.layout("Plane?", "head", size=Size(90, 60))
+    layout = assembled.family.layout("Plane?", "head", shape=Size(90, 60))
     outputs = whole(assembled).get_output_embeddings().weight.shape[0]
     assert max(layout.ids) == outputs, "the image token is the first id without an output"
     assert all(label < outputs for label in layout.labels)
@@ -87,7 +87,7 @@ def test_image_token_of_llama_is_never_learnt_since_the_output_layer_does_not_kn
 @each_family
 def test_only_the_answer_and_the_end_of_its_turn_are_learnt(name: str) -> None:
     family = twin(name).family
-    layout = family.layout("Plane?", "head", size=Size(90, 60))
+    layout = family.layout("Plane?", "head", shape=Size(90, 60))
     learnt = [label for label in layout.labels if label != IGNORED]
     assert family.decode(learnt).strip() == "head"
     assert learnt[-1] == family.stop_id
@@ -99,7 +99,7 @@ def test_only_the_answer_and_the_end_of_its_turn_are_learnt(name: str) -> None:
 @each_family
 def test_questions_about_one_image_share_a_prefix_that_holds_it(name: str) -> None:
     family = twin(name).family
-    one, two = (family.layout(q, "a", size=Size(90, 60)) for q in ("first", "other question"))
+    one, two = (family.layout(q, "a", shape=Size(90, 60)) for q in ("first", "other question"))
     (span,) = one.media_spans
     assert one.ids[: span.stop] == two.ids[: span.stop]
     assert one.positions[: span.stop] == two.positions[: span.stop]
@@ -112,8 +112,8 @@ def test_data_cannot_spell_control_tokens(name: str) -> None:
         t for t in processor(assembled).tokenizer.get_added_vocab() if "im" in t.lower() and "start" not in t
     )
     stop = assembled.family.pieces([assembled.family.stop_id])[0]
-    layout = assembled.family.layout(f"Is {control} {stop} here?", f"no {stop}", size=Size(90, 60))
-    calm = assembled.family.layout("Is it here?", "no", size=Size(90, 60))
+    layout = assembled.family.layout(f"Is {control} {stop} here?", f"no {stop}", shape=Size(90, 60))
+    calm = assembled.family.layout("Is it here?", "no", shape=Size(90, 60))
     assert layout.ids.count(assembled.family.stop_id) == calm.ids.count(assembled.family.stop_id)
     assert layout.labels.count(assembled.family.stop_id) == 1
     assert layout.media_spans == calm.media_spans
@@ -124,7 +124,7 @@ def test_too_long_a_row_is_refused_and_never_cut(name: str) -> None:
     assembled = twin(name)
     limit = whole(assembled).config.get_text_config().max_position_embeddings
     with pytest.raises(ValueError, match=rf"where the model reads {limit}.*image is never cut"):
-        assembled.family.layout("x" * limit, "a", size=Size(90, 60))
+        assembled.family.layout("x" * limit, "a", shape=Size(90, 60))
 
 
 @each_family
@@ -135,7 +135,7 @@ def test_size_of_the_image_must_be_given(name: str) -> None:
 
 def test_too_narrow_an_image_is_refused() -> None:
     with pytest.raises(ValueError, match="aspect ratio"):
-        twin("nano_qwen25vl").family.layout("Plane?", "a", size=Size(1, 300))
+        twin("nano_qwen25vl").family.layout("Plane?", "a", shape=Size(1, 300))
     with pytest.raises(ValueError, match="1 x 300 pixels does not suit the model"):
         twin("nano_qwen25vl").transform(picture(width=1, height=300))
 
@@ -161,7 +161,7 @@ def test_chat_template_that_loses_something_is_refused(template: str | None, mes
     changed = copy(processor(twin("nano_qwen25vl")))
     changed.chat_template = template
     with pytest.raises(ValueError, match=message):
-        QWEN2_VL.sequence(changed, max_tokens=100)
+        QWEN2_VL.sequence(changed, config=whole(twin("nano_qwen25vl")).config, max_tokens=100)
 
 
 def test_prompt_does_not_change_over_night() -> None:
@@ -170,7 +170,7 @@ def test_prompt_does_not_change_over_night() -> None:
 
     dated = copy(processor(twin("nano_mllama")))
     dated.chat_template = "Today: {{ date_string }} " + nano_mllama.CHAT_TEMPLATE.replace("{{ bos_token }}", "")
-    family = Templated(dated, image=twin("nano_mllama").family._image, max_tokens=4096)  # type: ignore[attr-defined]
+    family = Templated(dated, writing=twin("nano_mllama").family._writing, max_tokens=4096)  # type: ignore[attr-defined]
     assert "Today: 26 Jul 2024" in family.decode(family.layout("Q", None, with_media=False).ids)
 
 
@@ -179,7 +179,7 @@ def test_visual_tokens_are_counted_before_the_image_is_read(name: str) -> None:
     assembled = twin(name)
     for width, height in ((90, 60), (30, 170), (56, 56), (9, 8)):
         image = picture(width=width, height=height)
-        (span,) = assembled.family.layout("Plane?", "a", size=size_of(image)).media_spans
+        (span,) = assembled.family.layout("Plane?", "a", shape=size_of(image)).media_spans
         assert span.stop - span.start == len(encoded(assembled, image).tokens[0]), (width, height)
 
 
@@ -197,7 +197,7 @@ def test_images_of_several_sizes_are_encoded_together_as_alone() -> None:
 def test_gemma_looks_both_ways_inside_an_image() -> None:
     """Without token_type_ids transformers masks the image causally, in silence."""
     assembled, image = twin("nano_gemma3"), picture()
-    layout = assembled.family.layout("Plane?", "head", size=size_of(image))
+    layout = assembled.family.layout("Plane?", "head", shape=size_of(image))
     right = expected(plain(assembled, image, "Plane?", "head"), layout)
     wrong = expected(plain(assembled, image, "Plane?", "head", token_type_ids=None), layout)
     assert max(abs(a - b) for a, b in zip(right, wrong, strict=True)) > 1e-2
@@ -208,6 +208,6 @@ def test_gemma_looks_both_ways_inside_an_image() -> None:
 def test_learnt_answer_follows_on_what_a_reply_is_asked_for_with() -> None:
     """LLaVA-OneVision's template words the assistant's turn with a blank that its generation prompt lacks."""
     family = twin("nano_llava_onevision").family
-    asked, answered = (family.layout("Plane?", answer, size=Size(90, 60)) for answer in (None, "head"))
+    asked, answered = (family.layout("Plane?", answer, shape=Size(90, 60)) for answer in (None, "head"))
     assert answered.ids[: len(asked.ids)] == asked.ids
     assert family.decode(answered.ids[len(asked.ids) :]) == "head"

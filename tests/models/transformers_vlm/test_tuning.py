@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from medtune.models.adaptable import Tunable
 from medtune.models.assemble import zoo_entry
 from medtune.models.checkpoint import load_trained, trainable_names, write_trained
 from medtune.models.contract import GROUPS, group_parameters
-from medtune.models.tuning import GradientAudit, Tunable, apply_tuning, parameter_groups
+from medtune.models.tuning import GradientAudit, apply_tuning, parameter_groups
 from medtune.models.tuning_plan import GroupTuning, Lora, Tuning
 from medtune.models.vlm import Assembled
 from tests.models.transformers_vlm.twins import NANOS, encoded, picture, rows, size_of
@@ -40,6 +41,7 @@ LANGUAGE = {
     "nano_gemma3": LLAMA,
     "nano_internvl": LLAMA,
     "nano_llava": LLAMA,
+    "nano_llava_next_video": LLAMA,
     "nano_llava_onevision": LLAMA,
     "nano_mllama": _layers("whole.model.language_model.layers", *[SELF + MLP, CROSS + MLP] * 2),
     "nano_qwen25vl": LLAMA,
@@ -53,6 +55,7 @@ VISION = {
         *[[*[f"attention.{n}" for n in ("q_proj", "k_proj", "v_proj", "projection_layer")], *FC]] * 2,
     ),
     "nano_llava": _layers("whole.model.vision_tower.encoder.layers", *[CLIP] * 2),
+    "nano_llava_next_video": _layers("whole.model.vision_tower.encoder.layers", *[CLIP] * 2),
     "nano_llava_onevision": _layers("whole.model.vision_tower.encoder.layers", *[CLIP] * 2),
     "nano_mllama": _layers("whole.model.vision_model.transformer.layers", *[[*SELF, *FC]] * 2)
     | _layers("whole.model.vision_model.global_transformer.layers", [*SELF, *FC]),
@@ -66,6 +69,7 @@ PROJECTOR = {
     "nano_gemma3": _below("model.multi_modal_projector", ["mm_input_projection_weight", "mm_soft_emb_norm.weight"]),
     "nano_internvl": _below("model.multi_modal_projector", ["layer_norm.weight", "layer_norm.bias", *TWO_LINEAR]),
     "nano_llava": _below("model.multi_modal_projector", TWO_LINEAR),
+    "nano_llava_next_video": _below("model.multi_modal_projector", TWO_LINEAR) | {"whole.model.image_newline"},
     "nano_llava_onevision": _below("model.multi_modal_projector", TWO_LINEAR) | {"whole.model.image_newline"},
     "nano_mllama": _below("model.multi_modal_projector", ["weight", "bias"]),
     "nano_qwen25vl": _below("model.visual.merger", ["ln_q.weight", *MERGER]),
@@ -91,7 +95,7 @@ def _adapted(model: Tunable) -> set[str]:
 
 def _logprobs(assembled: Assembled) -> torch.Tensor:
     image = picture()
-    laid = rows(assembled, [assembled.family.layout("Plane?", "head", size=size_of(image))], [0])
+    laid = rows(assembled, [assembled.family.layout("Plane?", "head", shape=size_of(image))], [0])
     read: torch.Tensor = assembled.model(laid, encoded(assembled, image)).logprobs_T
     return read
 

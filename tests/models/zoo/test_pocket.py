@@ -7,7 +7,10 @@ import torch
 from sklearn.datasets import load_sample_images
 
 from medtune.data.types import Image
+from medtune.eval.benchmark import benchmark
+from medtune.eval.choice_prompt import render_choice
 from medtune.models import assets, efficientnet_lite0, smollm2
+from medtune.models.sequence.chatml import ChatML
 
 pytestmark = pytest.mark.slow
 
@@ -33,3 +36,21 @@ def test_tower_knows_imagenet() -> None:
             features_D = tower(transform(Image(photo_HWC)).unsqueeze(0))[0, 0]
         scores_K = head["_fc.weight"] @ features_D + head["_fc.bias"]
         assert label in scores_K.topk(5).indices.tolist()
+
+
+def test_a_letter_is_one_token_and_the_same_where_it_is_shown_and_where_it_is_answered() -> None:
+    """Else a model would have to translate a letter before it could copy it."""
+    family = ChatML(smollm2.load().tokenizer, num_media_tokens=8)
+    for question in benchmark("fetal_gauge").examples:
+        prompt = render_choice(question, "letter")
+        for letter in prompt.choices:
+            layout = family.layout(prompt.text, letter)
+            assert layout.num_targets == 2, "the letter and the end of the turn"
+            answered = layout.ids[-2]
+            pieces = family.pieces(layout.ids)
+            shown = [
+                id_
+                for id_, piece, before, after in zip(layout.ids[1:], pieces[1:], pieces, pieces[2:], strict=False)
+                if (before, piece.strip(), after) == ("\n", letter, ".")
+            ]
+            assert shown == [answered]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from medtune.eval.predictions import format_line
 from medtune.trainer.dashboard.cases import COLUMNS, MAX_CASES, MAX_SIDE_PX, case_rows, spread
 from medtune.trainer.dashboard.confusion import MAX_CLASSES, confusions
 from medtune.trainer.dashboard.logger import shows_images
-from medtune.trainer.recipe import LogBlock
+from medtune.trainer.log_block import LogBlock
 from tests.eval.asking import question
 
 
@@ -69,6 +70,15 @@ def test_shown_case_has_a_small_picture_with_its_box(tmp_path: Path) -> None:
     assert max(picture.size) == MAX_SIDE_PX
     assert any(red > 150 > 50 > green for red, green, _ in np.asarray(picture).reshape(-1, 3).tolist())
     assert row["reply"] == "Mr Miller has a cyst"
+
+
+def test_probabilities_stand_beside_the_options_as_they_were_shown(tmp_path: Path) -> None:
+    asked = replace(question(1, patient=1), options=("cyst", "normal"), answer="cyst")
+    key = PredictionKey(asked.id, "image", "likelihood", 0)
+    said = Prediction(key, option_logprobs=(math.log(0.3), math.log(0.1)), options_shown=("normal", "cyst"))
+    row = _rows(tmp_path, Judged(asked, said, "normal"), images=False)
+    assert row["probability of each option"] == "normal 0.750 | cyst 0.250"
+    assert row["probability of the answer"] == pytest.approx(0.25)
 
 
 def test_unanswered_case_is_shown_as_wrong(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ No folder is needed. A folder may hold phantom.json to change the number of pati
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,8 @@ from typing import TypeVar
 import numpy as np
 import PIL.Image
 
-from medtune.data.catalog import nearest
+from medtune.data.simulation_settings import num_patients as patients_asked_for
+from medtune.data.simulation_settings import write_num_patients
 from medtune.data.source import Source, SourceTable
 from medtune.data.sources.fetal_phantom.frames import (
     Frame,
@@ -29,13 +28,13 @@ from medtune.data.sources.fetal_phantom.frames import (
 )
 from medtune.data.sources.fetal_phantom.planes import PLANES, Plane
 from medtune.data.sources.fetal_phantom.questions import (
+    Balance,
     Subject,
     diagnosis_questions,
     grounding_question,
     loose_box,
     orientation_questions,
     plane_questions,
-    structures_to_box,
 )
 from medtune.data.sources.fetal_phantom.views import FINDINGS, ORIENTATIONS, Finding, Orientation
 from medtune.data.types import MediaRef, Question
@@ -67,7 +66,7 @@ def source() -> Source:
         provenance="synthetic",
         patient_unit="a simulated fetus on a simulated scanner",
         read=_read,
-        write_example=_write_example,
+        write_example=lambda root: write_num_patients(root / SETTINGS_FILE, 12),
     )
 
 
@@ -75,7 +74,7 @@ def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> S
     """Writes the frames of `num_patients` phantom patients as PNG files into `scratch` and returns all questions."""
     questions: list[Question] = []
     media: dict[str, MediaRef] = {}
-    boxed: Counter[str] = Counter()
+    balance = Balance()
     for patient, truth in enumerate(draw_truth(num_patients, seed=seed)):
         for index, (frame, subject, asked) in enumerate(_frames(truth, patient=patient, seed=seed)):
             path = scratch / f"{subject.media_id}.png"
@@ -84,11 +83,12 @@ def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> S
             questions += asked
             rng = np.random.default_rng([seed, _BOXES, patient, index])
             wanted = QUESTIONS_PER_FRAME - len(asked)
-            for number, name in enumerate(structures_to_box(frame, boxed, wanted=wanted, rng=rng)):
+            for number, name in enumerate(balance.structures(frame, wanted=wanted, rng=rng)):
                 box = loose_box(frame.masks_HW[name], rng)
                 inset = subject._replace(media_id=f"{subject.media_id}-box{number}")
                 media[inset.media_id] = MediaRef(path, (box,))
-                questions.append(grounding_question(inset, name, box, seed=seed))
+                options = balance.options(name, rng)
+                questions.append(grounding_question(inset, name, box, options=options, seed=seed))
     return SourceTable(tuple(questions), media)
 
 
@@ -110,32 +110,8 @@ def draw_truth(num_patients: int, *, seed: int) -> list[Truth]:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    num_patients = NUM_PATIENTS if root is None else _num_patients(root / SETTINGS_FILE)
+    num_patients = NUM_PATIENTS if root is None else patients_asked_for(root / SETTINGS_FILE, default=NUM_PATIENTS)
     return simulate(scratch, seed=seed, num_patients=num_patients)
-
-
-def _num_patients(file: Path) -> int:
-    wanted = 'an object like {"num_patients": 24}, with a whole number of at least 1'
-    if not file.is_file():
-        raise FileNotFoundError(f"{file}: there is no such file. Write it, or give no folder: the default then holds.")
-    try:
-        settings = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file}: broken JSON ({error}), wanted {wanted}.") from None
-    if not isinstance(settings, dict):
-        raise ValueError(f"{file}: wanted {wanted}.")
-    for name in settings:
-        if name != "num_patients":
-            raise ValueError(f"{file}: unknown setting {name!r}.{nearest(name, ['num_patients'])} Wanted {wanted}.")
-    num_patients = settings.get("num_patients", NUM_PATIENTS)
-    if type(num_patients) is not int or num_patients < 1:
-        raise ValueError(f"{file}: num_patients is {num_patients!r}, wanted {wanted}.")
-    return num_patients
-
-
-def _write_example(root: Path) -> None:
-    root.mkdir(parents=True, exist_ok=True)
-    (root / SETTINGS_FILE).write_text(json.dumps({"num_patients": 12}) + "\n", "utf-8")
 
 
 def _frames(truth: Truth, *, patient: int, seed: int) -> list[tuple[Frame, Subject, list[Question]]]:

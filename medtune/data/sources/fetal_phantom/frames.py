@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.sources.fetal_phantom.acoustics import echo
-from medtune.data.sources.fetal_phantom.device import Device, beams, draw_device, in_field, pixels, scan_convert
+from medtune.data.bmode.acoustics import draw_noise, echo
+from medtune.data.bmode.device import Device, beams, draw_device, in_field, pixels, scan_convert
+from medtune.data.bmode.shapes import Mask, Pose
+from medtune.data.bmode.surroundings import BACKGROUND, wall, womb
+from medtune.data.bmode.tissue import Structure, paint, slow_field
 from medtune.data.sources.fetal_phantom.planes import SECTIONS, HalfAxes, Plane
-from medtune.data.sources.fetal_phantom.shapes import Mask, Pose
-from medtune.data.sources.fetal_phantom.surroundings import BACKGROUND, wall, womb
-from medtune.data.sources.fetal_phantom.tissue import Structure, paint
 from medtune.data.sources.fetal_phantom.views import (
     WHOLE_BODY,
     Finding,
@@ -131,8 +131,10 @@ def _place(
 
 def _frame(patient: Patient, scene: tuple[Structure, ...], rng: np.random.Generator) -> Frame:
     lines, grid = beams(patient.device), pixels(patient.device)
-    maps = paint(scene, background=BACKGROUND, x_mm_DL=lines.x_mm_DL, z_mm_DL=lines.z_mm_DL, rng=rng)
-    grey_HW = scan_convert(echo(maps, device=patient.device, lines=lines, rng=rng), grid)
+    slow_DL = slow_field(lines.x_mm_DL.shape, rng)
+    maps = paint(scene, background=BACKGROUND, x_mm_DL=lines.x_mm_DL, z_mm_DL=lines.z_mm_DL, slow_DL=slow_DL)
+    noise = draw_noise(lines.x_mm_DL.shape, rng)
+    grey_HW = scan_convert(echo(maps, device=patient.device, lines=lines, noise=noise), grid)
     shapes = {part.name: part.shape(grid.x_mm_HW, grid.z_mm_HW) for part in scene if part.name is not None}
     masks_HW = {name: mask_HW & grid.seen_HW for name, mask_HW in shapes.items()}
     whole = {name: float(masks_HW[name].sum() / max(mask_HW.sum(), 1)) for name, mask_HW in shapes.items()}

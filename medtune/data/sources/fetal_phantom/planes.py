@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from medtune.data.sources.fetal_phantom.shapes import Pose, blob, ellipse, rod, tube, union
-from medtune.data.sources.fetal_phantom.surroundings import tinted, waves
-from medtune.data.sources.fetal_phantom.tissue import (
+from medtune.data.bmode.shapes import Pose, blob, ellipse, rod, tube, union
+from medtune.data.bmode.surroundings import tinted, waves
+from medtune.data.bmode.tissue import (
     BONE,
     BRAIN,
     CARTILAGE,

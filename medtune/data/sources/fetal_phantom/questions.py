@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from medtune.data.bmode.device import IMAGE_SIZE
+from medtune.data.bmode.shapes import Mask
 from medtune.data.choices import choice_question
 from medtune.data.masks import box_size, outer_box
-from medtune.data.sources.fetal_phantom.device import IMAGE_SIZE
 from medtune.data.sources.fetal_phantom.frames import Frame
 from medtune.data.sources.fetal_phantom.planes import Plane
-from medtune.data.sources.fetal_phantom.shapes import Mask
 from medtune.data.sources.fetal_phantom.views import DIAGNOSES, Diagnosis, Finding, Orientation
 from medtune.data.types import Box, Question
 
@@ -61,6 +61,7 @@ SMALLER = (
 LARGER = ("head", "midline falx", "abdomen", "thigh", "heart", "thorax", "trunk")
 STRUCTURES = (*SMALLER, *LARGER)
 MIN_WHOLE = 0.75
+NUM_OPTIONS = 4
 _MARGIN_PX = 6
 
 
@@ -104,31 +105,45 @@ def diagnosis_questions(subject: Subject, finding: Finding, *, seed: int) -> lis
     ]
 
 
-def grounding_question(subject: Subject, name: str, box: Box, *, seed: int) -> Question:
-    """Returns the question what the red box around `name` represents, with three distractors of its half of sizes."""
+class Balance:
+    """Keeps the options of grounding questions from saying which is likely: each is right a quarter of the time.
+
+    Some frames hold only two structures, so answers cannot come equally often; what is offered follows them.
+    """
+
+    def __init__(self) -> None:
+        self._boxed: Counter[str] = Counter()
+        self._distracting: Counter[str] = Counter()
+
+    def structures(self, frame: Frame, *, wanted: int, rng: np.random.Generator) -> list[str]:
+        """Returns which structures of a frame to put into boxes, at most `wanted`: those boxed least so far.
+
+        Args:
+            frame: With the masks.
+            wanted: How many.
+            rng: Breaks ties.
+        """
+        whole = [name for name in STRUCTURES if frame.whole.get(name, 0.0) >= MIN_WHOLE]
+        order = rng.permutation(len(whole))
+        chosen = sorted((whole[i] for i in order), key=lambda name: self._boxed[name])[:wanted]
+        self._boxed.update(chosen)
+        return chosen
+
+    def options(self, name: str, rng: np.random.Generator) -> list[str]:
+        """Returns the boxed structure and those of its half of sizes that distracted too seldom so far."""
+        half = [label for label in (SMALLER if name in SMALLER else LARGER) if label != name]
+        others = [half[i] for i in rng.permutation(len(half))]
+        wanted = NUM_OPTIONS - 1
+        seldom = sorted(others, key=lambda label: self._distracting[label] - wanted * self._boxed[label])[:wanted]
+        self._distracting.update(seldom)
+        return [name, *seldom]
+
+
+def grounding_question(subject: Subject, name: str, box: Box, *, options: Sequence[str], seed: int) -> Question:
+    """Returns the question what the red box around `name` represents."""
     size = box_size(box, IMAGE_SIZE, IMAGE_SIZE)
     boxed = subject._replace(facets={**subject.facets, "box_size": size})
-    labels = SMALLER if name in SMALLER else LARGER
-    return _question(boxed, "visual_grounding", "", GROUNDING_TEXT, name, labels, seed)
-
-
-def structures_to_box(frame: Frame, counts: Counter[str], *, wanted: int, rng: np.random.Generator) -> list[str]:
-    """Returns which structures of a frame to put into boxes, at most `wanted`, and adds them to `counts`.
-
-    Those that were boxed least so far come first: answers come about equally often, so that neither the question nor
-    its options say which is likely.
-
-    Args:
-        frame: With the masks.
-        counts: Boxes so far, by structure.
-        wanted: How many.
-        rng: Breaks ties.
-    """
-    whole = [name for name in STRUCTURES if frame.whole.get(name, 0.0) >= MIN_WHOLE]
-    order = rng.permutation(len(whole))
-    chosen = sorted((whole[i] for i in order), key=lambda name: counts[name])[:wanted]
-    counts.update(chosen)
-    return chosen
+    return _question(boxed, "visual_grounding", "", GROUNDING_TEXT, name, options, seed)
 
 
 def loose_box(mask_HW: Mask, rng: np.random.Generator) -> Box:
@@ -157,5 +172,5 @@ def _question(
         patient_id=subject.patient_id,
         facets={"task": task, **({"subtype": subtype} if subtype else {}), "phantom": "yes", **subject.facets},
         seed=seed,
-        num_options=4,
+        num_options=NUM_OPTIONS,
     )

@@ -6,10 +6,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from medtune.data.sources.fetal_phantom.planes import HalfAxes, Section
-from medtune.data.sources.fetal_phantom.shapes import Pose, blob, ellipse, rod, tube
-from medtune.data.sources.fetal_phantom.surroundings import tinted, waves
-from medtune.data.sources.fetal_phantom.tissue import (
+from medtune.data.bmode.shapes import Pose, blob, ellipse, rod, tube
+from medtune.data.bmode.surroundings import tinted, waves
+from medtune.data.bmode.tissue import (
     BONE,
     BRAIN,
     CARTILAGE,
@@ -23,6 +22,7 @@ from medtune.data.sources.fetal_phantom.tissue import (
     Tissue,
     brighter,
 )
+from medtune.data.sources.fetal_phantom.planes import HalfAxes, Section
 
 Orientation = Literal["hdvb", "hdvf", "huvb", "huvf"]
 Diagnosis = Literal["normal", "benign", "malignant"]

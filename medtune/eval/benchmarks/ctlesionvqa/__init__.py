@@ -3,7 +3,7 @@
 Numbers in free text score by mean relative accuracy, all else by being right. "subtype_mean" is v1's average,
 unweighted over subtypes; "question_mean" weighs questions as v2 does. Mean relative accuracy is the paper's strict one;
 a table gives every subtype by the other definitions too.
-Multiple choice always asks for a letter, whatever the answer format, as both official prompts do. The prompts are ours.
+Both official prompts ask for a letter: `model.answer_format: letter`. The prompts are ours.
 
 Source: CTLesionVQA = DeepTumorVQA, arXiv 2505.18915 (v1) and 2605.09679 (v2);
 https://github.com/Schuture/DeepTumorVQA at 1df7460 (branch v2).
@@ -33,7 +33,7 @@ def benchmark() -> Benchmark:
         licence="v1 CC BY-NC-ND 4.0, v2 CC BY 4.0",
         url="https://github.com/Schuture/DeepTumorVQA",
         citation="DeepTumorVQA. arXiv:2505.18915 (2025); version 2: arXiv:2605.09679 (2026).",
-        sources=("ctlesionvqa",),
+        sources=("ctlesionvqa", "ct_phantom"),
         facets=("task", "subtype", "format", "organ", *LESION_STRATA, *SUBGROUPS),
         render=render,
         parsers={
@@ -71,7 +71,7 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
     """Returns the question with its lettered options, or with the form that a free answer should have."""
     match question.answer_kind:
         case "choice":
-            return render_choice(question, "letter")
+            return render_choice(question, answer_format)
         case "yes_no":
             how = f"Answer {' or '.join(question.options)}."
             return Prompt(f"{question.text}\n{how}", question.options, question.answer)

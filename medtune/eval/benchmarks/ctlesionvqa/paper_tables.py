@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from medtune.data.released.ctlesionvqa import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
 from medtune.data.types import Interval
 from medtune.eval.benchmark import Judged
 from medtune.eval.benchmarks.ctlesionvqa import yes_no_table
 from medtune.eval.benchmarks.ctlesionvqa.repeats import Repeated
 from medtune.eval.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_score
-from medtune.eval.benchmarks.ctlesionvqa.subtypes import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
 from medtune.eval.published import published
 from medtune.eval.reference import Reference
 from medtune.eval.tables import Cell, Table, rank

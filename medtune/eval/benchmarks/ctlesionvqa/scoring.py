@@ -11,12 +11,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.released.ctlesionvqa import category, subtype
 from medtune.data.types import Question
 from medtune.eval.benchmark import Judged, SummedMetric
 from medtune.eval.benchmarks.ctlesionvqa import mra
 from medtune.eval.benchmarks.ctlesionvqa.numbers import robust_number
 from medtune.eval.benchmarks.ctlesionvqa.reading import is_yes_no
-from medtune.eval.benchmarks.ctlesionvqa.subtypes import category, subtype
 from medtune.eval.benchmarks.ctlesionvqa.yes_no_table import YesNoTable, yes_no_table
 from medtune.eval.sums import Sums, dense_sums, mean_of
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import cast
 
+from medtune.data.released.ctlesionvqa import V1
 from medtune.data.strata import CONTRASTS, DIAMETERS, OVER_100_HU
 from medtune.eval.benchmark import Evidence, Judged
 from medtune.eval.benchmarks.ctlesionvqa import mra, yes_no_table
@@ -28,7 +29,6 @@ from medtune.eval.benchmarks.ctlesionvqa.scoring import (
     subtype_mean,
     subtype_of,
 )
-from medtune.eval.benchmarks.ctlesionvqa.subtypes import V1
 from medtune.eval.benchmarks.ctlesionvqa.v2_scoring import Json, Pair, V2Row, aggregate_free_text, aggregate_letters
 from medtune.eval.tables import Cell, Table
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from medtune.data.released.ctlesionvqa import answer_type, subtype
 from medtune.eval.benchmarks.ctlesionvqa import yes_no_table
 from medtune.eval.benchmarks.ctlesionvqa.mra import v2_code
 from medtune.eval.benchmarks.ctlesionvqa.numbers import official_number
-from medtune.eval.benchmarks.ctlesionvqa.subtypes import answer_type, subtype
 from medtune.eval.benchmarks.ctlesionvqa.words import normalised, official_letter, official_yes_no
 from medtune.eval.thinking import without_thinking
 

@@ -6,6 +6,7 @@ prompts, parsers and the names of facets are ours.
 
 from __future__ import annotations
 
+from medtune.data.augment import ALL, NONE, Change
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.benchmarks.fetal_gauge.tables import references, tables
@@ -23,8 +24,8 @@ def benchmark() -> Benchmark:
         licence="not stated; the questions are not published yet",
         url="https://arxiv.org/abs/2512.22278",
         citation="Alasmawi H, Saeed N, Yaqub M. Fetal-Gauge. arXiv:2512.22278 (ICLR 2026).",
-        sources=("fetal_phantom", "fetal_gauge"),
-        facets=("task", "subtype", "box_size", "phantom", "plane", "geometry"),
+        sources=("fetal_phantom", "fetal_gauge", "fetal_gauge_rebuilt"),
+        facets=("task", "subtype", "box_size", "phantom", "plane", "geometry", "set"),
         render=render_choice,
         parsers={"robust": parse_choice, "strict": parse_choice_strict},
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
@@ -32,7 +33,22 @@ def benchmark() -> Benchmark:
         examples=_EXAMPLES,
         tables=tables,
         references=references,
+        keeps=_keeps,
     )
+
+
+def _keeps(question: Question) -> frozenset[Change]:
+    """A moved view may lose a landmark, and a moved box its edge; how the fetus lies depends on left and right."""
+    task_keeps: dict[str, frozenset[Change]] = {
+        "plane_identification": ALL,
+        "view_completeness": frozenset({"mirror", "grey"}),
+        "fetal_orientation": frozenset({"grey"}),
+        "visual_grounding": frozenset({"mirror", "grey"}),
+    }
+    if question.facets["task"] == "clinical_diagnosis":
+        # Echo pattern and shadow are read off the grey values.
+        return ALL if question.facets.get("subtype", "diagnosis") == "diagnosis" else frozenset({"mirror", "move"})
+    return task_keeps.get(question.facets["task"], NONE)
 
 
 def _example(task: str, text: str, options: tuple[str, ...], answer: str, **facets: str) -> Question:
@@ -57,6 +73,7 @@ _EXAMPLES = (
         phantom="yes",
         plane="femur",
         geometry="sector",
+        set="fpus23",
     ),
     _example(
         "view_completeness",

@@ -9,16 +9,19 @@ Source: ReXSonoVQA, arXiv 2604.10916; https://github.com/rajpurkarlab/RexSonoVQA
 
 from __future__ import annotations
 
+from medtune.data.released.rexsonovqa import TYPES
 from medtune.data.strata import DURATION_BINS
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark, Scale
 from medtune.eval.benchmarks.rexsonovqa import letters
 from medtune.eval.benchmarks.rexsonovqa import rubric as free_response
-from medtune.eval.benchmarks.rexsonovqa.items import FULL_POINTS, TYPES
+from medtune.eval.benchmarks.rexsonovqa.items import FULL_POINTS
+from medtune.eval.benchmarks.rexsonovqa.judge_task import judge_task
 from medtune.eval.benchmarks.rexsonovqa.rubric import is_rubric, rubric
 from medtune.eval.benchmarks.rexsonovqa.tables import references, tables
 from medtune.eval.choice_prompt import render_choice
 from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.protocol import AnswerProtocol
 
 
 def benchmark() -> Benchmark:
@@ -35,6 +38,9 @@ def benchmark() -> Benchmark:
         parsers={"robust": parse_robust, "official": parse_official},
         metrics={"accuracy": accuracy, "rubric": rubric},
         higher_is_better=True,
+        protocol=AnswerProtocol(
+            1.0, repeats=1, max_new_tokens=None, source="rajpurkarlab/RexSonoVQA, inference_qa_youtube.py"
+        ),
         examples=_EXAMPLES,
         scales={
             "accuracy": Scale(covers=is_multiple_choice),
@@ -42,6 +48,7 @@ def benchmark() -> Benchmark:
         },
         tables=tables,
         references=references,
+        judging=judge_task(),
     )
 
 

@@ -6,13 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from medtune.data.released.rexsonovqa import is_kept, question_type
 from medtune.data.strata import DURATION_BINS, duration_bin
 
-TYPES = ("Type1_ActionGoalReasoning", "Type2_ArtifactResolutionOptimization", "Type3_ProcedureContextPlanning")
-_OLDER_TYPES = {
-    "Type4_DisambiguationSafetyDecision": TYPES[1],
-    "Type2_OptimizationTroubleshooting": TYPES[1],
-}
 WRONG_CONCLUSION, WRONG_EVIDENCE = "wrong_conclusion", "wrong_visual_evidence"
 SINGLE_ERRORS = (WRONG_CONCLUSION, WRONG_EVIDENCE)
 UNKNOWN_ERROR = "unknown"
@@ -49,24 +45,6 @@ class Tally(NamedTuple):
     def mean(self) -> float:
         """Sum / number; 0 where there are no items, as the official report prints it."""
         return self.total / self.n if self.n else 0.0
-
-
-def question_type(name: str) -> str:
-    """Returns the type's present name; unlisted types stay as they are and form groups of their own.
-
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (normalize_question_type).
-    """
-    return _OLDER_TYPES.get(name, name)
-
-
-def is_kept(row: Mapping[str, object]) -> bool:
-    """Returns whether a row is scored: its "keep" is the boolean true, or missing; "true" and 1 are not kept.
-
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
-    """
-    return row.get("keep", True) is True
 
 
 def read_scored(rows: Iterable[Mapping[str, object]]) -> list[ScoredItem]:

@@ -11,9 +11,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from medtune.data.released.rexsonovqa import question_type
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Judged, SummedMetric
-from medtune.eval.benchmarks.rexsonovqa.items import FULL_POINTS, UNKNOWN_ERROR, ScoredItem, question_type
+from medtune.eval.benchmarks.rexsonovqa.items import FULL_POINTS, UNKNOWN_ERROR, ScoredItem
 from medtune.eval.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
 from medtune.eval.sums import Sums, mean_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from medtune.data.released.rexsonovqa import TYPES
 from medtune.data.strata import DURATION_BINS
 from medtune.eval.benchmark import Evidence, Judged
 from medtune.eval.benchmarks.rexsonovqa.contradictions import contradictions
@@ -16,12 +17,7 @@ from medtune.eval.benchmarks.rexsonovqa.cross_setting import (
     cross_free,
     cross_mcq,
 )
-from medtune.eval.benchmarks.rexsonovqa.items import (
-    TYPES,
-    constant_letter,
-    recode_zero_with_single_error,
-    tally,
-)
+from medtune.eval.benchmarks.rexsonovqa.items import constant_letter, recode_zero_with_single_error, tally
 from medtune.eval.benchmarks.rexsonovqa.letters import LETTERS
 from medtune.eval.benchmarks.rexsonovqa.report import Report, report, report_tables
 from medtune.eval.benchmarks.rexsonovqa.rubric import is_rubric, scored_items

@@ -5,14 +5,17 @@ Source: arXiv 2505.17779; its code: dolphin-sound/u2-bench-evalkit, gurenolun/Do
 
 from __future__ import annotations
 
+from medtune.data.masks import LOCATIONS
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.benchmarks.u2_bench.changes import keeps
 from medtune.eval.benchmarks.u2_bench.metrics import METRICS, SCALES
-from medtune.eval.benchmarks.u2_bench.official_positions import LOCATIONS
+from medtune.eval.benchmarks.u2_bench.official_prompts import official_prompts
 from medtune.eval.benchmarks.u2_bench.parsers import parse_extracted, parse_lenient, parse_strict
 from medtune.eval.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.eval.benchmarks.u2_bench.robust import parse
 from medtune.eval.benchmarks.u2_bench.tables import references, tables
+from medtune.eval.protocol import AnswerProtocol
 
 
 def benchmark() -> Benchmark:
@@ -23,8 +26,8 @@ def benchmark() -> Benchmark:
         licence="CC-BY-NC-ND-4.0",
         url="https://arxiv.org/abs/2505.17779",
         citation="U2-Bench: benchmarking large vision-language models on ultrasound understanding. arXiv:2505.17779.",
-        sources=("u2_bench",),
-        facets=("task", "dataset", "anatomy"),
+        sources=("u2_bench", "u2_bench_rebuilt"),
+        facets=("task", "scenario", "dataset", "anatomy"),
         render=render,
         renders={"with_anatomy": render_with_anatomy},
         parsers={
@@ -39,6 +42,9 @@ def benchmark() -> Benchmark:
         examples=_EXAMPLES,
         tables=lambda evidence: tables(evidence, benchmark()),
         references=references,
+        keeps=keeps,
+        official=official_prompts(),
+        protocol=AnswerProtocol(0.7, repeats=1, max_new_tokens=800, source="arXiv 2505.17779, appendix C.2"),
     )
 
 
@@ -51,7 +57,7 @@ def _choice(task: str, dataset: str, text: str, options: tuple[str, ...], answer
         answer=answer,
         answer_kind="choice",
         patient_id=f"example-patient-{task}",
-        facets={"task": task, "dataset": dataset, "anatomy": anatomy},
+        facets={"task": task, "scenario": f"{task} {dataset}", "dataset": dataset, "anatomy": anatomy},
     )
 
 
@@ -64,7 +70,7 @@ def _report(task: str, dataset: str, text: str, answer: str, anatomy: str) -> Qu
         answer=answer,
         answer_kind="text",
         patient_id=f"example-patient-{task}",
-        facets={"task": task, "dataset": dataset, "anatomy": anatomy},
+        facets={"task": task, "scenario": f"{task} {dataset}", "dataset": dataset, "anatomy": anatomy},
     )
 
 
@@ -83,7 +89,7 @@ _EXAMPLES = (
         answer_kind="number",
         unit="%",
         patient_id="example-patient-CVE",
-        facets={"task": "CVE", "dataset": "18", "anatomy": "heart"},
+        facets={"task": "CVE", "scenario": "CVE 18", "dataset": "18", "anatomy": "heart"},
     ),
     _report("RG", "39", "Write the findings.", "The liver is of normal size and even in texture.", "liver"),
     _report(

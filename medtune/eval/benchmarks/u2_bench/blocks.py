@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from medtune.data.released.u2_bench import TEXT, VALUE
 from medtune.eval.benchmark import Judged
 from medtune.eval.benchmarks.u2_bench.official_values import scaled
 from medtune.eval.benchmarks.u2_bench.parsers import task_of
-from medtune.eval.benchmarks.u2_bench.tasks import ALL_RANGES, TEXT, TOLERANCE, VALUE, WEIGHTS
+from medtune.eval.benchmarks.u2_bench.tasks import ALL_RANGES, TOLERANCE, WEIGHTS
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.macro_f1 import label_sums
 from medtune.eval.sums import Floats, Sums

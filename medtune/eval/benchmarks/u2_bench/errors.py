@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from string import ascii_lowercase
 
+from medtune.data.masks import LOCATIONS
+from medtune.data.released.u2_bench import DETECTION, TEXT, VALUE
 from medtune.data.types import Question
-from medtune.eval.benchmarks.u2_bench.official_positions import LOCATIONS
 from medtune.eval.benchmarks.u2_bench.parsers import task_of
 from medtune.eval.benchmarks.u2_bench.robust import parse_number
-from medtune.eval.benchmarks.u2_bench.tasks import DETECTION, TEXT, VALUE
 from medtune.eval.parsing import parse_choice
 
 VALID, EMPTY = "valid", "empty"

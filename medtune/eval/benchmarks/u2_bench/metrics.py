@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from medtune.data.released.u2_bench import CLASSIFICATION, DETECTION, TEXT, VALUE
 from medtune.data.types import Question
 from medtune.eval.benchmark import Judged, Scale, SummedMetric
 from medtune.eval.benchmarks.u2_bench.blocks import (
@@ -18,7 +19,6 @@ from medtune.eval.benchmarks.u2_bench.blocks import (
 from medtune.eval.benchmarks.u2_bench.errors import VALID, reply_type
 from medtune.eval.benchmarks.u2_bench.official_score import EXACT_WEIGHTS
 from medtune.eval.benchmarks.u2_bench.parsers import task_of
-from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION, TEXT, VALUE
 from medtune.eval.metrics.bleu4 import metric as bleu4
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.sums import Sums, mean_of

@@ -12,23 +12,10 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from medtune.data.masks import LOCATIONS, NOT_VISIBLE, cell_of
 from medtune.eval.benchmarks.u2_bench.official import OfficialFailureError
 from medtune.eval.benchmarks.u2_bench.official_labels import Mode
 
-LOW, HIGH = 0.45, 0.55
-NOT_VISIBLE = "not visible"
-CELLS = (
-    "upper left",
-    "upper center",
-    "upper right",
-    "middle left",
-    "center",
-    "middle right",
-    "lower left",
-    "lower center",
-    "lower right",
-)
-LOCATIONS = (*CELLS, NOT_VISIBLE)
 # Tried where none of LOCATIONS is in the reply; "center" is, so pairs with it cannot come here.
 _PAIRS = (
     ("upper", "left"),
@@ -53,18 +40,6 @@ class Position:
 
     label: str | None
     is_dropped: bool = False
-
-
-def cell_of(x: float, y: float) -> str:
-    """Returns the cell of a point in shares of the image's width and height, x to the right and y down.
-
-    Example:
-        >>> cell_of(0.45, 0.5), cell_of(0.55, 0.44), cell_of(0.1, 0.5)
-        ('center', 'upper right', 'middle left')
-    """
-    row = "upper" if y < LOW else "middle" if y < HIGH else "lower"
-    column = "left" if x < LOW else "center" if x < HIGH else "right"
-    return "center" if (row, column) == ("middle", "center") else f"{row} {column}"
 
 
 def true_position(cell: str | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from medtune.data.released.u2_bench import CLASSIFICATION, DETECTION, TASKS, TEXT
 from medtune.data.types import Question
 from medtune.eval.benchmark import Judged
 from medtune.eval.benchmarks.u2_bench.official import OfficialFailureError
@@ -17,7 +18,7 @@ from medtune.eval.benchmarks.u2_bench.official_score import SetTables, official_
 from medtune.eval.benchmarks.u2_bench.official_values import Value, ValueScores, predicted_value, value_scores
 from medtune.eval.benchmarks.u2_bench.our_row import Row, by_set
 from medtune.eval.benchmarks.u2_bench.parsers import prepared_reply, task_of, truth_cell
-from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION, RANGES, TASKS, TEXT
+from medtune.eval.benchmarks.u2_bench.tasks import RANGES
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import rouge_l
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from medtune.eval.benchmarks.u2_bench.tasks import CASES, TASKS, WEIGHTS
+from medtune.data.released.u2_bench import TASKS
+from medtune.eval.benchmarks.u2_bench.tasks import CASES, WEIGHTS
 
 Ids = Literal["numbers", "text"]
 EXACT_WEIGHTS: Mapping[str, float] = {task: cases / sum(CASES.values()) for task, cases in CASES.items()}

@@ -7,12 +7,13 @@ from functools import partial
 
 import numpy as np
 
+from medtune.data.released.u2_bench import CLASSIFICATION, DETECTION, TEXT, VALUE
 from medtune.eval.benchmark import Judged, SummedMetric
 from medtune.eval.benchmarks.u2_bench.blocks import bleu4_of, block_sums, mean_over_sets, value_error
 from medtune.eval.benchmarks.u2_bench.metrics import macro_f1, mae, mean_accuracy, rmse, u2_score
 from medtune.eval.benchmarks.u2_bench.official_values import ValueScores
 from medtune.eval.benchmarks.u2_bench.parsers import task_of
-from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION, TEXT, TOLERANCE, VALUE
+from medtune.eval.benchmarks.u2_bench.tasks import TOLERANCE
 from medtune.eval.bertscore import BertModel, bert_scores
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.sums import Sums

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from medtune.data.released.u2_bench import CLASSIFICATION, DETECTION, VALUE
 from medtune.data.types import Question
 from medtune.eval.benchmarks.u2_bench.official import OfficialFailureError
 from medtune.eval.benchmarks.u2_bench.official_labels import Mode, read_row
 from medtune.eval.benchmarks.u2_bench.official_options import extract_option
 from medtune.eval.benchmarks.u2_bench.official_positions import read_position
 from medtune.eval.benchmarks.u2_bench.official_values import extract_number, predicted_value
-from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION, INTEGER_SETS, VALUE, options_seen
+from medtune.eval.benchmarks.u2_bench.tasks import INTEGER_SETS, options_seen
 
 
 def parse_strict(reply: str, question: Question) -> str | None:

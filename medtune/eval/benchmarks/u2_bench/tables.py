@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from medtune.data.released.u2_bench import CLASSIFICATION, DETECTION, VALUE
 from medtune.eval.benchmark import Benchmark, Evidence, Judged
 from medtune.eval.benchmarks.u2_bench import official_rows, our_row
 from medtune.eval.benchmarks.u2_bench.anatomy import Paired, outcomes
@@ -12,7 +13,6 @@ from medtune.eval.benchmarks.u2_bench.contradictions import contradictions
 from medtune.eval.benchmarks.u2_bench.errors import KINDS, VALID, family, reply_type
 from medtune.eval.benchmarks.u2_bench.official_rows import OFFICIAL
 from medtune.eval.benchmarks.u2_bench.parsers import task_of
-from medtune.eval.benchmarks.u2_bench.tasks import CLASSIFICATION, DETECTION, VALUE
 from medtune.eval.bertscore import BertModel
 from medtune.eval.published import published
 from medtune.eval.reference import Reference

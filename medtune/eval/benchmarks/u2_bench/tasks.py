@@ -1,7 +1,7 @@
-"""U2-Bench's tasks as data: data sets, weights, value ranges, and the options that its own extractor sees.
+"""How U2-Bench scores: weights, value ranges, and the options that its own extractor sees.
 
 Source:
-    Task membership and weights: gurenolun/Dolphin-ai-bench, table_fill/update_table_score_format.py.
+    Weights: gurenolun/Dolphin-ai-bench, table_fill/update_table_score_format.py.
     Ranges: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/measure_eval_v1.2.py.
     Case counts: U2-Bench (arXiv 2505.17779), Table 5.
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from medtune.data.released.u2_bench import ANATOMY, OPTIONS
+
 
 class Range(NamedTuple):
     """What a clinical value is scaled by: `low` becomes 0 and `high` becomes 1, without clipping."""
@@ -18,19 +20,6 @@ class Range(NamedTuple):
     low: float
     high: float
 
-
-TASKS: Mapping[str, tuple[str, ...]] = {
-    "DD": ("21", "23", "25", "28_1", "32", "40", "42", "44", "57", "66", "70", "74is_normal", "75"),
-    "VRA": ("03", "10", "18", "28", "37", "50", "53", "69", "74is_visible", "anatomy"),
-    "LL": ("04", "17", "23", "32", "64"),
-    "OD": ("09", "13", "16", "18", "31", "37", "38", "47", "49", "50", "52", "53", "67"),
-    "KD": ("48",),
-    "CVE": ("18", "27", "31", "50", "57"),
-    "RG": ("39",),
-    "CG": ("10", "44"),
-}
-CLASSIFICATION, DETECTION, TEXT = ("DD", "VRA"), ("LL", "OD", "KD"), ("RG", "CG")
-VALUE = "CVE"
 
 WEIGHTS: Mapping[str, float] = {
     "DD": 0.2,
@@ -65,15 +54,6 @@ TOLERANCE = 0.1
 
 _YES_NO = ("0", " 1")
 _BENIGN_OR_NOT = ("benign", " malignant")
-_KNEE_VIEWS = (
-    "anterior suprapatellar longitudinal",
-    "anterior suprapatellar longitudinal with power Doppler",
-    "anterior suprapatellar transverse in 30 degrees flexion",
-    "anterior suprapatellar transverse in maximal flexion",
-    "lateral longitudinal",
-    "medial longitudinal",
-    "posterior medial transverse",
-)
 # By the metric scripts' ids, where knee grades are 28 and knee views 28_class.
 # Leading blanks, additions ("other", "fetal abdomen") and their order are the official extractor's own.
 OPTIONS_SEEN: Mapping[str, tuple[str, ...]] = {
@@ -84,7 +64,7 @@ OPTIONS_SEEN: Mapping[str, tuple[str, ...]] = {
     "23": ("normal", " benign", " malignant"),
     "25": _BENIGN_OR_NOT,
     "28": ("Mild OA", "Moderate OA", "No OA", "Questionable OA", "Severe OA", "Total joint replacement"),
-    "28_class": (*(f"{side} {view}" for side in ("left", "right") for view in _KNEE_VIEWS), "other"),
+    "28_class": (*OPTIONS["VRA", "28"], "other"),
     "32": _BENIGN_OR_NOT,
     "37": ("Axial/Transverse Plane", "Coronal Plane", "Sagittal Plane"),
     "40": ("2", "3", "4A", "4B", "4C", "5"),
@@ -99,18 +79,7 @@ OPTIONS_SEEN: Mapping[str, tuple[str, ...]] = {
     "74is_normal": ("Appears abnormal", "Appears normal", "other"),
     "74is_visible": ("Not-visible", "Visible"),
     "75": ("infected", "noninfected", "other"),
-    "anatomy": (
-        "fetal",
-        "thyroid",
-        "heart",
-        "lung",
-        "liver",
-        "carotid",
-        "kidney",
-        "prostate",
-        "breast",
-        "other",
-    ),
+    "anatomy": OPTIONS["VRA", ANATOMY],
 }
 INTEGER_SETS = ("44", "57")
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from medtune.data.released.ctlesionvqa import answer_type
 from medtune.eval.benchmarks.ctlesionvqa import yes_no_table
 from medtune.eval.benchmarks.ctlesionvqa.mra import inclusive, paper, strict, v2_code, vsi_code
 from medtune.eval.benchmarks.ctlesionvqa.numbers import official_number, vsi_first_token, vsi_number
-from medtune.eval.benchmarks.ctlesionvqa.subtypes import answer_type
 from medtune.eval.benchmarks.ctlesionvqa.v2_scoring import (
     Pair,
     aggregate_free_text,

@@ -21,7 +21,7 @@ from medtune.eval.benchmarks.ctlesionvqa.words import (
     robust_yes_no,
 )
 
-MODULES = ["numbers", "words", "mra", "subtypes", "repeats", "scoring", "vsi_scoring"]
+MODULES = ["numbers", "words", "mra", "repeats", "scoring", "vsi_scoring"]
 ANYTHING = st.one_of(
     st.text(),
     st.binary().map(lambda raw: raw.decode("utf-8", "replace")),

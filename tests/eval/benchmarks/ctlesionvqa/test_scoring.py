@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medtune.data.released.ctlesionvqa import V1, V2_ONLY, answer_type, category, subtype
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Judged
 from medtune.eval.benchmarks.ctlesionvqa import benchmark, scoring, yes_no_table
@@ -16,7 +17,6 @@ from medtune.eval.benchmarks.ctlesionvqa.contradictions import contradictions, t
 from medtune.eval.benchmarks.ctlesionvqa.mra import inclusive, paper, strict, v2_code, vsi_code
 from medtune.eval.benchmarks.ctlesionvqa.repeats import repeated
 from medtune.eval.benchmarks.ctlesionvqa.scoring import averages, question_mean, subtype_mean, youden
-from medtune.eval.benchmarks.ctlesionvqa.subtypes import V1, V2_ONLY, answer_type, category, subtype
 from medtune.eval.benchmarks.ctlesionvqa.v2_scoring import aggregate_free_text, aggregate_letters, score_numeric
 from medtune.eval.benchmarks.ctlesionvqa.yes_no_table import YesNoTable
 from medtune.eval.published import published

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
+from medtune.data.released.rexsonovqa import TYPES, is_kept
 from medtune.data.strata import DURATION_BINS
 from medtune.eval.benchmarks.rexsonovqa.cross_setting import FreeOutcome, cross_free
 from medtune.eval.benchmarks.rexsonovqa.items import (
-    TYPES,
     ScoredItem,
     constant_letter,
-    is_kept,
     read_scored,
     recode_zero_with_single_error,
     tally_by_duration,

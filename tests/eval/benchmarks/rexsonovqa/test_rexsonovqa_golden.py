@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from medtune.data.released.rexsonovqa import is_kept
 from medtune.eval.benchmarks.rexsonovqa.cross_setting import FreeOutcome, cross_free, cross_mcq
 from medtune.eval.benchmarks.rexsonovqa.items import (
     ScoredItem,
     Tally,
     constant_letter,
-    is_kept,
     read_scored,
     recode_zero_with_single_error,
     tally,

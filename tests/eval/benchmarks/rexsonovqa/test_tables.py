@@ -6,17 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medtune.data.released.rexsonovqa import question_type
 from medtune.data.strata import DURATION_BINS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.benchmarks.rexsonovqa import benchmark
 from medtune.eval.benchmarks.rexsonovqa.contradictions import contradictions
 from medtune.eval.benchmarks.rexsonovqa.cross_setting import FreeOutcome, cross_free, cross_mcq
-from medtune.eval.benchmarks.rexsonovqa.items import (
-    ScoredItem,
-    constant_letter,
-    question_type,
-    read_scored,
-)
+from medtune.eval.benchmarks.rexsonovqa.items import ScoredItem, constant_letter, read_scored
 from medtune.eval.benchmarks.rexsonovqa.report import report, report_tables
 from medtune.eval.benchmarks.rexsonovqa.rubric import verdict
 from medtune.eval.published import published

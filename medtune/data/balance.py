@@ -1,0 +1,73 @@
+"""Which questions an epoch asks, so that within a subtype no answer is learnt for being frequent.
+
+A model that is trained on ninety "no" to ten "yes" says "no" to everything, and scores 0.90.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medtune.data.seeding import stable_order
+from medtune.data.types import MediaGroup, Question
+
+
+def cell_of(question: Question) -> tuple[str, str]:
+    """Returns what answers are balanced within: the question's task and subtype."""
+    return question.facets.get("task", ""), question.facets.get("subtype", "")
+
+
+class Balanced:
+    """Groups whose frequent answers take turns: each epoch asks some of their questions, and in time all of them.
+
+    Of an answer that comes n times in its task and subtype, whose rarest answer comes m times, an epoch asks
+    m ** strength * n ** (1 - strength) questions: 1 asks every answer equally often, 0 asks everything. Questions
+    without options are always asked.
+    """
+
+    def __init__(self, groups: Sequence[MediaGroup], *, strength: float, seed: int) -> None:
+        if not 0 <= strength <= 1:
+            raise ValueError(f"wanted a strength of balancing from 0 to 1, got {strength}")
+        self._groups = groups
+        questions = [question for group in groups for question in group.questions]
+        self._first = np.cumsum([0, *(len(group.questions) for group in groups)])
+        self._count = np.ones(len(questions), dtype=np.int64)
+        self._wanted = np.ones(len(questions), dtype=np.int64)
+        self._turn = np.zeros(len(questions), dtype=np.int64)
+        number_of = {question.id: number for number, question in enumerate(questions)}
+        for answers in _cells(questions).values():
+            rarest = min(map(len, answers.values()))
+            for ids in answers.values():
+                numbers = np.array([number_of[id_] for id_ in stable_order(ids, seed, "balance")])
+                self._count[numbers] = len(ids)
+                self._wanted[numbers] = max(1, round(rarest**strength * len(ids) ** (1 - strength)))
+                self._turn[numbers] = np.arange(len(ids))
+
+    def groups_in(self, epoch: int) -> Sequence[int]:
+        """Returns the numbers of the groups of which an epoch asks a question."""
+        asked = np.add.reduceat(self._asked(epoch).astype(np.int64), self._first[:-1])
+        return [int(number) for number in np.flatnonzero(asked)]
+
+    def group(self, number: int, epoch: int) -> MediaGroup:
+        """Returns a group with those of its questions that an epoch asks."""
+        whole = self._groups[number]
+        asked = self._asked(epoch, int(self._first[number]), int(self._first[number + 1]))
+        kept = tuple(question for question, is_asked in zip(whole.questions, asked, strict=True) if is_asked)
+        return replace(whole, questions=kept)
+
+    def _asked(self, epoch: int, first: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
+        part = slice(first, stop)
+        count, wanted = self._count[part], self._wanted[part]
+        return np.asarray((self._turn[part] - epoch * wanted) % count < wanted)
+
+
+def _cells(questions: Sequence[Question]) -> dict[tuple[str, str], dict[str, list[str]]]:
+    """Returns the ids of the questions with options, by cell and answer."""
+    cells: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for question in questions:
+        if question.options:
+            cells.setdefault(cell_of(question), {}).setdefault(question.answer, []).append(question.id)
+    return cells

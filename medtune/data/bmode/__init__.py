@@ -1,0 +1,1 @@
+"""Simulated B-mode ultrasound: tissue in millimetres, the beam, the scanner, and what lies around a fetus."""

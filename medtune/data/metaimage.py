@@ -1,0 +1,37 @@
+"""MetaImage files (.mha): what fetal ultrasound challenges publish their frames in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def read_metaimage(path: Path) -> NDArray[np.uint8]:
+    """Returns the stored numbers, slowest axis first: (H, W), (frames, H, W) or (H, W, channels).
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file cannot be read, or holds other than whole numbers from 0 to 255.
+    """
+    # Loads slowly, and only these sets need it.
+    import SimpleITK as sitk  # noqa: N813
+
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file. Copy it from the release.")
+    try:
+        stored = sitk.GetArrayFromImage(sitk.ReadImage(str(path)))
+    except RuntimeError as error:
+        raise ValueError(f"{path}: no readable MetaImage (truncated?). Copy or download it again.") from error
+    if not np.issubdtype(stored.dtype, np.integer) or stored.min() < 0 or stored.max() > 255:
+        raise ValueError(f"{path}: wanted whole numbers from 0 to 255, got {stored.dtype} up to {stored.max()}.")
+    return np.asarray(stored, dtype=np.uint8)
+
+
+def write_metaimage(path: Path, stored: NDArray[np.uint8]) -> None:
+    """Writes an array as a compressed MetaImage, for tests and examples."""
+    import SimpleITK as sitk  # noqa: N813
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sitk.WriteImage(sitk.GetImageFromArray(stored), str(path), useCompression=True)

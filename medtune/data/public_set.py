@@ -1,0 +1,110 @@
+"""A public image set: what its files say of each image, in the set's own words, before any benchmark asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from medtune.data import catalog
+from medtune.data.images import Size
+from medtune.data.types import Box, Split
+
+PACKAGE = "medtune.data.sets"
+
+
+class Marked(NamedTuple):
+    """A structure that a box holds, by the set's own label."""
+
+    label: str
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One image.
+
+    Attributes:
+        name: Unique in the set.
+        patient: Whose image it is, or what stands for a patient.
+        labels: What the image shows, by kind: plane, orientation, view, landmarks, diagnosis.
+        boxes: Outer boxes of marked structures.
+        values: Measured values, by name with unit, e.g. {"hc_mm": 175.2}.
+        split: Of the set's own; None where it has none.
+    """
+
+    name: str
+    path: Path
+    patient: str
+    size: Size
+    labels: Mapping[str, str] = field(default_factory=dict)
+    boxes: tuple[Marked, ...] = ()
+    values: Mapping[str, float] = field(default_factory=dict)
+    split: Split | None = None
+
+
+class SetTable(NamedTuple):
+    """All images of a set, and notes on what was left out, with counts and without file names."""
+
+    frames: tuple[Frame, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PublicSet:
+    """One set.
+
+    Attributes:
+        patient_unit: What stands for a patient, in words.
+        read: (folder of the set, scratch) -> table. Frames of films that hold several are written into `scratch`.
+        write_example: Writes a small synthetic tree in the set's own layout, for tests.
+    """
+
+    title: str
+    licence: str
+    url: str
+    patient_unit: str
+    is_phantom: bool
+    read: Callable[[Path, Path], SetTable]
+    write_example: Callable[[Path], None]
+
+
+def public_set(name: str) -> PublicSet:
+    """Returns the set of that name.
+
+    Raises:
+        ValueError: There is none; the message offers the nearest name.
+    """
+    build = cast("Callable[[], PublicSet]", catalog.load(PACKAGE, name, "public_set"))
+    return build()
+
+
+def read_set(name: str, folder: Path, scratch: Path) -> SetTable:
+    """Returns what a set's folder holds; the set's frames go into a new folder of its name in `scratch`.
+
+    Raises:
+        FileNotFoundError: A file of the set is missing.
+        ValueError: A file is not as documented, or there is no image.
+    """
+    own = scratch / name
+    own.mkdir()
+    table = public_set(name).read(folder, own)
+    if not table.frames:
+        raise ValueError(f"{folder}: wanted the images of {name}, the folder is empty. Copy the release into it.")
+    return table
+
+
+def sub_folders(root: Path, names: Iterable[str]) -> dict[str, Path]:
+    """Returns the folders of sets that lie in `root` under the sets' names, by name, in the order of `names`.
+
+    Raises:
+        ValueError: There is none, or something else lies there.
+    """
+    known = list(names)
+    found = {name: root / name for name in known if (root / name).is_dir()}
+    odd = sorted(path.name for path in root.iterdir() if path.name not in found and not path.name.startswith("."))
+    if odd or not found:
+        got = f"got {odd[0]!r}.{catalog.nearest(odd[0], known)}" if odd else "there is none."
+        raise ValueError(f"{root}: wanted one folder per set, named {', '.join(known)} (links will do), {got}")
+    return found

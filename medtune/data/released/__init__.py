@@ -1,0 +1,1 @@
+"""What both the reader and the scorer of a released benchmark know: its tasks, types and ids."""

@@ -1,0 +1,29 @@
+"""The question types of ReXSonoVQA, and which of its questions are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TYPES = ("Type1_ActionGoalReasoning", "Type2_ArtifactResolutionOptimization", "Type3_ProcedureContextPlanning")
+_OLDER_TYPES = {
+    "Type4_DisambiguationSafetyDecision": TYPES[1],
+    "Type2_OptimizationTroubleshooting": TYPES[1],
+}
+
+
+def question_type(name: str) -> str:
+    """Returns the type's present name; unlisted types stay as they are and form groups of their own.
+
+    Source:
+        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (normalize_question_type).
+    """
+    return _OLDER_TYPES.get(name, name)
+
+
+def is_kept(row: Mapping[str, object]) -> bool:
+    """Returns whether a row is scored: its "keep" is the boolean true, or missing; "true" and 1 are not kept.
+
+    Source:
+        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
+    """
+    return row.get("keep", True) is True

@@ -1,0 +1,1 @@
+"""Public image sets, one file each: the file name is the public name."""

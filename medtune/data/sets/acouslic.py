@@ -1,0 +1,156 @@
+"""ACOUSLIC-AI: blind sweeps over the abdomen of pregnant women, with the frames fit for the abdominal circumference.
+
+Layout: images/stacked_fetal_ultrasound/<uuid>.mha (six sweeps of equally many frames, one after another),
+masks/stacked_fetal_abdomen/<uuid>.mha on the same grid (0 none, 1 in an optimal frame, 2 in a suboptimal one) and
+circumferences/fetal_abdominal_circumferences_per_sweep.csv with the columns uuid, subject_id and sweep_1_ac_mm to
+sweep_6_ac_mm (empty where a sweep shows no plane); in acouslic-ai-train-set/ or directly.
+
+Source: ACOUSLIC-AI (MICCAI 2024), Zenodo 12697994. That 1 is optimal and 2 suboptimal was read in public code, not in a
+real file.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from medtune.data.images import Size
+from medtune.data.masks import outer_box
+from medtune.data.metaimage import read_metaimage, write_metaimage
+from medtune.data.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.data.raw_folder import refuse_masks_alone, unexpected, visible
+from medtune.data.types import Box
+
+TABLE = "circumferences/fetal_abdominal_circumferences_per_sweep.csv"
+NUM_SWEEPS = 6
+VIEWS = {0: "none", 1: "optimal", 2: "suboptimal"}
+ABDOMEN = "fetal abdomen"
+# Neighbours in a film look alike: three frames of a view say what thirty would. Our own choice.
+FRAMES_PER_VIEW = 3
+_COLUMNS = ("uuid", "subject_id", *(f"sweep_{number}_ac_mm" for number in range(1, NUM_SWEEPS + 1)))
+
+
+def public_set() -> PublicSet:
+    """Returns the set."""
+    return PublicSet(
+        title="ACOUSLIC-AI, blind sweeps for the abdominal circumference",
+        licence="CC BY-NC-SA 4.0",
+        url="https://zenodo.org/records/12697994",
+        patient_unit="subject_id",
+        is_phantom=False,
+        read=_read,
+        write_example=_write_example,
+    )
+
+
+def _read(folder: Path, scratch: Path) -> SetTable:
+    """Returns up to three frames of each view per sweep file, spread evenly over those that there are.
+
+    The box is that of the abdomen; `values` holds ac_mm where the table has one for the sweep of an optimal frame.
+
+    Raises:
+        FileNotFoundError: A folder, a mask or the table is missing.
+        ValueError: A file is not as documented.
+    """
+    root = folder / "acouslic-ai-train-set" if (folder / "acouslic-ai-train-set").is_dir() else folder
+    films = root / "images" / "stacked_fetal_ultrasound"
+    if not films.is_dir():
+        raise FileNotFoundError(f"{films}: the folder of sweeps is missing. Copy it from the release.")
+    masks = root / "masks" / "stacked_fetal_abdomen"
+    refuse_masks_alone(films, masks)
+    rows = _rows(root / TABLE)
+    frames: list[Frame] = []
+    for path in visible(films):
+        if path.suffix != ".mha":
+            raise unexpected(path, wanted="only '<uuid>.mha'")
+        if path.stem not in rows:
+            raise ValueError(f"{root / TABLE}: no line for the sweeps {path.stem}. Take both from one release.")
+        frames += _frames(path, masks / path.name, rows[path.stem], scratch)
+    return SetTable(tuple(frames), (f"at most {FRAMES_PER_VIEW} frames of each view were taken per file",))
+
+
+def _rows(table: Path) -> Mapping[str, Mapping[str, str]]:
+    if not table.is_file():
+        raise FileNotFoundError(f"{table}: the table of circumferences is missing. Copy it from the release.")
+    with table.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file)
+        if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
+            raise ValueError(f"{table}: wanted the columns {', '.join(_COLUMNS)}, there is no {missing[0]!r}.")
+        return {row["uuid"].strip(): {name: (row[name] or "").strip() for name in _COLUMNS} for row in rows}
+
+
+def _frames(path: Path, mask: Path, row: Mapping[str, str], scratch: Path) -> Iterator[Frame]:
+    film_THW, marks_THW = read_metaimage(path), read_metaimage(mask)
+    if film_THW.ndim != 3 or film_THW.shape != marks_THW.shape:
+        raise ValueError(f"{path}: sweeps {film_THW.shape} and mask {marks_THW.shape} must be one grid of frames.")
+    found = marks_THW.reshape(len(marks_THW), -1).max(axis=1)
+    if odd := sorted({int(value) for value in found} - VIEWS.keys()):
+        raise ValueError(f"{mask}: wanted the values 0, 1 and 2, got {odd[0]}.")
+    for value, view in VIEWS.items():
+        for index in _spread(np.flatnonzero(found == value)):
+            # A file name of the release would be a name in the scratch folder alone, and goes with it.
+            written = scratch / f"{path.stem}_{index}.png"
+            PIL.Image.fromarray(film_THW[index]).save(written)
+            box = _box(marks_THW[index] > 0) if value else None
+            sweep = int(index) * NUM_SWEEPS // len(film_THW) + 1
+            height, width = film_THW.shape[1:]
+            yield Frame(
+                name=f"{path.stem} {index}",
+                path=written,
+                patient=row["subject_id"],
+                size=Size(width, height),
+                labels={"view": view},
+                boxes=(Marked(ABDOMEN, box),) if box else (),
+                values=_circumference(row[f"sweep_{sweep}_ac_mm"], path) if view == "optimal" else {},
+            )
+
+
+def _spread(indices: NDArray[np.intp]) -> list[int]:
+    """Returns up to `FRAMES_PER_VIEW` of the indices, at even distances."""
+    if len(indices) <= FRAMES_PER_VIEW:
+        return [int(index) for index in indices]
+    places = (np.arange(FRAMES_PER_VIEW) + 0.5) * len(indices) / FRAMES_PER_VIEW
+    return [int(indices[int(place)]) for place in places]
+
+
+def _box(mask_HW: NDArray[np.bool_]) -> Box | None:
+    """Returns the outer box; filling changes nothing where masks are areas, and little where they are outlines."""
+    return outer_box(ndimage.binary_fill_holes(mask_HW))
+
+
+def _circumference(text: str, path: Path) -> dict[str, float]:
+    if not text:
+        return {}
+    try:
+        ac_mm = float(text)
+    except ValueError:
+        ac_mm = math.nan
+    if not 0 < ac_mm < math.inf:
+        raise ValueError(f"the table of circumferences, line of {path.stem}: wanted a length in mm, got {text!r}.")
+    return {"ac_mm": ac_mm}
+
+
+def _write_example(folder: Path) -> None:
+    """Writes ten files of eight subjects: six sweeps of four frames, with one optimal and two suboptimal frames."""
+    y_HW, x_HW = np.mgrid[:40, :56]
+    lines = [",".join(_COLUMNS)]
+    for number in range(10):
+        rng = np.random.default_rng(number)
+        film_THW = rng.integers(10, 80, (24, 40, 56)).astype(np.uint8)
+        marks_THW = np.zeros_like(film_THW)
+        for frame, value in ((9, 2), (10, 1), (11, 2)):
+            marks_THW[frame, np.hypot((x_HW - 26 - number) / 14, (y_HW - 20) / 11) < 1] = value
+        film_THW[marks_THW > 0] += 100
+        uuid = f"{number:08x}-77c0-4f1e-9d7e-0123456789ab"
+        write_metaimage(folder / "images" / "stacked_fetal_ultrasound" / f"{uuid}.mha", film_THW)
+        write_metaimage(folder / "masks" / "stacked_fetal_abdomen" / f"{uuid}.mha", marks_THW)
+        lines.append(f"{uuid},{number % 8},,,{180 + 3.5 * number},,,")
+    (folder / TABLE).parent.mkdir(parents=True, exist_ok=True)
+    (folder / TABLE).write_text("\n".join(lines) + "\n", "utf-8")

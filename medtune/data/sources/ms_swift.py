@@ -1,0 +1,99 @@
+"""Data sets in ms-swift's format: JSON lines with messages, images and videos.
+
+Layout: one or more *.jsonl, each line an object with `messages` (a list of {"role": ..., "content": ...}; roles are
+system, user and assistant), or with `query` and `response` (and `system`), and `images` or `videos`, lists of paths
+relative to the folder; <image> and <video> in the text say where they stand.
+
+Source: ms-swift's documentation, "Custom dataset" (swift.readthedocs.io).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+
+from medtune.data.conversations import (
+    PATIENT_UNIT,
+    Conversation,
+    Turn,
+    conversation_table,
+    json_rows,
+    listed_media,
+    said,
+)
+from medtune.data.raw_folder import raw_folder
+from medtune.data.source import Source, SourceTable
+
+_PREFERENCES = ("rejected_response", "rejected_messages")
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="a data set in ms-swift's format",
+        licence="of the data set's owner",
+        url="https://swift.readthedocs.io/en/latest/Customization/Custom-dataset.html",
+        provenance="released",
+        patient_unit=PATIENT_UNIT,
+        read=_read,
+        write_example=_write_example,
+    )
+
+
+def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns every row that one question about one media item can hold.
+
+    Raises:
+        FileNotFoundError: There is no *.jsonl, or a media file is missing.
+        ValueError: A row is broken.
+    """
+    folder = raw_folder(root, holds="*.jsonl with messages, and the media that they name")
+    files = sorted(folder.glob("*.jsonl"))
+    if not files:
+        raise FileNotFoundError(f"{folder}: wanted at least one *.jsonl with messages, found none.")
+    return conversation_table(
+        (_conversation(row, where, folder) for file in files for row, where in json_rows(file)), folder
+    )
+
+
+def _conversation(row: Mapping[str, object], where: str, folder: Path) -> Conversation:
+    name = where.removeprefix(f"{folder}/")
+    return Conversation(
+        turns=_turns(row, where),
+        media=listed_media(row, {}, where),
+        id=name,
+        where=where,
+        is_preference=any(column in row for column in _PREFERENCES),
+    )
+
+
+def _turns(row: Mapping[str, object], where: str) -> list[Turn]:
+    messages = row.get("messages")
+    if isinstance(messages, list):
+        return [Turn(said(each.get("role"), where), said(each.get("content"), where)) for each in messages]
+    if "query" in row and "response" in row:
+        system = [Turn("system", said(row["system"], where))] if row.get("system") else []
+        return [*system, Turn("user", said(row["query"], where)), Turn("assistant", said(row["response"], where))]
+    raise ValueError(f"{where}: wanted messages, or query and response, got {', '.join(map(str, row))}.")
+
+
+def _write_example(folder: Path) -> None:
+    """Writes twelve rows about eight pictures in both forms, and one row with two turns."""
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, object]] = []
+    for number in range(12):
+        image = f"images/us_{number % 8}.png"
+        grey_HW = np.random.default_rng(number % 8).integers(0, 256, (24, 32), dtype=np.uint8)
+        PIL.Image.fromarray(grey_HW).save(folder / image)
+        asked, answer = f"<image>Which organ is shown, number {number}?", f"organ {number % 3}"
+        if number % 2:
+            rows.append({"query": asked, "response": answer, "images": [image]})
+        else:
+            turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+            rows.append({"messages": [{"role": "system", "content": "Answer briefly."}, *turns], "images": [image]})
+    rows.append({"messages": [*turns, *turns], "images": [image]})
+    (folder / "train.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", "utf-8")

@@ -1,0 +1,145 @@
+"""What the cells of U2-Bench's tables hold: lists, dicts, boxes, keypoints and values, in JSON or as Python prints it.
+
+Source: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func and vlmeval/dataset/image_seg.py: the first value of the first
+dict counts, boxes are [cx, cy, w, h] in shares of the image, and a table without a point says "not visible".
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from typing import NamedTuple
+
+from medtune.data.masks import NOT_VISIBLE, cell_of
+from medtune.data.released.u2_bench import VALUE_KEYS
+
+_NOTHING = ("", "nan", "none", "null", "n/a", "na", "[]", "{}", "[{}]")
+_NUMBER = re.compile(r"\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*[%\w]*\s*")
+_LETTER = re.compile(r"^\s*\(?[A-Z][.):]\s+")
+
+
+class Place(NamedTuple):
+    """Where something is: its name, where the cell says it, and its cell of the image or "not visible"."""
+
+    structure: str | None
+    position: str
+
+
+def unpacked(cell: str) -> object:
+    """Returns what a cell holds as JSON or as Python prints it; the text itself where it is neither."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(cell)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+    return cell
+
+
+def is_nothing(cell: str) -> bool:
+    """Returns whether a cell is empty, in any of the ways tables write it."""
+    return cell.strip().lower() in _NOTHING
+
+
+def label(cell: str) -> str:
+    """Returns a class label without the brackets, quotes or dict around it; whole numbers without ".0".
+
+    Example:
+        >>> [label(cell) for cell in ("['benign']", '{"Anatomy": "Breast"}', "1.0", " None ", "4A")]
+        ['benign', 'Breast', '1', 'None', '4A']
+    """
+    found = unpacked(cell.strip())
+    while isinstance(found, list | tuple | dict) and found:
+        found = next(iter(found.values() if isinstance(found, dict) else found))
+    if isinstance(found, float) and found.is_integer():
+        found = int(found)
+    # "None" is a class of set 53.
+    return str(found) if isinstance(found, str | int) and not isinstance(found, bool) else cell.strip()
+
+
+def options(cell: str) -> tuple[str, ...]:
+    """Returns the options of a cell: a list, a dict of letters, or a text with ; | or commas; () for none.
+
+    Example:
+        >>> options("['benign', 'malignant']"), options("A. benign; B. malignant"), options("2CH, 4CH"), options("nan")
+        (('benign', 'malignant'), ('benign', 'malignant'), ('2CH', '4CH'), ())
+    """
+    if is_nothing(cell):
+        return ()
+    found = unpacked(cell)
+    if isinstance(found, dict):
+        parts = [str(value) for value in found.values()]
+    elif isinstance(found, list | tuple):
+        parts = [str(value) for value in found]
+    else:
+        mark = next((mark for mark in ("\n", ";", "|", ",") if mark in cell), ",")
+        parts = [_LETTER.sub("", part) for part in cell.split(mark)]
+    return tuple(part.strip().strip("'\"()") for part in parts if part.strip())
+
+
+def place(cell: str) -> Place:
+    """Returns where the first box or keypoint of a cell is.
+
+    Raises:
+        ValueError: The cell holds something, but no point in shares of the image.
+    """
+    if is_nothing(cell):
+        return Place(None, NOT_VISIBLE)
+    found = unpacked(cell)
+    first = found[0] if isinstance(found, list) and found else found
+    if not isinstance(first, dict) or not first:
+        raise ValueError(f"wanted {{structure: [x, y, ...]}}, got {_short(cell)}")
+    name, point = next(iter(first.items()))
+    if point is None or (isinstance(point, float) and math.isnan(point)) or point == []:
+        return Place(str(name), NOT_VISIBLE)
+    if not isinstance(point, list | tuple) or len(point) < 2 or not all(_is_share(side) for side in point[:2]):
+        raise ValueError(f"wanted x and y from 0 to 1, got {_short(cell)}")
+    return Place(str(name), cell_of(float(point[0]), float(point[1])))
+
+
+def value(cell: str, dataset: str) -> float:
+    """Returns the clinical value of a cell: under the data set's key, the only number, or the first of a list.
+
+    Raises:
+        ValueError: There is no such number.
+    """
+    found = unpacked(cell)
+    first = found[0] if isinstance(found, list | tuple) and found else found
+    if isinstance(first, dict):
+        numbers = {str(name): each for name, each in first.items() if not _says_pixels(str(name))}
+        key = VALUE_KEYS.get(dataset)
+        alike = [name for name in numbers if key and _plain(name) == _plain(key)]
+        first = numbers[alike[0]] if alike else next(iter(numbers.values())) if len(numbers) == 1 else None
+    if isinstance(first, list | tuple) and first:
+        first = first[0]
+    matched = _NUMBER.fullmatch(str(first))
+    number = float(matched[1]) if matched and not isinstance(first, bool) else math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"wanted a value, got {_short(cell)}")
+    return number
+
+
+def pixel_size_mm(cell: str) -> float | None:
+    """Returns the size of a pixel that a cell of values states, in mm; None where it states none."""
+    found = unpacked(cell)
+    first = found[0] if isinstance(found, list | tuple) and found else found
+    sizes = [each for name, each in first.items() if _says_pixels(str(name))] if isinstance(first, dict) else []
+    matched = _NUMBER.fullmatch(str(sizes[0])) if sizes else None
+    return float(matched[1]) if matched else None
+
+
+def _says_pixels(name: str) -> bool:
+    return "pixel" in name.lower()
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_]+", " ", name).strip().lower()
+
+
+def _is_share(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= 1
+
+
+def _short(cell: str) -> str:
+    return repr(cell if len(cell) <= 60 else cell[:57] + "...")

@@ -1,0 +1,178 @@
+"""Media files into the media folder of a prepared folder, each once, under a name made from its content.
+
+An image is decoded and kept as PNG. A video is checked by its packets and linked; a cine DICOM is decoded and kept
+without loss. A volume in a NIfTI file is checked by its header and linked: a copy of ten
+thousand scans is the user's to make. A DICOM series is decoded and kept on its own grid, so that no header survives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from errno import EMLINK, EPERM, EXDEV
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
+from medtune.data.dicom import decode_cine, is_dicom
+from medtune.data.images import Size, check_box, decode_image
+from medtune.data.lookalikes import perceptual_hash
+from medtune.data.types import MediaKind, MediaRef
+from medtune.data.videos.container import SUFFIXES
+from medtune.data.videos.read import Extent, check_clip, video_extent
+from medtune.data.videos.stored import STORED as STORED_VIDEO
+from medtune.data.videos.stored import write_video
+from medtune.data.volumes.nifti import check_nifti
+from medtune.data.volumes.read import read_volume
+from medtune.data.volumes.stored import STORED, write_volume
+
+_MASK_KIND: MediaKind = "volume"
+# Level 1 writes several times faster than the default and ultrasound grows by about a tenth.
+_PNG_LEVEL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file in the media folder.
+
+    Attributes:
+        digest: SHA-256 of its content, hex; of shape and pixels for an image.
+        file: Its name in the media folder.
+        size: Width and height of an image or of a video's frames.
+        look: Perceptual hash of an image, 64 bits.
+        extent: Of a video.
+    """
+
+    digest: str
+    file: str
+    size: Size | None = None
+    look: int | None = None
+    extent: Extent | None = None
+
+
+class Stored(NamedTuple):
+    """What became of media.
+
+    Attributes:
+        files: By the source's paths, masks included.
+        broken: Media id -> why it could not be stored, for those that could not.
+    """
+
+    files: dict[Path, StoredFile]
+    broken: dict[str, str]
+
+
+def store_media(media: Mapping[str, MediaRef], folder: Path) -> Stored:
+    """Returns what was stored in `folder`; a file that cannot be read, or whose box or clip leaves it, stops nothing.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+    """
+    stored, unreadable, broken = dict[Path, StoredFile](), dict[Path, str](), dict[str, str]()
+    for media_id, ref in media.items():
+        for path, kind in ((ref.path, ref.kind), *((mask, _MASK_KIND) for _, mask in ref.masks)):
+            if path not in stored and path not in unreadable:
+                try:
+                    stored[path] = STORE[kind](path, folder)
+                except ValueError as error:
+                    unreadable[path] = str(error).removeprefix(f"{path}: ")
+        reasons = [unreadable[path] for path in (ref.path, *(mask for _, mask in ref.masks)) if path in unreadable]
+        wrong = reasons[0] if reasons else _wrong_part(ref, stored[ref.path])
+        if wrong:
+            broken[media_id] = wrong
+    return Stored(stored, broken)
+
+
+def _wrong_part(ref: MediaRef, file: StoredFile) -> str | None:
+    """Returns why boxes, a region or a clip do not lie in their file; None where they do."""
+    try:
+        if file.extent is not None:
+            check_clip(ref, file.extent)
+            return None
+        for box in (*ref.boxes, *((ref.region,) if ref.region else ())):
+            if file.size is None:
+                return f"boxes cannot be drawn on a {ref.kind}"
+            check_box(box, file.size)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _store_image(path: Path, folder: Path) -> StoredFile:
+    pixels_HWC = decode_image(path).pixels_HWC
+    height, width = pixels_HWC.shape[:2]
+    digest = pixel_digest(pixels_HWC)
+    file = folder / f"{digest}.png"
+    if not file.exists():
+        PIL.Image.fromarray(pixels_HWC).save(file, compress_level=_PNG_LEVEL)
+    return StoredFile(digest, file.name, Size(width, height), perceptual_hash(pixels_HWC))
+
+
+def _store_video(path: Path, folder: Path) -> StoredFile:
+    extent = video_extent(path)
+    if not is_dicom(path):
+        suffix = path.suffix.lower()
+        if suffix not in SUFFIXES:
+            raise ValueError(f"{path}: wanted a name that ends with one of {', '.join(SUFFIXES)}")
+        return replace(link(path, folder, suffix), size=extent.size, extent=extent)
+    draft = folder / f"new{STORED_VIDEO}"
+    cine = decode_cine(path)
+    write_video(draft, cine.frames_THWC, cine.times_s, cine.duration_s)
+    digest = file_digest(draft)
+    draft.replace(folder / f"{digest}{STORED_VIDEO}")
+    return StoredFile(digest, f"{digest}{STORED_VIDEO}", extent.size, extent=extent)
+
+
+def _store_volume(path: Path, folder: Path) -> StoredFile:
+    if path.is_dir():
+        draft = folder / f"new{STORED}"
+        write_volume(draft, read_volume(path))
+        digest = file_digest(draft)
+        draft.replace(folder / f"{digest}{STORED}")
+        return StoredFile(digest, f"{digest}{STORED}")
+    check_nifti(path)
+    suffix = ".nii.gz" if path.name.endswith(".gz") else ".nii"
+    return link(path, folder, suffix)
+
+
+def link(path: Path, folder: Path, suffix: str) -> StoredFile:
+    """Returns a file as it is in the media folder: linked where the disk allows it, else copied."""
+    digest = file_digest(path)
+    here = folder / f"{digest}{suffix}"
+    if not here.exists():
+        try:
+            # The file itself: a link to a link would carry the source's own name.
+            os.link(path.resolve(), here)
+        except OSError as error:
+            if error.errno not in (EXDEV, EPERM, EMLINK):
+                raise
+            shutil.copyfile(path, here)
+    return StoredFile(digest, here.name)
+
+
+def pixel_digest(pixels_HWC: NDArray[np.uint8]) -> str:
+    """Returns the SHA-256 of an image's shape and pixels, hex: the same whatever format they were stored in."""
+    height, width, channels = pixels_HWC.shape
+    digest = hashlib.sha256(f"{height}x{width}x{channels}:".encode())
+    digest.update(np.ascontiguousarray(pixels_HWC).data)
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Returns the SHA-256 of a file's bytes, hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+STORE: Mapping[MediaKind, Callable[[Path, Path], StoredFile]] = {
+    "image": _store_image,
+    "video": _store_video,
+    "volume": _store_volume,
+}
+"""(path, media folder) -> what was stored, for each kind of media."""

@@ -1,0 +1,68 @@
+"""Which frames of a clip are looked at: so many, or so many a second; by their times, whatever the frame rate does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How frames are chosen.
+
+    Attributes:
+        at_most: Frames. A clip with fewer gives all that it has; where more would be chosen, so many are spread evenly
+            in time, first and last among them.
+        per_s: Frames a second, from the first one on; None spreads `at_most` frames however long the clip is.
+
+    Raises:
+        ValueError: A number is not above 0.
+    """
+
+    at_most: int
+    per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.at_most < 1 or (self.per_s is not None and self.per_s <= 0):
+            raise ValueError(
+                f"frames are sampled {self.at_most} at most and {self.per_s} a second; both must be above 0"
+            )
+
+
+def chosen_frames(times_s: Sequence[float], sampling: Sampling) -> list[int]:
+    """Returns the numbers of the chosen frames, in order.
+
+    Where a variable frame rate leaves a gap, the frame that is nearest in time stands for it, twice if need be.
+
+    Args:
+        times_s: When each frame of the clip is shown, ascending, at least one.
+        sampling: How many.
+
+    Example:
+        >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(3)), chosen_frames([0.0, 0.1], Sampling(3))
+        ([0, 2, 4], [0, 1])
+        >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(9, per_s=5.0))
+        [0, 2, 4]
+    """
+    if sampling.per_s is not None:
+        wanted_s = np.arange(times_s[0], times_s[-1] + 1e-9, 1 / sampling.per_s)
+        chosen = sorted(set(_nearest(times_s, wanted_s)))
+        if len(chosen) <= sampling.at_most:
+            return chosen
+    if len(times_s) <= sampling.at_most:
+        return list(range(len(times_s)))
+    if sampling.at_most == 1:
+        return _nearest(times_s, [(times_s[0] + times_s[-1]) / 2])
+    return _nearest(times_s, np.linspace(times_s[0], times_s[-1], sampling.at_most))
+
+
+def _nearest(times_s: Sequence[float], wanted_s: Sequence[float] | NDArray[np.float64]) -> list[int]:
+    if len(times_s) == 1:
+        return [0] * len(wanted_s)
+    known, asked = np.asarray(times_s), np.asarray(wanted_s)
+    after = np.searchsorted(known, asked).clip(1, len(known) - 1)
+    is_before = asked - known[after - 1] <= known[after] - asked
+    return [int(number) for number in after - is_before]

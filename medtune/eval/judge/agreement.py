@@ -1,0 +1,181 @@
+"""Whether a judge can be trusted: its points against a person's on the same answers, by weighted kappa."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+
+from medtune.data.types import Condition, Interval, PredictionKey
+from medtune.eval import statistics
+from medtune.eval.tables import Cell, Table
+
+BOUNDS = Interval(-1.0, 1.0)
+_CONDITIONS: tuple[Condition, ...] = get_args(Condition)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """A judge against a person.
+
+    Attributes:
+        n: Answers that both scored.
+        without_verdict: Answers that the person scored and the judge did not; they are left out.
+        quadratic: Cohen's kappa with squared weights, and its 95 % interval from resampled patients.
+        linear: The same with linear weights.
+        equal: Share of equal points.
+        difference: Mean of the judge's points minus the person's.
+        counts: Person's points (rows, lowest first) x judge's points.
+
+    `quadratic` and `linear` are None where both gave all answers the same points: nothing can be chance-corrected.
+    """
+
+    levels: tuple[int, ...]
+    n: int
+    without_verdict: int
+    quadratic: float | None
+    quadratic_ci95: Interval | None
+    linear: float | None
+    linear_ci95: Interval | None
+    equal: float
+    difference: float
+    counts: tuple[tuple[int, ...], ...]
+
+
+def read_human(path: Path, *, levels: Sequence[int]) -> dict[PredictionKey, int]:
+    """Returns a person's points by prediction.
+
+    The file is CSV with the columns question_id and score; condition (default image) and repeat (default 0) may be
+    added.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: A column is missing, a score is no possible one, or an answer is scored twice.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}; wanted CSV with the columns question_id and score")
+    found: dict[PredictionKey, int] = {}
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        missing = {"question_id", "score"} - set(reader.fieldnames or ())
+        if missing:
+            raise ValueError(f"{path}: no column {sorted(missing)[0]!r}; wanted question_id and score")
+        for row in reader:
+            where = f"{path}, line {reader.line_num}"
+            key, score = _key(row, where), (row["score"] or "").strip()
+            if score not in [str(level) for level in levels]:
+                raise ValueError(f"{where}: score {score!r}; it must be one of {', '.join(map(str, levels))}")
+            if key in found:
+                raise ValueError(f"{where}: question {key.question_id!r} ({key.condition}) is scored twice; keep one")
+            found[key] = int(score)
+    if not found:
+        raise ValueError(f"{path}: no rows; wanted one answer's score in each")
+    return found
+
+
+def agreement(
+    human: Mapping[PredictionKey, int],
+    judge: Mapping[PredictionKey, int],
+    patients: Mapping[str, str],
+    *,
+    levels: Sequence[int],
+    seed: int = 0,
+) -> Agreement:
+    """Returns how far a judge agrees with a person.
+
+    Args:
+        human: Points by prediction.
+        judge: The same, of the judge.
+        patients: Question id -> patient, the unit of resampling.
+        levels: All points there are.
+        seed: Of the resampling.
+
+    Raises:
+        ValueError: A scored question is unknown, or no answer was scored by both.
+
+    Source:
+        Cohen 1968, doi:10.1037/h0026256, as scikit-learn's `cohen_kappa_score` computes it.
+    """
+    for key in human:
+        if key.question_id not in patients:
+            raise ValueError(f"the human scores name question {key.question_id!r}, which is not among those answered")
+    both = [key for key in human if key in judge]
+    if not both:
+        raise ValueError(f"none of the {len(human)} answers that a person scored has a verdict; judge them first")
+    person, model = (np.array([points[key] for key in both]) for points in (human, judge))
+    clusters = [patients[key.question_id] for key in both]
+    found = {}
+    for weights in ("quadratic", "linear"):
+
+        def kappa(rows: statistics.Rows, weights: str = weights) -> float:
+            return _kappa(person[rows], model[rows], levels, weights)
+
+        value = kappa(np.arange(len(both)))
+        defined = not math.isnan(value)
+        interval = (
+            statistics.recomputed_interval(kappa, None, clusters, bounds=BOUNDS, seed=seed)
+            if defined and len(set(clusters)) > 1
+            else None
+        )
+        found[weights] = (value if defined else None, interval)
+    return Agreement(
+        levels=tuple(levels),
+        n=len(both),
+        without_verdict=len(human) - len(both),
+        quadratic=found["quadratic"][0],
+        quadratic_ci95=found["quadratic"][1],
+        linear=found["linear"][0],
+        linear_ci95=found["linear"][1],
+        equal=float((person == model).mean()),
+        difference=float((model - person).mean()),
+        counts=tuple(tuple(int(((person == row) & (model == column)).sum()) for column in levels) for row in levels),
+    )
+
+
+def agreement_tables(found: Agreement, *, judge: str) -> list[Table]:
+    """Returns the agreement as tables."""
+    rows: list[tuple[Cell, ...]] = [
+        ("weighted kappa, quadratic", found.quadratic, _text(found.quadratic_ci95)),
+        ("weighted kappa, linear", found.linear, _text(found.linear_ci95)),
+        ("equal points", found.equal, None),
+        ("judge minus person, mean points", f"{found.difference:+.3f}", None),
+    ]
+    notes = [
+        f"{found.n} answers scored by both; {found.without_verdict} of the person's have no verdict and are left out."
+    ]
+    if found.quadratic is None:
+        notes.append("Kappa is not defined: both gave all answers the same points.")
+    counts: list[tuple[Cell, ...]] = [
+        (f"person {level}", *row) for level, row in zip(found.levels, found.counts, strict=True)
+    ]
+    return [
+        Table(f"{judge} against a person", ("", "value", "95 % interval"), tuple(rows), tuple(notes)),
+        Table("Points", ("", *(f"judge {level}" for level in found.levels)), tuple(counts)),
+    ]
+
+
+def _kappa(person: statistics.Rows, model: statistics.Rows, levels: Sequence[int], weights: str) -> float:
+    from sklearn.metrics import cohen_kappa_score
+
+    if len({*person.tolist(), *model.tolist()}) == 1:
+        return math.nan
+    return float(cohen_kappa_score(person, model, labels=list(levels), weights=weights))
+
+
+def _key(row: Mapping[str, str | None], where: str) -> PredictionKey:
+    condition, repeat = (row.get("condition") or "image").strip(), (row.get("repeat") or "0").strip()
+    if not repeat.isdecimal():
+        raise ValueError(f"{where}: repeat {repeat!r}; wanted 0, 1, ...")
+    for known in _CONDITIONS:
+        if known == condition:
+            return PredictionKey((row["question_id"] or "").strip(), known, "generation", int(repeat))
+    raise ValueError(f"{where}: no condition {condition!r}; there are: {', '.join(_CONDITIONS)}")
+
+
+def _text(interval: Interval | None) -> str | None:
+    return f"{interval.low:.3f} to {interval.high:.3f}" if interval else None

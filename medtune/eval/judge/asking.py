@@ -1,0 +1,102 @@
+"""Has the free answers of a file judged: what has a verdict is not asked again, what gets none is counted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
+from medtune.eval.judge.task import Judge, JudgeTask
+from medtune.eval.judge.verdicts import (
+    StoredVerdict,
+    VerdictWriter,
+    fitting,
+    read_verdicts,
+    reply_hash,
+    verdicts_path,
+)
+from medtune.eval.judging import index, question_of
+from medtune.eval.thinking import without_thinking
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """How judging went.
+
+    Attributes:
+        judge: Who judged, and by which instructions.
+        free: Answers that need a judge.
+        judged: Those that have a verdict now.
+        empty: Those that say nothing: there is nothing to judge, and they have no points.
+        failed: Those that got no usable verdict; they stay unscored.
+    """
+
+    judge: str
+    free: int
+    judged: int
+    empty: int
+    failed: tuple[PredictionKey, ...]
+
+
+def judge_predictions(
+    judge: Judge,
+    predictions: Sequence[Prediction],
+    questions: Sequence[Question],
+    task: JudgeTask,
+    *,
+    system: str,
+    path: Path,
+    on_verdict: Callable[[int, int], None] = lambda done, total: None,
+) -> Judging:
+    """Has every free answer judged and writes the verdicts beside the predictions.
+
+    Args:
+        judge: Who judges.
+        predictions: Of the file `path`.
+        questions: That they answer.
+        task: How the benchmark judges.
+        system: The instructions: `task.system`, or a user's.
+        path: Of the predictions.
+        on_verdict: Called with (verdicts so far, answers to judge).
+
+    Raises:
+        ValueError: There are verdicts of another judge, or a prediction is of an unknown question.
+        OSError: A verdict could not be written.
+    """
+    beside, by_id = verdicts_path(path), index(questions)
+    who = f"{judge.name}, instructions {hashlib.sha256(system.encode()).hexdigest()[:16]}"
+    free = [each for each in predictions if each.key.reading == "generation" and task.covers(question_of(each, by_id))]
+    stored = read_verdicts(beside) if beside.is_file() else {}
+    _refuse_others(beside, stored.values(), who)
+    done, said = fitting(free, stored), [each for each in free if _words(each)]
+    waiting = {each.key: each for each in said if each.key not in done}
+    requests = [
+        JudgeRequest(key, system, task.user(by_id[key.question_id], _words(each)), task.schema)
+        for key, each in waiting.items()
+    ]
+    failed = []
+    on_verdict(len(done), len(said))
+    with VerdictWriter(beside) as writer:
+        for number, (key, text) in enumerate(judge.replies(requests, is_usable=task.is_usable), start=1):
+            if text is None:
+                failed.append(key)
+            else:
+                writer.write(StoredVerdict(key, reply_hash(waiting[key].text or ""), who, text))
+            on_verdict(len(done) + number, len(said))
+    judged = len(done) + len(waiting) - len(failed)
+    return Judging(who, len(free), judged, len(free) - len(said), tuple(failed))
+
+
+def _words(prediction: Prediction) -> str:
+    return without_thinking(prediction.text or "").strip()
+
+
+def _refuse_others(path: Path, stored: Iterable[StoredVerdict], who: str) -> None:
+    others = sorted({each.judge for each in stored if each.judge != who})
+    if others:
+        raise ValueError(
+            f"{path} holds verdicts of another judge ({others[0]}; now {who}). One score needs one judge: move that "
+            "file away to judge anew"
+        )

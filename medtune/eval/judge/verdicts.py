@@ -1,0 +1,124 @@
+"""Verdicts on disk: one JSON line each, beside the predictions, which stay as the model gave them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from medtune.data.types import Prediction, PredictionKey
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.predictions import replace_file
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVerdict:
+    """What a judge said about one reply.
+
+    Attributes:
+        key: Of the prediction.
+        reply_hash: Of the reply that was judged: another reply needs another verdict.
+        judge: Who judged, and by which instructions.
+        text: The judge's reply, unparsed.
+    """
+
+    key: PredictionKey
+    reply_hash: str
+    judge: str
+    text: str
+
+
+def verdicts_path(predictions: Path) -> Path:
+    """Returns where the verdicts on a file of predictions lie.
+
+    Example:
+        >>> verdicts_path(Path("final/predictions.jsonl")).name
+        'predictions.verdicts.jsonl'
+    """
+    return predictions.with_suffix(".verdicts.jsonl")
+
+
+def reply_hash(text: str) -> str:
+    """Returns 16 hex digits of a reply."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def with_verdicts(predictions: Sequence[Prediction], path: Path, benchmark: Benchmark) -> list[Prediction]:
+    """Returns the predictions of the file `path` with the verdicts that lie beside it, as the parsers read them.
+
+    Without verdicts, or where the benchmark has no judge, they come back as they are. A verdict on another reply
+    than the one in the file does not count.
+
+    Raises:
+        ValueError: A line of the verdicts is broken.
+    """
+    beside = verdicts_path(path)
+    if benchmark.judging is None or not beside.is_file():
+        return list(predictions)
+    return benchmark.judging.applied(predictions, fitting(predictions, read_verdicts(beside)))
+
+
+def fitting(
+    predictions: Iterable[Prediction], verdicts: Mapping[PredictionKey, StoredVerdict]
+) -> dict[PredictionKey, str]:
+    """Returns the judge's replies of those predictions whose reply was judged."""
+    return {
+        each.key: verdicts[each.key].text
+        for each in predictions
+        if each.key in verdicts and verdicts[each.key].reply_hash == reply_hash(each.text or "")
+    }
+
+
+def read_verdicts(path: Path) -> dict[PredictionKey, StoredVerdict]:
+    """Returns the verdicts of a file, up to the last whole line; of two on one prediction the later.
+
+    Raises:
+        ValueError: A whole line is broken.
+    """
+    found = {}
+    *lines, _torn = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            key = PredictionKey(str(row["question_id"]), row["condition"], row["reading"], int(row["repeat"]))
+            found[key] = StoredVerdict(key, str(row["reply_hash"]), str(row["judge"]), str(row["text"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path}, line {number}: no verdict ({error!r}); remove the line and judge again"
+            ) from error
+    return found
+
+
+class VerdictWriter:
+    """Appends verdicts, each handed to the system before `write` returns; a torn last line is cut at the start."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        if path.is_file():
+            whole, newline, torn = path.read_bytes().rpartition(b"\n")
+            if torn:
+                replace_file(path, [whole + newline])
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def __enter__(self) -> VerdictWriter:
+        """Returns the writer itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Closes the file."""
+        os.close(self._file)
+
+    def write(self, verdict: StoredVerdict) -> None:
+        """Appends one verdict.
+
+        Raises:
+            OSError: It could not be written.
+        """
+        row = {**verdict.key._asdict(), "reply_hash": verdict.reply_hash, "judge": verdict.judge, "text": verdict.text}
+        line = json.dumps(row).encode("ascii") + b"\n"
+        if os.write(self._file, line) != len(line):
+            raise OSError(f"could not append to {self._path}: the disk is full; make room and judge again")

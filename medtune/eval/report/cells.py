@@ -1,0 +1,32 @@
+"""Pairs of cells that several tables share: a value with its interval, a gain with its."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from medtune.eval.report.run_data import Change, Level, MetricScore
+from medtune.eval.report.table import Cell, change, interval, number
+
+
+def value_cells(measured: Level | MetricScore | None) -> list[Cell]:
+    """Returns a value and its 95 % interval; dashes for what is not there."""
+    return [number(measured.value if measured else None), interval(measured.ci95 if measured else None)]
+
+
+def gain_cells(gain: Change | None, *, higher_is_better: bool) -> list[Cell]:
+    """Returns a gain, set apart where it is sure, and its 95 % interval; dashes for None."""
+    reach = gain.ci95 if gain else None
+    tone = improvement_tone(reach, higher_is_better=higher_is_better)
+    return [change(gain.value if gain else None, tone=tone), interval(reach, sign=True)]
+
+
+def improvement_tone(reach: tuple[float, float] | None, *, higher_is_better: bool) -> Literal["", "good", "bad"]:
+    """Returns how a gain is set apart whose interval does not include zero.
+
+    Example:
+        >>> improvement_tone((0.1, 0.3), higher_is_better=False), improvement_tone((-0.1, 0.3), higher_is_better=True)
+        ('bad', '')
+    """
+    if reach is None or reach[0] <= 0 <= reach[1]:
+        return ""
+    return "good" if (reach[0] > 0) == higher_is_better else "bad"

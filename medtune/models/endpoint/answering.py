@@ -1,0 +1,143 @@
+"""Answers a benchmark's requests with a served model, several at a time, in the order in which they will be wanted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from functools import lru_cache
+from types import TracebackType
+
+from medtune.data.media import load_media
+from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Request
+from medtune.models.endpoint.client import ChatClient
+from medtune.models.endpoint.estimate import Asked, request_tokens, total_tokens
+from medtune.models.endpoint.messages import Body, Tokens, request_body
+from medtune.models.endpoint.pictures import data_urls
+from medtune.models.endpoint.settings import Endpoint
+
+AHEAD = 8
+"""Requests per concurrent one that may be asked before their turn: one slow reply must not leave the others idle."""
+
+
+class EndpointAnswerer:
+    """An Answerer whose model is somewhere else.
+
+    Told what will be asked, it keeps `concurrency` requests under way, those of later groups too; their replies lie in
+    the cache until they are wanted. Images are read and encoded by the thread that sends them.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client: ChatClient,
+        *,
+        max_new_tokens: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self._endpoint = endpoint
+        self._client = client
+        self._max_new_tokens = max_new_tokens
+        self._say = say
+        self._pool = ThreadPoolExecutor(endpoint.concurrency, thread_name_prefix="endpoint")
+        self._waiting: deque[Asked] = deque()
+        self._asked: dict[PredictionKey, Future[Prediction]] = {}
+        self._urls = lru_cache(maxsize=2 * endpoint.concurrency)(self._encoded)
+
+    def __enter__(self) -> EndpointAnswerer:
+        """Returns the answerer itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Drops what was not sent and waits for the replies under way, which are kept for the next time."""
+        self._waiting.clear()
+        self._client.stop()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def expect(self, visits: Sequence[tuple[MediaGroup, Sequence[Request]]]) -> None:
+        """Takes what `answer` will be asked, in that order; says what it may cost and refuses what is too dear.
+
+        Raises:
+            CostCapError: All of it may cost more than is left.
+            ValueError: A likelihood is asked for, which no server gives.
+        """
+        wanted = [(group, request) for group, requests in visits for request in requests]
+        for _, request in wanted:
+            _refuse_likelihood(request)
+        purse, tokens, kept = self._client.purse, self._total(wanted), 0
+        if purse.is_above_cap(tokens):
+            # Hashing every picture takes its time: only where it decides.
+            rest = [asked for asked in wanted if not self._is_kept(*asked)]
+            tokens, kept = self._total(rest), len(wanted) - len(rest)
+        number = len(wanted) - kept
+        said = purse.estimate_text(tokens, number=number)
+        self._say(f"endpoint   {said}{f', and {kept:,} in the cache' if kept else ''}")
+        purse.refuse_above_cap(tokens, what=f"asking {number:,} questions")
+        self._waiting.extend(wanted)
+
+    def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        """Yields one prediction per request, as they come.
+
+        Raises:
+            EndpointError: A request could not be answered; the others' replies are kept.
+            CostCapError: The next request may cost more than is left.
+            ValueError: A likelihood is asked for, which no server gives.
+        """
+        mine = [self._future(group, request) for request in requests]
+        self._fill()
+        for future in as_completed(mine):
+            yield future.result()
+            self._fill()
+
+    def _future(self, group: MediaGroup, request: Request) -> Future[Prediction]:
+        _refuse_likelihood(request)
+        known = self._asked.pop(_key(request), None)
+        if known is not None:
+            return known
+        if self._waiting and _key(self._waiting[0][1]) == _key(request):
+            self._waiting.popleft()
+        return self._pool.submit(self._predicted, group, request)
+
+    def _fill(self) -> None:
+        """Sends later requests while there is room, and forgets those that were taken from here."""
+        while self._waiting and len(self._asked) < AHEAD * self._endpoint.concurrency:
+            group, request = self._waiting.popleft()
+            self._asked[_key(request)] = self._pool.submit(self._predicted, group, request)
+
+    def _predicted(self, group: MediaGroup, request: Request) -> Prediction:
+        reply = self._client.ask(
+            self._body(group, request),
+            estimate=request_tokens(self._endpoint, (group, request), max_new_tokens=self._max_new_tokens),
+            what=f"question {request.question.id!r} ({request.condition})",
+            repeat=request.repeat,
+        )
+        return Prediction(
+            key=_key(request),
+            options_shown=request.question.options,
+            text=reply.text.strip(),
+            finish_reason=reply.finish_reason,
+        )
+
+    def _body(self, group: MediaGroup, request: Request) -> Body:
+        urls = () if request.condition == "text_only" else self._urls(group.media)
+        return request_body(self._endpoint, request.prompt.text, urls, max_new_tokens=self._max_new_tokens)
+
+    def _encoded(self, ref: MediaRef) -> tuple[str, ...]:
+        return data_urls(load_media(ref), self._endpoint)
+
+    def _is_kept(self, group: MediaGroup, request: Request) -> bool:
+        return self._client.is_kept(self._body(group, request), repeat=request.repeat)
+
+    def _total(self, wanted: Sequence[Asked]) -> Tokens:
+        return total_tokens(self._endpoint, wanted, max_new_tokens=self._max_new_tokens)
+
+
+def _refuse_likelihood(request: Request) -> None:
+    if request.reading == "likelihood":
+        raise ValueError(
+            "a model behind an endpoint gives no log-likelihood of given options; set eval.readings=[generation]"
+        )
+
+
+def _key(request: Request) -> PredictionKey:
+    return PredictionKey(request.question.id, request.condition, request.reading, request.repeat)

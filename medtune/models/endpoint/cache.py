@@ -1,0 +1,68 @@
+"""Replies that were paid for, on disk by what was asked: neither prompts nor images are kept, only their hash."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from medtune.models.endpoint.messages import Body, Tokens
+from medtune.models.endpoint.replies import Reply
+
+
+def request_hash(base_url: str, body: Body, *, repeat: int) -> str:
+    """Returns the SHA-256 of a request, hex: server, model, sampling, text, the images' bytes, and its repeat."""
+    asked = json.dumps([base_url.rstrip("/"), body, repeat], sort_keys=True)
+    return hashlib.sha256(asked.encode("ascii")).hexdigest()
+
+
+class ReplyCache:
+    """One small file per reply, written through a temporary name; safe for threads and processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, digest: str) -> Reply | None:
+        """Returns the reply to a request; None where there is none.
+
+        Raises:
+            ValueError: The file is broken.
+        """
+        path = self._path(digest)
+        if not path.is_file():
+            return None
+        try:
+            held: Mapping[str, object] = json.loads(path.read_text("utf-8"))
+            text, finish, model, usage = (held[name] for name in ("text", "finish_reason", "model", "usage"))
+            return Reply(str(text), _maybe(finish), _maybe(model), Tokens(*usage) if isinstance(usage, list) else None)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: a broken answer in the cache; remove the file and start again") from error
+
+    def put(self, digest: str, reply: Reply) -> None:
+        """Keeps a reply.
+
+        Raises:
+            OSError: It could not be written, e.g. because the disk is full.
+        """
+        path = self._path(digest)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = {"text": reply.text, "finish_reason": reply.finish_reason, "model": reply.model, "usage": reply.usage}
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(held, file)
+            Path(name).replace(path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
+
+    def _path(self, digest: str) -> Path:
+        return self._folder / digest[:2] / f"{digest[2:]}.json"
+
+
+def _maybe(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,271 @@
+"""One request to an OpenAI-compatible server: from the cache, or sent, retried, checked and paid for."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import Any, NoReturn
+
+import openai
+
+from medtune.models.endpoint.cache import ReplyCache, request_hash
+from medtune.models.endpoint.messages import Body, Tokens
+from medtune.models.endpoint.purse import Purse
+from medtune.models.endpoint.replies import (
+    CONTENT_FILTER,
+    Reply,
+    UnreadableReplyError,
+    blotted,
+    read_completion,
+    read_stream,
+    without_secret,
+)
+from medtune.models.endpoint.settings import Endpoint
+
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 60.0
+LONGEST_ASKED_WAIT_S = 600.0
+"""A server that wants more patience than this is left alone: the run can be continued later."""
+_RETRIED = (408, 409, 429)
+_FILTERED = ("content_filter", "content_policy_violation", "invalid_prompt")
+"""Error codes that mean: the model was not allowed to answer this.
+
+Source: the error tables of Azure OpenAI (content_filter) and of OpenAI's image and reasoning models (the others).
+"""
+_SHOWN_CHARACTERS = 300
+
+
+class EndpointError(ValueError):
+    """A request could not be answered; nothing was made up in its place."""
+
+
+class NoReplyError(EndpointError):
+    """All tries of one request failed in ways that may pass."""
+
+
+class _AgainError(Exception):
+    """The request may be made again, after a pause that the server may have named."""
+
+    def __init__(self, why: str, pause_s: float | None = None) -> None:
+        super().__init__(why)
+        self.pause_s = pause_s
+
+
+class ChatClient:
+    """Asks a server; safe for threads. Its context holds the connections.
+
+    Attributes:
+        from_cache: Replies that cost nothing.
+        sent: Requests that went over the wire, repetitions included.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        key: str | None,
+        cache: ReplyCache,
+        purse: Purse,
+        first_wait_s: float = FIRST_WAIT_S,
+    ) -> None:
+        self._endpoint = endpoint
+        self._key = key
+        self._cache = cache
+        self._first_wait_s = first_wait_s
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._openai = openai.OpenAI(
+            base_url=endpoint.base_url,
+            # The library refuses to work without one, whatever the server wants.
+            api_key=key or "no-key",
+            timeout=endpoint.timeout_s,
+            # Its own repetitions know nothing of replies that cannot be read, nor of the cap.
+            max_retries=0,
+        )
+        self.purse = purse
+        self.from_cache = 0
+        self.sent = 0
+
+    def __enter__(self) -> ChatClient:
+        """Returns the client itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Closes all connections."""
+        self.stop()
+        self._openai.close()
+
+    def stop(self) -> None:
+        """Lets requests under way end, which are charged anyway; whatever waits to be sent or sent again fails."""
+        self._closed.set()
+
+    def is_kept(self, body: Body, *, repeat: int) -> bool:
+        """Returns whether the reply is in the cache."""
+        return self._cache.get(self._digest(body, repeat)) is not None
+
+    def ask(
+        self,
+        body: Body,
+        *,
+        estimate: Tokens,
+        what: str,
+        repeat: int = 0,
+        accept: Callable[[Reply], str | None] = lambda reply: None,
+    ) -> Reply:
+        """Returns the reply to a request; the same request is sent once.
+
+        Args:
+            body: What is posted.
+            estimate: Its tokens, for the cap.
+            what: Names the request in messages, e.g. a question's id.
+            repeat: Tells apart requests that are to be answered anew.
+            accept: Says what is wrong with a reply that is to be asked for again; None takes it. A reply that is not
+                taken is not kept.
+
+        Raises:
+            EndpointError: The server refused the request.
+            NoReplyError: No try gave a reply that can be used.
+            CostCapError: The request may cost more than is left.
+            OSError: The reply could not be kept.
+        """
+        digest = self._digest(body, repeat)
+        kept = self._cache.get(digest)
+        if kept is not None and accept(kept) is None:
+            with self._lock:
+                self.from_cache += 1
+            return kept
+        why = ""
+        for attempt in range(self._endpoint.max_retries + 1):
+            try:
+                with self.purse.reserved(estimate):
+                    reply = self._once(body, estimate, what)
+                wrong = accept(reply)
+                if wrong is not None:
+                    raise _AgainError(wrong)
+            except _AgainError as error:
+                why = str(error)
+                if attempt < self._endpoint.max_retries:
+                    self._wait(attempt, error.pause_s, what)
+            else:
+                self._cache.put(digest, reply)
+                return reply
+        raise NoReplyError(
+            f"{what}: no usable reply in {self._endpoint.max_retries + 1} tries, the last one: {why}. All answers so "
+            "far are kept; continue with --resume"
+        )
+
+    def _digest(self, body: Body, repeat: int) -> str:
+        return request_hash(self._endpoint.base_url, body, repeat=repeat)
+
+    def _once(self, body: Body, estimate: Tokens, what: str) -> Reply:
+        if self._closed.is_set():
+            raise EndpointError(f"{what}: not asked any more")
+        with self._lock:
+            self.sent += 1
+        with self._translated(what):
+            try:
+                reply = self._streamed(body) if self._endpoint.stream else self._whole(body)
+            except UnreadableReplyError as error:
+                raise _AgainError(self._shown(str(error))) from None
+            except openai.BadRequestError as error:
+                if error.code not in _FILTERED:
+                    raise
+                # Not charged, as no model has seen it.
+                return Reply("", CONTENT_FILTER)
+        reply = without_secret(reply, self._key)
+        self.purse.pay(reply, estimate)
+        return reply
+
+    def _whole(self, body: Body) -> Reply:
+        create: Any = self._openai.chat.completions.with_raw_response.create
+        return read_completion(str(create(**_split(body)).text))
+
+    def _streamed(self, body: Body) -> Reply:
+        create: Any = self._openai.chat.completions.create
+        with create(**_split(body), stream=True, stream_options={"include_usage": True}) as stream:
+            return read_stream(_chunks(stream))
+
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        """Raises in place of the library's errors, which hold the request with its key, one of ours without them."""
+        try:
+            yield
+        except openai.APITimeoutError:
+            raise _AgainError(f"the server was silent for {self._endpoint.timeout_s:g} s") from None
+        except openai.APIConnectionError as error:
+            raise _AgainError(f"no connection ({type(error.__cause__).__name__})") from None
+        except openai.APIStatusError as error:
+            status, said = error.status_code, self._shown(error.message)
+            if (status in _RETRIED or status >= 500) and error.code != "insufficient_quota":
+                raise _AgainError(f"HTTP {status}: {said}", _asked_pause_s(error.response.headers)) from None
+            _refuse(what, status, said)
+        except openai.APIError as error:
+            raise _AgainError(self._shown(error.message)) from None
+
+    def _shown(self, said: str) -> str:
+        return " ".join(blotted(said, self._key).split())[:_SHOWN_CHARACTERS]
+
+    def _wait(self, attempt: int, asked_s: float | None, what: str) -> None:
+        """Waits twice as long each time, a random part less, and at least as long as the server asks."""
+        if asked_s is not None and asked_s > LONGEST_ASKED_WAIT_S:
+            raise EndpointError(f"{what}: the server asks to wait {asked_s:.0f} s; continue with --resume after that")
+        backoff_s = min(LONGEST_WAIT_S, self._first_wait_s * 2**attempt)
+        pause_s = backoff_s * random.uniform(0.5, 1.0) + (asked_s or 0.0)
+        if self._closed.wait(pause_s):
+            raise EndpointError(f"{what}: not asked any more")
+
+
+def _split(body: Body) -> dict[str, Any]:
+    """The library checks the names of its arguments; other fields of the body go beside them."""
+    known = ("model", "messages")
+    return {
+        **{name: body[name] for name in known},
+        "extra_body": {name: value for name, value in body.items() if name not in known},
+    }
+
+
+def _chunks(stream: Any) -> Iterator[Mapping[str, Any]]:
+    try:
+        for chunk in stream:
+            if not hasattr(chunk, "model_dump"):
+                raise UnreadableReplyError("a piece of the stream is no JSON object")
+            yield chunk.model_dump(warnings=False)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise UnreadableReplyError("a piece of the stream is not JSON") from None
+
+
+def _asked_pause_s(headers: Mapping[str, str]) -> float | None:
+    """Returns the pause that the header Retry-After asks for, in seconds or as a date; None without one.
+
+    Source: RFC 9110, section 10.2.3.
+    """
+    asked = headers.get("retry-after")
+    if asked is None:
+        return None
+    try:
+        return max(0.0, float(asked))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _refuse(what: str, status: int, said: str) -> NoReturn:
+    hints = {
+        401: "check the key in the variable that endpoint.key_env names",
+        403: "the key may not use this model",
+        404: "check endpoint.base_url and endpoint.model",
+        400: "the server does not take such a request; check endpoint.temperature, token_limit_field, extra and "
+        "image_max_side",
+        413: "the request is too large; set endpoint.image_max_side or image_format=jpeg",
+        429: "the account has no credit left",
+    }
+    raise EndpointError(f"{what}: HTTP {status}: {said}. {hints.get(status, 'Mend it')}, then continue with --resume")

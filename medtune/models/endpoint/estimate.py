@@ -1,0 +1,38 @@
+"""What questions may cost before any is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from medtune.data.media import media_shape
+from medtune.data.types import MediaGroup, Request
+from medtune.models.endpoint.messages import Tokens, estimated_tokens
+from medtune.models.endpoint.pictures import sent_sizes
+from medtune.models.endpoint.settings import Endpoint
+
+Asked = tuple[MediaGroup, Request]
+"""What is shown, and what is asked about it."""
+
+
+def request_tokens(endpoint: Endpoint, asked: Asked, *, max_new_tokens: int) -> Tokens:
+    """Returns the estimated tokens of one request; of its pictures only the headers are read.
+
+    Raises:
+        FileNotFoundError: A picture is missing.
+        ValueError: A picture is broken, or the media item is a volume.
+    """
+    group, request = asked
+    shown = request.condition != "text_only"
+    sizes = sent_sizes(media_shape(group.media), endpoint) if shown else ()
+    return estimated_tokens(request.prompt.text, sizes, max_new_tokens=max_new_tokens)
+
+
+def total_tokens(endpoint: Endpoint, asked: Iterable[Asked], *, max_new_tokens: int) -> Tokens:
+    """Returns the estimated tokens of all requests.
+
+    Raises:
+        FileNotFoundError: A picture is missing.
+        ValueError: A picture is broken, or a media item is a volume.
+    """
+    counts = [request_tokens(endpoint, one, max_new_tokens=max_new_tokens) for one in asked]
+    return Tokens(sum(count.input for count in counts), sum(count.output for count in counts))

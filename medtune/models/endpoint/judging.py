@@ -1,0 +1,97 @@
+"""A judge behind an endpoint: several answers at a time, the verdict's JSON schema asked of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+from medtune.data.types import JudgeRequest, PredictionKey
+from medtune.models.endpoint.client import ChatClient, EndpointError, NoReplyError
+from medtune.models.endpoint.messages import Body, Tokens, estimated_tokens, judge_body
+from medtune.models.endpoint.replies import Reply
+from medtune.models.endpoint.settings import Endpoint
+
+MOST_FAILURES = 5
+"""Requests in a row that may stay without a reply; then the server is taken to be down."""
+
+
+class EndpointJudge:
+    """Asks a served model for verdicts."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client: ChatClient,
+        *,
+        max_new_tokens: int,
+        strict: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        """Takes the settings; `strict` asks the server to keep to the verdict's JSON schema."""
+        self._endpoint = endpoint
+        self._client = client
+        self._max_new_tokens = max_new_tokens
+        self._strict = strict
+        self._say = say
+
+    @property
+    def name(self) -> str:
+        """The model, as the server calls it."""
+        return self._endpoint.model
+
+    def replies(
+        self, asked: Sequence[JudgeRequest], *, is_usable: Callable[[str], bool]
+    ) -> Iterator[tuple[PredictionKey, str | None]]:
+        """Yields one usable reply per request as they come; None where no try gave one.
+
+        Raises:
+            EndpointError: The server refuses such requests, or many in a row stay without a reply.
+            CostCapError: The requests may cost more than is left.
+        """
+        if not asked:
+            return
+        tokens = [self._tokens(request) for request in asked]
+        total = Tokens(sum(each.input for each in tokens), sum(each.output for each in tokens))
+        self._say(f"judge      {self._client.purse.estimate_text(total, number=len(asked))}")
+        self._client.purse.refuse_above_cap(total, what=f"judging {len(asked):,} answers")
+        failures = 0
+        with ThreadPoolExecutor(self._endpoint.concurrency, thread_name_prefix="judge") as pool:
+            under_way = {pool.submit(self._reply, request, is_usable): request.key for request in asked}
+            try:
+                for future in as_completed(under_way):
+                    try:
+                        text: str | None = future.result()
+                        failures = 0
+                    except NoReplyError as error:
+                        text, failures = None, failures + 1
+                        self._say(f"judge      {error}")
+                    yield under_way[future], text
+                    if failures == MOST_FAILURES:
+                        raise EndpointError(
+                            f"{MOST_FAILURES} answers in a row got no verdict; the server seems to be down. Verdicts "
+                            "so far are kept: judge again later"
+                        )
+            except BaseException:
+                self._client.stop()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _reply(self, request: JudgeRequest, is_usable: Callable[[str], bool]) -> str:
+        def wrong(reply: Reply) -> str | None:
+            return None if is_usable(reply.text) else f"no verdict: {reply.text[:80]!r}"
+
+        return self._client.ask(
+            self._body(request),
+            estimate=self._tokens(request),
+            what=f"the judge on question {request.key.question_id!r} ({request.key.condition})",
+            accept=wrong,
+        ).text
+
+    def _tokens(self, request: JudgeRequest) -> Tokens:
+        return estimated_tokens(request.system + request.user, (), max_new_tokens=self._max_new_tokens)
+
+    def _body(self, request: JudgeRequest) -> Body:
+        schema = request.schema if self._strict else None
+        return judge_body(
+            self._endpoint, request.system, request.user, schema=schema, max_new_tokens=self._max_new_tokens
+        )

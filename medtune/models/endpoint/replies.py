@@ -1,0 +1,125 @@
+"""What a server says becomes a reply, or it is said to be unreadable: nothing is made up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from medtune.models.endpoint.messages import Tokens
+
+REFUSAL = "refusal"
+CONTENT_FILTER = "content_filter"
+LEAST_SECRET = 8
+"""Characters of a key that is looked for in replies; a shorter one would be found in ordinary words."""
+
+
+class UnreadableReplyError(Exception):
+    """The server answered, but not with a chat completion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model said.
+
+    Attributes:
+        text: Its words; those of the refusal where it refused, "" where it said nothing.
+        finish_reason: The server's, or "refusal" where the reply has that field; None where not known.
+        model: As the server names what answered, often with a date; None where it does not say.
+        usage: Tokens that were charged; None where the server does not say.
+    """
+
+    text: str
+    finish_reason: str | None
+    model: str | None = None
+    usage: Tokens | None = None
+
+
+def read_completion(text: str) -> Reply:
+    """Returns the reply in the body of a response.
+
+    Raises:
+        UnreadableReplyError: It is not JSON, or no chat completion.
+    """
+    if text.lstrip().startswith("data:"):
+        raise UnreadableReplyError("the server streams although it was not asked to; set endpoint.stream=true")
+    return _completion(_object(text))
+
+
+def read_stream(chunks: Iterable[Mapping[str, Any]]) -> Reply:
+    """Returns the reply that the pieces of a stream make up.
+
+    Raises:
+        UnreadableReplyError: A piece is none of a chat completion, or the stream ends before the reply does.
+    """
+    words: list[str] = []
+    refusal: list[str] = []
+    finish, model, usage = None, None, None
+    for chunk in chunks:
+        model, usage = _text_or_none(chunk.get("model")) or model, _usage(chunk) or usage
+        for choice in chunk.get("choices") or ():
+            delta = choice.get("delta") or {}
+            words.append(_text_or_none(delta.get("content")) or "")
+            refusal.append(_text_or_none(delta.get("refusal")) or "")
+            finish = _text_or_none(choice.get("finish_reason")) or finish
+    if finish is None:
+        raise UnreadableReplyError("the stream broke off before the reply was complete")
+    said = "".join(refusal)
+    return Reply("".join(words) or said, REFUSAL if said else finish, model, usage)
+
+
+def without_secret(reply: Reply, secret: str | None) -> Reply:
+    """Returns the reply with a key that the server repeated blotted out."""
+    return replace(reply, text=blotted(reply.text, secret), model=reply.model and blotted(reply.model, secret))
+
+
+def blotted(text: str, secret: str | None) -> str:
+    """Returns the text with every occurrence of the secret replaced by "[key]"."""
+    return text.replace(secret, "[key]") if secret and len(secret) >= LEAST_SECRET else text
+
+
+def _completion(body: Mapping[str, Any]) -> Reply:
+    choices = body.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise UnreadableReplyError(_said_error(body) or "no choices in the reply")
+    message = choices[0].get("message")
+    if not isinstance(message, dict):
+        raise UnreadableReplyError("no message in the reply")
+    content, refusal = message.get("content"), message.get("refusal")
+    if content is not None and not isinstance(content, str):
+        raise UnreadableReplyError("the message's content is no text")
+    said = refusal if isinstance(refusal, str) else ""
+    finish = REFUSAL if said else _text_or_none(choices[0].get("finish_reason"))
+    return Reply(content or said, finish, _text_or_none(body.get("model")), _usage(body))
+
+
+def _usage(body: Mapping[str, Any]) -> Tokens | None:
+    usage = body.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if not (isinstance(read, int) and isinstance(written, int) and read >= 0 and written >= 0):
+        return None
+    return Tokens(read, written)
+
+
+def _said_error(body: Mapping[str, Any]) -> str | None:
+    """Some gateways report a failure of the model behind them with status 200."""
+    error = body.get("error")
+    said = error.get("message") if isinstance(error, dict) else error
+    return said if isinstance(said, str) else None
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UnreadableReplyError("the reply is not JSON") from None
+    if not isinstance(body, dict):
+        raise UnreadableReplyError("the reply is no JSON object")
+    return body
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,33 @@
+"""nn models: another model over volumes that sees a crop around target organs in place of the whole scan.
+
+Source: the seed paper's section 4.5 (nnVLM). It crops by nnU-Net's masks; here the masks come with the scans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from medtune.data.volumes.organ_crop import MARGIN_MM, TARGETS, CroppedTransform
+from medtune.models.assemble import ZooEntry, zoo_entry
+from medtune.models.loading_plan import DEFAULT, Loading
+from medtune.models.vlm import Assembled
+from medtune.models.volume_vlm import VolumeInput
+
+
+def cropped(name: str) -> ZooEntry:
+    """Returns the zoo entry of a model over volumes with a crop before its own preparation.
+
+    `model.crop_organs` names the masks, all of them in one box; `model.crop_margin_mm` is what stays around them.
+    """
+    whole = zoo_entry(name)
+
+    def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
+        assembled = whole.assemble(seed, replace(loading, crop_organs=None, crop_margin_mm=None))
+        transform = assembled.transform
+        if not isinstance(transform, VolumeInput):
+            raise TypeError(f"{name} does not read volumes")
+        margin_mm = MARGIN_MM if loading.crop_margin_mm is None else loading.crop_margin_mm
+        crop = CroppedTransform(transform.prepare, tuple(loading.crop_organs or TARGETS), margin_mm)
+        return replace(assembled, transform=replace(transform, prepare=crop))
+
+    return replace(whole, title=f"{whole.title}; cropped around organs", assemble=assemble)

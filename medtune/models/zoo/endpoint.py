@@ -1,0 +1,10 @@
+"""endpoint: any model behind an OpenAI-compatible server, for evaluation; model.endpoint says which."""
+
+from __future__ import annotations
+
+from medtune.models.assemble import ServedEntry
+
+
+def entry() -> ServedEntry:
+    """Returns the zoo entry."""
+    return ServedEntry("a model behind an OpenAI-compatible endpoint", "the provider's terms of use")

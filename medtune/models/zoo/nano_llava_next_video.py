@@ -1,0 +1,61 @@
+"""nano_llava_next_video: LLaVA-NeXT-Video's random, tiny twin, for tests alone."""
+
+from __future__ import annotations
+
+from transformers import (
+    LlavaNextImageProcessor,
+    LlavaNextVideoConfig,
+    LlavaNextVideoProcessor,
+    LlavaNextVideoVideoProcessor,
+)
+
+from medtune.models.assemble import ZooEntry
+from medtune.models.transformers_vlm.families import LLAVA_NEXT_VIDEO
+from medtune.models.transformers_vlm.nano import (
+    INITIALIZER_RANGE,
+    Nano,
+    byte_tokenizer,
+    clip_config,
+    nano_entry,
+    text_config,
+    token_id,
+)
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] | upper }}: {% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<image>\n{% elif part['type'] == 'video' %}<video>\n"
+    "{% else %}{{ part['text'] }} {% endif %}{% endfor %}{% endfor %}"
+    "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
+)
+"""Ours, in LLaVA-NeXT-Video's format: no token ends a turn, and the answer begins with a space."""
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return nano_entry("Random LLaVA-NeXT-Video of width 32; for tests", LLAVA_NEXT_VIDEO, _build)
+
+
+def _build() -> Nano:
+    special = ("<s>", "</s>", "<pad>", "<image>", "<video>")
+    tokenizer = byte_tokenizer(special, bos="<s>", eos="</s>", pad="<pad>")
+    side, pinpoints = {"height": 56, "width": 56}, [[56, 56], [56, 112], [112, 56]]
+    processor = LlavaNextVideoProcessor(
+        image_processor=LlavaNextImageProcessor(
+            size={"shortest_edge": 56}, crop_size=side, image_grid_pinpoints=pinpoints
+        ),
+        tokenizer=tokenizer,
+        video_processor=LlavaNextVideoVideoProcessor(size={"shortest_edge": 56}, crop_size=side),
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=CHAT_TEMPLATE,
+    )
+    config = LlavaNextVideoConfig(
+        text_config=text_config(tokenizer, model_type="llama"),
+        vision_config=clip_config(model_type="clip_vision_model", image_size=56, initializer_range=INITIALIZER_RANGE),
+        image_token_index=token_id(tokenizer, "<image>"),
+        video_token_index=token_id(tokenizer, "<video>"),
+        image_grid_pinpoints=pinpoints,
+        vision_feature_layer=-2,
+    )
+    return Nano(config, processor)

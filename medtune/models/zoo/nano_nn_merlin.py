@@ -1,0 +1,11 @@
+"""nano_nn_merlin: nn_merlin's random, tiny twin, for tests alone."""
+
+from __future__ import annotations
+
+from medtune.models.assemble import ZooEntry
+from medtune.models.organ_cropped import cropped
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return cropped("nano_merlin")

@@ -1,0 +1,33 @@
+"""nano_pocket_ct: pocket_ct's towers and projectors with a random, tiny language model, for tests alone."""
+
+from __future__ import annotations
+
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+from medtune.models import nano_volume
+from medtune.models.assemble import ZooEntry
+from medtune.models.pocket_volume import pocket_entry
+from medtune.models.sequence.chatml import CLOSE, OPEN
+from medtune.models.smollm2 import LanguageModel
+from medtune.models.transformers_vlm.nano import byte_tokenizer
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return pocket_entry(
+        "nano_pocket_ct",
+        "A small 3D tower and projector of one's choice + random Llama of width 32; for tests",
+        load=_load,
+        architecture=_architecture,
+    )
+
+
+def _architecture() -> LlamaConfig:
+    config = nano_volume.llama()
+    config.vocab_size = len(byte_tokenizer((OPEN, CLOSE), bos=OPEN, eos=CLOSE, pad=CLOSE))
+    return config
+
+
+def _load() -> LanguageModel:
+    tokenizer = byte_tokenizer((OPEN, CLOSE), bos=OPEN, eos=CLOSE, pad=CLOSE)
+    return LanguageModel(AutoModelForCausalLM.from_config(_architecture()), tokenizer, "random")

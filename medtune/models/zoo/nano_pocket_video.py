@@ -1,0 +1,59 @@
+"""nano_pocket_video: pocket_video's random, tiny twin, for tests alone."""
+
+from __future__ import annotations
+
+import torch
+
+from medtune.models import nano_chatml
+from medtune.models.assemble import ZooEntry
+from medtune.models.frames import ClipTower, ClipTransform
+from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
+from medtune.models.nano_chatml import byte_tokenizer
+from medtune.models.projectors.clip_mixer import ClipMixer
+from medtune.models.sequence.chatml import ChatML
+from medtune.models.vlm import Assembled, VisionLanguageModel
+
+GRID = 4
+NUM_FRAMES = 4
+NUM_TOKENS = 8
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return ZooEntry(
+        title="Random convolutions on 4 frames + clip-mixing projector + random Llama of width 32; for tests",
+        licence="Apache-2.0",
+        assemble=_assemble,
+        skeleton=_skeleton,
+    )
+
+
+def _modules(vocabulary: int) -> VisionLanguageModel:
+    vision, language = ClipTower(nano_chatml.tower(grid=GRID)), nano_chatml.language(vocabulary)
+    projector = ClipMixer(
+        nano_chatml.FEATURE_WIDTH,
+        num_frames=NUM_FRAMES,
+        num_cells=GRID * GRID,
+        reduced_width=16,
+        frame_width=16,
+        num_tokens=NUM_TOKENS,
+        embedding_width=nano_chatml.HIDDEN,
+    )
+    return VisionLanguageModel(vision, projector, language)
+
+
+def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+    refuse_loading(loading, name="nano_pocket_video")
+    tokenizer = byte_tokenizer()
+    torch.manual_seed(seed)
+    return Assembled(
+        model=_modules(len(tokenizer)),
+        family=ChatML(tokenizer, num_media_tokens=NUM_TOKENS),
+        transform=ClipTransform(nano_chatml.TRANSFORM, NUM_FRAMES),
+        provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
+    )
+
+
+def _skeleton() -> VisionLanguageModel:
+    with torch.device("meta"):
+        return _modules(len(byte_tokenizer()))

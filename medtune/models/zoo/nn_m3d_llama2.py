@@ -1,0 +1,11 @@
+"""nn_m3d_llama2: M3D-LaMed on Llama 2 on a crop around target organs."""
+
+from __future__ import annotations
+
+from medtune.models.assemble import ZooEntry
+from medtune.models.organ_cropped import cropped
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return cropped("m3d_llama2")

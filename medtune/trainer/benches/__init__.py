@@ -1,0 +1,1 @@
+"""Benches, one file each: two ways to the same result, timed in one run."""

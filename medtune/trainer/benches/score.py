@@ -1,0 +1,146 @@
+"""Scoring 400,000 made-up predictions of a benchmark (by default fetal_gauge): time, memory, and resampling by sums.
+
+Questions and replies are made from the benchmark's own examples. Every interval comes from column sums; that is held
+against metrics that are computed anew from the resampled rows, on few enough rows to wait for.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from medtune.data.types import Question
+from medtune.eval import statistics
+from medtune.eval.benchmark import Benchmark, Judged, SummedMetric, benchmark
+from medtune.eval.predictions import read_predictions
+from medtune.eval.scores import all_verdicts, covered, score_stage
+from medtune.eval.statistics import Rows, cluster_codes
+from medtune.eval.sums import Floats
+from medtune.trainer.benching import Limit, Measured, TwoWays, peak_memory_gb, timed
+
+NUMBER = 400_000
+NUMBER_OF = {"u2_bench": 7_241}
+"""Its texts take longer to compare than others to read, so it gets the number that it has (arXiv 2505.17779)."""
+PER_PATIENT = 43
+"""CTLesionVQA's number of questions about one CT."""
+COMPARED = 100 * PER_PATIENT
+RESAMPLES = 50
+TARGET = 10.0
+MAX_S, MAX_GB = 60.0, 2.0
+_SAYINGS = ("{0}", "The answer is {0}.", "{0}", "Seen at {1} mm, so this is {0}", "Hm, {1}.")
+
+
+def bench(subject: str | None) -> Measured:
+    """Returns the figures of one benchmark, by its name."""
+    name = subject or "fetal_gauge"
+    return measured(name, number=NUMBER_OF.get(name, NUMBER), compared=COMPARED)
+
+
+def measured(name: str, *, number: int, compared: int) -> Measured:
+    """Returns the time and memory of scoring so many predictions, and both ways to resample some of them.
+
+    The time to make the questions is not counted; their memory is.
+    """
+    judged_by = benchmark(name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "predictions.jsonl"
+        questions = made_up(judged_by, number, path)
+
+        def score() -> None:
+            score_stage(questions, read_predictions(path), judged_by, train=questions[: number // 4])
+
+        _, score_s = timed(score)
+        peak_gb = peak_memory_gb()
+        some = questions[:compared]
+        wanted = {question.id for question in some}
+        replies = [each for each in read_predictions(path) if each.key.question_id in wanted]
+    verdicts = all_verdicts(some, replies, judged_by)["image"]
+    limits = (Limit("read and scored", score_s, MAX_S, "s"), Limit("peak memory", peak_gb, MAX_GB, "GB"))
+    rows = verdicts[next(iter(judged_by.parsers))]
+    return Measured(f"{number} predictions of {name}", (resampled_two_ways(rows, judged_by),), limits)
+
+
+def made_up(judged_by: Benchmark, number: int, path: Path) -> list[Question]:
+    """Writes one prediction for each question to `path`, and returns the questions."""
+    rng = np.random.default_rng(0)
+    shown = [judged_by.render(example, "text").choices for example in judged_by.examples]
+    draws, sayings = rng.integers(0, 2**31, (2, number)).tolist(), rng.integers(0, len(_SAYINGS), number).tolist()
+    questions = []
+    with path.open("w", encoding="utf-8") as file:
+        for place in range(number):
+            example, choices = judged_by.examples[place % len(shown)], shown[place % len(shown)]
+            true, said = (draw[place] for draw in draws)
+            question = replace(
+                example,
+                id=f"q{place}",
+                media_id=f"m{place // PER_PATIENT}",
+                patient_id=f"p{place // PER_PATIENT}",
+                answer=example.options[true % len(choices)] if choices else example.answer,
+                facets=dict(example.facets),
+            )
+            answer = choices[said % len(choices)] if choices else _near(question, said)
+            text = _SAYINGS[sayings[place]].format(answer, place)
+            file.write(json.dumps({"question_id": question.id, "text": text}) + "\n")
+            questions.append(question)
+    return questions
+
+
+def resampled_two_ways(rows: Sequence[Judged], judged_by: Benchmark) -> TwoWays:
+    """Returns every metric on the same resamples: from column sums, and computed anew."""
+
+    def by_sums(metric: SummedMetric, chosen: Sequence[Judged]) -> Floats:
+        return statistics.resampled_sums(metric.sums(chosen), _codes(chosen), resamples=RESAMPLES, seed=0)
+
+    def anew(metric: SummedMetric, chosen: Sequence[Judged]) -> Floats:
+        def value(numbers: Rows) -> float:
+            return metric([chosen[number] for number in numbers])
+
+        return statistics.resampled_rows(value, _codes(chosen), resamples=RESAMPLES, seed=0)
+
+    def all_of(way: Callable[[SummedMetric, Sequence[Judged]], Floats]) -> Floats:
+        return np.concatenate([way(metric, chosen) for metric, chosen in _metrics(rows, judged_by)])
+
+    summed, quick_s = timed(lambda: all_of(by_sums))
+    plain, plain_s = timed(lambda: all_of(anew))
+    return TwoWays(
+        title=f"{RESAMPLES} resamples of every metric on {len(rows)} questions",
+        quick="column sums",
+        plain="computed anew",
+        quick_s=quick_s,
+        plain_s=plain_s,
+        apart=_apart(summed, plain),
+        tolerance=1e-9,
+        target=TARGET,
+    )
+
+
+def _metrics(rows: Sequence[Judged], judged_by: Benchmark) -> Iterator[tuple[SummedMetric, list[Judged]]]:
+    for name, metric in judged_by.metrics.items():
+        chosen = covered(rows, judged_by.scale(name))
+        if chosen and isinstance(metric, SummedMetric):
+            yield metric, chosen
+
+
+def _codes(rows: Sequence[Judged]) -> Rows:
+    return cluster_codes([row.question.patient_id for row in rows])
+
+
+def _apart(one: Floats, other: Floats) -> float:
+    """The largest difference; a value that only one of them has is infinitely far from none."""
+    nowhere = np.isnan(one)
+    if not np.array_equal(nowhere, np.isnan(other)):
+        return float("inf")
+    return float(np.abs(one - other)[~nowhere].max(initial=0.0))
+
+
+def _near(question: Question, draw: int) -> str:
+    """A number about as large as the answer, or some of its words."""
+    if question.answer_kind == "number":
+        return f"{float(question.answer) * (0.5 + draw % 1000 / 1000):.1f}"
+    words = question.answer.split()
+    return " ".join(word for place, word in enumerate(words) if draw >> place % 31 & 3)

@@ -1,0 +1,147 @@
+"""Answering and training with and without shared beginnings, by default on pocket: the tree against plain rows.
+
+Both run on simulated ultrasound images with one to four questions each. Whether they give the same is looked at in
+float32; the time is taken in the precision that `train.precision: auto` resolves to.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from medtune.data.prepared import prepare
+from medtune.data.types import MediaGroup, Request
+from medtune.eval.benchmark import Benchmark, benchmark
+from medtune.models.answering import LocalAnswerer
+from medtune.models.assemble import zoo_entry
+from medtune.models.precision import narrow_frozen, precise, resolved
+from medtune.models.tuning import apply_tuning
+from medtune.models.tuning_plan import Precision, Tuning
+from medtune.models.vlm import Assembled
+from medtune.trainer.batches import MicroBatches
+from medtune.trainer.benching import Measured, TwoWays, timed
+from medtune.trainer.order import StepOrder
+from medtune.trainer.train_data import whole_part
+
+CPU = torch.device("cpu")
+NUM_GROUPS, NUM_COMPARED = 40, 4
+STEPS = 4
+GROUPS_PER_STEP = 8
+TOLERANCE = 1e-3
+"""Of log-probabilities, and of gradients as a share of the largest."""
+ANSWERING_TARGET, TRAINING_TARGET = 1.5, 1.2
+
+Work = Callable[[bool], torch.Tensor]
+"""Takes whether to share; returns numbers that must not depend on it, in one row."""
+
+
+def bench(subject: str | None) -> Measured:
+    """Returns the figures of one model, by its name."""
+    return measured(subject or "pocket", num_groups=NUM_GROUPS, steps=STEPS)
+
+
+def measured(model: str, *, num_groups: int, steps: int) -> Measured:
+    """Returns both comparisons on so many images, training for so many steps."""
+    assembled, judged_by = zoo_entry(model).assemble(0), benchmark("fetal_gauge")
+    apply_tuning(assembled.model, Tuning(), seed=0)
+    assembled.model.eval()
+    precision = resolved("auto", CPU)
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = prepare("fetal_phantom", benchmark="fetal_gauge", root=None, out=Path(folder) / "data", limit=24)
+        groups = prepared.groups("train")[:num_groups]
+        few = groups[:NUM_COMPARED]
+        apart = [
+            _apart(answering(assembled, few, judged_by, precision="32-true")),
+            _apart(training(assembled, few, judged_by, precision="32-true", steps=1)),
+        ]
+        narrow_frozen(assembled.model, precision)
+        works = [
+            answering(assembled, groups, judged_by, precision=precision),
+            training(assembled, groups, judged_by, precision=precision, steps=steps),
+        ]
+        ways = [
+            _two_ways(title, work, apart=found, target=target)
+            for title, work, found, target in zip(
+                ("answering", "training"), works, apart, (ANSWERING_TARGET, TRAINING_TARGET), strict=True
+            )
+        ]
+    subject = f"{model}, {len(groups)} images, {precision}, {torch.get_num_threads()} threads"
+    return Measured(subject, tuple(ways))
+
+
+def answering(
+    assembled: Assembled, groups: Sequence[MediaGroup], judged_by: Benchmark, *, precision: Precision
+) -> Work:
+    """Returns what answers every question of the groups, and gives all option log-probabilities."""
+
+    def answer(share_prefix: bool) -> torch.Tensor:
+        answerer = LocalAnswerer(
+            assembled,
+            device=CPU,
+            batch_tokens=4096,
+            max_new_tokens=8,
+            precise=precise(precision, CPU),
+            share_prefix=share_prefix,
+        )
+        found = []
+        for group in groups:
+            asked = [Request(q, judged_by.render(q, "text"), "likelihood", "image") for q in group.questions]
+            by_id = {told.key.question_id: told.option_logprobs or () for told in answerer.answer(group, asked)}
+            found += [value for question in group.questions for value in by_id[question.id]]
+        return torch.tensor(found)
+
+    return answer
+
+
+def training(
+    assembled: Assembled, groups: Sequence[MediaGroup], judged_by: Benchmark, *, precision: Precision, steps: int
+) -> Work:
+    """Returns what runs forward and backward passes, and gives the gradients over the largest of them."""
+
+    def train(share_prefix: bool) -> torch.Tensor:
+        batch_groups = min(GROUPS_PER_STEP, len(groups))
+        data = whole_part(groups, lambda question: judged_by.render(question, "text"), seed=0)
+        batches = MicroBatches(
+            data,
+            StepOrder(data.row(), batch_groups=batch_groups, micro_batch_groups=batch_groups, world_size=1),
+            rank=0,
+            family=assembled.family,
+            transform=assembled.transform,
+            share_prefix=share_prefix,
+        )
+        assembled.model.zero_grad()
+        for number in range(steps):
+            batch = batches[number]
+            with precise(precision, CPU)():
+                encoded = None if batch.media is None else assembled.model.encode(batch.media)
+                told = assembled.model(batch.rows, encoded)
+                loss = -told.logprobs_T.sum() / batch.step_target_tokens
+            loss.backward()
+        found = [each.grad.flatten() for each in assembled.model.parameters() if each.grad is not None]
+        gradients = torch.cat(found).float()
+        return gradients / gradients.abs().max()
+
+    return train
+
+
+def _apart(work: Work) -> float:
+    return float((work(True) - work(False)).abs().max())
+
+
+def _two_ways(title: str, work: Work, *, apart: float, target: float) -> TwoWays:
+    work(True)
+    _, quick_s = timed(lambda: work(True))
+    _, plain_s = timed(lambda: work(False))
+    return TwoWays(
+        title=title,
+        quick="what sequences share computed once",
+        plain="a row each",
+        quick_s=quick_s,
+        plain_s=plain_s,
+        apart=apart,
+        tolerance=TOLERANCE,
+        target=target,
+    )

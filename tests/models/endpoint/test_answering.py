@@ -1,0 +1,216 @@
+"""Several questions at a time, in order; images and frames as data URLs; cost said first and capped."""
+
+from __future__ import annotations
+
+import base64
+import io
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from medtune.data.images import Size
+from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, Prompt, Question, Request, Video, Volume
+from medtune.data.videos.read import Frames
+from medtune.models.endpoint.answering import EndpointAnswerer
+from medtune.models.endpoint.client import EndpointError
+from medtune.models.endpoint.pictures import data_urls, sent_sizes
+from medtune.models.endpoint.purse import CostCapError
+from medtune.models.endpoint.settings import Endpoint
+from tests.models.endpoint.chat_server import ChatServer, Said, asked_text, completion, failure
+from tests.models.endpoint.conftest import Opened
+
+OPTIONS = ("head", "femur")
+
+
+def request(number: int, **how: Any) -> Request:
+    question = Question(f"q{number}", f"m{number // 2}", f"Question {number}?", OPTIONS, "head", "choice", "p")
+    return Request(question, Prompt(question.text, OPTIONS, "head"), **{"reading": "generation", **how})
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> list[tuple[MediaGroup, Sequence[Request]]]:
+    """Six groups of two questions, each with an image of its own."""
+    found: list[tuple[MediaGroup, Sequence[Request]]] = []
+    for number in range(6):
+        path = tmp_path / f"{number}.png"
+        PIL.Image.new("RGB", (40, 30), (number, 0, 0)).save(path)
+        requests = (request(2 * number), request(2 * number + 1))
+        found.append((MediaGroup(f"m{number}", MediaRef(path), tuple(r.question for r in requests)), requests))
+    return found
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def answering(opened: Opened, chat: ChatServer, said: list[str]) -> Any:
+    @contextmanager
+    def of(**settings: Any) -> Iterator[EndpointAnswerer]:
+        endpoint = Endpoint(chat.base_url, "test-model", **settings)
+        with EndpointAnswerer(endpoint, opened(**settings), max_new_tokens=5, say=said.append) as answerer:
+            yield answerer
+
+    return of
+
+
+def answers(answerer: EndpointAnswerer, visits: Sequence[tuple[MediaGroup, Sequence[Request]]]) -> list[Prediction]:
+    answerer.expect(visits)
+    return [prediction for visit in visits for prediction in answerer.answer(*visit)]
+
+
+def sent_image(body: dict[str, Any], number: int = 0) -> PIL.Image.Image:
+    url = body["messages"][0]["content"][number]["image_url"]["url"]
+    return PIL.Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
+
+
+def test_each_question_is_answered_with_its_own_image(answering: Any, visits: Any, chat: ChatServer) -> None:
+    def about(body: dict[str, Any]) -> Any:
+        red = sent_image(body).convert("RGB").getpixel((0, 0))[0]  # type: ignore[index]
+        return completion(f" {asked_text(body)} {red}\n")
+
+    chat.reply = about
+    with answering() as answerer:
+        found = {p.key.question_id: p for p in answers(answerer, visits)}
+    assert len(found) == len(chat.bodies) == 12
+    for number in range(12):
+        prediction = found[f"q{number}"]
+        assert (prediction.text, prediction.finish_reason) == (f"Question {number}? {number // 2}", "stop")
+        assert prediction.options_shown == OPTIONS
+
+
+def test_groups_are_asked_at_once_up_to_the_limit(answering: Any, visits: Any, chat: ChatServer) -> None:
+    chat.reply = lambda body: replace(completion("head"), silence_s=0.1)
+    with answering(concurrency=3) as answerer:
+        assert len(answers(answerer, visits)) == 12
+    assert chat.most_at_once == 3
+
+
+def test_slow_reply_does_not_hold_up_the_others(answering: Any, visits: Any, chat: ChatServer) -> None:
+    all_asked = threading.Event()
+
+    def about(body: dict[str, Any]) -> Said:
+        if len(chat.bodies) == 12:
+            all_asked.set()
+        held = asked_text(body) == "Question 0?"
+        return replace(completion("head"), hold=(lambda: waited.append(all_asked.wait(20))) if held else lambda: None)
+
+    waited: list[bool] = []
+    chat.reply = about
+    with answering(concurrency=2) as answerer:
+        assert len(answers(answerer, visits)) == 12
+    assert waited == [True]
+
+
+def test_without_being_told_ahead_it_answers_all_the_same(answering: Any, visits: Any) -> None:
+    with answering() as answerer:
+        assert len(list(answerer.answer(*visits[0]))) == 2
+
+
+def test_text_only_shows_no_image(answering: Any, visits: Any, chat: ChatServer) -> None:
+    with answering() as answerer:
+        list(answerer.answer(visits[0][0], [request(0, condition="text_only")]))
+    assert chat.bodies[0]["messages"] == [{"role": "user", "content": "Question 0?"}]
+
+
+def test_likelihood_is_refused(answering: Any, visits: Any, chat: ChatServer) -> None:
+    with answering() as answerer, pytest.raises(ValueError, match="no log-likelihood"):
+        answerer.expect([(visits[0][0], [request(0, reading="likelihood")])])
+    assert chat.bodies == []
+
+
+def test_replies_under_way_are_kept_when_another_fails(answering: Any, visits: Any, chat: ChatServer) -> None:
+    chat.reply = lambda body: failure(401) if asked_text(body) == "Question 0?" else completion("head")
+    with pytest.raises(EndpointError, match="question 'q0'"), answering(concurrency=2) as answerer:
+        answers(answerer, visits)
+    before = len(chat.bodies)
+    chat.reply = lambda body: completion("femur")
+    with answering(concurrency=2) as answerer:
+        found = {p.key.question_id: p.text for p in answers(answerer, visits)}
+    assert len(found) == 12
+    assert len(chat.bodies) == before + list(found.values()).count("femur")
+    assert found["q0"] == "femur"
+    assert "head" in found.values()
+
+
+PRICES = {"usd_per_million_input_tokens": 1e4, "usd_per_million_output_tokens": 1e4}
+
+
+def test_cost_is_said_before_anything_is_sent(answering: Any, visits: Any, chat: ChatServer, said: list[str]) -> None:
+    with answering(**PRICES) as answerer:
+        answerer.expect(visits)
+        assert chat.bodies == []
+    # 50 tokens of template, 3 or (from question 10 on) 4 of text and 2 of pixels; 5 of the reply.
+    wanted = (
+        "12 requests to test-model, at most about 662 input and 60 output tokens: 7.22 USD (no max_usd, spent so far"
+    )
+    assert wanted in said[0]
+
+
+def test_too_dear_is_refused_before_anything_is_sent(answering: Any, visits: Any, chat: ChatServer) -> None:
+    with answering(**PRICES, max_usd=1.0) as answerer, pytest.raises(CostCapError, match=r"may cost 7\.\d\d USD"):
+        answerer.expect(visits)
+    assert chat.bodies == []
+
+
+def test_what_is_in_the_cache_costs_nothing(answering: Any, visits: Any, chat: ChatServer, said: list[str]) -> None:
+    with answering() as answerer:
+        answers(answerer, visits[:4])
+    # Four replies cost 4.08 USD, twelve would cost 12.24.
+    with answering(**PRICES, max_usd=5.0) as answerer:
+        assert len(answers(answerer, visits)) == 12
+    assert "4 requests" in said[-1]
+    assert "and 8 in the cache" in said[-1]
+    assert len(chat.bodies) == 12
+
+
+def test_cap_in_the_middle_keeps_what_was_paid(answering: Any, visits: Any, chat: ChatServer) -> None:
+    # Each reply costs 1.02 USD, more than estimated: after two there is no room for a third.
+    with (
+        pytest.raises(CostCapError, match="stopped before max_usd"),
+        answering(**PRICES, max_usd=3.0, concurrency=1) as answerer,
+    ):
+        answers(answerer, visits[:2])
+    assert len(chat.bodies) == 2
+    with answering(**PRICES, max_usd=30.0, concurrency=1) as answerer:
+        assert len(answers(answerer, visits[:2])) == 4
+    assert len(chat.bodies) == 4
+
+
+def test_pictures_are_scaled_down_and_sent_as_asked(answering: Any, visits: Any, chat: ChatServer) -> None:
+    with answering(image_max_side=28, image_format="jpeg", image_detail="low") as answerer:
+        list(answerer.answer(visits[0][0], [request(0)]))
+    picture = sent_image(chat.bodies[0])
+    assert (picture.size, picture.format) == ((28, 21), "JPEG")
+    assert chat.bodies[0]["messages"][0]["content"][0]["image_url"]["detail"] == "low"
+
+
+def test_frames_of_a_video_are_sent_in_order() -> None:
+    frames_THWC = np.zeros((9, 20, 30, 3), np.uint8) + np.arange(9, dtype=np.uint8)[:, None, None, None] * 20
+    endpoint = Endpoint("http://x/v1", "m", video_frames=3)
+    video = Video(frames_THWC, tuple(t / 10 for t in range(9)))
+    urls = data_urls(video, endpoint)
+    shown = [PIL.Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) for url in urls]
+    assert [picture.getpixel((0, 0)) for picture in shown] == [(0,) * 3, (80,) * 3, (160,) * 3]
+    assert sent_sizes(Frames(Size(30, 20), video.times_s), endpoint) == (Size(30, 20),) * 3
+
+
+def test_pixels_arrive_as_they_are() -> None:
+    pixels_HWC = np.random.default_rng(0).integers(0, 255, (11, 7, 3), dtype=np.uint8)
+    (url,) = data_urls(Image(pixels_HWC), Endpoint("http://x/v1", "m"))
+    read = np.asarray(PIL.Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))))
+    np.testing.assert_array_equal(read, pixels_HWC)
+
+
+def test_volume_is_refused() -> None:
+    volume = Volume(np.zeros((2, 2, 2), np.int16), (1.0, 1.0, 1.0), "LPS")
+    with pytest.raises(ValueError, match="not volumes"):
+        data_urls(volume, Endpoint("http://x/v1", "m"))

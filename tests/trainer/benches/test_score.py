@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medtune.data import catalog
+from medtune.eval import statistics
+from medtune.eval.benchmark import PACKAGE, benchmark
+from medtune.eval.predictions import read_predictions
+from medtune.trainer.benches.score import made_up, measured
+
+
+@pytest.mark.parametrize("name", catalog.names(PACKAGE))
+def test_every_metric_of_a_benchmark_is_the_same_both_ways(name: str) -> None:
+    found = measured(name, number=430, compared=129)
+    (ways,) = found.ways
+    assert ways.agree
+    assert ways.apart < 1e-12
+    assert ways.title.endswith("on 129 questions")
+    assert [limit.unit for limit in found.limits] == ["s", "GB"]
+
+
+def test_other_resamples_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = statistics.resampled_rows
+    monkeypatch.setattr(statistics, "resampled_rows", lambda *given, **more: drawn(*given, **{**more, "seed": 1}))
+    (ways,) = measured("fetal_gauge", number=430, compared=129).ways
+    assert not ways.agree
+
+
+def test_made_up_replies_are_partly_right_and_partly_unreadable(tmp_path: Path) -> None:
+    for name in ("ctlesionvqa", "rexsonovqa", "u2_bench"):
+        judged_by = benchmark(name)
+        questions = made_up(judged_by, 400, tmp_path / "predictions.jsonl")
+        replies = {each.key.question_id: each.text for each in read_predictions(tmp_path / "predictions.jsonl")}
+        assert len({question.id for question in questions}) == len(replies) == 400
+        parse = next(iter(judged_by.parsers.values()))
+        read = [parse(replies[question.id] or "", question) for question in questions]
+        right = sum(said == question.answer for said, question in zip(read, questions, strict=True))
+        assert 20 < right < 380, name
+        assert any(said is None for said in read), name

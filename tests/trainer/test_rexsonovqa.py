@@ -1,0 +1,68 @@
+"""ReXSonoVQA's real questions through reader, nano model, scorer and report, on made-up videos of the real lengths."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from av.video.frame import VideoFrame
+
+from medtune.data.prepared import open_prepared
+from medtune.data.sources.rexsonovqa import footage
+from medtune.trainer.cli import main
+
+# The shortest clip lasts 0.42 s, and the model looks at 4 frames.
+FPS = 12
+SETTINGS = (
+    "model.name=nano_pocket_video",
+    "model.answer_format=letter",
+    "data.benchmark=rexsonovqa",
+    "log.wandb=disabled",
+    "eval.readings=[likelihood]",
+    "eval.conditions=[image]",
+)
+
+
+def write_video(path: Path, length_s: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    grey = rng.integers(0, 255, (16, 36, 64, 3), dtype=np.uint8)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS)
+        stream.width, stream.height, stream.pix_fmt = 64, 36, "yuv420p"
+        stream.codec_context.options = {"preset": "ultrafast", "crf": "40"}
+        for number in range(int(length_s * FPS) + 2):
+            picture = VideoFrame.from_ndarray(grey[number % len(grey)], format="rgb24")
+            picture.pts, picture.time_base = number, Fraction(1, FPS)
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+
+
+@pytest.mark.slow
+def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw, out, run = tmp_path / "raw", tmp_path / "prepared", tmp_path / "run"
+    shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", raw / "benchmark_questions")
+    shutil.copy(shared_real / "rexsonovqa" / footage.METADATA, raw)
+    ends: dict[str, float] = {}
+    for segment in footage.read_segments(raw / footage.METADATA).values():
+        ends[segment.video] = max(ends.get(segment.video, 0), segment.end_s or 0)
+    (raw / "videos").mkdir()
+    for seed, (video, end_s) in enumerate(ends.items()):
+        write_video(raw / "videos" / f"{video}.mp4", end_s, seed)
+    assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out)]) == 0
+    manifest = open_prepared(out).manifest
+    assert (sum(manifest.counts["test"].values()), manifest.num_patients["test"]) == (514, 35)
+    assert dict(manifest.rejected) == {}
+    settings = [f"data.root={out}", *SETTINGS]
+    assert main(["eval", "nano_busi_lora", "--out", str(run), "--set", *settings]) == 0
+    results = json.loads((run / "results.json").read_text())
+    assert results["stages"]["zero_shot"]["overall"]["n"] == 249
+    assert "ReXSonoVQA" in (run / "report.html").read_text("utf-8")
+    capsys.readouterr()
+    predictions = run / "zero_shot" / "predictions.jsonl"
+    assert main(["score", "rexsonovqa", "--predictions", str(predictions), "--questions", str(out)]) == 0
+    assert "Gemini 3 Pro" in capsys.readouterr().out
