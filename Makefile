@@ -13,7 +13,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(f"medtune needs Python 3.11 to 3.13, not {v[0]}.{v[1]}; try make PYTHON=python3.12" if not (3, 11) <= v <= (3, 13) else 0)'
 	@echo "installing into $(VENV) (a few minutes the first time)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 # A simulated benchmark and a real small model, from nothing to a gain.

@@ -1,4 +1,4 @@
-"""Answers requests about one media group: the image is encoded once, and what sequences share is computed once.
+"""Answers requests about media groups: several groups at a time, and what sequences share is computed once.
 
 `share_prefix=False` is the plain twin: the same code with a row for every option. A model that cannot be told who sees
 whom has nothing else.
@@ -6,6 +6,7 @@ whom has nothing else.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -24,17 +25,28 @@ from medtune.models.sequence.tree import grow, grow_within
 from medtune.models.vlm import Assembled
 
 Options = tuple[Layout, ...]
+Visit = tuple[MediaGroup, Sequence[Request]]
 
 
-class Look(NamedTuple):
-    """The group's media item as the language model is shown it, and its shape as the sequence needs it."""
+class Asked(NamedTuple):
+    """A request as the model is asked it.
 
-    encoded: Encoded
-    shape: Shape | None
+    Attributes:
+        media: Which of the media items that are encoded together it shows; None where it shows none.
+        layouts: One for each option, or that of the prompt alone where a reply is generated.
+    """
+
+    request: Request
+    media: int | None
+    layouts: Options
 
 
 class LocalAnswerer:
-    """Reads option log-likelihoods and generates replies with a model in this process."""
+    """Reads option log-likelihoods and generates replies with a model in this process.
+
+    Told what will be asked, it answers up to `batch_groups` groups in one forward pass, as long as their sequences
+    hold no more than `batch_tokens` tokens together.
+    """
 
     def __init__(
         self,
@@ -44,89 +56,129 @@ class LocalAnswerer:
         batch_tokens: int,
         max_new_tokens: int,
         precise: Precise,
+        batch_groups: int = 1,
         share_prefix: bool = True,
     ) -> None:
         self._assembled = assembled
         self._device = device
         self._batch_tokens = batch_tokens
+        self._batch_groups = batch_groups
         self._max_new_tokens = max_new_tokens
         self._precise = precise
         self._share_prefix = share_prefix and assembled.model.plain_because is None
         self._blind: dict[Options, list[float]] = {}
+        self._waiting: deque[Visit] = deque()
+        self._ready: dict[PredictionKey, Prediction] = {}
 
-    @torch.no_grad()
+    def expect(self, visits: Sequence[Visit]) -> None:
+        """Takes what `answer` will be asked, in that order."""
+        self._waiting = deque(visits)
+
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         """Yields one prediction per request."""
+        keys = [_key(request) for request in requests]
+        if not self._ready.keys() >= set(keys):
+            self._ready.update((told.key, told) for told in self._told((group, requests)))
+        yield from (self._ready.pop(key) for key in keys)
+
+    @torch.no_grad()
+    def _told(self, visit: Visit) -> list[Prediction]:
+        """Returns the predictions of a visit and of those after it that are answered together with it."""
         with self._precise():
-            look = self._look(group) if any(r.condition != "text_only" for r in requests) else None
-            for (reading, blind), same in groupby(sorted(requests, key=_kind), key=_kind):
-                shown = None if blind else look
-                if reading == "likelihood":
-                    yield from self._likelihoods(list(same), shown)
-                else:
-                    yield from self._generations(list(same), shown)
+            media, asked = self._together(visit)
+            transform = self._assembled.transform
+            items = [read_item(group.media, transform) for group in media]
+            encoded = self._assembled.model.encode(transform.stack(items)) if items else None
+            options = [each for each in asked if each.request.reading == "likelihood"]
+            replies = [each for each in asked if each.request.reading == "generation"]
+            return [*self._likelihoods(options, encoded), *self._generations(replies, encoded)]
 
-    def _look(self, group: MediaGroup) -> Look:
-        transform = self._assembled.transform
-        item = read_item(group.media, transform)
-        return Look(self._assembled.model.encode(transform.stack([item])), transform.shape(group.media))
+    def _together(self, visit: Visit) -> tuple[list[MediaGroup], list[Asked]]:
+        """Returns the groups whose media are shown, and the requests of as many visits as fit."""
+        if not self._waiting or _keys(self._waiting[0]) != _keys(visit):
+            media = _shown(visit)
+            return media, self._asked(visit, 0 if media else None)
+        media, asked, tokens = [], [], 0
+        while self._waiting and len(media) < self._batch_groups:
+            shown = _shown(self._waiting[0])
+            more = self._asked(self._waiting[0], len(media) if shown else None)
+            tokens += sum(len(layout.ids) for each in more for layout in each.layouts[:1])
+            if asked and tokens > self._batch_tokens:
+                break
+            media += shown
+            asked += more
+            self._waiting.popleft()
+        return media, asked
 
-    def _layout(self, request: Request, answer: str | None, look: Look | None) -> Layout:
-        with_media, shape = look is not None, look.shape if look else None
+    def _asked(self, visit: Visit, media: int | None) -> list[Asked]:
+        group, requests = visit
+        shape = None if media is None else self._assembled.transform.shape(group.media)
+        asked = []
+        for request in requests:
+            blind = request.condition == "text_only"
+            answers = request.prompt.choices if request.reading == "likelihood" else (None,)
+            layouts = tuple(self._layout(request, answer, None if blind else shape, blind=blind) for answer in answers)
+            asked.append(Asked(request, None if blind else media, layouts))
+        return asked
+
+    def _layout(self, request: Request, answer: str | None, shape: Shape | None, *, blind: bool) -> Layout:
         try:
-            return self._assembled.family.layout(request.prompt.text, answer, with_media=with_media, shape=shape)
+            return self._assembled.family.layout(request.prompt.text, answer, with_media=not blind, shape=shape)
         except ValueError as error:
             raise ValueError(f"question {request.question.id}: {error}") from error
 
-    def _likelihoods(self, requests: Sequence[Request], look: Look | None) -> Iterator[Prediction]:
-        asked = [
-            tuple(self._layout(request, choice, look) for choice in request.prompt.choices) for request in requests
-        ]
-        for request, options, sums in zip(requests, asked, self._sums(asked, look), strict=True):
+    def _likelihoods(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[Prediction]:
+        """Yields the log-probability of each option; the same text without an image is asked once per evaluation."""
+        seeing = [(each.layouts, each.media) for each in asked if each.media is not None]
+        unseen = dict.fromkeys(each.layouts for each in asked if each.media is None)
+        new = [(options, None) for options in unseen if options not in self._blind]
+        sums = iter(self._read(seeing, encoded))
+        self._blind.update(zip((options for options, _ in new), self._read(new, None), strict=True))
+        for each in asked:
             yield Prediction(
-                key=_key(request),
-                options_shown=request.question.options,
-                option_logprobs=tuple(sums),
-                option_tokens=tuple(option.num_targets for option in options),
+                key=_key(each.request),
+                options_shown=each.request.question.options,
+                option_logprobs=tuple(self._blind[each.layouts] if each.media is None else next(sums)),
+                option_tokens=tuple(option.num_targets for option in each.layouts),
             )
 
-    def _sums(self, asked: Sequence[Options], look: Look | None) -> list[list[float]]:
-        """Returns the log-probability of each option; the same text without an image is asked once per evaluation."""
-        if look is not None:
-            return self._read(asked, look)
-        new = list(dict.fromkeys(options for options in asked if options not in self._blind))
-        self._blind.update(zip(new, self._read(new, None), strict=True))
-        return [self._blind[options] for options in asked]
-
-    def _read(self, asked: Sequence[Options], look: Look | None) -> list[list[float]]:
-        model, layouts = self._assembled.model, [layout for options in asked for layout in options]
-        numbers = range(len(layouts))
-        if self._share_prefix:
-            trees = grow_within(layouts, numbers, max_tokens=self._batch_tokens)
-        else:
-            trees = [grow([layout], [number]) for number, layout in zip(numbers, layouts, strict=True)]
-        shown = [Shown(tree, None if look is None else 0) for tree in trees]
-        sums = torch.zeros(len(layouts))
-        for batch in batched(balanced(shown, row_tokens=0), batch_tokens=self._batch_tokens):
+    def _read(self, asked: Sequence[tuple[Options, int | None]], encoded: Encoded | None) -> list[list[float]]:
+        """Returns the log-probability of each option of each question."""
+        sums = torch.zeros(sum(len(options) for options, _ in asked))
+        for batch in batched(balanced(self._trees(asked), row_tokens=0), batch_tokens=self._batch_tokens):
             rows = pack(batch, pad_id=self._assembled.family.pad_id)
-            read = model(rows.to(self._device), look.encoded if look else None)
-            sums += read.sums(len(layouts)).cpu()
+            read = self._assembled.model(rows.to(self._device), encoded)
+            sums += read.sums(len(sums)).cpu()
         found = iter(sums.tolist())
-        return [[next(found) for _ in options] for options in asked]
+        return [[next(found) for _ in options] for options, _ in asked]
 
-    def _generations(self, requests: Sequence[Request], look: Look | None) -> Iterator[Prediction]:
+    def _trees(self, asked: Sequence[tuple[Options, int | None]]) -> list[Shown]:
+        """Returns the trees of all options, numbered through; those that show the same media begin alike."""
+        trees: list[Shown] = []
+        first = 0
+        for media, same in groupby(asked, key=lambda one: one[1]):
+            layouts = [layout for options, _ in same for layout in options]
+            numbers = range(first, first + len(layouts))
+            first = numbers.stop
+            if self._share_prefix:
+                grown = grow_within(layouts, numbers, max_tokens=self._batch_tokens)
+            else:
+                grown = [grow([layout], [number]) for number, layout in zip(numbers, layouts, strict=True)]
+            trees += [Shown(tree, media) for tree in grown]
+        return trees
+
+    def _generations(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[Prediction]:
         family = self._assembled.family
-        waiting = [(request, self._layout(request, None, look)) for request in requests]
-        for batch in budgeted(waiting, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
-            shown = [None if look is None else 0] * len(batch)
-            rows = pad_left([layout for _, layout in batch], shown, pad_id=family.pad_id)
+        for batch in budgeted(asked, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
+            layouts = [each.layouts[0] for each in batch]
+            rows = pad_left(layouts, [each.media for each in batch], pad_id=family.pad_id)
             replies = self._assembled.model.generate(
                 rows.to(self._device),
-                look.encoded if look else None,
+                None if batch[0].media is None else encoded,
                 max_new_tokens=self._max_new_tokens,
                 stop_id=family.stop_id,
             )
-            for (request, _), ids in zip(batch, replies, strict=True):
+            for (request, *_), ids in zip(batch, replies, strict=True):
                 yield Prediction(
                     key=_key(request),
                     options_shown=request.question.options,
@@ -135,25 +187,37 @@ class LocalAnswerer:
                 )
 
 
-def budgeted(
-    waiting: Sequence[tuple[Request, Layout]], *, new_tokens: int, batch_tokens: int
-) -> Iterator[list[tuple[Request, Layout]]]:
+def budgeted(asked: Sequence[Asked], *, new_tokens: int, batch_tokens: int) -> Iterator[list[Asked]]:
     """Yields batches of prompts, longest first, each at most `batch_tokens` when padded and answered.
 
-    A prompt that is longer than the budget goes alone.
+    Those that show media and those that show none go apart. A prompt that is longer than the budget goes alone.
     """
-    batch: list[tuple[Request, Layout]] = []
-    for one in sorted(waiting, key=lambda one: -len(one[1].ids)):
-        if batch and (len(batch[0][1].ids) + new_tokens) * (len(batch) + 1) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(one)
-    if batch:
+    for _, same in groupby(sorted(asked, key=_order), key=_is_blind):
+        batch: list[Asked] = []
+        for one in same:
+            if batch and (len(batch[0].layouts[0].ids) + new_tokens) * (len(batch) + 1) > batch_tokens:
+                yield batch
+                batch = []
+            batch.append(one)
         yield batch
 
 
-def _kind(request: Request) -> tuple[str, bool]:
-    return request.reading, request.condition == "text_only"
+def _is_blind(asked: Asked) -> bool:
+    return asked.media is None
+
+
+def _order(asked: Asked) -> tuple[bool, int]:
+    return _is_blind(asked), -len(asked.layouts[0].ids)
+
+
+def _shown(visit: Visit) -> list[MediaGroup]:
+    """Returns the visit's group, or none where it is asked about without its media alone."""
+    group, requests = visit
+    return [group] if any(request.condition != "text_only" for request in requests) else []
+
+
+def _keys(visit: Visit) -> list[PredictionKey]:
+    return [_key(request) for request in visit[1]]
 
 
 def _key(request: Request) -> PredictionKey:

@@ -150,6 +150,7 @@ def _answerer(bench: Bench, model: Assembled | Served) -> Iterator[Answerer]:
         model,
         device=bench.device,
         batch_tokens=options.batch_tokens,
+        batch_groups=options.batch_groups,
         max_new_tokens=options.max_new_tokens,
         precise=precise(bench.recipe.train.precision, bench.device),
     )

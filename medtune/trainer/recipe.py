@@ -223,6 +223,7 @@ class EvalBlock:
         every_steps: Optimizer steps between evaluations during training.
         val_questions: How many validation questions these use: the same ones each time.
         batch_tokens: Padded tokens per forward pass.
+        batch_groups: Media groups that are answered together; fewer where their prompts exceed `batch_tokens`.
         max_new_tokens: Length limit of a generation.
         repeats: How often a served model generates each reply; a model in this process is greedy and says it once.
         protocol: published takes the temperature, repeats and max_new_tokens of the benchmark's authors.
@@ -235,6 +236,7 @@ class EvalBlock:
     every_steps: int = 20
     val_questions: int = 100
     batch_tokens: int = 4096
+    batch_groups: int = 8
     max_new_tokens: int = 16
     repeats: int = 1
     protocol: Literal["recipe", "published"] = "recipe"

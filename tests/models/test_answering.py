@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from medtune.data.images import decode_image
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request
-from medtune.models.answering import LocalAnswerer, budgeted
+from medtune.models.answering import Asked, LocalAnswerer, budgeted
 from medtune.models.assemble import zoo_entry
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.layout import Sequence as Layout
@@ -195,12 +195,13 @@ def test_rows_cut_through_their_image_are_refused(nano: Assembled) -> None:
 
 @given(st.lists(st.integers(1, 300), max_size=40), st.integers(1, 1000))
 def test_budget_holds_and_every_prompt_is_taken_once(lengths: list[int], budget: int) -> None:
-    waiting = [
-        (_request(number), Layout((0,) * length, (IGNORED,) * length, tuple(range(length)), ()))
+    asked = [
+        Asked(_request(number), number % 2 or None, (Layout((0,) * length, (IGNORED,) * length, tuple(range(length)), ()),))
         for number, length in enumerate(lengths)
     ]
-    batches = list(budgeted(waiting, new_tokens=5, batch_tokens=budget))
-    asked = [request.question.id for batch in batches for request, _ in batch]
-    assert sorted(asked) == sorted(request.question.id for request, _ in waiting)
+    batches = list(budgeted(asked, new_tokens=5, batch_tokens=budget))
+    taken = [each.request.question.id for batch in batches for each in batch]
+    assert sorted(taken) == sorted(each.request.question.id for each in asked)
     for batch in batches:
-        assert len(batch) == 1 or (max(len(layout.ids) for _, layout in batch) + 5) * len(batch) <= budget
+        assert len(batch) == 1 or (max(len(each.layouts[0].ids) for each in batch) + 5) * len(batch) <= budget
+        assert len({each.media is None for each in batch}) == 1
