@@ -25,7 +25,7 @@ from medtune.data.sources.ct_phantom.truth import truth, write_table
 from medtune.data.types import MediaRef, Question
 from medtune.data.volumes.abdomen_atlas import MASKS, SCAN
 
-NUM_PATIENTS = 400
+NUM_PATIENTS = 800
 SETTINGS_FILE = "phantom.json"
 TABLE = "metadata.csv"
 _LABELS, _NUISANCE = 0, 1
