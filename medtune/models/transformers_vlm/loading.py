@@ -12,6 +12,7 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.videos.sampling import Sampling
+from medtune.data.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.assets import AssetError
 from medtune.models.loading_plan import DEFAULT, Loading
@@ -69,9 +70,9 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
     """Returns a model that is read with the processor that goes with it.
 
     Raises:
-        ValueError: The recipe asks for frames of a family that takes no videos.
+        ValueError: The recipe asks for frames, or for volumes as frames, of a family that takes no videos.
     """
-    config = whole.config
+    config: Any = whole.config
     return Assembled(
         model=TransformersVlm(whole, family.wiring),
         family=family.sequence(processor, config=config, max_tokens=config.get_text_config().max_position_embeddings),
@@ -81,6 +82,7 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
             getattr(type(processor), "images_kwargs", {}),
             family.video,
             _sampling(loading, family),
+            _volumes(loading, family),
         ),
         provenance=dict.fromkeys(("vision", "projector", "language"), f"{where}, {loading.dtype}"),
     )
@@ -117,6 +119,17 @@ def _sampling(loading: Loading, family: Family) -> Sampling | None:
             raise ValueError(f"model.video_frames is set, but {family.model_types[0]} takes no videos")
         return None
     return Sampling(loading.video_frames or VIDEO_FRAMES, loading.video_frames_per_s)
+
+
+def _volumes(loading: Loading, family: Family) -> AxialPictures | None:
+    if loading.volumes_as is None:
+        return None
+    if family.video is None:
+        raise ValueError(
+            f"model.volumes_as is set, but {family.model_types[0]} takes no videos, and a volume is shown as so many "
+            "frames; choose another model.name"
+        )
+    return axial_pictures(loading.volumes_as, at_most=loading.video_frames)
 
 
 def read_processor(where: str) -> Any:
