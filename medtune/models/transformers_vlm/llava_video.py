@@ -76,7 +76,8 @@ class LlavaVideoForConditionalGeneration(LlavaOnevisionForConditionalGeneration)
         # Past OneVision's own, which would build its model first.
         LlavaOnevisionPreTrainedModel.__init__(self, config)
         self.model = LlavaVideoModel(config)
-        self.lm_head = nn.Linear(config.text_config.hidden_size, config.text_config.vocab_size, bias=False)
+        text: Any = config.get_text_config()
+        self.lm_head = nn.Linear(text.hidden_size, text.vocab_size, bias=False)
         self.post_init()
 
 
@@ -96,7 +97,7 @@ def newline_grid(tokens_BND: Tensor, newline_D: Tensor, *, side: int) -> Tensor:
     return torch.cat([rows_BRWD, breaks_BR1D], dim=2).flatten(1, 2)
 
 
-def _side(config: LlavaVideoConfig) -> int:
+def _side(config: LlavaOnevisionConfig) -> int:
     vision: Any = config.vision_config
     return math.ceil(vision.image_size // vision.patch_size / POOL_STRIDE)
 

@@ -104,7 +104,8 @@ def _filled(config: LlavaVideoConfig, folder: Path, loading: Loading) -> PreTrai
     tensors: dict[str, Tensor] = {name: tensor.to(dtype) for name, tensor in read_tensors(paths).items()}
     if _EMBEDDINGS not in tensors:
         raise ValueError(f"{folder}: not {KEY_MAP.checkpoint}; it has no {_EMBEDDINGS}")
-    config.get_text_config().vocab_size = int(tensors[_EMBEDDINGS].shape[0])
+    text: Any = config.get_text_config()
+    text.vocab_size = int(tensors[_EMBEDDINGS].shape[0])
     # Weights take no memory until they are read; what is computed and never stored (rotary angles) is there at once.
     with init_empty_weights(include_buffers=False):
         whole: PreTrainedModel = AutoModelForImageTextToText.from_config(config)
