@@ -53,7 +53,7 @@ class AxialPictures:
         from_foot = numbers if volume.orientation[axis] == "S" else [volume.hu_IJK.shape[axis] - 1 - n for n in numbers]
         # Taken in their order from the foot, the axis points to the head.
         letters = volume.orientation.replace("I", "S")
-        few = Volume(np.take(volume.hu_IJK, from_foot, axis=axis), volume.spacing_mm, letters)
+        few = Volume(volume.hu_IJK.take(from_foot, axis=axis), volume.spacing_mm, letters)
         slices_WHT = turned(few, "LPS").hu_IJK
         frames_THWC = np.empty((*slices_WHT.T.shape, len(self.channels)), dtype=np.uint8)
         for frame_HWC, hu_HW in zip(frames_THWC, slices_WHT.T, strict=True):
@@ -134,7 +134,7 @@ def axial_pictures(way: VolumesAs, *, at_most: int | None) -> AxialPictures:
 def _shown(hu_HW: NDArray[np.generic], window: HuRange) -> NDArray[np.uint8]:
     low, high = window
     scaled_HW = (np.clip(hu_HW.astype(np.float32), low, high) - low) / (high - low)
-    return np.rint(scaled_HW * 255).astype(np.uint8)
+    return np.asarray(np.rint(scaled_HW * 255), dtype=np.uint8)
 
 
 def _axial(orientation: str) -> int:

@@ -78,7 +78,7 @@ class LlavaVideoForConditionalGeneration(LlavaOnevisionForConditionalGeneration)
         self.model = LlavaVideoModel(config)
         text: Any = config.get_text_config()
         self.lm_head = nn.Linear(text.hidden_size, text.vocab_size, bias=False)
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]
 
 
 AutoConfig.register(LlavaVideoConfig.model_type, LlavaVideoConfig)
@@ -99,7 +99,8 @@ def newline_grid(tokens_BND: Tensor, newline_D: Tensor, *, side: int) -> Tensor:
 
 def _side(config: LlavaOnevisionConfig) -> int:
     vision: Any = config.vision_config
-    return math.ceil(vision.image_size // vision.patch_size / POOL_STRIDE)
+    patches: int = vision.image_size // vision.patch_size
+    return math.ceil(patches / POOL_STRIDE)
 
 
 def build_processor(tokenizer: PreTrainedTokenizerFast, config: LlavaVideoConfig) -> LlavaOnevisionProcessor:
@@ -110,11 +111,12 @@ def build_processor(tokenizer: PreTrainedTokenizerFast, config: LlavaVideoConfig
     known = tokenizer.get_added_vocab()
     tokenizer.add_tokens([token for token in (IMAGE, VIDEO) if token not in known], special_tokens=True)
     vision: Any = config.vision_config
+    pinpoints: Any = config.image_grid_pinpoints
     scaling: Any = {
         "size": {"height": vision.image_size, "width": vision.image_size}, "image_mean": _MEAN, "image_std": _STD,
     }  # fmt: skip
     return LlavaOnevisionProcessor(
-        image_processor=LlavaOnevisionImageProcessor(image_grid_pinpoints=config.image_grid_pinpoints, **scaling),
+        image_processor=LlavaOnevisionImageProcessor(image_grid_pinpoints=pinpoints, **scaling),
         tokenizer=tokenizer,
         video_processor=LlavaOnevisionVideoProcessor(**scaling),
         num_image_tokens=(vision.image_size // vision.patch_size) ** 2,

@@ -110,7 +110,8 @@ def _filled(config: LlavaVideoConfig, folder: Path, loading: Loading) -> PreTrai
     with init_empty_weights(include_buffers=False):
         whole: PreTrainedModel = AutoModelForImageTextToText.from_config(config)
     load_published(whole, tensors, KEY_MAP, where=str(folder))
-    return whole.eval()
+    whole.eval()
+    return whole
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

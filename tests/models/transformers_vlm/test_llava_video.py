@@ -59,7 +59,7 @@ def full_grid() -> Assembled:
     from transformers import AutoModelForImageTextToText
 
     nano: Nano = nano_llava_video.build()
-    vision: Any = nano.config.vision_config  # type: ignore[attr-defined]
+    vision: Any = nano.config.vision_config
     vision.image_size = 384
     torch.manual_seed(0)
     model = AutoModelForImageTextToText.from_config(nano.config).eval()
@@ -179,7 +179,7 @@ def release(tmp_path: Path) -> Path:
 
 
 def _read(folder: Path, **settings: Any) -> Assembled:
-    vision = nano_llava_video.build().config.vision_config.to_dict()  # type: ignore[attr-defined]
+    vision = nano_llava_video.build().config.vision_config.to_dict()
     return assemble_llava_video(str(folder), Loading(weights=str(folder), **settings), vision=vision)
 
 

@@ -121,8 +121,7 @@ def test_a_real_ct_is_asked_about(name: str, way: Any, shared_real: Path) -> Non
     question = Question("q", "ct", QUESTION, ("yes", "no"), "no", "choice", "p")
     ref = MediaRef(shared_real / "ct_trunk" / "ct.nii.gz", kind="volume")
     asked: list[Request] = [
-        Request(question, Prompt(QUESTION, ("yes", "no"), "no"), reading)  # type: ignore[arg-type]
-        for reading in ("likelihood", "generation")
+        Request(question, Prompt(QUESTION, ("yes", "no"), "no"), reading) for reading in ("likelihood", "generation")
     ]
     answerer = LocalAnswerer(
         _assembled(name, volumes_as=way, video_frames=24),
