@@ -26,6 +26,7 @@ Condition = Literal[
 ]
 AnswerFormat = Literal["text", "letter", "text_letter"]
 MediaKind = Literal["image", "video", "volume"]
+VolumesAs = Literal["slices", "video"]
 
 UnofficialSplit = Literal["patient"]
 
