@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from medtune.models.endpoint.settings import check_endpoint
+from medtune.models.loading_plan import set_fields
 from medtune.trainer.recipe import SERVED, DataBlock, ModelBlock, Recipe, Stage
 
 LEAST_IMAGE_PIXELS = 56 * 56
@@ -35,6 +36,8 @@ def check_recipe(recipe: Recipe) -> None:
     ):
         _at_least(name, value, least)
     if not 0 <= train.text_only_share <= 1:
+    if recipe.model.video_frames_per_s is not None and recipe.model.video_frames_per_s <= 0:
+        raise ValueError(f"model.video_frames_per_s is {recipe.model.video_frames_per_s}; it must be above 0")
         raise ValueError(f"train.text_only_share is {train.text_only_share}; it must be from 0 to 1")
     _check_mixture(recipe.data)
     if evaluation.repeats > 1 and (recipe.model.endpoint is None or recipe.model.endpoint.temperature == 0):
@@ -85,6 +88,11 @@ def _check_training(recipe: Recipe) -> None:
         raise ValueError(
             "model.language_bits is 4 and train.strategy is deepspeed_stage_3, which cannot share out packed weights; "
             "use deepspeed_stage_2 or ddp: each device then holds the language model in 4 bits"
+        )
+    if wrong := set_fields(model.loading):
+        raise ValueError(
+            f"{', '.join(wrong)}: for models in this process; what a served model is shown stands in model.endpoint "
+            "(image_max_side, video_frames, video_frames_per_s)"
         )
     for number, stage in enumerate(recipe.stages):
         block = f"train.stages.{number}" if train.stages else "train"
