@@ -152,6 +152,8 @@ def _answerer(bench: Bench, model: Assembled | Served) -> Iterator[Answerer]:
         batch_tokens=options.batch_tokens,
         max_new_tokens=options.max_new_tokens,
         precise=precise(bench.recipe.train.precision, bench.device),
+        temperature=options.temperature,
+        seed=bench.recipe.train.seed,
     )
     model.model.train(was_training)
 

@@ -224,7 +224,9 @@ class EvalBlock:
         val_questions: How many validation questions these use: the same ones each time.
         batch_tokens: Padded tokens per forward pass.
         max_new_tokens: Length limit of a generation.
-        repeats: How often a served model generates each reply; a model in this process is greedy and says it once.
+        temperature: At which a model in this process draws its replies, the same ones for the same train.seed; 0 is
+            greedy. A served model has model.endpoint.temperature; log-likelihoods know none.
+        repeats: How often each reply is drawn; greedy ones do not differ.
         protocol: published takes the temperature, repeats and max_new_tokens of the benchmark's authors.
     """
 
@@ -236,6 +238,7 @@ class EvalBlock:
     val_questions: int = 100
     batch_tokens: int = 4096
     max_new_tokens: int = 16
+    temperature: float = 0.0
     repeats: int = 1
     protocol: Literal["recipe", "published"] = "recipe"
 

@@ -221,6 +221,7 @@ def test_validate_says_the_cost_and_what_is_missing(
         ("eval.readings=[likelihood,generation]", r"set eval.readings=[generation]"),
         ("model.checkpoint=x.safetensors", "takes no weights from here"),
         ("model.endpoint.video_frames_per_s=0", "model.endpoint.video_frames_per_s is 0.0; it must be above 0"),
+        ("eval.temperature=1", "it is for models in this process: set model.endpoint.temperature"),
         ("model.video_frames=8", "model.video_frames: for models in this process; what a served model is shown"),
         ("train.devices=2", "raise model.endpoint.concurrency"),
     ],
