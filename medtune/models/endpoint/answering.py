@@ -120,7 +120,7 @@ class EndpointAnswerer:
 
     def _body(self, group: MediaGroup, request: Request) -> Body:
         urls = () if request.condition == "text_only" else self._urls(group.media)
-        return request_body(self._endpoint, request.prompt.text, urls, max_new_tokens=self._max_new_tokens)
+        return request_body(self._endpoint, request.prompt, urls, max_new_tokens=self._max_new_tokens)
 
     def _encoded(self, ref: MediaRef) -> tuple[str, ...]:
         return data_urls(load_media(ref, sampling(self._endpoint)), self._endpoint)
