@@ -60,7 +60,8 @@ def _gumbel(size: int, generator: torch.Generator) -> Tensor:
 
 def _output_layer(model: nn.Module) -> nn.Module:
     for part in model.modules():
-        if isinstance(part, PreTrainedModel) and (layer := part.get_output_embeddings()) is not None:
+        layer: nn.Module | None = part.get_output_embeddings() if isinstance(part, PreTrainedModel) else None
+        if isinstance(part, PreTrainedModel) and layer is not None:
             config = part.config.get_text_config()
             if odd := [name for name in _BEHIND if getattr(config, name, None) not in (None, 1, 1.0)]:
                 raise ValueError(

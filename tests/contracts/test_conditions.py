@@ -100,6 +100,7 @@ def is_mixed(shown: tuple[float, ...], own: tuple[float, ...]) -> bool:
 @pytest.mark.parametrize("kind", list(TWINS))
 def test_a_model_in_this_process(kind: MediaKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups, assembled = patients(kind, tmp_path), twin(TWINS[kind])
+    model: Any = assembled.model
     seen: Counter[tuple[str, Shown]] = Counter()
     looks: list[tuple[float, ...]] = []
 
@@ -108,16 +109,16 @@ def test_a_model_in_this_process(kind: MediaKind, tmp_path: Path, monkeypatch: p
 
     def encode(batch: torch.Tensor) -> Any:
         looks.append(brightness(batch))
-        return type(assembled.model).encode(assembled.model, batch)  # type: ignore[arg-type]
+        return type(model).encode(model, batch)
 
     def generate(rows: Any, encoded: Any, **how: Any) -> Any:
         for ids_L, real_L, media_L in zip(rows.ids_BL, rows.attention_BL, rows.media_BL, strict=True):
             said = assembled.family.decode(ids_L[real_L & ~media_L].tolist())
             seen[prompt_in(said), looks[-1] if bool(media_L.any()) else None] += 1
-        return type(assembled.model).generate(assembled.model, rows, encoded, **how)  # type: ignore[arg-type]
+        return type(model).generate(model, rows, encoded, **how)
 
-    monkeypatch.setattr(assembled.model, "encode", encode)
-    monkeypatch.setattr(assembled.model, "generate", generate)
+    monkeypatch.setattr(model, "encode", encode)
+    monkeypatch.setattr(model, "generate", generate)
     answerer = LocalAnswerer(
         assembled,
         device=torch.device("cpu"),

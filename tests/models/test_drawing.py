@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,13 @@ from medtune.models.answering import LocalAnswerer
 from medtune.models.drawing import drawn
 from tests.models.transformers_vlm.twins import twin
 
-SIZES = {"vocab_size": 5, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+SIZES: dict[str, Any] = {
+    "vocab_size": 5,
+    "hidden_size": 8,
+    "intermediate_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
 
 
 def tiny() -> LlamaForCausalLM:
