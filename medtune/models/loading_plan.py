@@ -44,15 +44,20 @@ class Loading:
 DEFAULT = Loading()
 
 
+def set_fields(loading: Loading) -> list[str]:
+    """Returns the recipe's fields that are not left at their defaults, e.g. ["model.weights"]."""
+    names = [field.name for field in fields(Loading)]
+    return [f"model.{name}" for name in names if getattr(loading, name) != getattr(DEFAULT, name)]
+
+
 def refuse_loading(loading: Loading, *, name: str) -> None:
     """Refuses settings that are for models of transformers, or for models put together from parts.
 
     Raises:
         ValueError: One is set; the message names it.
     """
-    wrong = [field.name for field in fields(Loading) if getattr(loading, field.name) != getattr(DEFAULT, field.name)]
-    if wrong:
+    if wrong := set_fields(loading):
         raise ValueError(
-            f"{name} does not take {', '.join(f'model.{field}' for field in wrong)}; leave it out (model.weights may "
-            "name a folder that `medtune export` wrote)"
+            f"{name} does not take {', '.join(wrong)}; leave it out (model.weights may name a folder that "
+            "`medtune export` wrote)"
         )

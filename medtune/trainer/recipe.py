@@ -229,7 +229,9 @@ class EvalBlock:
         batch_tokens: Padded tokens per forward pass.
         batch_groups: Media groups that are answered together; fewer where their prompts exceed `batch_tokens`.
         max_new_tokens: Length limit of a generation.
-        repeats: How often a served model generates each reply; a model in this process is greedy and says it once.
+        temperature: At which a model in this process draws its replies, the same ones for the same train.seed; 0 is
+            greedy. A served model has model.endpoint.temperature; log-likelihoods know none.
+        repeats: How often each reply is drawn; greedy ones do not differ.
         protocol: published takes the temperature, repeats and max_new_tokens of the benchmark's authors.
     """
 
@@ -242,6 +244,7 @@ class EvalBlock:
     batch_tokens: int = 4096
     batch_groups: int = 8
     max_new_tokens: int = 16
+    temperature: float = 0.0
     repeats: int = 1
     protocol: Literal["recipe", "published"] = "recipe"
 
