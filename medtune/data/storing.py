@@ -2,7 +2,8 @@
 
 An image is decoded and kept as PNG. A video is checked by its packets and linked; a cine DICOM is decoded and kept
 without loss. A volume in a NIfTI file is checked by its header and linked: a copy of ten
-thousand scans is the user's to make. A DICOM series is decoded and kept on its own grid, so that no header survives.
+thousand scans is the user's to make. A DICOM series is decoded and kept on its own grid, so that no header survives; an
+array without units becomes NIfTI in Hounsfield units.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from medtune.data.videos.container import SUFFIXES
 from medtune.data.videos.read import Extent, check_clip, video_extent
 from medtune.data.videos.stored import STORED as STORED_VIDEO
 from medtune.data.videos.stored import write_video
-from medtune.data.volumes.nifti import check_nifti
+from medtune.data.volumes.geometry import affine_of
+from medtune.data.volumes.nifti import check_nifti, write_nifti
 from medtune.data.volumes.read import read_volume
+from medtune.data.volumes.scaled_array import SUFFIX as ARRAY
 from medtune.data.volumes.stored import STORED, write_volume
 
 _MASK_KIND: MediaKind = "volume"
@@ -136,6 +139,12 @@ def _store_volume(path: Path, folder: Path) -> StoredFile:
         digest = file_digest(draft)
         draft.replace(folder / f"{digest}{STORED}")
         return StoredFile(digest, f"{digest}{STORED}")
+    if path.name.endswith(ARRAY):
+        volume, draft = read_volume(path), folder / "new.nii.gz"
+        write_nifti(draft, volume.hu_IJK, affine_of(volume))
+        digest = file_digest(draft)
+        draft.replace(folder / f"{digest}.nii.gz")
+        return StoredFile(digest, f"{digest}.nii.gz")
     check_nifti(path)
     suffix = ".nii.gz" if path.name.endswith(".gz") else ".nii"
     return link(path, folder, suffix)

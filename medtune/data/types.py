@@ -26,6 +26,7 @@ Condition = Literal[
 ]
 AnswerFormat = Literal["text", "letter", "text_letter"]
 MediaKind = Literal["image", "video", "volume"]
+VolumesAs = Literal["slices", "video"]
 
 UnofficialSplit = Literal["patient"]
 
@@ -181,11 +182,18 @@ class Prompt:
         text: What the user turn says.
         choices: What the model would say for each of the question's options, in their order.
         target: What the model should say.
+        system: The beginning of `text` that belongs into a system turn, where the model is given one; "" for none.
     """
 
     text: str
     choices: tuple[str, ...]
     target: str
+    system: str = ""
+
+    @property
+    def user(self) -> str:
+        """What is left of `text` for the user turn behind a system turn."""
+        return self.text.removeprefix(self.system).lstrip() if self.system else self.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from medtune.data.types import (
     AnswerFormat,
     Condition,
     MediaGroup,
+    MediaKind,
     Prediction,
     PredictionKey,
     Prompt,
@@ -27,8 +28,9 @@ from medtune.eval.benchmark import Benchmark, Render
 from medtune.eval.judging import index
 from medtune.eval.other_patient import other_groups
 from medtune.eval.predictions import describe
-from medtune.eval.rewording import stating
+from medtune.eval.rewording import ANATOMY, named_organ, naming, stating
 from medtune.eval.shards import PredictionWriter, merge_shards, refuse_unasked, shard_path, stored_predictions
+from medtune.eval.wording import OURS
 
 READINGS: tuple[Reading, ...] = ("likelihood", "generation")
 CONDITIONS: tuple[Condition, ...] = ("image", "text_only", "other_image")
@@ -148,14 +150,11 @@ def plan_visits(
     "shuffled_frames".
 
     Raises:
-        ValueError: Nothing to ask: no groups, readings or conditions; the benchmark has no prompt for a condition, or
-            no media that it could be asked about.
+        ValueError: Nothing to ask: no groups, readings or conditions; or as `check_conditions`.
     """
     if not groups or not readings or not conditions:
         raise ValueError("wanted at least one group, one reading and one condition to evaluate; got none")
-    if "shuffled_frames" in conditions and "shuffled_frames" not in audited(groups):
-        kind = groups[0].media.kind
-        raise ValueError(f"the condition 'shuffled_frames' is not for {kind}s; leave it out of eval.conditions")
+    check_conditions(groups, benchmark, conditions)
     renders = {condition: _render_for(condition, benchmark) for condition in conditions}
     others = other_groups(groups, seed=seed) if "other_image" in conditions else [None] * len(groups)
     own: list[Condition] = [condition for condition in conditions if condition not in _OTHER_MEDIA]
@@ -164,7 +163,8 @@ def plan_visits(
         prompts: dict[Condition, list[tuple[Question, Prompt]]] = {}
         for condition in conditions:
             asked = _asked(group.questions, condition, seed=seed)
-            prompts[condition] = [(question, renders[condition](question, answer_format)) for question in asked]
+            render = renders[condition](group.media.kind)
+            prompts[condition] = [(question, render(question, answer_format)) for question in asked]
         visits = [Visit(group, _requests(prompts, own, readings, repeats))] if own else []
         shown: dict[Condition, MediaGroup | None] = {
             "other_image": other,
@@ -176,6 +176,30 @@ def plan_visits(
                 visits.append(Visit(instead, _requests(prompts, [condition], readings, repeats)))
         plan.append(tuple(visits))
     return plan
+
+
+def check_conditions(groups: Sequence[MediaGroup], benchmark: Benchmark, conditions: Sequence[Condition]) -> None:
+    """Refuses conditions that none of the groups can be asked under.
+
+    Raises:
+        ValueError: Frames of what is no video are to be shuffled, or an organ is to be named that nobody knows or that
+            the official prompts have no words for.
+    """
+    if "shuffled_frames" in conditions and "shuffled_frames" not in audited(groups):
+        kind = groups[0].media.kind
+        raise ValueError(f"the condition 'shuffled_frames' is not for {kind}s; leave it out of eval.conditions")
+    if "with_anatomy" not in conditions or "with_anatomy" in benchmark.renders:
+        return
+    if benchmark.wording != OURS:
+        raise ValueError(
+            f"{benchmark.title} has no official prompt for the condition 'with_anatomy'; leave it out of "
+            "eval.conditions, or prepare without --prompts"
+        )
+    if not any(named_organ(question) for group in groups for question in group.questions):
+        raise ValueError(
+            f"the condition 'with_anatomy' names the organ, and no question of {benchmark.title} says which it is "
+            f"(facet {' or '.join(ANATOMY)}); leave it out of eval.conditions"
+        )
 
 
 def audited(groups: Sequence[MediaGroup]) -> list[Condition]:
@@ -209,15 +233,17 @@ def prompt_hash(request: Request, shown: MediaGroup) -> str:
     return hashlib.sha256(asked.encode("ascii")).hexdigest()[:16]
 
 
-def _render_for(condition: Condition, benchmark: Benchmark) -> Render:
+def _render_for(condition: Condition, benchmark: Benchmark) -> Callable[[MediaKind], Render]:
+    """Returns what words the condition's questions about each kind of media."""
+    if condition in benchmark.renders:
+        own = benchmark.renders[condition]
+        return lambda kind: own
     if condition == "stated_answer":
-        return stating(benchmark.render)
-    if condition in CONDITIONS or condition in AUDITED:
-        return benchmark.render
-    if condition not in benchmark.renders:
-        known = ", ".join([*dict.fromkeys([*CONDITIONS, *AUDITED]), *benchmark.renders])
-        raise ValueError(f"{benchmark.title} has no prompt for the condition {condition!r}; it has {known}")
-    return benchmark.renders[condition]
+        stated = stating(benchmark.render)
+        return lambda kind: stated
+    if condition == "with_anatomy":
+        return lambda kind: naming(benchmark.render, kind)
+    return lambda kind: benchmark.render
 
 
 def _requests(

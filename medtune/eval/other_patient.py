@@ -6,16 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from medtune.data.types import MediaGroup
+from medtune.data.types import MediaGroup, MediaKind
+
+_Kind = tuple[MediaKind, frozenset[str]]
 
 
 def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup | None]:
     """Returns for each group one of another patient; None everywhere where there is only one patient.
 
     The patients, in order of appearance, are shuffled with the seed into a ring, and each looks at the next: nobody
-    at themselves, nobody at two. A group is shown the next patient's group of the same kind, the same set of tasks
-    (so that a question about a red box is shown another red box); where the next has none, that of the one after,
-    and where nobody has one, the next patient's first. A patient's groups of a kind take turns.
+    at themselves, nobody at two. A group is shown the next patient's group of the same kind: image, video or volume,
+    and the same set of tasks (so that a question about a red box is shown another red box); where the next has none,
+    that of the one after, and where nobody has one, the next patient's first. A patient's groups of a kind take turns.
     """
     by_patient: dict[str, list[MediaGroup]] = {}
     for group in groups:
@@ -26,7 +28,7 @@ def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup 
     ring = [patients[number] for number in np.random.default_rng(seed).permutation(len(patients))]
     by_kind = {patient: _by_kind(found) for patient, found in by_patient.items()}
     place = {patient: number for number, patient in enumerate(ring)}
-    turn: dict[tuple[str, frozenset[str]], int] = {}
+    turn: dict[tuple[str, _Kind], int] = {}
     chosen: list[MediaGroup | None] = []
     for group in groups:
         kind = _kind(group)
@@ -39,12 +41,12 @@ def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup 
     return chosen
 
 
-def _by_kind(groups: Sequence[MediaGroup]) -> dict[frozenset[str], list[MediaGroup]]:
-    found: dict[frozenset[str], list[MediaGroup]] = {}
+def _by_kind(groups: Sequence[MediaGroup]) -> dict[_Kind, list[MediaGroup]]:
+    found: dict[_Kind, list[MediaGroup]] = {}
     for group in groups:
         found.setdefault(_kind(group), []).append(group)
     return found
 
 
-def _kind(group: MediaGroup) -> frozenset[str]:
-    return frozenset(question.facets.get("task", "") for question in group.questions)
+def _kind(group: MediaGroup) -> _Kind:
+    return group.media.kind, frozenset(question.facets.get("task", "") for question in group.questions)

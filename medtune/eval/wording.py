@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.data.types import AnswerFormat, Condition, Prompt, Question
 
 if TYPE_CHECKING:
     from medtune.data.prepared import Prepared
-    from medtune.eval.benchmark import Benchmark
+    from medtune.eval.benchmark import Benchmark, Render
 
 OURS = "ours"
 FOREIGN = "those of the tool that answered"
@@ -35,6 +35,8 @@ class OfficialPrompts(NamedTuple):
         gaps: What fills the gaps of its template, by name; None where the question does not know.
         answer_format: What the templates ask for.
         answer: What the model should say, given the option or answer in that format.
+        system_until: The gap before which a template belongs into a system turn; None where all of it is the user's.
+        blind: Name of the template that asks without media, where there is one of its own.
     """
 
     read: Callable[[Path], Mapping[str, str]]
@@ -42,6 +44,8 @@ class OfficialPrompts(NamedTuple):
     gaps: Callable[[Question], Mapping[str, str | None]]
     answer_format: AnswerFormat
     answer: Callable[[Question, str], str] = lambda question, said: said
+    system_until: str | None = None
+    blind: str | None = None
 
 
 def read_official(judged_by: Benchmark, folder: Path) -> Mapping[str, str]:
@@ -99,7 +103,8 @@ def check_official(judged_by: Benchmark, templates: Mapping[str, str], questions
 def worded(judged_by: Benchmark, prepared: Prepared) -> Benchmark:
     """Returns the benchmark in the words that the folder was prepared with.
 
-    Under official prompts there is no other wording: the condition "with_anatomy" is not asked.
+    Under official prompts there is no other wording than theirs: the condition "with_anatomy" is not asked, and
+    "text_only" in the words of the blind setting, where they have some.
 
     Raises:
         ValueError: The folder has official prompts that this version cannot use.
@@ -114,26 +119,32 @@ def worded(judged_by: Benchmark, prepared: Prepared) -> Benchmark:
         )
 
     def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-        return _render(official, templates, question, answer_format)
+        return _render(official, templates[official.scenario(question)], question, answer_format)
 
-    return replace(judged_by, render=render, renders={}, wording=name_of(templates))
+    def render_blind(question: Question, answer_format: AnswerFormat) -> Prompt:
+        return _render(official, templates[official.blind or ""], question, answer_format)
+
+    renders: Mapping[Condition, Render] = {"text_only": render_blind} if official.blind in templates else {}
+    return replace(judged_by, render=render, renders=renders, wording=name_of(templates))
 
 
-def _render(
-    official: OfficialPrompts, templates: Mapping[str, str], question: Question, answer_format: AnswerFormat
-) -> Prompt:
+def _render(official: OfficialPrompts, template: str, question: Question, answer_format: AnswerFormat) -> Prompt:
     if question.options and answer_format != official.answer_format:
         raise ValueError(
             f"the official prompts ask for an answer as {official.answer_format}; "
             f"model.answer_format is {answer_format}"
         )
     gaps = official.gaps(question)
-    template = templates[official.scenario(question)]
-    text = _GAP.sub(lambda gap: gaps.get(gap[1]) or gap[0], template)
+
+    def filled(part: str) -> str:
+        return _GAP.sub(lambda gap: gaps.get(gap[1]) or gap[0], part)
+
+    system = template.partition(f"{{{official.system_until}}}")[0].rstrip() if official.system_until else ""
     return Prompt(
-        text=text,
+        text=filled(template),
         choices=tuple(official.answer(question, option) for option in question.options),
         target=official.answer(question, question.answer),
+        system=filled(system),
     )
 
 

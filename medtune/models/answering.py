@@ -1,21 +1,24 @@
 """Answers requests about media groups: several groups at a time, and what sequences share is computed once.
 
 `share_prefix=False` is the plain twin: the same code with a row for every option. A model that cannot be told who sees
-whom has nothing else.
+whom has nothing else. Replies are greedy, or drawn at a temperature, each by a seed of its own.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from typing import NamedTuple
 
 import torch
 
 from medtune.data.media import Shape
+from medtune.data.seeding import stable_int
 from medtune.data.types import MediaGroup, Prediction, PredictionKey, Request
 from medtune.models.contract import Encoded
+from medtune.models.drawing import drawn
 from medtune.models.precision import Precise
 from medtune.models.reading import read_item
 from medtune.models.sequence.layout import Sequence as Layout
@@ -58,6 +61,8 @@ class LocalAnswerer:
         precise: Precise,
         batch_groups: int = 1,
         share_prefix: bool = True,
+        temperature: float = 0.0,
+        seed: int = 0,
     ) -> None:
         self._assembled = assembled
         self._device = device
@@ -65,6 +70,8 @@ class LocalAnswerer:
         self._batch_groups = batch_groups
         self._max_new_tokens = max_new_tokens
         self._precise = precise
+        self._temperature = temperature
+        self._seed = seed
         self._share_prefix = share_prefix and assembled.model.plain_because is None
         self._blind: dict[Options, list[float]] = {}
         self._waiting: deque[Visit] = deque()
@@ -172,12 +179,13 @@ class LocalAnswerer:
         for batch in budgeted(asked, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
             layouts = [each.layouts[0] for each in batch]
             rows = pad_left(layouts, [each.media for each in batch], pad_id=family.pad_id)
-            replies = self._assembled.model.generate(
-                rows.to(self._device),
-                None if batch[0].media is None else encoded,
-                max_new_tokens=self._max_new_tokens,
-                stop_id=family.stop_id,
-            )
+            with self._choosing([each.request for each in batch]):
+                replies = self._assembled.model.generate(
+                    rows.to(self._device),
+                    None if batch[0].media is None else encoded,
+                    max_new_tokens=self._max_new_tokens,
+                    stop_id=family.stop_id,
+                )
             for (request, *_), ids in zip(batch, replies, strict=True):
                 yield Prediction(
                     key=_key(request),
@@ -185,6 +193,13 @@ class LocalAnswerer:
                     text=family.decode(ids).strip(),
                     finish_reason="stop" if ids and ids[-1] == family.stop_id else "length",
                 )
+
+    def _choosing(self, asked: Sequence[Request]) -> AbstractContextManager[None]:
+        """Returns the context in which these are generated, a row each: greedily, or drawn by seeds of their own."""
+        if self._temperature == 0:
+            return nullcontext()
+        seeds = [stable_int(self._seed, "reply", r.question.id, r.condition, r.repeat) for r in asked]
+        return drawn(self._assembled.model, temperature=self._temperature, seeds=[seed >> 1 for seed in seeds])
 
 
 def budgeted(asked: Sequence[Asked], *, new_tokens: int, batch_tokens: int) -> Iterator[list[Asked]]:

@@ -19,7 +19,8 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from medtune.models.assemble import zoo_entry
+from medtune.models.assemble import ZooEntry, zoo_entry
+from medtune.models.assets import AssetError
 from medtune.models.loading_plan import DEFAULT, Loading
 from medtune.models.quantize import is_quantized, widened
 from medtune.models.transformers_vlm.model import TransformersVlm
@@ -85,10 +86,10 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
 
     Raises:
         AssetError: Weights cannot be fetched.
-        ValueError: There is no such model, or the folder holds another one or not all of it.
+        ValueError: There is no such model, or the folder holds another one or not all of it; the message names it.
     """
     if loading.weights is None or not is_exported(loading.weights):
-        return zoo_entry(name).assemble(seed, loading)
+        return _assembled(zoo_entry(name), seed, loading)
     folder = Path(loading.weights)
     manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
     if manifest["model"] != name:
@@ -101,6 +102,19 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
         assembled = zoo_entry(name).assemble(seed, loading)
     provenance = {group: f"{text}; exported to {folder.name}" for group, text in manifest["provenance"].items()}
     return replace(assembled, provenance=provenance)
+
+
+def _assembled(entry: ZooEntry, seed: int, loading: Loading) -> Assembled:
+    """What a processor or a chat template lacks is found without knowing whose it is: say it here."""
+    where = loading.weights or (entry.hub.repo_id if entry.hub else None)
+    try:
+        return entry.assemble(seed, loading)
+    except AssetError:
+        raise
+    except ValueError as error:
+        if where is None or where in str(error):
+            raise
+        raise ValueError(f"{where} (model.weights): {error}") from error
 
 
 def is_exported(where: str) -> bool:

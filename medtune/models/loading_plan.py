@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from medtune.data.types import VolumesAs
+
 DtypeName = Literal["float32", "bfloat16"]
 
 
@@ -18,6 +20,7 @@ class Loading:
         image_max_pixels: Images with more pixels are scaled down, where a model takes any size.
         video_frames: At most so many frames of a video are looked at, where a model takes any number.
         video_frames_per_s: How many of a second of it; None spreads them over the whole clip.
+        volumes_as: How a model of images and videos is shown volumes; None leaves it without them.
         variant: One of the entry's named ways to prepare what it sees, where it has several.
         vision: Name of a tower, where a model is put together from parts.
         projector: Name of a projector, likewise.
@@ -31,6 +34,7 @@ class Loading:
     variant: str | None = None
     video_frames: int | None = None
     video_frames_per_s: float | None = None
+    volumes_as: VolumesAs | None = None
     vision: str | None = None
     projector: str | None = None
     crop_organs: tuple[str, ...] | None = None
@@ -40,15 +44,20 @@ class Loading:
 DEFAULT = Loading()
 
 
+def set_fields(loading: Loading) -> list[str]:
+    """Returns the recipe's fields that are not left at their defaults, e.g. ["model.weights"]."""
+    names = [field.name for field in fields(Loading)]
+    return [f"model.{name}" for name in names if getattr(loading, name) != getattr(DEFAULT, name)]
+
+
 def refuse_loading(loading: Loading, *, name: str) -> None:
     """Refuses settings that are for models of transformers, or for models put together from parts.
 
     Raises:
         ValueError: One is set; the message names it.
     """
-    wrong = [field.name for field in fields(Loading) if getattr(loading, field.name) != getattr(DEFAULT, field.name)]
-    if wrong:
+    if wrong := set_fields(loading):
         raise ValueError(
-            f"{name} does not take {', '.join(f'model.{field}' for field in wrong)}; leave it out (model.weights may "
-            "name a folder that `medtune export` wrote)"
+            f"{name} does not take {', '.join(wrong)}; leave it out (model.weights may name a folder that "
+            "`medtune export` wrote)"
         )

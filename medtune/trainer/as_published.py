@@ -11,8 +11,7 @@ from medtune.trainer.recipe import Recipe
 def as_published(recipe: Recipe, judged_by: Benchmark) -> Recipe:
     """Returns the recipe with the benchmark's protocol where it asks for it.
 
-    A served model is asked at the published temperature. A model in this process answers greedily whatever was
-    published, once; `protocol_facts` says so.
+    A greedy reply is said once, whatever was published.
 
     Raises:
         ValueError: The benchmark's authors published none.
@@ -26,7 +25,8 @@ def as_published(recipe: Recipe, judged_by: Benchmark) -> Recipe:
     evaluation = dataclasses.replace(
         recipe.eval,
         max_new_tokens=published.max_new_tokens or recipe.eval.max_new_tokens,
-        repeats=published.repeats if endpoint else 1,
+        temperature=0.0 if endpoint else published.temperature,
+        repeats=published.repeats if published.temperature > 0 else 1,
     )
     asked = endpoint and dataclasses.replace(endpoint, temperature=published.temperature)
     return dataclasses.replace(recipe, eval=evaluation, model=dataclasses.replace(recipe.model, endpoint=asked))
@@ -37,7 +37,7 @@ def protocol_facts(recipe: Recipe, judged_by: Benchmark) -> dict[str, object]:
     endpoint, published = recipe.model.endpoint, judged_by.protocol
     return {
         "used": {
-            "temperature": 0.0 if endpoint is None else endpoint.temperature,
+            "temperature": recipe.eval.temperature if endpoint is None else endpoint.temperature,
             "repeats": recipe.eval.repeats,
             "max_new_tokens": recipe.eval.max_new_tokens,
         },

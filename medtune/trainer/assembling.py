@@ -51,7 +51,9 @@ def _fetch(bench: Bench) -> Assembled:
     barrier()
     if bench.rank != 0:
         assembled = assemble_model(block.name, seed, block.loading)
-    refuse_media(assembled.transform.kinds, bench.prepared, model=block.name)
+    reads = assembled.transform.kinds
+    otherwise = ", or show this one slices (model.volumes_as)" if "video" in reads else ""
+    refuse_media(reads, bench.prepared, model=block.name, otherwise=otherwise)
     assembled = _keeping(bench, assembled)
     if block.language_bits is not None:
         quantize_language(assembled.model, precision=bench.recipe.train.precision, device=bench.device)
@@ -90,8 +92,8 @@ def served(bench: Bench, endpoint: Endpoint, *, ledger: Path) -> Served:
     return Served(endpoint, ledger)
 
 
-def refuse_media(reads: Sequence[MediaKind], prepared: Prepared, *, model: str) -> None:
-    """Refuses media of a kind that the model does not read.
+def refuse_media(reads: Sequence[MediaKind], prepared: Prepared, *, model: str, otherwise: str = "") -> None:
+    """Refuses media of a kind that the model does not read; `otherwise` says how it might read volumes.
 
     Raises:
         ValueError: Names both.
@@ -99,7 +101,7 @@ def refuse_media(reads: Sequence[MediaKind], prepared: Prepared, *, model: str) 
     if odd := sorted(prepared.kinds - set(reads)):
         raise ValueError(
             f"{prepared.root} holds {odd[0]}s; model.name {model} reads {' and '.join(f'{kind}s' for kind in reads)} "
-            "only. Take another model (`medtune list models`)"
+            f"only. Take another model (`medtune list models`){otherwise if odd[0] == 'volume' else ''}"
         )
 
 

@@ -153,6 +153,8 @@ def _answerer(bench: Bench, model: Assembled | Served) -> Iterator[Answerer]:
         batch_groups=options.batch_groups,
         max_new_tokens=options.max_new_tokens,
         precise=precise(bench.recipe.train.precision, bench.device),
+        temperature=options.temperature,
+        seed=bench.recipe.train.seed,
     )
     model.model.train(was_training)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from medtune.data.augment import Change
-from medtune.data.types import AnswerFormat, Condition, Reading, Split
+from medtune.data.types import AnswerFormat, Condition, Reading, Split, VolumesAs
 from medtune.models.endpoint.settings import Endpoint, asked_alike
 from medtune.models.loading_plan import DtypeName, Loading
 from medtune.models.tuning_plan import OptimizerName, Precision, Tuning
@@ -32,6 +32,8 @@ class ModelBlock:
         image_max_pixels: Larger images are scaled down to it, where a model takes images of any size.
         video_frames: At most so many frames of a video are looked at, where a model takes any number; None is 16.
         video_frames_per_s: How many of each second; None spreads them over the whole clip.
+        volumes_as: How a model of images and videos is shown a CT: slices (MedGemma's: up to 85 axial slices in three
+            windows) or video (DeepTumorVQA's: up to 150 grey frames); video_frames lowers the number.
         variant: A named preparation of what the model sees, where it has several: the papers' and the public code's.
         vision: A tower by name, where the model is put together from parts (pocket_ct); None takes the model's own.
         projector: A projector by name, likewise.
@@ -52,6 +54,7 @@ class ModelBlock:
     video_frames: int | None = None
     video_frames_per_s: float | None = None
     variant: str | None = None
+    volumes_as: VolumesAs | None = None
     vision: str | None = None
     projector: str | None = None
     crop_organs: tuple[str, ...] | None = None
@@ -75,6 +78,7 @@ class ModelBlock:
             variant=self.variant,
             video_frames=self.video_frames,
             video_frames_per_s=self.video_frames_per_s,
+            volumes_as=self.volumes_as,
             vision=self.vision,
             projector=self.projector,
             crop_organs=self.crop_organs,
@@ -225,7 +229,9 @@ class EvalBlock:
         batch_tokens: Padded tokens per forward pass.
         batch_groups: Media groups that are answered together; fewer where their prompts exceed `batch_tokens`.
         max_new_tokens: Length limit of a generation.
-        repeats: How often a served model generates each reply; a model in this process is greedy and says it once.
+        temperature: At which a model in this process draws its replies, the same ones for the same train.seed; 0 is
+            greedy. A served model has model.endpoint.temperature; log-likelihoods know none.
+        repeats: How often each reply is drawn; greedy ones do not differ.
         protocol: published takes the temperature, repeats and max_new_tokens of the benchmark's authors.
     """
 
@@ -238,6 +244,7 @@ class EvalBlock:
     batch_tokens: int = 4096
     batch_groups: int = 8
     max_new_tokens: int = 16
+    temperature: float = 0.0
     repeats: int = 1
     protocol: Literal["recipe", "published"] = "recipe"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from medtune.models.endpoint.settings import check_endpoint
+from medtune.models.loading_plan import set_fields
 from medtune.trainer.recipe import SERVED, DataBlock, ModelBlock, Recipe, Stage
 
 LEAST_IMAGE_PIXELS = 56 * 56
@@ -28,6 +29,7 @@ def check_recipe(recipe: Recipe) -> None:
         ("eval.batch_groups", evaluation.batch_groups, 1),
         ("eval.max_new_tokens", evaluation.max_new_tokens, 1),
         ("eval.repeats", evaluation.repeats, 1),
+        ("eval.temperature", evaluation.temperature, 0),
         ("data.workers", recipe.data.workers, 0),
         ("log.every_steps", recipe.log.every_steps, 1),
         ("model.video_frames", recipe.model.video_frames or 1, 1),
@@ -35,14 +37,12 @@ def check_recipe(recipe: Recipe) -> None:
         ("model.image_max_pixels", recipe.model.image_max_pixels or LEAST_IMAGE_PIXELS, LEAST_IMAGE_PIXELS),
     ):
         _at_least(name, value, least)
+    if recipe.model.video_frames_per_s is not None and recipe.model.video_frames_per_s <= 0:
+        raise ValueError(f"model.video_frames_per_s is {recipe.model.video_frames_per_s}; it must be above 0")
     if not 0 <= train.text_only_share <= 1:
         raise ValueError(f"train.text_only_share is {train.text_only_share}; it must be from 0 to 1")
     _check_mixture(recipe.data)
-    if evaluation.repeats > 1 and (recipe.model.endpoint is None or recipe.model.endpoint.temperature == 0):
-        raise ValueError(
-            f"eval.repeats is {evaluation.repeats}; greedy answers do not differ. It is for model.endpoint with a "
-            "temperature above 0"
-        )
+    _check_drawing(recipe)
     if empty := [key for key, values in (recipe.grid or {}).items() if not values]:
         raise ValueError(f"grid.{empty[0]} has no values; leave it out, or say which values to run with")
     if not evaluation.readings:
@@ -51,6 +51,26 @@ def check_recipe(recipe: Recipe) -> None:
         raise ValueError(f"eval.conditions is {evaluation.conditions}; it must hold 'image'")
     if recipe.model.endpoint is None:
         _check_training(recipe)
+
+
+def _check_drawing(recipe: Recipe) -> None:
+    evaluation, endpoint = recipe.eval, recipe.model.endpoint
+    if endpoint is not None and evaluation.temperature > 0:
+        raise ValueError(
+            f"eval.temperature is {evaluation.temperature}; it is for models in this process: set "
+            "model.endpoint.temperature"
+        )
+    if evaluation.temperature > 0 and "generation" not in evaluation.readings:
+        raise ValueError(
+            f"eval.temperature is {evaluation.temperature} and eval.readings is {evaluation.readings}: a "
+            "log-likelihood is computed, not drawn; add generation, or set eval.temperature=0"
+        )
+    temperature = evaluation.temperature if endpoint is None else endpoint.temperature
+    if evaluation.repeats > 1 and temperature == 0:
+        field = "eval.temperature" if endpoint is None else "model.endpoint.temperature"
+        raise ValueError(
+            f"eval.repeats is {evaluation.repeats}; greedy answers do not differ. Set {field} above 0, or repeats to 1"
+        )
 
 
 def _check_served(recipe: Recipe) -> None:
@@ -70,6 +90,11 @@ def _check_served(recipe: Recipe) -> None:
         )
     if model.checkpoint is not None:
         raise ValueError("model.checkpoint: a model behind an endpoint takes no weights from here; leave it out")
+    if wrong := set_fields(model.loading):
+        raise ValueError(
+            f"{', '.join(wrong)}: for models in this process; what a served model is shown stands in model.endpoint "
+            "(image_max_side, video_frames, video_frames_per_s)"
+        )
     if recipe.train.devices != 1:
         raise ValueError(
             f"train.devices is {recipe.train.devices}: one process asks an endpoint; raise model.endpoint.concurrency"

@@ -9,6 +9,7 @@ import torch
 from medtune.data.prepared import Prepared, open_prepared
 from medtune.data.types import SPLITS, Split
 from medtune.eval.benchmark import Benchmark, benchmark
+from medtune.eval.evaluate import CONDITIONS, check_conditions
 from medtune.eval.wording import worded
 from medtune.models.adaptable import Tunable
 from medtune.models.assemble import zoo_entry
@@ -104,7 +105,7 @@ def _shown_data(recipe: Recipe, judged_by: Benchmark, *, training: bool) -> Prep
 
 
 def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, training: bool) -> None:
-    """Refuses a prepared folder or a parser that the recipe's benchmark does not know, and splits that are empty.
+    """Refuses a prepared folder or parser that the benchmark does not know, empty splits, and conditions without media.
 
     Training needs the splits train and val, of which a mixture brings the first.
 
@@ -134,6 +135,8 @@ def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, train
                 f"--unofficial-split patient where the benchmark is for evaluation alone"
                 f"{'; to evaluate only, use `medtune eval`' if training else ', or choose another eval.split'}"
             )
+    if set(recipe.eval.conditions) - set(CONDITIONS):
+        check_conditions(prepared.groups(recipe.eval.split), judged_by, recipe.eval.conditions)
 
 
 def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assembled: Assembled) -> None:

@@ -10,6 +10,7 @@ from medtune.eval.evaluate import plan_visits
 from medtune.models.endpoint.estimate import total_tokens
 from medtune.models.endpoint.messages import cost_text
 from medtune.models.endpoint.settings import Endpoint
+from medtune.trainer.as_published import as_published
 from medtune.trainer.recipe import Recipe
 
 
@@ -25,6 +26,7 @@ def show_served(recipe: Recipe, endpoint: Endpoint, prepared: Prepared | None, j
     print(f"model      {endpoint.model}, behind {endpoint.base_url}; it can be evaluated, not trained")
     print("readings   generation; log-likelihood n/a")
     if prepared is not None:
+        recipe = as_published(recipe, judged_by)
         plan = plan_visits(
             prepared.groups(recipe.eval.split),
             judged_by,
@@ -32,6 +34,7 @@ def show_served(recipe: Recipe, endpoint: Endpoint, prepared: Prepared | None, j
             readings=recipe.eval.readings,
             conditions=recipe.eval.conditions,
             seed=recipe.train.seed,
+            repeats=recipe.eval.repeats,
         )
         asked = [(visit.shown, request) for visits in plan for visit in visits for request in visit.requests]
         tokens = total_tokens(endpoint, asked, max_new_tokens=recipe.eval.max_new_tokens)

@@ -31,16 +31,28 @@ def test_a_condition_of_the_benchmark_is_asked_in_its_own_words_and_scored(tmp_p
     assert any("Table 3" in table.title for table in stage.tables)
 
 
-def test_a_condition_without_a_prompt_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no prompt for the condition 'with_anatomy'; it has image, text_only"):
-        evaluate(
-            Guessing(),
-            groups(1),
-            benchmark("busi"),
-            answer_format="text",
-            out_dir=tmp_path,
-            conditions=["with_anatomy"],
-        )
+def test_an_organ_that_nobody_names_cannot_be_told(tmp_path: Path) -> None:
+    for judged_by, message in (
+        (benchmark("busi"), r"no question of BUSI breast ultrasound says which it is \(facet anatomy or organ\)"),
+        (replace(U2, renders={}, wording="official, sha256 0"), "has no official prompt for the condition"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            plan_visits(groups(1), judged_by, answer_format="text", conditions=["image", "with_anatomy"])
+
+
+def test_any_benchmark_names_the_organ_that_its_questions_know() -> None:
+    ct = benchmark("ctlesionvqa")
+    scans = [MediaGroup(each.media_id, MediaRef(Path("ct.nii.gz"), kind="volume"), (each,)) for each in ct.examples]
+    plan = plan_visits(scans, ct, answer_format="text", conditions=["image", "with_anatomy"])
+    named = 0
+    for group, (visit,) in zip(scans, plan, strict=True):
+        said = {request.condition: request.prompt for request in visit.requests}
+        organ = group.questions[0].facets.get("organ")
+        line = f"The scan shows: {organ}.\n" if organ else ""
+        assert said["with_anatomy"].text.replace(line, "", 1) == said["image"].text
+        assert said["with_anatomy"].choices == said["image"].choices
+        named += bool(organ)
+    assert named > 0
 
 
 def test_likelihood_is_not_primary_where_some_questions_have_no_options(tmp_path: Path) -> None:

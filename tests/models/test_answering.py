@@ -196,7 +196,11 @@ def test_rows_cut_through_their_image_are_refused(nano: Assembled) -> None:
 @given(st.lists(st.integers(1, 300), max_size=40), st.integers(1, 1000))
 def test_budget_holds_and_every_prompt_is_taken_once(lengths: list[int], budget: int) -> None:
     asked = [
-        Asked(_request(number), number % 2 or None, (Layout((0,) * length, (IGNORED,) * length, tuple(range(length)), ()),))
+        Asked(
+            _request(number),
+            number % 2 or None,
+            (Layout((0,) * length, (IGNORED,) * length, tuple(range(length)), ()),),
+        )
         for number, length in enumerate(lengths)
     ]
     batches = list(budgeted(asked, new_tokens=5, batch_tokens=budget))

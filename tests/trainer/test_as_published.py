@@ -22,23 +22,39 @@ def _recipe(*, served: bool) -> Recipe:
     return replace(recipe, model=replace(recipe.model, endpoint=endpoint))
 
 
-def test_served_model_takes_all_of_it_and_a_local_one_says_what_it_does_not() -> None:
+def test_served_and_local_models_take_all_of_it() -> None:
     u2 = benchmark("u2_bench")
     served, local = (as_published(_recipe(served=served), u2) for served in (True, False))
     assert served.model.endpoint is not None
-    assert (served.model.endpoint.temperature, served.eval.max_new_tokens, served.eval.repeats) == (0.7, 800, 1)
-    assert (local.eval.max_new_tokens, local.eval.repeats) == (800, 1)
-    facts = protocol_facts(local, u2)
-    assert facts["used"] == {"temperature": 0.0, "repeats": 1, "max_new_tokens": 800}
-    assert isinstance(facts["published"], dict)
-    assert facts["published"]["temperature"] == 0.7
+    assert (served.model.endpoint.temperature, served.eval.temperature) == (0.7, 0.0)
+    assert (local.model.endpoint, local.eval.temperature) == (None, 0.7)
+    for recipe in (served, local):
+        assert (recipe.eval.max_new_tokens, recipe.eval.repeats) == (800, 1)
+        facts = protocol_facts(recipe, u2)
+        assert facts["used"] == {"temperature": 0.7, "repeats": 1, "max_new_tokens": 800}
+        assert isinstance(facts["published"], dict)
+        assert facts["published"]["temperature"] == 0.7
 
 
-def test_unknown_protocol_and_repeats_of_a_greedy_model_are_refused() -> None:
+def test_an_unknown_protocol_is_refused() -> None:
     with pytest.raises(ValueError, match="no protocol of BUSI breast ultrasound is known"):
         as_published(_recipe(served=False), benchmark("busi"))
-    with pytest.raises(ValueError, match=r"eval\.repeats is 5; greedy answers do not differ"):
-        read_recipe("nano_busi_lora", ["eval.repeats=5"])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["eval.repeats=5"], r"eval\.repeats is 5; greedy answers do not differ. Set eval\.temperature above 0"),
+        (["eval.temperature=-1"], r"eval\.temperature is -1\.0; it must be at least 0"),
+        (
+            ["eval.temperature=1", "eval.readings=[likelihood]"],
+            "a log-likelihood is computed, not drawn; add generation",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_recipe("nano_busi_lora", overrides)
 
 
 def test_replies_are_asked_for_as_often_as_said_and_likelihoods_once(prepared_tiny: Path) -> None:

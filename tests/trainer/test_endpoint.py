@@ -185,6 +185,14 @@ def test_another_model_does_not_continue_the_run(medtune: Evaluated, tmp_path: P
     assert "has other settings" in capsys.readouterr().err
 
 
+def test_validate_counts_every_repeat(medtune: Evaluated, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = []
+    for repeats in (1, 3):
+        assert medtune("validate", None, "model.endpoint.temperature=1", f"eval.repeats={repeats}") == 0
+        asked.append(int(capsys.readouterr().out.partition("cost ")[2].split()[0]))
+    assert asked[1] == 3 * asked[0] > 0
+
+
 def test_validate_says_the_cost_and_what_is_missing(
     medtune: Evaluated, chat: ChatServer, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +220,9 @@ def test_validate_says_the_cost_and_what_is_missing(
         ("model.name=nano_pocket", "go together"),
         ("eval.readings=[likelihood,generation]", r"set eval.readings=[generation]"),
         ("model.checkpoint=x.safetensors", "takes no weights from here"),
+        ("model.endpoint.video_frames_per_s=0", "model.endpoint.video_frames_per_s is 0.0; it must be above 0"),
+        ("eval.temperature=1", "it is for models in this process: set model.endpoint.temperature"),
+        ("model.video_frames=8", "model.video_frames: for models in this process; what a served model is shown"),
         ("train.devices=2", "raise model.endpoint.concurrency"),
     ],
 )

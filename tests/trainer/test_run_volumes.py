@@ -80,6 +80,21 @@ def test_organs_without_a_mask_are_refused(
     assert "model.crop_organs" in capsys.readouterr().err
 
 
+def test_a_model_of_images_and_videos_needs_to_be_told_how_to_show_a_scan(
+    prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [f"data.root={prepared_ct}", "log.wandb=disabled", "model.name=nano_gemma3", "model.vision=null",
+                "model.projector=null", "eval.conditions=[image]"]  # fmt: skip
+    arguments = ["eval", "nano_ct_lora", "--limit", "2", "--out"]
+    assert main([*arguments, str(tmp_path / "refused"), "--set", *settings]) == 1
+    assert "holds volumes; model.name nano_gemma3 reads images and videos only" in (said := capsys.readouterr().err)
+    assert "or show this one slices (model.volumes_as)" in said
+    shown = [*settings, "model.volumes_as=slices", "model.video_frames=3"]
+    assert main([*arguments, str(tmp_path / "shown"), "--set", *shown]) == 0
+    results = json.loads((tmp_path / "shown" / "results.json").read_text())
+    assert results["stages"]["zero_shot"]["overall"]["n"] >= 2
+
+
 def test_grid_makes_a_run_of_every_pair_and_a_table(
     prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

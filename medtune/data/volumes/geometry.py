@@ -22,6 +22,13 @@ class Geometry(NamedTuple):
     orientation: str
 
 
+class Grid(NamedTuple):
+    """Voxels along i, j, k, and where the axes point."""
+
+    shape: tuple[int, int, int]
+    orientation: str
+
+
 def geometry(affine: NDArray[np.float64], *, where: str) -> Geometry:
     """Returns what a matrix from voxels to patient coordinates (mm; right, anterior, superior) says.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.types import Volume
-from medtune.data.volumes.geometry import Geometry, geometry, smallest
+from medtune.data.volumes.geometry import Geometry, Grid, geometry, smallest
 
 SUFFIXES = (".nii", ".nii.gz")
 _MM_PER_UNIT = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
@@ -46,6 +46,18 @@ def check_nifti(path: Path) -> None:
         ValueError: As for `read_nifti`.
     """
     _open(path)
+
+
+def nifti_grid(path: Path) -> Grid:
+    """Returns the shape and the orientation that the header states; the voxels are not read.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: As for `read_nifti`.
+    """
+    image, place = _open(path)
+    i, j, k = (int(length) for length in image.shape[:3])
+    return Grid((i, j, k), place.orientation)
 
 
 def read_mask(path: Path, volume: Volume) -> NDArray[np.bool_]:

@@ -8,16 +8,18 @@ from pathlib import Path
 
 from medtune.data.types import MediaRef, Volume
 from medtune.data.volumes.dicom_series import read_series
-from medtune.data.volumes.nifti import SUFFIXES, read_mask, read_nifti
-from medtune.data.volumes.stored import STORED, stored_volume
+from medtune.data.volumes.geometry import Grid
+from medtune.data.volumes.nifti import SUFFIXES, nifti_grid, read_mask, read_nifti
+from medtune.data.volumes.scaled_array import SUFFIX, read_scaled_array
+from medtune.data.volumes.stored import STORED, stored_grid, stored_volume
 
 
 def read_volume(path: Path) -> Volume:
-    """Returns the volume of a NIfTI file, of a folder with one DICOM series, or of a file of a prepared folder.
+    """Returns the volume of a NIfTI file, a folder with one DICOM series, an array or a file of a prepared folder.
 
     Raises:
         FileNotFoundError: There is nothing at the path.
-        ValueError: It is neither, or is refused (see `read_nifti` and `read_series`).
+        ValueError: It is neither, or is refused (see `read_nifti`, `read_series` and `read_scaled_array`).
     """
     if path.is_dir():
         return read_series(path)
@@ -25,9 +27,27 @@ def read_volume(path: Path) -> Volume:
         raise FileNotFoundError(f"no volume at {path}")
     if path.name.endswith(STORED):
         return stored_volume(path)
+    if path.name.endswith(SUFFIX):
+        return read_scaled_array(path)
     if not path.name.endswith(SUFFIXES):
-        raise ValueError(f"{path}: wanted .nii, .nii.gz or a folder with a DICOM series.")
+        raise ValueError(f"{path}: wanted .nii, .nii.gz, a folder with a DICOM series, or .npy with a volumes.json.")
     return read_nifti(path)
+
+
+def volume_grid(path: Path) -> Grid:
+    """Returns the shape and the orientation of `read_volume`'s volume, from the header of a file that has one.
+
+    Raises:
+        FileNotFoundError: There is nothing at the path.
+        ValueError: As for `read_volume`.
+    """
+    if path.is_file() and path.name.endswith(STORED):
+        return stored_grid(path)
+    if path.is_file() and path.name.endswith(SUFFIXES):
+        return nifti_grid(path)
+    volume = read_volume(path)
+    i, j, k = volume.hu_IJK.shape
+    return Grid((i, j, k), volume.orientation)
 
 
 def load_volume(ref: MediaRef, organs: Collection[str] = ()) -> Volume:

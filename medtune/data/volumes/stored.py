@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from medtune.data.types import Volume
+from medtune.data.volumes.geometry import Grid
 
 STORED = ".volume.safetensors"
 """How the names of files end that `write_volume` wrote."""
@@ -39,6 +43,20 @@ def stored_volume(path: Path) -> Volume:
         raise ValueError(f"{path}: states no spacing or orientation. {_AGAIN}") from error
 
 
+def stored_grid(path: Path) -> Grid:
+    """Returns the shape and the orientation of what `write_volume` wrote; the voxels are not read.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is damaged, or holds no volume.
+    """
+    with _opened(path) as file:
+        about, (i, j, k) = file.metadata() or {}, file.get_slice(_KEY).get_shape()
+    if "orientation" not in about:
+        raise ValueError(f"{path}: states no spacing or orientation. {_AGAIN}")
+    return Grid((int(i), int(j), int(k)), about["orientation"])
+
+
 _AGAIN = "Delete this file; it is made again from the source."
 
 
@@ -60,10 +78,16 @@ def read_values(path: Path) -> tuple[NDArray[np.generic], dict[str, str]]:
         FileNotFoundError: There is no such file.
         ValueError: The file is damaged.
     """
+    with _opened(path) as file:
+        return file.get_tensor(_KEY), dict(file.metadata() or {})
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     if not path.is_file():
         raise FileNotFoundError(f"no stored volume {path}")
     try:
         with safe_open(path, framework="numpy") as file:
-            return file.get_tensor(_KEY), dict(file.metadata() or {})
+            yield file
     except SafetensorError as error:
         raise ValueError(f"{path}: damaged ({error}). {_AGAIN}") from error

@@ -13,7 +13,7 @@ from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, 
 from medtune.models.endpoint.client import ChatClient
 from medtune.models.endpoint.estimate import Asked, request_tokens, total_tokens
 from medtune.models.endpoint.messages import Body, Tokens, request_body
-from medtune.models.endpoint.pictures import data_urls
+from medtune.models.endpoint.pictures import data_urls, sampling
 from medtune.models.endpoint.settings import Endpoint
 
 AHEAD = 8
@@ -120,10 +120,10 @@ class EndpointAnswerer:
 
     def _body(self, group: MediaGroup, request: Request) -> Body:
         urls = () if request.condition == "text_only" else self._urls(group.media)
-        return request_body(self._endpoint, request.prompt.text, urls, max_new_tokens=self._max_new_tokens)
+        return request_body(self._endpoint, request.prompt, urls, max_new_tokens=self._max_new_tokens)
 
     def _encoded(self, ref: MediaRef) -> tuple[str, ...]:
-        return data_urls(load_media(ref), self._endpoint)
+        return data_urls(load_media(ref, sampling(self._endpoint)), self._endpoint)
 
     def _is_kept(self, group: MediaGroup, request: Request) -> bool:
         return self._client.is_kept(self._body(group, request), repeat=request.repeat)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from medtune.data.images import Size
+from medtune.data.types import Prompt
 from medtune.models.endpoint.settings import Endpoint
 
 Body = dict[str, Any]
@@ -32,12 +33,12 @@ class Tokens(NamedTuple):
     output: int
 
 
-def request_body(endpoint: Endpoint, text: str, images: Sequence[str], *, max_new_tokens: int) -> Body:
-    """Returns the body of one request: the images first, then the text, in one user turn.
+def request_body(endpoint: Endpoint, prompt: Prompt, images: Sequence[str], *, max_new_tokens: int) -> Body:
+    """Returns the body of one request: the images first, then the text, in one user turn behind any system turn.
 
     Args:
         endpoint: Model, sampling and image detail.
-        text: What is asked.
+        prompt: What is asked.
         images: Data URLs.
         max_new_tokens: Length limit of the reply.
     """
@@ -45,8 +46,9 @@ def request_body(endpoint: Endpoint, text: str, images: Sequence[str], *, max_ne
         {"type": "image_url", "image_url": {"url": url, "detail": endpoint.image_detail}} for url in images
     ]
     # Text alone goes as a plain string, which servers of text models ask for.
-    asked: object = [*content, {"type": "text", "text": text}] if content else text
-    return _body(endpoint, [{"role": "user", "content": asked}], max_new_tokens=max_new_tokens)
+    asked: object = [*content, {"type": "text", "text": prompt.user}] if content else prompt.user
+    system = [{"role": "system", "content": prompt.system}] if prompt.system else []
+    return _body(endpoint, [*system, {"role": "user", "content": asked}], max_new_tokens=max_new_tokens)
 
 
 def judge_body(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from medtune.data.images import Size
 from medtune.data.media import Shape
 from medtune.data.types import Image, Media, MediaKind, Video
+from medtune.data.videos.sampling import Sampling
 from medtune.models.endpoint.settings import Endpoint
 
 READ: tuple[MediaKind, ...] = ("image", "video")
@@ -23,8 +24,17 @@ NO_VOLUMES = "an endpoint is sent images and frames of videos, not volumes; choo
 JPEG_QUALITY = 90
 
 
+def sampling(endpoint: Endpoint) -> Sampling:
+    """Returns which frames of a video are sent."""
+    return Sampling(endpoint.video_frames, endpoint.video_frames_per_s)
+
+
 def data_urls(media: Media, endpoint: Endpoint) -> tuple[str, ...]:
-    """Returns the pictures that are sent, scaled down to `image_max_side`: the image, or frames in their order.
+    """Returns the pictures that are sent, scaled down to `image_max_side`: the image, or all frames in their order.
+
+    Args:
+        media: Of a video the frames that `sampling` chose.
+        endpoint: Size and format of what is sent.
 
     Raises:
         ValueError: The media item is a volume.
@@ -32,15 +42,12 @@ def data_urls(media: Media, endpoint: Endpoint) -> tuple[str, ...]:
     if isinstance(media, Image):
         return (_data_url(media.pixels_HWC, endpoint),)
     if isinstance(media, Video):
-        return tuple(
-            _data_url(media.frames_THWC[at], endpoint)
-            for at in chosen_frames(len(media.times_s), endpoint.video_frames)
-        )
+        return tuple(_data_url(frame_HWC, endpoint) for frame_HWC in media.frames_THWC)
     raise ValueError(NO_VOLUMES)
 
 
 def sent_sizes(shape: Shape | None, endpoint: Endpoint) -> tuple[Size, ...]:
-    """Returns the size of each picture that is sent, from the media item's shape alone.
+    """Returns the size of each picture that is sent, from the shape of what is sent alone.
 
     Raises:
         ValueError: The media item is a volume.
@@ -49,21 +56,7 @@ def sent_sizes(shape: Shape | None, endpoint: Endpoint) -> tuple[Size, ...]:
         raise ValueError(NO_VOLUMES)
     if isinstance(shape, Size):
         return (sent_size(shape, endpoint),)
-    return (sent_size(shape.size, endpoint),) * len(chosen_frames(len(shape.times_s), endpoint.video_frames))
-
-
-def chosen_frames(number: int, at_most: int) -> list[int]:
-    """Returns which of a video's frames are sent: all, or so many at equal distances, first and last among them.
-
-    Example:
-        >>> chosen_frames(9, 3), chosen_frames(2, 8), chosen_frames(5, 1)
-        ([0, 4, 8], [0, 1], [2])
-    """
-    if number <= at_most:
-        return list(range(number))
-    if at_most == 1:
-        return [number // 2]
-    return [int(at) for at in np.linspace(0, number - 1, at_most).round()]
+    return (sent_size(shape.size, endpoint),) * len(shape.times_s)
 
 
 def sent_size(size: Size, endpoint: Endpoint) -> Size:

@@ -30,7 +30,8 @@ class Endpoint:
         max_usd: Nothing is started that may cost more, over all that is asked in one run folder; needs the prices.
         image_detail: Asked of the server; many do not know it.
         image_max_side: Images are scaled down until no side has more pixels.
-        video_frames: At most so many frames of a video are sent, at equal distances.
+        video_frames: At most so many frames of a video are sent, spread evenly in time.
+        video_frames_per_s: How many of each second of it; None spreads them over the whole clip.
         image_format: png loses nothing; jpeg (quality 90) is several times smaller.
         temperature: None leaves it to the server, which some models demand.
         token_limit_field: How the server calls the length limit of a reply (`eval.max_new_tokens`).
@@ -51,6 +52,7 @@ class Endpoint:
     image_detail: Literal["auto", "low", "high"] = "auto"
     image_max_side: int | None = None
     video_frames: int = 16
+    video_frames_per_s: float | None = None
     image_format: Literal["png", "jpeg"] = "png"
     temperature: float | None = 0.0
     token_limit_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
@@ -108,8 +110,9 @@ def check_endpoint(endpoint: Endpoint, *, where: str) -> None:
     ):
         if value < least:
             raise ValueError(f"{where}.{name} is {value}; it must be at least {least}")
-    if endpoint.timeout_s <= 0:
-        raise ValueError(f"{where}.timeout_s is {endpoint.timeout_s}; it must be above 0")
+    for name, number in (("timeout_s", endpoint.timeout_s), ("video_frames_per_s", endpoint.video_frames_per_s)):
+        if number is not None and number <= 0:
+            raise ValueError(f"{where}.{name} is {number}; it must be above 0")
     if endpoint.max_usd is not None and not endpoint.has_prices:
         raise ValueError(
             f"{where}.max_usd needs usd_per_million_input_tokens and usd_per_million_output_tokens: without prices "

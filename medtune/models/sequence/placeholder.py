@@ -34,6 +34,22 @@ def llava_onevision(processor: Any, *, config: Any, max_tokens: int) -> Template
     return _llava_with_video(processor, max_tokens=max_tokens, count=lambda frames: side * side * frames + 1)
 
 
+def llava_video(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+    """Returns the sequence family of LLaVA-Video: a line break ends each row of a frame, and words say when they are.
+
+    The model was trained with a sentence on the clip's length and the times of its frames behind the video
+    (`add_time_instruction`); this one says the same in our words.
+    """
+    side = -(-config.vision_config.image_size // config.vision_config.patch_size // 2)
+    token, clip = processor.image_token, processor.video_token
+
+    def write(shape: Frames) -> Written:
+        return Written(f"{clip}\n{_when(shape)}", (_row(side * (side + 1) * len(shape.times_s)),))
+
+    image = _image(processor, marker=token, written=token, around=0)
+    return Templated(processor, writing=Writing(image, MediaText("video", clip, clip, write)), max_tokens=max_tokens)
+
+
 def internvl(processor: Any, *, config: Any, max_tokens: int) -> Templated:
     """Returns the sequence family of an InternVL processor; the processor counts the two tags around an image."""
     token = processor.image_token
@@ -71,6 +87,12 @@ def _llava_with_video(processor: Any, *, max_tokens: int, count: Callable[[int],
 
     video = MediaText("video", clip, clip, write)
     return Templated(processor, writing=Writing(image, video), max_tokens=max_tokens)
+
+
+def _when(shape: Frames) -> str:
+    first_s, last_s = shape.times_s[0], shape.times_s[-1]
+    times = ", ".join(f"{time_s - first_s:.2f}s" for time_s in shape.times_s)
+    return f"Frames shown of {last_s - first_s:.2f} seconds of video: {len(shape.times_s)}, at {times}."
 
 
 def _image(processor: Any, *, marker: str, written: str, around: int) -> MediaText[Size]:

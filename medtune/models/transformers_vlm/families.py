@@ -12,6 +12,7 @@ from medtune.models.sequence import mllama, placeholder, qwen_vl
 from medtune.models.transformers_vlm import cross_attention
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.in_sequence import VisualTokens, in_sequence, rows_of
+from medtune.models.transformers_vlm.llava_video import LlavaVideoConfig
 from medtune.models.transformers_vlm.media import as_images, as_tiles, as_video
 from medtune.models.transformers_vlm.wiring import Step
 from medtune.models.tuning_plan import GroupName
@@ -107,6 +108,17 @@ LLAVA_ONEVISION = Family(
     video=partial(as_video, names=("pixel_values_videos",)),
 )
 """LLaVA-OneVision; the line break is a parameter of the projector's group."""
+
+LLAVA_VIDEO = Family(
+    model_types=(LlavaVideoConfig.model_type,),
+    wiring=in_sequence(
+        _roots("model.vision_tower", "model.multi_modal_projector", "model.image_newline"), decoder=_decoder
+    ),
+    sequence=placeholder.llava_video,
+    pixels=("pixel_values", "image_sizes"),
+    video=partial(as_video, names=("pixel_values_videos",)),
+)
+"""LLaVA-Video; one image as LLaVA-OneVision shows it, a video with a line break behind each row of a frame."""
 
 INTERNVL = Family(
     model_types=("internvl",),

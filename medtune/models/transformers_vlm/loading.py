@@ -12,6 +12,7 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.videos.sampling import Sampling
+from medtune.data.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.assets import AssetError
 from medtune.models.loading_plan import DEFAULT, Loading
@@ -61,19 +62,19 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
     if config.model_type not in family.model_types:
         raise ValueError(f"{where}: a model of type {config.model_type!r}; wanted {' or '.join(family.model_types)}")
     processor = read_processor(where)
-    if loading.image_max_pixels is not None:
-        if not family.any_size:
-            raise ValueError(
-                f"model.image_max_pixels is set, but {config.model_type} scales every image to its own size"
-            )
-        size = {**dict(processor.image_processor.size), "longest_edge": loading.image_max_pixels}
-        if size["shortest_edge"] > size["longest_edge"]:
-            raise ValueError(
-                f"model.image_max_pixels is {size['longest_edge']}; {where} wants at least {size['shortest_edge']}"
-            )
-        processor.image_processor.size = size
+    _limit_pixels(processor, family, loading, where=where)
+    return put_together(_read_weights(where, loading), processor, family, loading, where=where)
+
+
+def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading: Loading, *, where: str) -> Assembled:
+    """Returns a model that is read with the processor that goes with it.
+
+    Raises:
+        ValueError: The recipe asks for frames, or for volumes as frames, of a family that takes no videos.
+    """
+    config: Any = whole.config
     return Assembled(
-        model=TransformersVlm(_read_weights(where, loading), family.wiring),
+        model=TransformersVlm(whole, family.wiring),
         family=family.sequence(processor, config=config, max_tokens=config.get_text_config().max_position_embeddings),
         transform=ProcessorTransform(
             processor,
@@ -81,9 +82,34 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
             getattr(type(processor), "images_kwargs", {}),
             family.video,
             _sampling(loading, family),
+            _volumes(loading, family),
         ),
         provenance=dict.fromkeys(("vision", "projector", "language"), f"{where}, {loading.dtype}"),
     )
+
+
+def _limit_pixels(processor: Any, family: Family, loading: Loading, *, where: str) -> None:
+    if loading.image_max_pixels is None:
+        return
+    refuse_image_size(family, loading)
+    size = {**dict(processor.image_processor.size), "longest_edge": loading.image_max_pixels}
+    if size["shortest_edge"] > size["longest_edge"]:
+        raise ValueError(
+            f"model.image_max_pixels is {size['longest_edge']}; {where} wants at least {size['shortest_edge']}"
+        )
+    processor.image_processor.size = size
+
+
+def refuse_image_size(family: Family, loading: Loading) -> None:
+    """Refuses a limit on the size of images where a family scales them itself.
+
+    Raises:
+        ValueError: The recipe sets one.
+    """
+    if loading.image_max_pixels is not None and not family.any_size:
+        raise ValueError(
+            f"model.image_max_pixels is set, but {family.model_types[0]} scales every image to its own size"
+        )
 
 
 def _sampling(loading: Loading, family: Family) -> Sampling | None:
@@ -93,6 +119,17 @@ def _sampling(loading: Loading, family: Family) -> Sampling | None:
             raise ValueError(f"model.video_frames is set, but {family.model_types[0]} takes no videos")
         return None
     return Sampling(loading.video_frames or VIDEO_FRAMES, loading.video_frames_per_s)
+
+
+def _volumes(loading: Loading, family: Family) -> AxialPictures | None:
+    if loading.volumes_as is None:
+        return None
+    if family.video is None:
+        raise ValueError(
+            f"model.volumes_as is set, but {family.model_types[0]} takes no videos, and a volume is shown as so many "
+            "frames; choose another model.name"
+        )
+    return axial_pictures(loading.volumes_as, at_most=loading.video_frames)
 
 
 def read_processor(where: str) -> Any:

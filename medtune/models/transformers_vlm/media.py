@@ -1,4 +1,4 @@
-"""Images and videos through a processor: one item of tensors each.
+"""Images, videos and the slices of volumes through a processor: one item of tensors each.
 
 Shape legend: T frames, C channels, H height, W width.
 """
@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from medtune.data.media import Shape, media_shape
-from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, wanted
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, wanted
 from medtune.data.videos.sampling import Sampling
+from medtune.data.volumes.slices import AxialPictures
 from medtune.models.transformers_vlm.wiring import Pixels
 
 
@@ -30,6 +31,7 @@ class ProcessorTransform:
         settings: What the whole processor tells its image processor: InternVL's is cut into tiles only by that.
         video: Makes the tower's arguments of a video; None where the model takes none.
         frames: Which frames of a video are taken.
+        volumes: Makes pictures of a volume, which are shown as a video's frames are; None where volumes are refused.
     """
 
     processor: Any
@@ -37,11 +39,13 @@ class ProcessorTransform:
     settings: Mapping[str, Any] = field(default_factory=dict)
     video: Callable[[Any, Video], Pixels] | None = None
     frames: Sampling | None = None
+    volumes: AxialPictures | None = None
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """Images, and videos where the model takes them."""
-        return ("image",) if self.video is None else ("image", "video")
+        """Images, videos where the model takes them, and volumes where the recipe says how."""
+        more: tuple[tuple[MediaKind, object], ...] = (("video", self.video), ("volume", self.volumes))
+        return ("image", *(kind for kind, taken in more if taken is not None))
 
     @property
     def sampling(self) -> Sampling | None:
@@ -49,15 +53,19 @@ class ProcessorTransform:
         return self.frames
 
     def shape(self, ref: MediaRef) -> Shape | None:
-        """Returns the size of an image, or the frames that are taken of a video."""
+        """Returns the size of an image, or the frames that are taken of a video or made of a volume."""
+        if self.volumes is not None and ref.kind == "volume":
+            return self.volumes.frames(ref.path)
         return media_shape(ref, self.frames)
 
     def __call__(self, media: Media) -> Pixels:
-        """Returns the tower's arguments for one image or video.
+        """Returns the tower's arguments for one image, video or volume.
 
         Raises:
             ValueError: The processor refuses it, for instance as too narrow, or the model takes no such media.
         """
+        if self.volumes is not None and isinstance(media, Volume):
+            media = self.volumes(media)
         if isinstance(media, Video) and self.video is not None:
             height, width = media.frames_THWC.shape[1:3]
             with _refusing(f"a video of {width} x {height} pixels"):

@@ -16,13 +16,14 @@ import PIL.Image
 import pytest
 
 from medtune.data.images import Size
-from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, Prompt, Question, Request, Video, Volume
-from medtune.data.videos.read import Frames
+from medtune.data.media import media_shape
+from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, Prompt, Question, Request, Volume
 from medtune.models.endpoint.answering import EndpointAnswerer
 from medtune.models.endpoint.client import EndpointError
-from medtune.models.endpoint.pictures import data_urls, sent_sizes
+from medtune.models.endpoint.pictures import data_urls, sampling, sent_sizes
 from medtune.models.endpoint.purse import CostCapError
 from medtune.models.endpoint.settings import Endpoint
+from tests.data.videos.making import mp4, numbers
 from tests.models.endpoint.chat_server import ChatServer, Said, asked_text, completion, failure
 from tests.models.endpoint.conftest import Opened
 
@@ -193,14 +194,30 @@ def test_pictures_are_scaled_down_and_sent_as_asked(answering: Any, visits: Any,
     assert chat.bodies[0]["messages"][0]["content"][0]["image_url"]["detail"] == "low"
 
 
-def test_frames_of_a_video_are_sent_in_order() -> None:
-    frames_THWC = np.zeros((9, 20, 30, 3), np.uint8) + np.arange(9, dtype=np.uint8)[:, None, None, None] * 20
-    endpoint = Endpoint("http://x/v1", "m", video_frames=3)
-    video = Video(frames_THWC, tuple(t / 10 for t in range(9)))
-    urls = data_urls(video, endpoint)
-    shown = [PIL.Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) for url in urls]
-    assert [picture.getpixel((0, 0)) for picture in shown] == [(0,) * 3, (80,) * 3, (160,) * 3]
-    assert sent_sizes(Frames(Size(30, 20), video.times_s), endpoint) == (Size(30, 20),) * 3
+@pytest.mark.parametrize(
+    ("settings", "sent"),
+    [
+        ({"video_frames": 3}, [0, 5, 7]),
+        ({"video_frames": 99}, list(range(8))),
+        ({"video_frames": 99, "video_frames_per_s": 2}, [0, 4, 5, 6, 7]),
+        ({"video_frames": 2, "video_frames_per_s": 2}, [0, 7]),
+    ],
+)
+def test_frames_are_sent_by_time_as_many_as_were_estimated(
+    answering: Any, chat: ChatServer, tmp_path: Path, settings: dict[str, Any], sent: list[int]
+) -> None:
+    """Five frames in the first tenth of a second and three in the rest: equal distances in number are 0, 4, 7."""
+    path = mp4(tmp_path / "uneven.mp4", [0.0, 0.02, 0.04, 0.06, 0.08, 1.0, 1.5, 2.0])
+    group = MediaGroup("m", MediaRef(path, kind="video"), (request(0).question,))
+    with answering(**settings) as answerer:
+        answerer.expect([(group, [request(0)])])
+        list(answerer.answer(group, [request(0)]))
+    (body,) = chat.bodies
+    pictures = [sent_image(body, number) for number in range(len(body["messages"][0]["content"]) - 1)]
+    assert numbers(np.stack([np.asarray(picture) for picture in pictures])) == sent
+    endpoint = Endpoint(chat.base_url, "test-model", **settings)
+    shape = media_shape(group.media, sampling(endpoint))
+    assert sent_sizes(shape, endpoint) == (Size(64, 48),) * len(sent)
 
 
 def test_pixels_arrive_as_they_are() -> None:

@@ -184,7 +184,7 @@ def test_visual_tokens_are_counted_before_the_image_is_read(name: str) -> None:
 
 
 def test_images_of_several_sizes_are_encoded_together_as_alone() -> None:
-    for name in ("nano_llava_onevision", "nano_internvl", "nano_qwen25vl", "nano_qwen3vl"):
+    for name in ("nano_llava_onevision", "nano_llava_video", "nano_internvl", "nano_qwen25vl", "nano_qwen3vl"):
         assembled, images = twin(name), [picture(1), picture(2, width=30, height=170)]
         together = encoded(assembled, *images)
         for index, image in enumerate(images):

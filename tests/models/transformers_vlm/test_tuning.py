@@ -43,6 +43,7 @@ LANGUAGE = {
     "nano_llava": LLAMA,
     "nano_llava_next_video": LLAMA,
     "nano_llava_onevision": LLAMA,
+    "nano_llava_video": LLAMA,
     "nano_mllama": _layers("whole.model.language_model.layers", *[SELF + MLP, CROSS + MLP] * 2),
     "nano_qwen25vl": LLAMA,
     "nano_qwen2vl": LLAMA,
@@ -57,6 +58,7 @@ VISION = {
     "nano_llava": _layers("whole.model.vision_tower.encoder.layers", *[CLIP] * 2),
     "nano_llava_next_video": _layers("whole.model.vision_tower.encoder.layers", *[CLIP] * 2),
     "nano_llava_onevision": _layers("whole.model.vision_tower.encoder.layers", *[CLIP] * 2),
+    "nano_llava_video": _layers("whole.model.vision_tower.encoder.layers", *[CLIP] * 2),
     "nano_mllama": _layers("whole.model.vision_model.transformer.layers", *[[*SELF, *FC]] * 2)
     | _layers("whole.model.vision_model.global_transformer.layers", [*SELF, *FC]),
     "nano_qwen25vl": _layers("whole.model.visual.blocks", *[["attn.qkv", "attn.proj", *MLP]] * 2),
@@ -71,6 +73,7 @@ PROJECTOR = {
     "nano_llava": _below("model.multi_modal_projector", TWO_LINEAR),
     "nano_llava_next_video": _below("model.multi_modal_projector", TWO_LINEAR) | {"whole.model.image_newline"},
     "nano_llava_onevision": _below("model.multi_modal_projector", TWO_LINEAR) | {"whole.model.image_newline"},
+    "nano_llava_video": _below("model.multi_modal_projector", TWO_LINEAR) | {"whole.model.image_newline"},
     "nano_mllama": _below("model.multi_modal_projector", ["weight", "bias"]),
     "nano_qwen25vl": _below("model.visual.merger", ["ln_q.weight", *MERGER]),
     "nano_qwen2vl": _below("model.visual.merger", ["ln_q.weight", "ln_q.bias", *MERGER]),

@@ -23,8 +23,8 @@ from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.vlm import Assembled
 
 NANOS = (
-    "nano_gemma3", "nano_internvl", "nano_llava", "nano_llava_next_video", "nano_llava_onevision", "nano_mllama",
-    "nano_qwen25vl", "nano_qwen2vl", "nano_qwen3vl",
+    "nano_gemma3", "nano_internvl", "nano_llava", "nano_llava_next_video", "nano_llava_onevision", "nano_llava_video",
+    "nano_mllama", "nano_qwen25vl", "nano_qwen2vl", "nano_qwen3vl",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ Source: arXiv 2604.10916; rajpurkarlab/RexSonoVQA at c2b931f (README.md, video_s
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from medtune.data.strata import duration_bin
 from medtune.data.types import MediaRef, Question
 from medtune.data.videos.read import video_extent
 
+_OPTION_MARK = re.compile(r"^A([.)])", re.MULTILINE)
 _FORMATS = {"mcq": "[MCQ]", "free": "[FREE]"}
 
 
@@ -164,8 +166,10 @@ def _rows(folder: Path) -> Iterator[tuple[_Row, str, str]]:
 def _question(row: _Row, kind: str, question_id: str, media_id: str, patient: str) -> Question:
     text = row.text("question").removeprefix(_FORMATS[kind]).strip()
     options: tuple[str, ...] = ()
-    answer = row.text("answer")
+    answer, marks = row.text("answer"), dict[str, str]()
     if kind == "mcq":
+        # Two styles were released; the official prompt shows each question as it was.
+        marks = {"option_mark": style[1]} if (style := _OPTION_MARK.search(text)) else {}
         lettered = split_options(text)
         if lettered is None or not all(lettered.options) or len(set(lettered.options)) < len(lettered.options):
             raise row.error("question", "wanted two or more different options after A, B, ...")
@@ -184,7 +188,7 @@ def _question(row: _Row, kind: str, question_id: str, media_id: str, patient: st
         answer=answer,
         answer_kind="choice" if options else "rubric",
         patient_id=patient,
-        facets={"task": task, "format": kind, "duration": duration_bin(duration_s)},
+        facets={"task": task, "format": kind, "duration": duration_bin(duration_s), **marks},
     )
 
 

@@ -2,7 +2,7 @@
 
 Only questions that the authors kept are scored. Multiple choice always asks for a letter, whatever the answer format,
 because the official extractor reads nothing else. Free responses are scored from a judge's verdicts: see `rubric`.
-The prompts are ours.
+The prompts are ours; the official ones are read from the benchmark's own files.
 
 Source: ReXSonoVQA, arXiv 2604.10916; https://github.com/rajpurkarlab/RexSonoVQA at c2b931f.
 """
@@ -17,6 +17,7 @@ from medtune.eval.benchmarks.rexsonovqa import letters
 from medtune.eval.benchmarks.rexsonovqa import rubric as free_response
 from medtune.eval.benchmarks.rexsonovqa.items import FULL_POINTS
 from medtune.eval.benchmarks.rexsonovqa.judge_task import judge_task
+from medtune.eval.benchmarks.rexsonovqa.official_prompts import official_prompts
 from medtune.eval.benchmarks.rexsonovqa.rubric import is_rubric, rubric
 from medtune.eval.benchmarks.rexsonovqa.tables import references, tables
 from medtune.eval.choice_prompt import render_choice
@@ -49,6 +50,7 @@ def benchmark() -> Benchmark:
         tables=tables,
         references=references,
         judging=judge_task(),
+        official=official_prompts(),
     )
 
 

@@ -1,0 +1,38 @@
+"""llava_next_video_7b: LLaVA-NeXT-Video-7B."""
+
+from __future__ import annotations
+
+from transformers import LlavaNextVideoConfig
+
+from medtune.models.assemble import HubWeights, ZooEntry
+from medtune.models.transformers_vlm.families import LLAVA_NEXT_VIDEO
+from medtune.models.transformers_vlm.loading import hub_entry
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return hub_entry(
+        "LLaVA-NeXT-Video-7B: CLIP ViT-L/14 at 336 pixels in tiles or frames + two-layer projector + Vicuna-7B",
+        "Llama 2 Community License",
+        LLAVA_NEXT_VIDEO,
+        hub=HubWeights("llava-hf/LLaVA-NeXT-Video-7B-hf", gated=False),
+        config=architecture,
+    )
+
+
+def architecture() -> LlavaNextVideoConfig:
+    """Returns the configuration at full size: 7.06 billion parameters.
+
+    Source: Zhang et al. 2024, llava-vl.github.io/blog/2024-04-30-llava-next-video; transformers' defaults elsewhere.
+    """
+    return LlavaNextVideoConfig(
+        text_config={
+            "model_type": "llama", "vocab_size": 32064, "hidden_size": 4096, "intermediate_size": 11008,
+            "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
+            "max_position_embeddings": 4096, "rms_norm_eps": 1e-5,
+        },
+        vision_config={
+            "model_type": "clip_vision_model", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
+            "num_attention_heads": 16, "image_size": 336, "patch_size": 14, "projection_dim": 768,
+        },
+    )  # fmt: skip

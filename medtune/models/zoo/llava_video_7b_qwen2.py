@@ -1,0 +1,45 @@
+"""llava_video_7b_qwen2: LLaVA-Video-7B-Qwen2 as released; a frame is 210 tokens, line breaks among them."""
+
+from __future__ import annotations
+
+from medtune.models.assemble import HubWeights, ZooEntry
+from medtune.models.loading_plan import DEFAULT, Loading
+from medtune.models.transformers_vlm.families import LLAVA_VIDEO
+from medtune.models.transformers_vlm.llava_video import LlavaVideoConfig
+from medtune.models.transformers_vlm.llava_video_release import SO400M, assemble_llava_video
+from medtune.models.transformers_vlm.loading import skeleton
+from medtune.models.vlm import Assembled
+
+HUB = HubWeights("lmms-lab/LLaVA-Video-7B-Qwen2", gated=False)
+
+
+def entry() -> ZooEntry:
+    """Returns the zoo entry."""
+    return ZooEntry(
+        "LLaVA-Video-7B-Qwen2: SigLIP so400m + two-layer projector + Qwen2-7B, a line break behind each row of a frame",
+        "Apache-2.0",
+        _assemble,
+        lambda: skeleton(architecture(), LLAVA_VIDEO),
+        HUB,
+    )
+
+
+def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+    return assemble_llava_video(loading.weights or HUB.repo_id, loading)
+
+
+def architecture() -> LlavaVideoConfig:
+    """Returns the configuration at full size: 8.03 billion parameters.
+
+    Source: Zhang et al. 2024, arXiv 2410.02713; Yang et al. 2024, arXiv 2407.10671, table 1 (Qwen2-7B); Zhai et al.
+    2023, arXiv 2303.15343 (SigLIP so400m).
+    """
+    return LlavaVideoConfig(
+        text_config={
+            "model_type": "qwen2", "vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944,
+            "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+            "max_position_embeddings": 32768, "rms_norm_eps": 1e-6,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6},
+        },
+        vision_config=dict(SO400M),
+    )  # fmt: skip

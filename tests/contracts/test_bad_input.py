@@ -1,0 +1,86 @@
+"""Input at the edge: a picture of one pixel and a clip of one frame through every tiny twin; broken model folders."""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from pathlib import Path
+
+import PIL.Image
+import pytest
+import torch
+
+from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
+from medtune.models.answering import LocalAnswerer
+from medtune.models.exported import assemble_model
+from medtune.models.loading_plan import Loading
+from tests.data.videos.making import mp4
+from tests.models.transformers_vlm.twins import NANOS, saved, twin
+
+OPTIONS = ("head", "femur")
+
+
+def read(name: str, ref: MediaRef) -> list[float]:
+    """Returns the log-likelihoods of two options, and generates a reply."""
+    question = Question("q7", "m", "Which plane?", OPTIONS, "head", "choice", "p")
+    prompt = Prompt(question.text, OPTIONS, "head")
+    answerer = LocalAnswerer(
+        twin(name), device=torch.device("cpu"), batch_tokens=4096, max_new_tokens=2, precise=nullcontext
+    )
+    group = MediaGroup("m", ref, (question,))
+    requests = [Request(question, prompt, "likelihood"), Request(question, prompt, "generation")]
+    found = {each.key.reading: each for each in answerer.answer(group, requests)}
+    assert found["generation"].text is not None
+    return list(found["likelihood"].option_logprobs or ())
+
+
+@pytest.mark.parametrize("name", ["nano_pocket", *NANOS])
+def test_a_picture_of_one_pixel_is_answered(name: str, tmp_path: Path) -> None:
+    PIL.Image.new("RGB", (1, 1), (90, 80, 70)).save(tmp_path / "dot.png")
+    assert all(map(math.isfinite, read(name, MediaRef(tmp_path / "dot.png"))))
+
+
+@pytest.mark.parametrize("name", [name for name in NANOS if name != "nano_mllama"])
+def test_a_clip_of_one_frame_is_answered_or_named(name: str, tmp_path: Path) -> None:
+    ref = MediaRef(mp4(tmp_path / "still.mp4", [0.0]), kind="video")
+    if name == "nano_qwen3vl":
+        # transformers' own processor wants two frames at least.
+        with pytest.raises(ValueError, match=r"still\.mp4: a video of 64 x 48 pixels does not suit the model"):
+            read(name, ref)
+        return
+    assert all(map(math.isfinite, read(name, ref)))
+
+
+def test_a_clip_shorter_than_the_model_wants_names_its_file(tmp_path: Path) -> None:
+    path = mp4(tmp_path / "short.mp4", [0.0, 0.04])
+    with pytest.raises(
+        ValueError, match=r"short\.mp4: the clip has 2 frames where the model looks at 4; make it longer"
+    ):
+        read("nano_pocket_video", MediaRef(path, kind="video"))
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (
+            "{% for m in messages %}{% for p in m['content'] %}{{ p.get('text', '') }}{% endfor %}{% endfor %}",
+            "drops the image",
+        ),
+        ("{{ raise_exception('no images') }}", "refuses a question about an image: no images"),
+    ],
+)
+def test_a_chat_template_that_drops_the_image_names_the_folder(tmp_path: Path, template: str, message: str) -> None:
+    folder = saved("nano_qwen25vl", tmp_path / "checkpoint")
+    (folder / "chat_template.jinja").write_text(template)
+    with pytest.raises(ValueError, match=message) as caught:
+        assemble_model("qwen25vl_7b", 0, Loading(weights=str(folder)))
+    assert str(caught.value).startswith(f"{folder} (model.weights): the chat template")
+
+
+def test_a_model_folder_without_a_processor_is_named(tmp_path: Path) -> None:
+    folder = saved("nano_qwen25vl", tmp_path / "checkpoint")
+    for file in [*folder.glob("*processor*"), *folder.glob("*preprocessor*")]:
+        file.unlink(missing_ok=True)
+    with pytest.raises(ValueError, match="processor") as caught:
+        assemble_model("qwen25vl_7b", 0, Loading(weights=str(folder)))
+    assert str(folder) in str(caught.value)

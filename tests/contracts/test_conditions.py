@@ -1,0 +1,197 @@
+"""Every condition over every kind of media, for a model in this process and for a served one: what each is shown."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+
+from medtune.data.blank import BLANKS
+from medtune.data.media import load_media
+from medtune.data.types import Condition, Image, MediaGroup, MediaKind, MediaRef, Prediction, Question, Video
+from medtune.data.videos.stored import write_video
+from medtune.eval.benchmark import benchmark
+from medtune.eval.evaluate import AUDITED, evaluate
+from medtune.models.answering import LocalAnswerer
+from medtune.models.endpoint.pictures import sampling
+from medtune.models.endpoint.served import Served, open_answerer
+from medtune.models.endpoint.settings import Endpoint
+from medtune.models.reading import read_item
+from tests.data.volumes.making import nifti
+from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving
+from tests.models.transformers_vlm.twins import twin
+
+TWINS: dict[MediaKind, str] = {"image": "nano_pocket", "video": "nano_pocket_video", "volume": "nano_pocket_ct"}
+NOUNS: dict[MediaKind, str] = {"image": "image", "video": "video", "volume": "scan"}
+BUSI = benchmark("busi")
+REPEATS = 2
+Shown = tuple[float, ...] | None
+"""The brightness of each picture that is shown, None for no media."""
+
+
+def conditions(kind: MediaKind) -> list[Condition]:
+    every: list[Condition] = ["image", "with_anatomy", *AUDITED]
+    return every if kind == "video" else [each for each in every if each != "shuffled_frames"]
+
+
+def patients(kind: MediaKind, folder: Path) -> list[MediaGroup]:
+    """Two patients with one question each; the second's media are brighter, and a clip's frames get brighter."""
+    found = []
+    for number, level in enumerate((60, 120)):
+        question = Question(
+            f"q{number}", f"m{number}", f"Is there a lesion in {number}?", ("yes", "no"), "no", "choice", f"p{number}",
+            {"task": "diagnosis", "organ": "liver"},
+        )  # fmt: skip
+        found.append(MediaGroup(f"m{number}", media(kind, folder / str(number), level), (question,)))
+    return found
+
+
+def media(kind: MediaKind, path: Path, level: int) -> MediaRef:
+    if kind == "image":
+        PIL.Image.new("RGB", (40, 30), (level,) * 3).save(path.with_suffix(".png"))
+        return MediaRef(path.with_suffix(".png"))
+    if kind == "video":
+        frames_THWC = np.full((8, 30, 40, 3), level, np.uint8) + np.arange(8, dtype=np.uint8)[:, None, None, None]
+        write_video(path.with_suffix(".mkv"), frames_THWC, [t / 4 for t in range(8)], 2.0)
+        return MediaRef(path.with_suffix(".mkv"), kind="video")
+    # Two centimetres that are brighter than the tissue around them: what the twin's preparation looks for.
+    hu_IJK = np.full((60, 60, 30), 40, np.int16)
+    hu_IJK[25:35, 25:35, 13:17] += level
+    return MediaRef(nifti(path.with_suffix(".nii.gz"), hu_IJK), kind="volume")
+
+
+def check(seen: Counter[tuple[str, Shown]], groups: Sequence[MediaGroup], kind: MediaKind, of: Any) -> None:
+    """Compares what was shown with what each condition is to show; `of` gives the brightness of a reference."""
+    wanted: Counter[tuple[str, Shown]] = Counter()
+    assert len({of(group.media) for group in groups} | {of(BLANKS[kind])}) == 3
+    for group, other in zip(groups, reversed(groups), strict=True):
+        (question,) = group.questions
+        text = f"{question.text}\n- yes\n- no\nAnswer with one option."
+        own = of(group.media)
+        for prompt, shown in (
+            (text, own),
+            (text, None),
+            (text, of(other.media)),
+            (text, of(BLANKS[kind])),
+            (f"The {NOUNS[kind]} shows: liver.\n{text}", own),
+            (text.replace("- yes\n- no", "- no\n- yes"), own),
+            (f"{text}\nThe right answer is no.", own),
+        ):
+            wanted[prompt, shown] += REPEATS
+        if kind == "video":
+            (mixed,) = [each for each in seen if each[0] == text and each[1] and is_mixed(each[1], own)]
+            wanted[mixed] += REPEATS
+    assert seen == wanted
+
+
+def is_mixed(shown: tuple[float, ...], own: tuple[float, ...]) -> bool:
+    return shown != own and sorted(shown) == sorted(own)
+
+
+@pytest.mark.parametrize("kind", list(TWINS))
+def test_a_model_in_this_process(kind: MediaKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups, assembled = patients(kind, tmp_path), twin(TWINS[kind])
+    model: Any = assembled.model
+    seen: Counter[tuple[str, Shown]] = Counter()
+    looks: list[tuple[float, ...]] = []
+
+    def brightness(batch: torch.Tensor) -> tuple[float, ...]:
+        return tuple(round(float(part.mean()), 3) for part in (batch[0] if kind == "video" else batch))
+
+    def encode(batch: torch.Tensor) -> Any:
+        looks.append(brightness(batch))
+        return type(model).encode(model, batch)
+
+    def generate(rows: Any, encoded: Any, **how: Any) -> Any:
+        for ids_L, real_L, media_L in zip(rows.ids_BL, rows.attention_BL, rows.media_BL, strict=True):
+            said = assembled.family.decode(ids_L[real_L & ~media_L].tolist())
+            seen[prompt_in(said), looks[-1] if bool(media_L.any()) else None] += 1
+        return type(model).generate(model, rows, encoded, **how)
+
+    monkeypatch.setattr(model, "encode", encode)
+    monkeypatch.setattr(model, "generate", generate)
+    answerer = LocalAnswerer(
+        assembled,
+        device=torch.device("cpu"),
+        batch_tokens=4096,
+        max_new_tokens=4,
+        precise=nullcontext,
+        temperature=1.0,
+    )
+    found = evaluate(
+        answerer, groups, BUSI, answer_format="text", out_dir=tmp_path / "out", readings=["generation"],
+        conditions=conditions(kind), repeats=REPEATS,
+    )  # fmt: skip
+    transform = assembled.transform
+    check(seen, groups, kind, lambda ref: brightness(transform.stack([read_item(ref, transform)])))
+    check_repeats(found, kind)
+
+
+def prompt_in(said: str) -> str:
+    """Returns the prompt in a conversation of ChatML without its special tokens."""
+    return said.partition("user\n")[2].rpartition("assistant")[0].strip()
+
+
+def check_repeats(found: Sequence[Prediction], kind: MediaKind) -> None:
+    """Every question was asked twice under each condition, and drawn anew."""
+    keys = {each.key: each.text for each in found}
+    assert len(keys) == len(found) == 2 * len(conditions(kind)) * REPEATS
+    again = [keys[key._replace(repeat=1)] for key in keys if key.repeat == 0]
+    assert again != [text for key, text in keys.items() if key.repeat == 0]
+
+
+@pytest.fixture
+def chat() -> Iterator[ChatServer]:
+    with serving() as server:
+        server.reply = lambda body: completion(f"reply {len(server.bodies)}")
+        yield server
+
+
+@pytest.mark.parametrize("kind", ["image", "video"])
+def test_a_served_model(kind: MediaKind, chat: ChatServer, tmp_path: Path) -> None:
+    groups = patients(kind, tmp_path)
+    endpoint = Endpoint(chat.base_url, "m", video_frames=4, temperature=1.0, cache=tmp_path / "cache")
+    with open_answerer(Served(endpoint, tmp_path / "spent.jsonl"), max_new_tokens=4, say=lambda text: None) as answerer:
+        found = evaluate(
+            answerer, groups, BUSI, answer_format="text", out_dir=tmp_path / "out", readings=["generation"],
+            conditions=conditions(kind), repeats=REPEATS,
+        )  # fmt: skip
+    seen = Counter((asked_text(body), sent(body)) for body in chat.bodies)
+
+    def of(ref: MediaRef) -> tuple[float, ...]:
+        shown = load_media(ref, sampling(endpoint))
+        assert isinstance(shown, Image | Video)
+        frames = [shown.pixels_HWC] if isinstance(shown, Image) else list(shown.frames_THWC)
+        return tuple(round(float(frame.mean()), 3) for frame in frames)
+
+    check(seen, groups, kind, of)
+    check_repeats(found, kind)
+
+
+def sent(body: dict[str, Any]) -> Shown:
+    content = body["messages"][0]["content"]
+    if isinstance(content, str):
+        return None
+    urls = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
+    pictures = [PIL.Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) for url in urls]
+    return tuple(round(float(np.asarray(picture).mean()), 3) for picture in pictures)
+
+
+def test_a_served_model_is_sent_no_volumes(chat: ChatServer, tmp_path: Path) -> None:
+    groups = patients("volume", tmp_path)
+    endpoint = Endpoint(chat.base_url, "m", cache=tmp_path / "cache")
+    with (
+        open_answerer(Served(endpoint, tmp_path / "spent.jsonl"), max_new_tokens=4, say=lambda text: None) as answerer,
+        pytest.raises(ValueError, match="not volumes; choose another model"),
+    ):
+        evaluate(answerer, groups, BUSI, answer_format="text", out_dir=tmp_path / "out", readings=["generation"])
+    assert chat.bodies == []
