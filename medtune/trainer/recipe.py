@@ -224,6 +224,7 @@ class EvalBlock:
         conditions: What the final model is shown, and that of `medtune eval`; "image" is always part of it. Before
             training, `medtune run` asks under "image" alone.
         parser: Of the primary reading; None is "likelihood", or the benchmark's first parser of generations.
+        questions: How many questions of the split, drawn by the seed as whole media groups; None for all of them.
         every_steps: Optimizer steps between evaluations during training.
         val_questions: How many validation questions these use: the same ones each time.
         batch_tokens: Padded tokens per forward pass.
@@ -239,6 +240,7 @@ class EvalBlock:
     readings: tuple[Reading, ...] = ("likelihood", "generation")
     conditions: tuple[Condition, ...] = ("image", "text_only")
     parser: str | None = None
+    questions: int | None = None
     every_steps: int = 20
     val_questions: int = 100
     batch_tokens: int = 4096

@@ -26,6 +26,7 @@ def check_recipe(recipe: Recipe) -> None:
         ("eval.every_steps", evaluation.every_steps, 1),
         ("eval.val_questions", evaluation.val_questions, 1),
         ("eval.batch_tokens", evaluation.batch_tokens, 1),
+        ("eval.questions", 1 if evaluation.questions is None else evaluation.questions, 1),
         ("eval.batch_groups", evaluation.batch_groups, 1),
         ("eval.max_new_tokens", evaluation.max_new_tokens, 1),
         ("eval.repeats", evaluation.repeats, 1),

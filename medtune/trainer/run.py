@@ -12,7 +12,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger
 
 from medtune.data.prepared import open_prepared
-from medtune.data.types import Condition, Reading
+from medtune.data.types import Condition, MediaGroup, Reading
 from medtune.eval.benchmark import benchmark
 from medtune.eval.gain import gain_between
 from medtune.eval.report.write import write_report
@@ -207,7 +207,7 @@ def _stage(
     step: int,
 ) -> StageScores:
     recipe = session.job.recipe
-    groups = groups_of(session.bench.prepared, recipe.eval.split, questions=session.job.limit, seed=recipe.train.seed)
+    groups = _tested(session)
     scores = evaluate_stage(
         session.bench,
         model,
@@ -224,6 +224,15 @@ def _stage(
         media = {group.media_id: group.media for group in groups}
         dashboard.show_stage(name, scores, media, out_dir=out_dir, step=step)
     return scores
+
+
+def _tested(session: Session) -> tuple[MediaGroup, ...]:
+    """Returns the groups that zero-shot and final are measured on."""
+    recipe = session.job.recipe
+    wanted = [number for number in (session.job.limit, recipe.eval.questions) if number is not None]
+    return groups_of(
+        session.bench.prepared, recipe.eval.split, questions=min(wanted, default=None), seed=recipe.train.seed
+    )
 
 
 def _finish(
@@ -246,6 +255,10 @@ def _finish(
             session.folder.results,
             {**results, "protocol": protocol_facts(recipe, judged_by), **session.about},
         )
+    asked = sum(len(group.questions) for group in _tested(session))
+    there = len(session.bench.prepared.questions(recipe.eval.split))
+    if asked < there:
+        _say(session, f"\nasked {asked} of the {there} questions of {recipe.eval.split!r}, drawn by train.seed")
     told = gain_table(stages, gain, judged_by, unavailable=_unavailable(recipe), unofficial_split=unofficial)
     _say(session, "\n" + told)
     _say(session, f"results: {session.folder.results}")
