@@ -210,5 +210,9 @@ def test_two_devices_equal_one(nano: Nano, staged: Path, tmp_path: Path, curve: 
     nano.finished("train", plain, *without_dropout)
     nano.finished("train", spread, *without_dropout, "train.devices=2", f"train.strategy={strategy}")
     assert curve(spread, "train/loss") == pytest.approx(curve(plain, "train/loss"), abs=1e-4)
+    assert curve(spread, "train/gradient_norm") == pytest.approx(curve(plain, "train/gradient_norm"), rel=1e-4)
     mine, theirs = _weights(spread, "last.safetensors"), _weights(plain, "last.safetensors")
-    assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < 1e-4
+    apart = torch.cat([(mine[name] - theirs[name]).abs().flatten() for name in mine])
+    # AdamW's step has the size of the rate however small a gradient is: where one is all rounding, its sign is chance.
+    assert float((apart > 1e-4).float().mean()) < 1e-3
+    assert float(apart.max()) < 6 * 1e-3, "steps at the rate"
