@@ -103,9 +103,10 @@ class LocalAnswerer:
     def _together(self, visit: Visit) -> tuple[list[MediaGroup], list[Asked]]:
         """Returns the groups whose media are shown, and the requests of as many visits as fit."""
         if not self._waiting or _keys(self._waiting[0]) != _keys(visit):
-            media = _shown(visit)
-            return media, self._asked(visit, 0 if media else None)
-        media, asked, tokens = [], [], 0
+            return _shown(visit), self._asked(visit, 0 if _shown(visit) else None)
+        media: list[MediaGroup] = []
+        asked: list[Asked] = []
+        tokens = 0
         while self._waiting and len(media) < self._batch_groups:
             shown = _shown(self._waiting[0])
             more = self._asked(self._waiting[0], len(media) if shown else None)

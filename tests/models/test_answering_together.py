@@ -37,7 +37,7 @@ def _media(folder: Path, number: int, *, is_volume: bool) -> MediaRef:
 
 
 def _visits(folder: Path, *, is_volume: bool) -> list[Visit]:
-    visits = []
+    visits: list[Visit] = []
     for number in range(NUM_GROUPS):
         asked = f"Is it {'very ' * number}odd?"
         question = Question(f"q{number}", str(number), asked, OPTIONS, "normal", "choice", str(number))
@@ -51,10 +51,16 @@ def _visits(folder: Path, *, is_volume: bool) -> list[Visit]:
     return visits
 
 
-def _answers(assembled: Assembled, visits: Sequence[Visit], **how: int) -> dict[PredictionKey, Prediction]:
-    settings = {"batch_tokens": 100_000, "batch_groups": 1} | how
+def _answers(
+    assembled: Assembled, visits: Sequence[Visit], *, batch_groups: int = 1, batch_tokens: int = 100_000
+) -> dict[PredictionKey, Prediction]:
     answerer = LocalAnswerer(
-        assembled, device=torch.device("cpu"), max_new_tokens=NEW_TOKENS, precise=nullcontext, **settings
+        assembled,
+        device=torch.device("cpu"),
+        batch_tokens=batch_tokens,
+        batch_groups=batch_groups,
+        max_new_tokens=NEW_TOKENS,
+        precise=nullcontext,
     )
     answerer.expect(visits)
     return {told.key: told for group, requests in visits for told in answerer.answer(group, requests)}

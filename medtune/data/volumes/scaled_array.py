@@ -124,7 +124,8 @@ def _values(path: Path) -> NDArray[np.float64]:
     lowest, highest = float(values.min()), float(values.max())
     if not (lowest >= -_ROUNDING and highest <= 1 + _ROUNDING):
         raise ValueError(f"{path}: wanted values from 0 to 1, got {lowest:g} to {highest:g}.")
-    return np.clip(values.astype(np.float64), 0, 1)
+    clipped: NDArray[np.float64] = np.clip(values.astype(np.float64), 0, 1)
+    return clipped
 
 
 def _numbers(said: dict[str, object], name: str, count: int, file: Path) -> list[float]:

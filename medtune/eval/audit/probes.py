@@ -145,6 +145,9 @@ def _standardised(known_ND: _Floats, asked_ND: _Floats) -> tuple[_Floats, _Float
     known_ND, asked_ND = scaler.transform(known_ND) * scale, scaler.transform(asked_ND) * scale
     if known_ND.shape[1] <= known_ND.shape[0]:
         return known_ND, asked_ND
+    if not known_ND.any():
+        # All images look alike to these features: nothing is left to rotate, and the answers' shares decide.
+        return np.zeros((len(known_ND), 1)), np.zeros((len(asked_ND), 1))
     rotation = KernelPCA(kernel="linear", remove_zero_eig=True, eigen_solver="dense").fit(known_ND)
     return rotation.transform(known_ND), rotation.transform(asked_ND)
 

@@ -41,3 +41,11 @@ def test_two_answers_are_told_apart_however_far_out_the_image_is() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert regression_answers(known, features, asked, places) == PLANES[:2]
+
+
+def test_features_that_are_the_same_for_every_image_leave_the_most_frequent_answer() -> None:
+    known = [_question(number, PLANES[number % 3 == 0]) for number in range(9)]
+    features = {question.media_id: np.full(20, 0.5, dtype=np.float32) for question in known}
+    asked = _question(99, PLANES[1])
+    found = regression_answers(known, features, [asked], {asked.media_id: np.full(20, 0.5, dtype=np.float32)})
+    assert found == (PLANES[0],)

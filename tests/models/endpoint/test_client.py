@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from medtune.data.types import Prompt
 from medtune.models.endpoint.client import ChatClient, EndpointError
 from medtune.models.endpoint.messages import Tokens, request_body
 from medtune.models.endpoint.purse import CostCapError
@@ -23,7 +24,7 @@ PRICED: dict[str, Any] = {"usd_per_million_input_tokens": 1e4, "usd_per_million_
 
 
 def asked(client: ChatClient, text: str = "Which plane?", *, repeat: int = 0, tokens: int = 10) -> Reply:
-    body = request_body(Endpoint("", "test-model"), text, [], max_new_tokens=5)
+    body = request_body(Endpoint("", "test-model"), Prompt(text, (), ""), [], max_new_tokens=5)
     return client.ask(body, estimate=Tokens(tokens, 5), what="question 'q1'", repeat=repeat)
 
 
@@ -181,7 +182,7 @@ def test_another_model_text_or_sampling_is_another_request(chat: ChatServer, ope
         (Endpoint("", "a", temperature=1.0), "x"),
         (Endpoint("", "a", extra={"reasoning_effort": "low"}), "x"),
     ):
-        client.ask(request_body(endpoint, text, [], max_new_tokens=5), estimate=Tokens(1, 1), what="q")
+        client.ask(request_body(endpoint, Prompt(text, (), ""), [], max_new_tokens=5), estimate=Tokens(1, 1), what="q")
     assert len(chat.bodies) == 5
     assert chat.bodies[-1]["reasoning_effort"] == "low"
 
@@ -203,7 +204,7 @@ def test_torn_last_line_of_the_ledger_is_cut(opened: Opened, tmp_path: Path) -> 
 
 def test_reply_that_cannot_be_used_is_paid_for_all_the_same(chat: ChatServer, opened: Opened) -> None:
     client = opened(**PRICED)
-    body = request_body(Endpoint("", "m"), "x", [], max_new_tokens=5)
+    body = request_body(Endpoint("", "m"), Prompt("x", (), ""), [], max_new_tokens=5)
     with pytest.raises(EndpointError, match="too short"):
         client.ask(body, estimate=Tokens(1, 1), what="q", accept=lambda reply: "too short")
     assert client.purse.requests == len(chat.bodies) == 4

@@ -70,7 +70,7 @@ def _paper(folder: Path) -> str:
     try:
         listed = json.loads(path.read_text("utf-8"))["prompts"]
         (entry,) = [each for each in listed if each["kind"] == "inference"]
-        return (folder / entry["file"]).read_text("utf-8")
+        return (folder / str(entry["file"])).read_text("utf-8")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path}: wanted an object with a list 'prompts' that holds one of kind 'inference' "
