@@ -17,7 +17,7 @@ import torch
 from medtune.data.media import Shape
 from medtune.data.seeding import stable_int
 from medtune.data.types import MediaGroup, Prediction, PredictionKey, Request
-from medtune.models.contract import Encoded
+from medtune.models.contract import Encoded, MediaItem
 from medtune.models.drawing import drawn
 from medtune.models.precision import Precise
 from medtune.models.reading import read_item
@@ -76,10 +76,11 @@ class LocalAnswerer:
         self._blind: dict[Options, list[float]] = {}
         self._waiting: deque[Visit] = deque()
         self._ready: dict[PredictionKey, Prediction] = {}
+        self._read_already: list[MediaItem] | None = None
 
     def expect(self, visits: Sequence[Visit]) -> None:
         """Takes what `answer` will be asked, in that order."""
-        self._waiting = deque(visits)
+        self._waiting, self._read_already = deque(visits), None
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         """Yields one prediction per request."""
@@ -92,31 +93,38 @@ class LocalAnswerer:
     def _told(self, visit: Visit) -> list[Prediction]:
         """Returns the predictions of a visit and of those after it that are answered together with it."""
         with self._precise():
-            media, asked = self._together(visit)
-            transform = self._assembled.transform
-            items = [read_item(group.media, transform) for group in media]
-            encoded = self._assembled.model.encode(transform.stack(items)) if items else None
+            items, asked = self._together(visit)
+            encoded = self._assembled.model.encode(self._assembled.transform.stack(items)) if items else None
             options = [each for each in asked if each.request.reading == "likelihood"]
             replies = [each for each in asked if each.request.reading == "generation"]
             return [*self._likelihoods(options, encoded), *self._generations(replies, encoded)]
 
-    def _together(self, visit: Visit) -> tuple[list[MediaGroup], list[Asked]]:
-        """Returns the groups whose media are shown, and the requests of as many visits as fit."""
+    def _together(self, visit: Visit) -> tuple[list[MediaItem], list[Asked]]:
+        """Returns what is shown of as many visits as fit, and their requests."""
         if not self._waiting or _keys(self._waiting[0]) != _keys(visit):
-            return _shown(visit), self._asked(visit, 0 if _shown(visit) else None)
-        media: list[MediaGroup] = []
+            alone = self._items(visit)
+            return alone, self._asked(visit, 0 if alone else None)
+        items: list[MediaItem] = []
         asked: list[Asked] = []
         tokens = 0
-        while self._waiting and len(media) < self._batch_groups:
-            shown = _shown(self._waiting[0])
-            more = self._asked(self._waiting[0], len(media) if shown else None)
+        while self._waiting and len(items) < self._batch_groups:
+            # Read before its sequences are laid out: what is wrong with a file is said best by who reads it.
+            shown = self._items(self._waiting[0]) if self._read_already is None else self._read_already
+            more = self._asked(self._waiting[0], len(items) if shown else None)
             tokens += sum(len(layout.ids) for each in more for layout in each.layouts[:1])
-            if asked and tokens > self._batch_tokens:
+            self._read_already = shown if asked and tokens > self._batch_tokens else None
+            if self._read_already is not None:
                 break
-            media += shown
+            items += shown
             asked += more
             self._waiting.popleft()
-        return media, asked
+        return items, asked
+
+    def _items(self, visit: Visit) -> list[MediaItem]:
+        """Returns the visit's media item, or none where it is asked about without its media alone."""
+        group, requests = visit
+        seen = any(request.condition != "text_only" for request in requests)
+        return [read_item(group.media, self._assembled.transform)] if seen else []
 
     def _asked(self, visit: Visit, media: int | None) -> list[Asked]:
         group, requests = visit
@@ -224,12 +232,6 @@ def _is_blind(asked: Asked) -> bool:
 
 def _order(asked: Asked) -> tuple[bool, int]:
     return _is_blind(asked), -len(asked.layouts[0].ids)
-
-
-def _shown(visit: Visit) -> list[MediaGroup]:
-    """Returns the visit's group, or none where it is asked about without its media alone."""
-    group, requests = visit
-    return [group] if any(request.condition != "text_only" for request in requests) else []
 
 
 def _keys(visit: Visit) -> list[PredictionKey]:
