@@ -206,13 +206,12 @@ def test_what_only_the_run_can_know_is_named(nano: Nano, tmp_path: Path, capsys:
 @pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
 def test_two_devices_equal_one(nano: Nano, staged: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
     plain, spread = tmp_path / "one", tmp_path / "two"
-    without_dropout = (*STAGED, "model.tuning.language.lora.dropout=0")
-    nano.finished("train", plain, *without_dropout)
-    nano.finished("train", spread, *without_dropout, "train.devices=2", f"train.strategy={strategy}")
+    # With the recipe's own seed a weight of an adapter gets a gradient that is rounding alone, and AdamW takes a whole
+    # step in whatever direction that points.
+    settings = (*STAGED, "model.tuning.language.lora.dropout=0", "train.seed=1")
+    nano.finished("train", plain, *settings)
+    nano.finished("train", spread, *settings, "train.devices=2", f"train.strategy={strategy}")
     assert curve(spread, "train/loss") == pytest.approx(curve(plain, "train/loss"), abs=1e-4)
     assert curve(spread, "train/gradient_norm") == pytest.approx(curve(plain, "train/gradient_norm"), rel=1e-4)
     mine, theirs = _weights(spread, "last.safetensors"), _weights(plain, "last.safetensors")
-    apart = torch.cat([(mine[name] - theirs[name]).abs().flatten() for name in mine])
-    # AdamW's step has the size of the rate however small a gradient is: where one is all rounding, its sign is chance.
-    assert float((apart > 1e-4).float().mean()) < 1e-3
-    assert float(apart.max()) < 6 * 1e-3, "steps at the rate"
+    assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < 1e-4
