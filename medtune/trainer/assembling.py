@@ -15,7 +15,7 @@ from medtune.data.types import MediaKind
 from medtune.data.volumes.cache import VolumeCache
 from medtune.models.adaptable import Tunable
 from medtune.models.checkpoint import load_trained, read_about, trainable_names
-from medtune.models.endpoint.pictures import READ
+from medtune.models.endpoint.pictures import SLICES_INSTEAD, read_kinds
 from medtune.models.endpoint.served import Served
 from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.exported import assemble_model
@@ -85,9 +85,11 @@ def served(bench: Bench, endpoint: Endpoint, *, ledger: Path) -> Served:
     """Returns the model behind an endpoint; `ledger` says what it has charged.
 
     Raises:
-        ValueError: The prepared folder holds volumes, or the key's variable is not set.
+        ValueError: The prepared folder holds volumes that it is not said how to send, or the key's variable is not set.
     """
-    refuse_media(READ, bench.prepared, model=bench.recipe.model.name)
+    refuse_media(
+        read_kinds(endpoint), bench.prepared, model=bench.recipe.model.name, otherwise=f", or {SLICES_INSTEAD}"
+    )
     read_key(endpoint, where="model.endpoint")
     return Served(endpoint, ledger)
 

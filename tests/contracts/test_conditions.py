@@ -17,8 +17,9 @@ import torch
 
 from medtune.data.blank import BLANKS
 from medtune.data.media import load_media
-from medtune.data.types import Condition, Image, MediaGroup, MediaKind, MediaRef, Prediction, Question, Video
+from medtune.data.types import Condition, Image, MediaGroup, MediaKind, MediaRef, Prediction, Question, Volume
 from medtune.data.videos.stored import write_video
+from medtune.data.volumes.slices import axial_pictures
 from medtune.eval.benchmark import benchmark
 from medtune.eval.evaluate import AUDITED, evaluate
 from medtune.models.answering import LocalAnswerer
@@ -156,10 +157,12 @@ def chat() -> Iterator[ChatServer]:
         yield server
 
 
-@pytest.mark.parametrize("kind", ["image", "video"])
+@pytest.mark.parametrize("kind", list(TWINS))
 def test_a_served_model(kind: MediaKind, chat: ChatServer, tmp_path: Path) -> None:
     groups = patients(kind, tmp_path)
-    endpoint = Endpoint(chat.base_url, "m", video_frames=4, temperature=1.0, cache=tmp_path / "cache")
+    endpoint = Endpoint(
+        chat.base_url, "m", video_frames=4, volumes_as="slices", temperature=1.0, cache=tmp_path / "cache"
+    )
     with open_answerer(Served(endpoint, tmp_path / "spent.jsonl"), max_new_tokens=4, say=lambda text: None) as answerer:
         found = evaluate(
             answerer, groups, BUSI, answer_format="text", out_dir=tmp_path / "out", readings=["generation"],
@@ -168,8 +171,8 @@ def test_a_served_model(kind: MediaKind, chat: ChatServer, tmp_path: Path) -> No
     seen = Counter((asked_text(body), sent(body)) for body in chat.bodies)
 
     def of(ref: MediaRef) -> tuple[float, ...]:
-        shown = load_media(ref, sampling(endpoint))
-        assert isinstance(shown, Image | Video)
+        read = load_media(ref, sampling(endpoint))
+        shown = axial_pictures("slices", at_most=4)(read) if isinstance(read, Volume) else read
         frames = [shown.pixels_HWC] if isinstance(shown, Image) else list(shown.frames_THWC)
         return tuple(round(float(frame.mean()), 3) for frame in frames)
 

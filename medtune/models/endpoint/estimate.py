@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from medtune.data.media import media_shape
 from medtune.data.types import MediaGroup, Request
 from medtune.models.endpoint.messages import Tokens, estimated_tokens
-from medtune.models.endpoint.pictures import sampling, sent_sizes
+from medtune.models.endpoint.pictures import sent_shape, sent_sizes
 from medtune.models.endpoint.settings import Endpoint
 
 Asked = tuple[MediaGroup, Request]
@@ -23,7 +22,7 @@ def request_tokens(endpoint: Endpoint, asked: Asked, *, max_new_tokens: int) -> 
     """
     group, request = asked
     shown = request.condition != "text_only"
-    sizes = sent_sizes(media_shape(group.media, sampling(endpoint)), endpoint) if shown else ()
+    sizes = sent_sizes(sent_shape(group.media, endpoint), endpoint) if shown else ()
     return estimated_tokens(request.prompt.text, sizes, max_new_tokens=max_new_tokens)
 
 

@@ -1,4 +1,4 @@
-"""Media become the data URLs of a request: an image is one, a video several frames.
+"""Media become the data URLs of a request: an image is one, a video several frames, a CT several slices.
 
 Shapes: T frames, H height, W width, C channels.
 """
@@ -13,15 +13,22 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from medtune.data.images import Size
-from medtune.data.media import Shape
-from medtune.data.types import Image, Media, MediaKind, Video
+from medtune.data.media import Shape, media_shape
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume
 from medtune.data.videos.sampling import Sampling
+from medtune.data.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.endpoint.settings import Endpoint
 
-READ: tuple[MediaKind, ...] = ("image", "video")
-"""What can be sent."""
-NO_VOLUMES = "an endpoint is sent images and frames of videos, not volumes; choose another model.name"
+SLICES_INSTEAD = "set model.endpoint.volumes_as to send slices"
+NO_VOLUMES = (
+    f"an endpoint is sent images and frames of videos, not volumes; choose another model.name, or {SLICES_INSTEAD}"
+)
 JPEG_QUALITY = 90
+
+
+def read_kinds(endpoint: Endpoint) -> tuple[MediaKind, ...]:
+    """Returns what can be sent."""
+    return ("image", "video") if endpoint.volumes_as is None else ("image", "video", "volume")
 
 
 def sampling(endpoint: Endpoint) -> Sampling:
@@ -29,16 +36,36 @@ def sampling(endpoint: Endpoint) -> Sampling:
     return Sampling(endpoint.video_frames, endpoint.video_frames_per_s)
 
 
+def sent_shape(ref: MediaRef, endpoint: Endpoint) -> Shape | None:
+    """Returns the size of what is sent and the times of its pictures, from headers alone; None for a refused volume.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is broken.
+    """
+    slices = _slices(endpoint)
+    return slices.frames(ref.path) if slices and ref.kind == "volume" else media_shape(ref, sampling(endpoint))
+
+
+def _slices(endpoint: Endpoint) -> AxialPictures | None:
+    if endpoint.volumes_as is None:
+        return None
+    return axial_pictures(endpoint.volumes_as, at_most=endpoint.video_frames)
+
+
 def data_urls(media: Media, endpoint: Endpoint) -> tuple[str, ...]:
-    """Returns the pictures that are sent, scaled down to `image_max_side`: the image, or all frames in their order.
+    """Returns the pictures that are sent, scaled down to `image_max_side`: the image, all frames, or slices.
 
     Args:
         media: Of a video the frames that `sampling` chose.
         endpoint: Size and format of what is sent.
 
     Raises:
-        ValueError: The media item is a volume.
+        ValueError: The media item is a volume, and `volumes_as` does not say how it is sent.
     """
+    slices = _slices(endpoint)
+    if slices and isinstance(media, Volume):
+        media = slices(media)
     if isinstance(media, Image):
         return (_data_url(media.pixels_HWC, endpoint),)
     if isinstance(media, Video):

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from medtune.data.types import VolumesAs
+
 LEAST_IMAGE_SIDE = 28
 """One visual token of Qwen2.5-VL."""
 
@@ -32,6 +34,7 @@ class Endpoint:
         image_max_side: Images are scaled down until no side has more pixels.
         video_frames: At most so many frames of a video are sent, spread evenly in time.
         video_frames_per_s: How many of each second of it; None spreads them over the whole clip.
+        volumes_as: How a CT is sent, like `model.volumes_as`, in at most `video_frames` pictures; None refuses it.
         image_format: png loses nothing; jpeg (quality 90) is several times smaller.
         temperature: None leaves it to the server, which some models demand.
         token_limit_field: How the server calls the length limit of a reply (`eval.max_new_tokens`).
@@ -53,6 +56,7 @@ class Endpoint:
     image_max_side: int | None = None
     video_frames: int = 16
     video_frames_per_s: float | None = None
+    volumes_as: VolumesAs | None = None
     image_format: Literal["png", "jpeg"] = "png"
     temperature: float | None = 0.0
     token_limit_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"

@@ -16,14 +16,16 @@ import PIL.Image
 import pytest
 
 from medtune.data.images import Size
-from medtune.data.media import media_shape
-from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, Prompt, Question, Request, Volume
+from medtune.data.media import load_media, media_shape
+from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, Prompt, Question, Request, Volume, VolumesAs
+from medtune.data.volumes.slices import axial_pictures
 from medtune.models.endpoint.answering import EndpointAnswerer
 from medtune.models.endpoint.client import EndpointError
-from medtune.models.endpoint.pictures import data_urls, sampling, sent_sizes
+from medtune.models.endpoint.pictures import data_urls, sampling, sent_shape, sent_sizes
 from medtune.models.endpoint.purse import CostCapError
 from medtune.models.endpoint.settings import Endpoint
 from tests.data.videos.making import mp4, numbers
+from tests.data.volumes.making import nifti
 from tests.models.endpoint.chat_server import ChatServer, Said, asked_text, completion, failure
 from tests.models.endpoint.conftest import Opened
 
@@ -218,6 +220,23 @@ def test_frames_are_sent_by_time_as_many_as_were_estimated(
     endpoint = Endpoint(chat.base_url, "test-model", **settings)
     shape = media_shape(group.media, sampling(endpoint))
     assert sent_sizes(shape, endpoint) == (Size(64, 48),) * len(sent)
+
+
+@pytest.mark.parametrize(("way", "most", "sent"), [("slices", 85, 85), ("video", 16, 16), ("video", 500, 100)])
+def test_slices_of_a_scan_are_sent_as_many_as_were_estimated(
+    tmp_path: Path, way: VolumesAs, most: int, sent: int
+) -> None:
+    hu_IJK = np.random.default_rng(0).integers(-200, 300, (12, 9, 100)).astype(np.int16)
+    ref = MediaRef(nifti(tmp_path / "scan.nii.gz", hu_IJK), kind="volume")
+    endpoint = Endpoint("http://x/v1", "m", volumes_as=way, video_frames=most)
+    scan = load_media(ref)
+    urls = data_urls(scan, endpoint)
+    assert len(urls) == sent
+    assert sent_sizes(sent_shape(ref, endpoint), endpoint) == (Size(12, 9),) * sent
+    assert isinstance(scan, Volume)
+    frames_THWC = axial_pictures(way, at_most=most)(scan).frames_THWC
+    last = np.asarray(PIL.Image.open(io.BytesIO(base64.b64decode(urls[-1].partition(",")[2]))))
+    np.testing.assert_array_equal(last, frames_THWC[-1])
 
 
 def test_pixels_arrive_as_they_are() -> None:
