@@ -54,6 +54,8 @@ class MediaRef:
         end_s: Where it ends; None for its end.
         region: Part of every frame of a video, in pixels as stored; None for all of it.
         masks: Organ -> mask file on a volume's grid, sorted by organ.
+        target: Those of `masks` that make up the organ which the questions are about, for models that look at it alone;
+            none for models that see the whole.
         shuffled_by: Draws another order for the frames of a video, whose times stay; None leaves them in theirs.
     """
 
@@ -64,6 +66,7 @@ class MediaRef:
     end_s: float | None = None
     region: Box | None = None
     masks: tuple[tuple[str, Path], ...] = ()
+    target: tuple[str, ...] = ()
     shuffled_by: int | None = None
 
 
@@ -101,12 +104,14 @@ class Volume:
         orientation: Where i, j and k point, one letter each: "LPS" grows to the patient's left, to the back and to the
             head. R and L, A and P, S and I are opposite; a tilted axis has the letter of the nearest direction.
         masks_IJK: Organ -> mask on the same grid, for organs that were asked for.
+        target: Names of masks to look at; none leaves that to who looks.
     """
 
     hu_IJK: NDArray[np.int16] | NDArray[np.float32]
     spacing_mm: tuple[float, float, float]
     orientation: str
     masks_IJK: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    target: tuple[str, ...] = ()
 
 
 Media = Image | Video | Volume

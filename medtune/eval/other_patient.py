@@ -8,16 +8,17 @@ import numpy as np
 
 from medtune.data.types import MediaGroup, MediaKind
 
-_Kind = tuple[MediaKind, frozenset[str]]
+_Kind = tuple[MediaKind, frozenset[str], tuple[str, ...]]
 
 
 def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup | None]:
     """Returns for each group one of another patient; None everywhere where there is only one patient.
 
     The patients, in order of appearance, are shuffled with the seed into a ring, and each looks at the next: nobody
-    at themselves, nobody at two. A group is shown the next patient's group of the same kind: image, video or volume,
-    and the same set of tasks (so that a question about a red box is shown another red box); where the next has none,
-    that of the one after, and where nobody has one, the next patient's first. A patient's groups of a kind take turns.
+    at themselves, nobody at two. A group is shown the next patient's group of the same kind: image or video of the same
+    set of tasks (so that a question about a red box is shown another red box), or volume and the same organ of it;
+    where the next has none, that of the one after, and where nobody has one, the next patient's first. A patient's
+    groups of a kind take turns.
     """
     by_patient: dict[str, list[MediaGroup]] = {}
     for group in groups:
@@ -49,4 +50,7 @@ def _by_kind(groups: Sequence[MediaGroup]) -> dict[_Kind, list[MediaGroup]]:
 
 
 def _kind(group: MediaGroup) -> _Kind:
-    return group.media.kind, frozenset(question.facets.get("task", "") for question in group.questions)
+    # Of a scan, what is asked tells what it shows: nobody asks how large the lesion of a healthy organ is.
+    asking = group.questions if group.media.kind != "volume" else ()
+    tasks = frozenset(question.facets.get("task", "") for question in asking)
+    return group.media.kind, tasks, group.media.target

@@ -48,6 +48,7 @@ class ZooEntry:
         files: Patterns of the files that hold the weights in a folder; one of them is enough.
         folder: What the local folder has to hold that `model.weights` must name; None where the entry needs none.
         variants: Named ways to prepare what the model sees; the first is the default. Empty where there is one alone.
+        by_organ: Whether it looks at the organ alone that a question is about, unless it is told which.
     """
 
     title: str
@@ -58,6 +59,7 @@ class ZooEntry:
     files: tuple[str, ...] = ("model.safetensors.index.json", "model.safetensors")
     folder: str | None = None
     variants: Mapping[str, VolumeParts] = field(default_factory=dict)
+    by_organ: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class Loading:
         variant: One of the entry's named ways to prepare what it sees, where it has several.
         vision: Name of a tower, where a model is put together from parts.
         projector: Name of a projector, likewise.
-        crop_organs: Organs around which a model that crops does so; None leaves it its own.
+        crop_organs: Organs around which a model that crops does so; None is the organ that a question is about.
         crop_margin_mm: What stays around them; None leaves the model its own.
     """
 

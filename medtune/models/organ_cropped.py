@@ -17,7 +17,8 @@ from medtune.models.volume_vlm import VolumeInput
 def cropped(name: str) -> ZooEntry:
     """Returns the zoo entry of a model over volumes with a crop before its own preparation.
 
-    `model.crop_organs` names the masks, all of them in one box; `model.crop_margin_mm` is what stays around them.
+    The organ is the one that a question is about, and for other questions the organs of the paper's Table 4 in one box.
+    `model.crop_organs` names masks for one box that all questions see; `model.crop_margin_mm` is what stays around it.
     """
     whole = zoo_entry(name)
 
@@ -30,4 +31,4 @@ def cropped(name: str) -> ZooEntry:
         crop = CroppedTransform(transform.prepare, tuple(loading.crop_organs or TARGETS), margin_mm)
         return replace(assembled, transform=replace(transform, prepare=crop))
 
-    return replace(whole, title=f"{whole.title}; cropped around organs", assemble=assemble)
+    return replace(whole, title=f"{whole.title}; cropped around organs", assemble=assemble, by_organ=True)

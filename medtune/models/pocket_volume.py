@@ -1,4 +1,7 @@
-"""pocket_ct and its twin: a tower and a projector by name, both untrained, before a language model."""
+"""pocket_ct and its twin: a tower and a projector by name, both untrained, before a language model.
+
+They see the organ alone that a question names: a few hundred steps hardly teach a language model where to look.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedConfig
+from torch import nn
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.volumes.pocket import POCKET
 from medtune.models.assemble import ZooEntry
@@ -15,7 +19,7 @@ from medtune.models.sequence.chatml import ChatML
 from medtune.models.sequence.limited import Limited
 from medtune.models.smollm2 import LanguageModel
 from medtune.models.vlm import Assembled, VisionLanguageModel
-from medtune.models.volume_parts import bridged
+from medtune.models.volume_parts import Projector, Tower, bridged
 from medtune.models.volume_vlm import VolumeInput
 
 VISION, PROJECTOR = "resnet3d", "linear"
@@ -42,7 +46,7 @@ def pocket_entry(
         torch.manual_seed(seed)
         untrained = f"random (seed {seed}); untrained at zero-shot"
         return Assembled(
-            model=VisionLanguageModel(eyes.build(), bridge.build(language.model.config.hidden_size), language.model),
+            model=_model(eyes, bridge, language.model),
             family=Limited(
                 ChatML(language.tokenizer, num_media_tokens=bridge.num_tokens),
                 max_tokens=int(language.model.config.max_position_embeddings),
@@ -60,6 +64,16 @@ def pocket_entry(
         eyes, bridge = bridged(VISION, PROJECTOR, POCKET.shape)
         with torch.device("meta"):
             language = AutoModelForCausalLM.from_config(config)
-            return VisionLanguageModel(eyes.build(), bridge.build(config.hidden_size), language)
+            return _model(eyes, bridge, language)
 
-    return ZooEntry(title, "Apache-2.0", assemble, skeleton)
+    return ZooEntry(title, "Apache-2.0", assemble, skeleton, by_organ=True)
+
+
+def _model(eyes: Tower, bridge: Projector, language: PreTrainedModel) -> VisionLanguageModel:
+    embeddings = language.get_input_embeddings().get_parameter("weight").detach()
+    scale = 1.0 if embeddings.is_meta else float(embeddings.float().square().mean().sqrt())
+    width = language.config.hidden_size
+    # Visual tokens begin as long as the language model's own, so that they are heard and drown nothing.
+    norm = nn.LayerNorm(width)
+    nn.init.constant_(norm.weight, scale)
+    return VisionLanguageModel(eyes.build(), nn.Sequential(bridge.build(width), norm), language)

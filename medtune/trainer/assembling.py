@@ -66,15 +66,16 @@ def _keeping(bench: Bench, assembled: Assembled) -> Assembled:
     """Returns the model with its prepared volumes kept, where the recipe wants that: each is prepared once.
 
     Raises:
-        ValueError: The model crops around an organ of which no volume has a mask.
+        ValueError: The model is to crop around an organ of which no volume has a mask.
     """
     transform = assembled.transform
     if not isinstance(transform, VolumeInput):
         return assembled
-    if unknown := sorted(set(transform.prepare.organs) - bench.prepared.organs):
-        there = ", ".join(sorted(bench.prepared.organs)) or "none at all"
+    there = bench.prepared.organs
+    if unknown := sorted(set(bench.recipe.model.crop_organs or ()) - there):
         raise ValueError(
-            f"model.crop_organs: {bench.prepared.root} has no mask of {unknown[0]}; it has masks of: {there}"
+            f"model.crop_organs: {bench.prepared.root} has no mask of {unknown[0]}; it has masks of: "
+            f"{', '.join(sorted(there)) or 'none at all'}"
         )
     if not bench.recipe.data.cache:
         return assembled

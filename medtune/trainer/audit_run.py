@@ -17,6 +17,7 @@ from medtune.trainer.assembling import assemble, assemble_trained, served
 from medtune.trainer.auditing import answered_stage, audit_with_model
 from medtune.trainer.callbacks import BEST
 from medtune.trainer.evaluation import Bench, write_json
+from medtune.trainer.opening import opened
 from medtune.trainer.recipe_file import read_recipe
 from medtune.trainer.run_folder import RunFolder
 from medtune.trainer.strategies import device_of_rank
@@ -51,7 +52,7 @@ def audit_run(root: Path) -> int:
 def opened_bench(folder: RunFolder) -> Bench:
     """Returns the bench of a run's recipe for this process alone."""
     recipe = read_recipe(str(folder.recipe))
-    prepared = open_prepared(recipe.data.root)
+    prepared = opened(recipe.data.root, recipe.model)
     judged_by = worded(benchmark(recipe.data.benchmark), prepared)
     check_fit(recipe, prepared, judged_by, training=False)
     return Bench(recipe, judged_by, prepared, device_of_rank(0), rank=0, world_size=1)

@@ -37,7 +37,7 @@ class ModelBlock:
         variant: A named preparation of what the model sees, where it has several: the papers' and the public code's.
         vision: A tower by name, where the model is put together from parts (pocket_ct); None takes the model's own.
         projector: A projector by name, likewise.
-        crop_organs: Organs around which the nn_ models crop what they see; None takes the model's own.
+        crop_organs: Organs around which the nn_ models crop what they see; None is the organ that a question is about.
         crop_margin_mm: What they leave around them; None takes the model's own.
         language_bits: 4 holds the language model's linear layers in NF4, before, during and after training: QLoRA,
             where its mode is lora. None holds them as `dtype` says.

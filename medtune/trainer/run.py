@@ -11,7 +11,6 @@ from pathlib import Path
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger
 
-from medtune.data.prepared import open_prepared
 from medtune.data.types import Condition, MediaGroup, Reading
 from medtune.eval.benchmark import benchmark
 from medtune.eval.gain import gain_between
@@ -33,6 +32,7 @@ from medtune.trainer.fit import fit
 from medtune.trainer.group_table import group_table
 from medtune.trainer.launch import INTERRUPTED
 from medtune.trainer.loggers import build_loggers
+from medtune.trainer.opening import opened
 from medtune.trainer.recipe import SERVED, Recipe
 from medtune.trainer.run_folder import RunFolder, open_run
 from medtune.trainer.stage_metrics import stage_metrics
@@ -116,7 +116,7 @@ def _open(job: Job, *, training: bool) -> Session:
     train = dataclasses.replace(recipe.train, precision=resolved(recipe.train.precision, device))
     recipe = dataclasses.replace(recipe, train=train)
     pl.seed_everything(train.seed, workers=True, verbose=False)
-    prepared = open_prepared(recipe.data.root)
+    prepared = opened(recipe.data.root, recipe.model)
     judged_by = worded(benchmark(recipe.data.benchmark), prepared)
     recipe = as_published(recipe, judged_by)
     check_fit(recipe, prepared, judged_by, training=training)

@@ -10,11 +10,12 @@ import numpy as np
 
 from medtune.data.augment import Change, Keeps, allowed, changed, keep_nothing
 from medtune.data.balance import Balanced
-from medtune.data.prepared import Prepared, open_prepared
+from medtune.data.prepared import Prepared
 from medtune.data.types import SPLITS, Media, MediaGroup, Prompt, Question, Split
 from medtune.eval.benchmark import Benchmark, benchmark
 from medtune.eval.wording import worded
 from medtune.models.reading import unchanged
+from medtune.trainer.opening import opened
 from medtune.trainer.order import AllGroups, Draw, EndlessRow, Epochs
 from medtune.trainer.recipe import DataBlock, Recipe, Stage, TrainFolder
 from medtune.trainer.stages import training_groups
@@ -127,7 +128,7 @@ def open_folders(recipe: Recipe, prepared: Prepared, judged_by: Benchmark) -> tu
     found = []
     for named in folders_of(recipe.data):
         is_root = named.root.resolve() == recipe.data.root.resolve()
-        folder = prepared if is_root else open_prepared(named.root)
+        folder = prepared if is_root else opened(named.root, recipe.model)
         check_folder(named, folder, prepared)
         found.append(Folder(named, folder, judged_by if is_root else worded(benchmark(named.benchmark), folder)))
     return tuple(found)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from medtune.data.prepared import Prepared, open_prepared
+from medtune.data.prepared import Prepared
 from medtune.data.types import SPLITS, Split
 from medtune.eval.benchmark import Benchmark, benchmark
 from medtune.eval.evaluate import CONDITIONS, check_conditions
@@ -24,6 +24,7 @@ from medtune.trainer.batches import recipe_batches
 from medtune.trainer.evaluation import primary_parser
 from medtune.trainer.group_table import group_table
 from medtune.trainer.memory import Memory, memory_of, memory_text, missing_memory, parse_devices, this_machine
+from medtune.trainer.opening import opened
 from medtune.trainer.readiness import missing_data, missing_weights
 from medtune.trainer.recipe import Recipe, Stage
 from medtune.trainer.train_data import described, open_folders, train_data
@@ -95,7 +96,7 @@ def _show_stage(recipe: Recipe, stage: Stage, model: Tunable) -> Memory:
 
 
 def _shown_data(recipe: Recipe, judged_by: Benchmark, *, training: bool) -> Prepared:
-    prepared = open_prepared(recipe.data.root)
+    prepared = opened(recipe.data.root, recipe.model)
     check_fit(recipe, prepared, judged_by, training=training)
     print(f"data       {prepared.root}, hash {prepared.data_hash[:16]}, {prepared.manifest.provenance}")
     print(f"prompts    {prepared.manifest.prompts}")

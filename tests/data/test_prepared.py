@@ -5,6 +5,7 @@ import json
 import os
 from collections import Counter
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,26 @@ def test_groups_hold_all_questions_of_a_media_item(prepared_busi: Prepared) -> N
             tasks = [q.facets["task"] for q in group.questions]
             assert tasks == (["red_box_grounding"] if group.media.boxes else ["diagnosis", "lesion_localisation"])
             assert {q.media_id for q in group.questions} == {group.media_id}
+
+
+def test_by_organ_each_organ_of_a_scan_is_a_group_with_its_masks(prepared_ct: Path) -> None:
+    whole = open_prepared(prepared_ct)
+    split = replace(whole, by_organ=True)
+    kidneys = ("kidney_left", "kidney_right")
+    assert {g.media.target for g in split.groups("train")} == {("colon",), kidneys, ("liver",), ("pancreas",)}
+    by_text = {question.id: question.text for question in whole.questions("train")}
+    seen = [question for group in split.groups("train") for question in group.questions]
+    assert {question.id: question.text for question in seen} == by_text
+    assert sorted(seen, key=attrgetter("id")) == sorted(split.questions("train"), key=attrgetter("id"))
+    for group in split.groups("train"):
+        (organ,) = {question.facets["organ"] for question in group.questions}
+        assert all(organ in mask for mask in group.media.target)
+        assert {question.media_id for question in group.questions} == {group.media_id}
+        assert replace(group.media, target=()) in {g.media for g in whole.groups("train")}
+
+
+def test_by_organ_questions_without_a_mask_stay_about_the_whole(prepared_busi: Prepared) -> None:
+    assert replace(prepared_busi, by_organ=True).groups("train") == prepared_busi.groups("train")
 
 
 def test_plain_and_boxed_item_share_one_file_without_box(prepared_busi: Prepared) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,3 +39,17 @@ def test_a_kind_that_nobody_else_has_gets_any_image_of_another_patient() -> None
     other = other_groups(found, seed=0)[-1]
     assert other is not None
     assert other.patient_id != found[-1].patient_id
+
+
+def test_of_a_scan_the_same_organ_is_shown_whatever_is_asked_about_it() -> None:
+    found = []
+    for patient, whole in enumerate(groups(8, tasks=["recognition"])):
+        for organ in ("liver", "pancreas"):
+            # Only of ill organs is it asked what the lesion is like: the other one must not be ill for that.
+            tasks = ["recognition", "visual reasoning"][: 1 + (patient % 2)]
+            asked = tuple(replace(whole.questions[0], facets={"task": task}) for task in tasks)
+            media = replace(whole.media, kind="volume", target=(organ,))
+            found.append(replace(whole, media=media, questions=asked))
+    others = other_groups(found, seed=3)
+    assert all(other and other.media.target == group.media.target for group, other in zip(found, others, strict=True))
+    assert {len(other.questions) for other in others[2::4] if other} == {1, 2}

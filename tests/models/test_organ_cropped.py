@@ -35,6 +35,7 @@ def test_twin_has_its_bases_weights_and_crops_around_the_papers_organs(name: str
     prepare = cropped.transform.prepare
     assert isinstance(prepare, CroppedTransform)
     assert (prepare.then, prepare.organs, prepare.margin_mm) == (base.transform.prepare, TARGETS, 20.0)
+    assert zoo_entry(name.replace("nano_", "nano_nn_")).by_organ
 
 
 def test_organs_and_margin_are_the_recipes_to_choose() -> None:

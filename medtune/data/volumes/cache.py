@@ -55,7 +55,9 @@ class VolumeCache:
             FileNotFoundError: There is nothing at the path.
             ValueError: The volume is refused, or an entry of the cache is damaged.
         """
-        masks = "".join(f"-{organ}-{self._digest(path)}" for organ, path in ref.masks if organ in transform.organs)
+        asked = ref.target or transform.organs
+        masks = "".join(f"-{organ}-{self._digest(path)}" for organ, path in ref.masks if organ in asked)
+        masks += "".join(f"-of-{organ}" for organ in ref.target)
         content = hashlib.sha256(f"{self._digest(ref.path)}{masks}".encode()).hexdigest()[:32]
         entry = self.folder / f"{content}-{transform_hash(transform)}.safetensors"
         if not entry.is_file():

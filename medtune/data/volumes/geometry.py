@@ -101,7 +101,7 @@ def turned(volume: Volume, orientation: str) -> Volume:
 
     i, j, k = (volume.spacing_mm[axis] for axis in axes)
     masks = {organ: turn(mask) for organ, mask in volume.masks_IJK.items()}
-    return Volume(turn(volume.hu_IJK), (i, j, k), orientation, masks)
+    return Volume(turn(volume.hu_IJK), (i, j, k), orientation, masks, volume.target)
 
 
 def smallest(hu: NDArray[np.generic], *, where: str) -> NDArray[np.int16] | NDArray[np.float32]:

@@ -36,25 +36,33 @@ def crop_around(volume: Volume, mask_IJK: NDArray[np.bool_], *, margin_mm: float
     if not mask_IJK.any():
         warnings.warn(f"{name or 'the organ'}: the mask is empty; the model sees the whole scan", stacklevel=2)
         return volume
+    box = box_around(mask_IJK, volume.spacing_mm, margin_mm=margin_mm)
+    return Volume(np.ascontiguousarray(volume.hu_IJK[box]), volume.spacing_mm, volume.orientation)  # type: ignore[arg-type]
+
+
+def box_around(
+    mask_IJK: NDArray[np.bool_], spacing_mm: tuple[float, float, float], *, margin_mm: float
+) -> tuple[slice, slice, slice]:
+    """Returns the smallest box that holds what a mask marks, and a margin; cut off where the scan ends."""
     box = []
-    for axis, spacing in enumerate(volume.spacing_mm):
+    for axis, spacing in enumerate(spacing_mm):
         others = tuple(a for a in range(3) if a != axis)
         inside = np.flatnonzero(mask_IJK.any(axis=others))
         margin = int(np.ceil(margin_mm / spacing))
         box.append(slice(max(0, int(inside[0]) - margin), int(inside[-1]) + 1 + margin))
-    return Volume(np.ascontiguousarray(volume.hu_IJK[tuple(box)]), volume.spacing_mm, volume.orientation)  # type: ignore[arg-type]
+    return box[0], box[1], box[2]
 
 
 @dataclass(frozen=True, slots=True)
 class CroppedTransform:
-    """Crops around organs, all of them in one box, and then prepares as another transform does.
+    """Crops around a volume's target, or around organs in one box, and then prepares as another transform does.
 
     Attributes:
         then: The model's own preparation.
-        organs: Names of masks; one that a scan does not have marks nothing.
+        organs: Names of masks, for volumes without a target; one that a scan does not have marks nothing.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     then: VolumeTransform
     organs: tuple[str, ...] = TARGETS
     margin_mm: float = MARGIN_MM
@@ -62,8 +70,9 @@ class CroppedTransform:
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
         """Returns what `then` makes of the crop."""
         marked_IJK = np.zeros(volume.hu_IJK.shape, np.bool_)
-        for organ in self.organs:
+        organs = volume.target or self.organs
+        for organ in organs:
             if organ in volume.masks_IJK:
                 marked_IJK |= volume.masks_IJK[organ]
-        cropped = crop_around(volume, marked_IJK, margin_mm=self.margin_mm, name=", ".join(self.organs))
+        cropped = crop_around(volume, marked_IJK, margin_mm=self.margin_mm, name=", ".join(organs))
         return self.then(cropped)

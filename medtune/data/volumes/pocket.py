@@ -1,15 +1,19 @@
-"""pocket_ct's preparation of volumes: where soft tissue is brighter, and where darker, than the soft tissue around it.
+"""pocket_ct's preparation of volumes: where an organ is brighter, and where darker, than most of itself.
 
 A tower that starts from nothing has a few minutes to find lesions of 10 HU beside borders of 200. So the borders are
-taken out beforehand: every voxel well inside soft tissue becomes its difference from the mean of the soft tissue within
-some 2 cm, every other voxel 0. Organs turn grey, whatever their own brightness, and lesions stand out. What is lost is
-the brightness of whole organs.
+taken out beforehand: every voxel well inside an organ becomes its difference from the median of that organ, and what
+exceeds the noise is summed up over the cells of the organ's own box. Any organ turns grey, whatever its brightness, and
+lesions stand out; a cell is the same part of the organ in every patient. What is lost is the brightness of whole organs
+and all that lies outside of them.
+
+Legend of array names: I, J, K voxels to the patient's left, to the back and to the head; N of them in a row.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,80 +21,106 @@ from numpy.typing import NDArray
 from medtune.data.types import Volume
 from medtune.data.volumes import resample
 from medtune.data.volumes.geometry import turned
+from medtune.data.volumes.organ_crop import box_around
 
 _SIDES = 2
+_HALF, _FEW = 0.5, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class PocketTransform:
-    """Volumes -> (1, L, P, 2 S): axes to the left, to the back and to the head; brighter tissue first, then darker.
+    """Volumes -> (1, L, P, 2 S): axes to the left, the back and the head; brighter first, then darker.
+
+    What is seen is the volume's target, or `organs` where it has none; a scan without their masks is all of its soft
+    tissue, with a warning.
 
     Attributes:
+        organs: Names of masks, for volumes without a target.
         spacing_mm: Of the grid on which tissue is compared, the same along all axes.
-        size: Voxels of that grid; cut or padded with air around the centre.
         tissue_hu: Lowest and highest value of soft tissue.
-        around_mm: Side of the cube of tissue that a voxel is compared with.
-        fine: Voxels along each axis that are averaged against noise.
+        fine: Voxels along each axis that are averaged against noise; an organ's border of half as many is left out.
         threshold_hu: What a difference has to exceed after that.
-        coarse: Voxels along each axis that make one of the output.
-        scale_hu: A mean excess of so much becomes 1.
+        cells: Of the box along each axis. A cell is log(1 + root of its excess in HU cm^3).
     """
 
-    version: ClassVar[int] = 1
-    organs: ClassVar[tuple[str, ...]] = ()
+    version: ClassVar[int] = 3
+    organs: tuple[str, ...] = ("colon", "kidney_left", "kidney_right", "liver", "pancreas")
     spacing_mm: float = 4.0
-    size: tuple[int, int, int] = (96, 96, 72)
-    tissue_hu: tuple[int, int] = (-60, 260)
-    around_mm: float = 44.0
+    tissue_hu: tuple[int, int] = (-60, 320)
     fine: int = 3
     threshold_hu: float = 8.0
-    coarse: int = 12
-    scale_hu: float = 0.25
+    cells: int = 4
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """What comes out, without the channel."""
-        i, j, k = (side // self.coarse for side in self.size)
-        return i, j, _SIDES * k
+        return self.cells, self.cells, _SIDES * self.cells
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
         """Returns (1, L, P, 2 S)."""
-        difference_IJK = _averaged(self._difference(self._on_grid(turned(volume, "LPS"))), self.fine)
+        upright = turned(volume, "LPS")
+        organs = upright.target or self.organs
+        # Each of a pair has its own brightness.
+        parts = [mask for organ, mask in upright.masks_IJK.items() if organ in organs and mask.any()]
+        if not parts:
+            warnings.warn(f"no mask of {' or '.join(organs)}: the model sees all soft tissue of the scan", stacklevel=2)
+            parts = [np.ones(upright.hu_IJK.shape, np.bool_)]
+        box = box_around(np.logical_or.reduce(parts), upright.spacing_mm, margin_mm=self.fine * self.spacing_mm)
+        hu_IJK = self._on_grid(upright.hu_IJK[box], upright)
+        inside = [self._on_grid(part[box], upright) > _HALF for part in parts]
+        difference_IJK = self._difference(hu_IJK, inside)
+        cell_IJK = self._cells(np.logical_or.reduce(inside))
+        voxel_cm3 = self.spacing_mm**3 / 1000
         halves = []
         for sign in (1, -1):
             excess_IJK = np.maximum(sign * difference_IJK - np.float32(self.threshold_hu), 0)
-            # The root lets a small or faint lesion count beside a large one.
-            halves.append(np.sqrt(_averaged(excess_IJK, self.coarse // self.fine) / np.float32(self.scale_hu)))
-        return np.asarray(np.concatenate(halves, axis=2), dtype=np.float32)[None]
+            counted = cell_IJK >= 0
+            sums = np.bincount(cell_IJK[counted], excess_IJK[counted], minlength=self.cells**3) * voxel_cm3
+            # A small or faint lesion counts beside a large one.
+            halves.append(np.log1p(np.sqrt(sums)).reshape((self.cells,) * 3))
+        return np.concatenate(halves, axis=2).astype(np.float32)[None]
 
-    def _difference(self, hu_IJK: NDArray[np.float32]) -> NDArray[np.float32]:
-        from scipy.ndimage import uniform_filter
+    def _difference(self, hu_IJK: NDArray[np.float32], parts: list[NDArray[np.bool_]]) -> NDArray[np.float32]:
+        """Returns how much each voxel well inside a part differs from that part's median, averaged against noise."""
+        from scipy.ndimage import binary_erosion, uniform_filter
 
         low, high = self.tissue_hu
-        soft_IJK = ((hu_IJK > low) & (hu_IJK < high)).astype(np.float32)
-        # A voxel that touches another kind of tissue holds some of it.
-        inside_IJK = (uniform_filter(soft_IJK, 3) > 0.98).astype(np.float32)
-        side = max(1, round(self.around_mm / self.spacing_mm))
-        share_IJK = np.maximum(uniform_filter(inside_IJK, side), np.float32(1e-3))
-        mean_IJK = uniform_filter(hu_IJK * inside_IJK, side) / share_IJK
-        return np.asarray((hu_IJK - mean_IJK) * inside_IJK, dtype=np.float32)
+        soft_IJK = (hu_IJK > low) & (hu_IJK < high)
+        difference_IJK = np.zeros_like(hu_IJK)
+        inside_IJK = np.zeros_like(hu_IJK)
+        for part_IJK in parts:
+            # A voxel beside another kind of tissue holds some of it.
+            own_IJK = binary_erosion(soft_IJK & part_IJK, iterations=self.fine // 2)
+            if own_IJK.any():
+                difference_IJK[own_IJK] = hu_IJK[own_IJK] - np.median(hu_IJK[own_IJK])
+                inside_IJK[own_IJK] = 1
+        share_IJK = np.maximum(uniform_filter(inside_IJK, self.fine), np.float32(_FEW))
+        smooth_IJK = uniform_filter(difference_IJK, self.fine) / share_IJK * inside_IJK
+        return np.asarray(smooth_IJK, dtype=np.float32)
 
-    def _on_grid(self, volume: Volume) -> NDArray[np.float32]:
+    def _cells(self, inside_IJK: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Returns the number of the cell that each voxel of the organ lies in, -1 outside of its box."""
+        cell_IJK = np.zeros(inside_IJK.shape, np.int64)
+        for axis in range(3):
+            others = tuple(a for a in range(3) if a != axis)
+            found = np.flatnonzero(inside_IJK.any(axis=others))
+            if not found.size:
+                return np.full(inside_IJK.shape, -1)
+            first, length = int(found[0]), int(found[-1]) + 1 - int(found[0])
+            part_N = (np.arange(inside_IJK.shape[axis]) - first) * self.cells // length
+            cell_IJK = cell_IJK * self.cells + np.expand_dims(np.clip(part_N, 0, self.cells - 1), others)
+        return np.where(inside_IJK, cell_IJK, -1)
+
+    def _on_grid(self, values_IJK: NDArray[Any], volume: Volume) -> NDArray[np.float32]:
         size = tuple(
             max(1, round(count * own / self.spacing_mm))
-            for count, own in zip(volume.hu_IJK.shape, volume.spacing_mm, strict=True)
+            for count, own in zip(values_IJK.shape, volume.spacing_mm, strict=True)
         )
-        values = volume.hu_IJK.astype(np.float32)[None]
-        if size != volume.hu_IJK.shape:
-            values = resample.linear(values, size, dtype=np.float32).astype(np.float32)
-        centred: NDArray[np.float32] = resample.centred(values, self.size, pad=-1000.0)[0]
-        return centred
-
-
-def _averaged(values_IJK: NDArray[np.float32], side: int) -> NDArray[np.float32]:
-    """Returns the means of cubes of voxels."""
-    i, j, k = (length // side for length in values_IJK.shape)
-    return np.asarray(values_IJK.reshape(i, side, j, side, k, side).mean(axis=(1, 3, 5)), dtype=np.float32)
+        values = values_IJK.astype(np.float32)
+        if size == values.shape:
+            return values
+        resized: NDArray[np.float32] = resample.linear(values[None], size, dtype=np.float32)[0].astype(np.float32)
+        return resized
 
 
 POCKET = PocketTransform()

@@ -53,10 +53,13 @@ def volume_grid(path: Path) -> Grid:
 def load_volume(ref: MediaRef, organs: Collection[str] = ()) -> Volume:
     """Returns a volume with those of its masks that are asked for; an organ without a mask file has none.
 
+    Where the reference has a target, that alone is asked for.
+
     Raises:
         FileNotFoundError: A file is missing.
         ValueError: A file is refused, or a mask lies on another grid than the volume.
     """
     volume = read_volume(ref.path)
-    masks = {organ: read_mask(path, volume) for organ, path in ref.masks if organ in organs}
-    return replace(volume, masks_IJK=masks)
+    asked = ref.target or organs
+    masks = {organ: read_mask(path, volume) for organ, path in ref.masks if organ in asked}
+    return replace(volume, masks_IJK=masks, target=ref.target)

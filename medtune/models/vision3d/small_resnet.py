@@ -27,7 +27,7 @@ class SmallResNetConfig:
     channels: int = 16
     blocks: int = 1
     width: int = 96
-    grid: tuple[int, int, int] = (3, 2, 2)
+    grid: tuple[int, int, int] = (2, 2, 2)
 
     @property
     def cells(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +22,8 @@ from medtune.data.sources.ct_phantom.lesions import (
     place_lesions,
 )
 from medtune.data.sources.ct_phantom.scan import NOISE_SD_HU, scan
-from medtune.data.types import Volume
 from medtune.data.volumes.abdomen_atlas import cases
 from medtune.data.volumes.nifti import read_mask
-from medtune.data.volumes.pocket import POCKET
 from medtune.data.volumes.read import read_volume
 
 
@@ -122,22 +119,3 @@ def test_questions_are_of_the_papers_subtypes_and_facets(simulated: tuple[Path, 
         assert {"organ", "sex", "age", "scanner", "phase", "format"} <= set(question.facets)
         positive = question.facets["task"] != "recognition" or question.answer == "Yes"
         assert ("diameter" in question.facets) == positive
-
-
-def test_pocket_sees_a_lesion_and_not_the_borders() -> None:
-    patient = draw_patient(np.random.default_rng(1))
-    none = dict.fromkeys(SITES)
-    finding = Finding("segment 6", False, 30.0, 50.0, 1)
-    seen = []
-    for found in ({**none, "liver": finding}, none):
-        lesions = place_lesions(patient, found, np.random.default_rng(2))
-        hu_IJK = scan(patient, lesions, np.random.default_rng(3)).hu_IJK
-        seen.append(POCKET(Volume(hu_IJK, (4.0, 4.0, 4.0), "LPS")))
-    ill, well = seen
-    assert ill.shape == (1, *POCKET.shape)
-    dark = slice(POCKET.shape[2] // 2, None)
-    darker = (ill - well)[..., dark].max()
-    assert darker > 2
-    assert np.abs((ill - well)[..., : POCKET.shape[2] // 2]).max() < darker / 2
-    turned = replace(Volume(hu_IJK, (4.0, 4.0, 4.0), "LPS"), hu_IJK=hu_IJK[::-1], orientation="RPS")
-    np.testing.assert_allclose(POCKET(turned), well, atol=1e-4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,24 @@ def test_cropped_preparation_reads_its_own_masks_alone(tmp_path: Path) -> None:
     assert len(hashes) == 4
     with pytest.raises(FileNotFoundError, match=r"missing\.nii\.gz"):
         load_volume(ref, ("colon",))
+
+
+def test_target_goes_before_the_preparations_own_organs(tmp_path: Path) -> None:
+    masks = {}
+    for organ, first in (("liver", 2), ("pancreas", 12)):
+        mask = np.zeros((20, 20, 10), np.uint8)
+        mask[first : first + 4, 8:12, 4:6] = 1
+        masks[organ] = nifti(tmp_path / f"{organ}.nii.gz", mask)
+    whole = MediaRef(
+        nifti(tmp_path / "ct.nii.gz", scan((20, 20, 10))), kind="volume", masks=tuple(sorted(masks.items()))
+    )
+    crop = CroppedTransform(m3d.M3DTransform(size=(4, 8, 8)), ("liver",), margin_mm=2.0)
+    cache = VolumeCache(tmp_path / "cache")
+    pancreas = cache.prepared(replace(whole, target=("pancreas",)), crop)
+    np.testing.assert_array_equal(pancreas, cache.prepared(whole, replace(crop, organs=("pancreas",))))
+    np.testing.assert_array_equal(cache.prepared(replace(whole, target=("liver",)), crop), cache.prepared(whole, crop))
+    assert not np.array_equal(pancreas, cache.prepared(whole, crop))
+    assert load_volume(replace(whole, target=("pancreas",)), crop.organs).masks_IJK.keys() == {"pancreas"}
 
 
 def test_files_named_by_their_content_are_not_read_for_their_digest(tmp_path: Path) -> None:
