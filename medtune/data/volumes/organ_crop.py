@@ -37,7 +37,7 @@ def crop_around(volume: Volume, mask_IJK: NDArray[np.bool_], *, margin_mm: float
         warnings.warn(f"{name or 'the organ'}: the mask is empty; the model sees the whole scan", stacklevel=2)
         return volume
     box = box_around(mask_IJK, volume.spacing_mm, margin_mm=margin_mm)
-    return Volume(np.ascontiguousarray(volume.hu_IJK[box]), volume.spacing_mm, volume.orientation)  # type: ignore[arg-type]
+    return Volume(volume.hu_IJK[box].copy(), volume.spacing_mm, volume.orientation)
 
 
 def box_around(

@@ -34,8 +34,8 @@ PREPARE_S, PREPARE_GB, OPEN_S, SCORE_S = 300.0, 2.0, 1.0, 60.0
 TARGET = 10.0
 _ORGANS = ("liver", "pancreas", "kidney", "colon", "spleen")
 _WORDS = ("lesion", "segment", "volume", "largest", "organ", "attenuation", "mean", "scan", "region", "shown")
-_WORDS_PER_TEXT = 12
-"""Makes 80 to 120 characters."""
+_WORDS_PER_TEXT, _CUT = 16, 110
+"""With a row's number these make 80 to 120 characters."""
 
 
 class _Prepared(NamedTuple):
@@ -103,7 +103,7 @@ def write_raw(root: Path, *, rows: int, scans: int, test_scans: int) -> None:
         for row in range(rows):
             scan = row * scans // rows
             split = "validation" if scan < test_scans else "train"
-            text = f"{' '.join(_WORDS[word] for word in words[row])} {row}?"
+            text = f"{' '.join(_WORDS[word] for word in words[row])[:_CUT]} {row}?"
             kind, name = subtypes[row % len(subtypes)]
             asked = _asked(text, name, numbers[row])
             named = (_ORGANS[row % len(_ORGANS)], "lesion", kind, name.replace(" ", "_"), split)

@@ -37,9 +37,7 @@ def test_lesion_shows_in_its_organ_on_its_side_and_nowhere_else() -> None:
     left, _, head = np.unravel_index(int(change[..., DARK].argmax()), (POCKET.cells,) * 3)
     assert left <= 1
     assert head <= 1
-    np.testing.assert_allclose(
-        POCKET(simulated(DARK_LIVER, "pancreas")), POCKET(simulated(NONE, "pancreas")), atol=0.2
-    )
+    np.testing.assert_allclose(POCKET(simulated(DARK_LIVER, "pancreas")), POCKET(simulated(NONE, "pancreas")), atol=0.2)
 
 
 def test_sides_of_a_pair_are_told_apart() -> None:
