@@ -95,7 +95,11 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
     if manifest["model"] != name:
         raise ValueError(f"{folder}: an export of the model {manifest['model']!r}; set model.name to it, not {name!r}")
     if (folder / PARTS).is_file():
-        assembled = zoo_entry(name).assemble(seed, replace(loading, weights=manifest["base_weights"]))
+        # Another language model's architecture and tokenizer are beside its weights: nothing has to be fetched again.
+        language = loading.language and str(folder / LANGUAGE)
+        assembled = zoo_entry(name).assemble(
+            seed, replace(loading, weights=manifest["base_weights"], language=language)
+        )
         assert isinstance(assembled.model, VisionLanguageModel)
         _read_parts(assembled.model, folder)
     else:

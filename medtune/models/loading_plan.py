@@ -24,6 +24,7 @@ class Loading:
         variant: One of the entry's named ways to prepare what it sees, where it has several.
         vision: Name of a tower, where a model is put together from parts.
         projector: Name of a projector, likewise.
+        language: Hub id or local folder of a language model, likewise.
         crop_organs: Organs around which a model that crops does so; None is the organ that a question is about.
         crop_margin_mm: What stays around them; None leaves the model its own.
     """
@@ -37,6 +38,7 @@ class Loading:
     volumes_as: VolumesAs | None = None
     vision: str | None = None
     projector: str | None = None
+    language: str | None = None
     crop_organs: tuple[str, ...] | None = None
     crop_margin_mm: float | None = None
 

@@ -1,4 +1,4 @@
-"""pocket_ct and its twin: a tower and a projector by name, both untrained, before a language model.
+"""pocket_ct and its twin: a tower and a projector by name, both untrained, before a language model of one's choice.
 
 They see the organ alone that a question names: a few hundred steps hardly teach a language model where to look.
 """
@@ -14,7 +14,9 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.volumes.pocket import POCKET
 from medtune.models.assemble import ZooEntry
+from medtune.models.causal_language import context_of, load_language
 from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
+from medtune.models.sequence.chat_template import ChatTemplate
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.sequence.limited import Limited
 from medtune.models.smollm2 import LanguageModel
@@ -30,26 +32,30 @@ def pocket_entry(
 ) -> ZooEntry:
     """Returns the zoo entry of a model whose tower and projector `model.vision` and `model.projector` name.
 
+    `model.language` puts any causal language model of transformers in its own one's place.
+
     Args:
         name: For messages.
         title: One line on the model.
-        load: Gives the language model, which speaks ChatML; random weights are drawn from torch's generator.
+        load: Gives its own language model, which speaks ChatML; random weights are drawn from torch's generator.
         architecture: Gives its configuration, for building it without weights.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
-        refuse_loading(replace(loading, vision=None, projector=None), name=name)
+        own = loading if loading.language is None else replace(loading, language=None, dtype=DEFAULT.dtype)
+        refuse_loading(replace(own, vision=None, projector=None), name=name)
         vision, projector = loading.vision or VISION, loading.projector or PROJECTOR
         eyes, bridge = bridged(vision, projector, POCKET.shape)
         torch.manual_seed(seed)
-        language = load()
+        language = load() if loading.language is None else load_language(loading.language, dtype=loading.dtype)
+        family = ChatML if loading.language is None else ChatTemplate
         torch.manual_seed(seed)
         untrained = f"random (seed {seed}); untrained at zero-shot"
         return Assembled(
             model=_model(eyes, bridge, language.model),
             family=Limited(
-                ChatML(language.tokenizer, num_media_tokens=bridge.num_tokens),
-                max_tokens=int(language.model.config.max_position_embeddings),
+                family(language.tokenizer, num_media_tokens=bridge.num_tokens),
+                max_tokens=context_of(language.model.config),
             ),
             transform=VolumeInput(POCKET),
             provenance={

@@ -37,6 +37,7 @@ class ModelBlock:
         variant: A named preparation of what the model sees, where it has several: the papers' and the public code's.
         vision: A tower by name, where the model is put together from parts (pocket_ct); None takes the model's own.
         projector: A projector by name, likewise.
+        language: Hub id or local folder of any causal language model of transformers, likewise.
         crop_organs: Organs around which the nn_ models crop what they see; None is the organ that a question is about.
         crop_margin_mm: What they leave around them; None takes the model's own.
         language_bits: 4 holds the language model's linear layers in NF4, before, during and after training: QLoRA,
@@ -57,6 +58,7 @@ class ModelBlock:
     volumes_as: VolumesAs | None = None
     vision: str | None = None
     projector: str | None = None
+    language: str | None = None
     crop_organs: tuple[str, ...] | None = None
     crop_margin_mm: float | None = None
     language_bits: Literal[4] | None = None
@@ -81,6 +83,7 @@ class ModelBlock:
             volumes_as=self.volumes_as,
             vision=self.vision,
             projector=self.projector,
+            language=self.language,
             crop_organs=self.crop_organs,
             crop_margin_mm=self.crop_margin_mm,
         )

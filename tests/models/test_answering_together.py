@@ -36,8 +36,8 @@ def _media(folder: Path, number: int, *, is_volume: bool) -> MediaRef:
     return MediaRef(path)
 
 
-def _visits(folder: Path, *, is_volume: bool) -> list[Visit]:
-    visits: list[Visit] = []
+def four_visits(folder: Path, *, is_volume: bool) -> list[Visit]:
+    found: list[Visit] = []
     for number in range(NUM_GROUPS):
         asked = f"Is it {'very ' * number}odd?"
         question = Question(f"q{number}", str(number), asked, OPTIONS, "normal", "choice", str(number))
@@ -47,11 +47,11 @@ def _visits(folder: Path, *, is_volume: bool) -> list[Visit]:
             for condition in ("image", "text_only")
             for reading in ("likelihood", "generation")
         )
-        visits.append((MediaGroup(str(number), _media(folder, number, is_volume=is_volume), (question,)), requests))
-    return visits
+        found.append((MediaGroup(str(number), _media(folder, number, is_volume=is_volume), (question,)), requests))
+    return found
 
 
-def _answers(
+def answers(
     assembled: Assembled, visits: Sequence[Visit], *, batch_groups: int = 1, batch_tokens: int = 100_000
 ) -> dict[PredictionKey, Prediction]:
     answerer = LocalAnswerer(
@@ -70,8 +70,8 @@ def _answers(
 def test_groups_answered_together_are_answered_as_if_alone(name: str, tmp_path: Path) -> None:
     assembled = zoo_entry(name).assemble(0)
     assembled.model.eval()
-    visits = _visits(tmp_path, is_volume=name in VOLUMES)
-    alone, together = _answers(assembled, visits), _answers(assembled, visits, batch_groups=NUM_GROUPS)
+    visits = four_visits(tmp_path, is_volume=name in VOLUMES)
+    alone, together = answers(assembled, visits), answers(assembled, visits, batch_groups=NUM_GROUPS)
     assert alone.keys() == together.keys()
     assert len(alone) == 4 * NUM_GROUPS
     for key, one in alone.items():
@@ -90,14 +90,14 @@ def _passes(assembled: Assembled, visits: Sequence[Visit], monkeypatch: pytest.M
 
     with monkeypatch.context() as patch:
         patch.setattr(type(assembled.model), "encode", counted)
-        _answers(assembled, visits, **how)
+        answers(assembled, visits, **how)
     return taken
 
 
 def test_as_many_groups_go_together_as_both_limits_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assembled = zoo_entry("nano_pocket").assemble(0)
     assembled.model.eval()
-    visits = _visits(tmp_path, is_volume=False)
+    visits = four_visits(tmp_path, is_volume=False)
     assert _passes(assembled, visits, monkeypatch, batch_groups=1) == [1, 1, 1, 1]
     assert _passes(assembled, visits, monkeypatch, batch_groups=3) == [3, 1]
     assert _passes(assembled, visits, monkeypatch, batch_groups=8, batch_tokens=1) == [1, 1, 1, 1]
@@ -106,7 +106,7 @@ def test_as_many_groups_go_together_as_both_limits_allow(tmp_path: Path, monkeyp
 def test_a_group_that_was_not_announced_is_answered_alone(tmp_path: Path) -> None:
     assembled = zoo_entry("nano_pocket").assemble(0)
     assembled.model.eval()
-    first, second, *_ = _visits(tmp_path, is_volume=False)
+    first, second, *_ = four_visits(tmp_path, is_volume=False)
     answerer = LocalAnswerer(
         assembled,
         device=torch.device("cpu"),

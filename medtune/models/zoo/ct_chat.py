@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from peft import PeftModel
 from torch import nn
-from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
+from transformers import LlamaConfig
 
 from medtune.data.volumes import ct_chat as preparation
 from medtune.models.assemble import ZooEntry
+from medtune.models.causal_language import read_language
 from medtune.models.keymaps import ct_chat as projector_keys
 from medtune.models.keymaps import ct_clip as tower_keys
 from medtune.models.keymaps.key_map import load_published
@@ -92,7 +92,7 @@ def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
     refuse_loading(replace(loading, weights=None, variant=None), name="ct_chat")
     full = chosen(variants(), loading.variant)
     folder = release_folder(loading.weights, "CT-CHAT")
-    language, tokenizer = _language(folder), read_tokenizer(folder / LANGUAGE_FOLDER)
+    language, tokenizer = read_language(folder / LANGUAGE_FOLDER), read_tokenizer(folder / LANGUAGE_FOLDER)
     tokenizer.add_special_tokens({"additional_special_tokens": list(ADDED_TOKENS)})
     language.resize_token_embeddings(len(tokenizer))
     if (folder / ADAPTER_FILE).is_file():
@@ -115,13 +115,3 @@ def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
             "language": f"{LANGUAGE_FOLDER} in {folder.name}",
         },
     )
-
-
-def _language(folder: Path) -> PreTrainedModel:
-    try:
-        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(folder / LANGUAGE_FOLDER, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{folder / LANGUAGE_FOLDER}: no language model that transformers can read: {error}"
-        ) from error
-    return model

@@ -1,0 +1,126 @@
+"""The image before a question in the words of a language model's own chat template: the family of any text model.
+
+The template is rendered once, with stand-ins for the image with its question and for the answer; all data are put in as
+text. A tokenizer without a template gets the bare question, and the answer on the next line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import TemplateError
+from transformers import PreTrainedTokenizerFast
+
+from medtune.data.media import Shape
+from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.pieces import Pieces
+from medtune.models.sequence.plain_text import PlainText
+from medtune.models.sequence.templated import ANSWER, QUESTION, TODAY
+
+
+class _Frame(NamedTuple):
+    """Ids around the user's words and the answer.
+
+    Attributes:
+        lead: What a template writes between the header of a reply and the reply itself.
+    """
+
+    before: tuple[int, ...]
+    between: tuple[int, ...]
+    lead: tuple[int, ...]
+    stop_id: int
+
+
+class ChatTemplate:
+    """Lays out one question for a language model that was made for text alone.
+
+    Raises:
+        ValueError: The chat template loses the question or the answer, or nothing ends an answer.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
+        # Control tokens are those of the template; once text is only text, they could not be told from it.
+        self._frame = _frame(tokenizer)
+        self._text = PlainText(tokenizer)
+        self._num_media_tokens = num_media_tokens
+
+    @property
+    def pad_id(self) -> int:
+        """What ends an answer; padding is masked, so any id would do."""
+        return self._frame.stop_id
+
+    @property
+    def stop_id(self) -> int:
+        """What ends the assistant's turn in the template; the tokenizer's end of sequence where nothing does."""
+        return self._frame.stop_id
+
+    def layout(
+        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+    ) -> Sequence:
+        """Returns the sequence; the labels are the answer's tokens and the end of its turn. Any image has one size."""
+        frame, row = self._frame, Pieces(self._frame.stop_id)
+        row.text(frame.before)
+        if with_media:
+            row.media(self._num_media_tokens)
+        row.text(self._text.encode(f"\n{prompt}" if with_media else prompt))
+        row.text((*frame.between, *frame.lead))
+        if answer is None:
+            return row.sequence(learnt_from=None)
+        learnt_from = len(row)
+        row.text((*self._text.encode(answer), frame.stop_id))
+        return row.sequence(learnt_from=learnt_from)
+
+    def decode(self, ids: Many[int]) -> str:
+        """Returns the text of generated ids, special tokens left out."""
+        return self._text.decode(ids)
+
+    def pieces(self, ids: Many[int]) -> list[str]:
+        """Returns each id's own text."""
+        return self._text.pieces(ids)
+
+    def save(self, folder: Path) -> None:
+        """Writes the tokenizer as transformers reads it."""
+        self._text.save(folder)
+
+
+def _frame(tokenizer: PreTrainedTokenizerFast) -> _Frame:
+    if not tokenizer.chat_template:
+        if tokenizer.eos_token_id is None:
+            raise ValueError("model.language: its tokenizer has neither a chat template nor an end-of-sequence token")
+        return _Frame(_opening(tokenizer, ""), _ids(tokenizer, "\n"), (), int(tokenizer.eos_token_id))
+    asked, answered = (_rendered(tokenizer, with_answer=with_answer) for with_answer in (False, True))
+    if asked.count(QUESTION) != 1 or answered.count(ANSWER) != 1:
+        raise ValueError("model.language: its chat template drops or repeats the question or the answer")
+    before, _, between = asked.partition(QUESTION)
+    lead = answered.removeprefix(asked).partition(ANSWER)[0] if answered.startswith(asked) else ""
+    tail = _ids(tokenizer, answered.partition(ANSWER)[2].strip())
+    control = {*tokenizer.get_added_vocab().values(), *tokenizer.all_special_ids}
+    stop = tail[0] if tail and tail[0] in control else tokenizer.eos_token_id
+    if stop is None:
+        raise ValueError("model.language: nothing ends an answer, neither its chat template nor its tokenizer")
+    return _Frame(_opening(tokenizer, before), _ids(tokenizer, between), _ids(tokenizer, lead), int(stop))
+
+
+def _rendered(tokenizer: PreTrainedTokenizerFast, *, with_answer: bool) -> str:
+    turns: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
+    if with_answer:
+        turns.append({"role": "assistant", "content": ANSWER})
+    date = {"date_string": TODAY} if "date_string" in str(tokenizer.chat_template) else {}
+    try:
+        return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=not with_answer, **date))
+    except TemplateError as error:
+        raise ValueError(f"model.language: its chat template refuses a question: {error}") from error
+
+
+def _opening(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
+    """Returns the ids of what comes first, with the token that opens a sequence where the tokenizer has one."""
+    ids = _ids(tokenizer, text)
+    bos = tokenizer.bos_token_id
+    opens = bool(tokenizer("x").input_ids[:1] == [bos]) and bos is not None
+    return ids if not opens or ids[:1] == (bos,) else (int(bos), *ids)
+
+
+def _ids(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
+    return tuple(tokenizer(text, add_special_tokens=False).input_ids) if text else ()
