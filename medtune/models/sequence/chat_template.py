@@ -107,7 +107,7 @@ def _rendered(tokenizer: PreTrainedTokenizerFast, *, with_answer: bool) -> str:
     turns: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
     if with_answer:
         turns.append({"role": "assistant", "content": ANSWER})
-    date = {"date_string": TODAY} if "date_string" in str(tokenizer.chat_template) else {}
+    date: dict[str, Any] = {"date_string": TODAY} if "date_string" in str(tokenizer.chat_template) else {}
     try:
         return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=not with_answer, **date))
     except TemplateError as error:
