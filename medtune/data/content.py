@@ -36,7 +36,8 @@ def row(media_id: str, ref: MediaRef, stored: Mapping[Path, StoredFile]) -> Stor
     """Returns a media item's row in a prepared folder."""
     masks = tuple((organ, stored[path].file) for organ, path in ref.masks)
     file = stored[ref.path].file
-    return StoredMedia(media_id, ref.kind, file, ref.boxes, ref.start_s, ref.end_s, ref.region, masks)
+    encoding = None if ref.encoding is None else stored[ref.encoding].file
+    return StoredMedia(media_id, ref.kind, file, ref.boxes, ref.start_s, ref.end_s, ref.region, masks, encoding)
 
 
 def renamed(questions: Sequence[Question], ids: Mapping[str, str], patients: Mapping[str, str]) -> list[Question]:

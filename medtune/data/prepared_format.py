@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from medtune.data.rejects import REJECTS
 from medtune.data.splits import Fractions
 from medtune.data.types import Box, MediaKind, MediaRef, Provenance, Question, Split, UnofficialSplit
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 MANIFEST = "manifest.json"
 QUESTIONS = "questions.arrow"
 MEDIA = "media.arrow"
@@ -57,6 +57,7 @@ _MEDIA_SCHEMA = pa.schema(
         ("end_s", pa.float64()),
         ("region", pa.list_(pa.int32(), 4)),
         ("masks", pa.map_(pa.string(), pa.string())),
+        ("encoding", pa.string()),
     ]
 )
 
@@ -72,16 +73,19 @@ class StoredMedia(NamedTuple):
     end_s: float | None = None
     region: Box | None = None
     masks: tuple[tuple[str, str], ...] = ()
+    encoding: str | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
         """All its files."""
-        return (self.file, *(file for _, file in self.masks))
+        others = (*(file for _, file in self.masks), self.encoding)
+        return (self.file, *(file for file in others if file is not None))
 
     def ref(self, folder: Path) -> MediaRef:
         """Returns what is loaded, given the media folder."""
         masks = tuple((organ, folder / file) for organ, file in self.masks)
-        return MediaRef(folder / self.file, self.boxes, self.kind, self.start_s, self.end_s, self.region, masks)
+        ref = MediaRef(folder / self.file, self.boxes, self.kind, self.start_s, self.end_s, self.region, masks)
+        return ref if self.encoding is None else replace(ref, encoding=folder / self.encoding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,9 @@ def data_hash(questions: Sequence[Question], media: Sequence[StoredMedia]) -> st
         row = [q.id, q.media_id, q.text, q.options, q.answer, q.answer_kind, q.unit, sorted(q.facets.items())]
         digest.update(json.dumps([*row, patient, q.split]).encode() + b"\n")
     for item in media:
-        digest.update(json.dumps(item).encode() + b"\n")
+        # An encoding that is not there leaves no trace: runs know their data by this hash.
+        said = item if item.encoding is not None else item[:-1]
+        digest.update(json.dumps(said).encode() + b"\n")
     return digest.hexdigest()
 
 
@@ -191,10 +197,10 @@ def read_questions(table: pa.Table) -> Iterator[Question]:
 def read_media(table: pa.Table) -> Iterator[StoredMedia]:
     """Yields the rows of media.arrow."""
     columns = (table.column(name).to_pylist() for name in _MEDIA_SCHEMA.names)
-    for media_id, kind, file, boxes, start_s, end_s, region, masks in zip(*columns, strict=True):
+    for media_id, kind, file, boxes, start_s, end_s, region, masks, encoding in zip(*columns, strict=True):
         drawn = tuple(Box(*box) for box in boxes)
         seen = None if region is None else Box(*region)
-        yield StoredMedia(media_id, kind, file, drawn, start_s, end_s, seen, tuple(masks))
+        yield StoredMedia(media_id, kind, file, drawn, start_s, end_s, seen, tuple(masks), encoding)
 
 
 def write_prompts(folder: Path, templates: Mapping[str, str]) -> None:

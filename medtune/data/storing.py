@@ -3,7 +3,7 @@
 An image is decoded and kept as PNG. A video is checked by its packets and linked; a cine DICOM is decoded and kept
 without loss. A volume in a NIfTI file is checked by its header and linked: a copy of ten
 thousand scans is the user's to make. A DICOM series is decoded and kept on its own grid, so that no header survives; an
-array without units becomes NIfTI in Hounsfield units.
+array without units becomes NIfTI in Hounsfield units. What a tower made of a volume is checked whole and linked.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from errno import EMLINK, EPERM, EXDEV
 from pathlib import Path
@@ -29,6 +29,8 @@ from medtune.data.videos.container import SUFFIXES
 from medtune.data.videos.read import Extent, check_clip, video_extent
 from medtune.data.videos.stored import STORED as STORED_VIDEO
 from medtune.data.videos.stored import write_video
+from medtune.data.volumes.encoding import SUFFIX as ENCODING
+from medtune.data.volumes.encoding import read_encoding
 from medtune.data.volumes.geometry import affine_of
 from medtune.data.volumes.nifti import check_nifti, write_nifti
 from medtune.data.volumes.read import read_volume
@@ -59,11 +61,15 @@ class StoredFile:
     extent: Extent | None = None
 
 
+Store = Callable[[Path, Path], StoredFile]
+"""(path, media folder) -> what was stored."""
+
+
 class Stored(NamedTuple):
     """What became of media.
 
     Attributes:
-        files: By the source's paths, masks included.
+        files: By the source's paths, masks and encodings included.
         broken: Media id -> why it could not be stored, for those that could not.
     """
 
@@ -79,17 +85,26 @@ def store_media(media: Mapping[str, MediaRef], folder: Path) -> Stored:
     """
     stored, unreadable, broken = dict[Path, StoredFile](), dict[Path, str](), dict[str, str]()
     for media_id, ref in media.items():
-        for path, kind in ((ref.path, ref.kind), *((mask, _MASK_KIND) for _, mask in ref.masks)):
+        files = dict(_files(ref))
+        for path, store in files.items():
             if path not in stored and path not in unreadable:
                 try:
-                    stored[path] = STORE[kind](path, folder)
+                    stored[path] = store(path, folder)
                 except ValueError as error:
                     unreadable[path] = str(error).removeprefix(f"{path}: ")
-        reasons = [unreadable[path] for path in (ref.path, *(mask for _, mask in ref.masks)) if path in unreadable]
+        reasons = [unreadable[path] for path in files if path in unreadable]
         wrong = reasons[0] if reasons else _wrong_part(ref, stored[ref.path])
         if wrong:
             broken[media_id] = wrong
     return Stored(stored, broken)
+
+
+def _files(ref: MediaRef) -> Iterator[tuple[Path, Store]]:
+    yield ref.path, STORE[ref.kind]
+    for _, mask in ref.masks:
+        yield mask, STORE[_MASK_KIND]
+    if ref.encoding is not None:
+        yield ref.encoding, _store_encoding
 
 
 def _wrong_part(ref: MediaRef, file: StoredFile) -> str | None:
@@ -150,6 +165,15 @@ def _store_volume(path: Path, folder: Path) -> StoredFile:
     return link(path, folder, suffix)
 
 
+def _store_encoding(path: Path, folder: Path) -> StoredFile:
+    try:
+        read_encoding(path)
+    except ValueError as error:
+        # What is broken is told beside the name of the scan.
+        raise ValueError(f"{path}: its encoding: {str(error).removeprefix(f'{path}: ')}") from error
+    return link(path, folder, ENCODING)
+
+
 def link(path: Path, folder: Path, suffix: str) -> StoredFile:
     """Returns a file as it is in the media folder: linked where the disk allows it, else copied."""
     digest = file_digest(path)
@@ -179,9 +203,9 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-STORE: Mapping[MediaKind, Callable[[Path, Path], StoredFile]] = {
+STORE: Mapping[MediaKind, Store] = {
     "image": _store_image,
     "video": _store_video,
     "volume": _store_volume,
 }
-"""(path, media folder) -> what was stored, for each kind of media."""
+"""For each kind of media."""

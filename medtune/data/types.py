@@ -57,6 +57,7 @@ class MediaRef:
         target: Those of `masks` that make up the organ which the questions are about, for models that look at it alone;
             none for models that see the whole.
         shuffled_by: Draws another order for the frames of a video, whose times stay; None leaves them in theirs.
+        encoding: What CT-CHAT's tower made of the whole volume, saved as its release does; None where there is none.
     """
 
     path: Path
@@ -68,6 +69,7 @@ class MediaRef:
     masks: tuple[tuple[str, Path], ...] = ()
     target: tuple[str, ...] = ()
     shuffled_by: int | None = None
+    encoding: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

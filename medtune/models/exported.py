@@ -21,6 +21,7 @@ from torch import nn
 
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.assets import AssetError
+from medtune.models.code_input import recoded
 from medtune.models.loading_plan import DEFAULT, Loading
 from medtune.models.quantize import is_quantized, widened
 from medtune.models.transformers_vlm.model import TransformersVlm
@@ -102,6 +103,7 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
         )
         assert isinstance(assembled.model, VisionLanguageModel)
         _read_parts(assembled.model, folder)
+        assembled = replace(assembled, transform=recoded(assembled.transform, assembled.model.vision))
     else:
         assembled = zoo_entry(name).assemble(seed, loading)
     provenance = {group: f"{text}; exported to {folder.name}" for group, text in manifest["provenance"].items()}

@@ -43,6 +43,8 @@ class Loading:
     crop_margin_mm: float | None = None
 
 
+CODES = "codes"
+"""The variant that shows a model the code ids of its own tower, which is frozen: no gradient comes through them."""
 DEFAULT = Loading()
 
 

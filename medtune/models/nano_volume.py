@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +14,7 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN
 from medtune.models.vlm import Assembled
-from medtune.models.volume_vlm import VolumeParts, modules, skeleton
+from medtune.models.volume_vlm import VolumeParts, chosen, modules, skeleton
 
 HIDDEN = 32
 _BOS, _EOS = "<s>", "</s>"
@@ -49,18 +51,19 @@ def phi3() -> Phi3Config:
     return Phi3Config(vocab_size=len(tokenizer()), pad_token_id=0, bos_token_id=None, eos_token_id=None, **_SIZES)
 
 
-def nano_entry(title: str, parts: VolumeParts) -> ZooEntry:
-    """Returns the zoo entry of a tiny twin with random weights."""
+def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumeParts] | None = None) -> ZooEntry:
+    """Returns the zoo entry of a tiny twin with random weights; `variants`, `parts` first, where it has several."""
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
-        refuse_loading(loading, name=title)
+        refuse_loading(replace(loading, variant=None) if variants else loading, name=title)
+        seen = chosen(variants, loading.variant) if variants else parts
         torch.manual_seed(seed)
-        model = modules(parts)
+        model = modules(seen)
         return Assembled(
             model=model,
-            family=parts.limited(tokenizer()),
-            transform=parts.input,
+            family=seen.limited(tokenizer()),
+            transform=seen.input_of(model.vision),
             provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
         )
 
-    return ZooEntry(title, "Apache-2.0", assemble, lambda: skeleton(parts))
+    return ZooEntry(title, "Apache-2.0", assemble, lambda: skeleton(parts), variants=variants or {})

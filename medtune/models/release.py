@@ -121,7 +121,7 @@ def assemble_release(parts: VolumeParts, release: Release, folder: Path) -> Asse
     return Assembled(
         model=model,
         family=parts.limited(tokenizer),
-        transform=parts.input,
+        transform=parts.input_of(model.vision),
         provenance=dict.fromkeys(("vision", "projector", "language"), said),
     )
 

@@ -60,21 +60,22 @@ class VisionLanguageModel(nn.Module):
 
     def encode(self, pixels_MCHW: Tensor) -> Tensor:
         """Returns tokens_MNE; a tower without trainable weights runs without an autograd graph."""
-        weight = next(self.vision.parameters())
         vision_learns = any(p.requires_grad for p in self.vision.parameters())
-        # What is not floating point is not pixels: codes of a tower that ran before.
-        dtype = weight.dtype if pixels_MCHW.is_floating_point() else pixels_MCHW.dtype
         with torch.set_grad_enabled(vision_learns and torch.is_grad_enabled()):
-            features_MND = self.vision(pixels_MCHW.to(weight.device, dtype))
+            features_MND = self.vision(self._at_the_tower(pixels_MCHW))
         tokens_MNE: Tensor = self.projector(features_MND)
         return tokens_MNE
 
     @torch.no_grad()
     def features(self, pixels_MCHW: Tensor) -> Tensor:
         """Returns the tower's features_MX, all cells in one row; the projector is not asked."""
-        weight = next(self.vision.parameters())
-        features_MND: Tensor = self.vision(pixels_MCHW.to(weight.device, weight.dtype))
+        features_MND: Tensor = self.vision(self._at_the_tower(pixels_MCHW))
         return features_MND.flatten(1)
+
+    def _at_the_tower(self, pixels_MCHW: Tensor) -> Tensor:
+        weight = next(self.vision.parameters())
+        # What is not floating point is not pixels: codes of a tower that ran before.
+        return pixels_MCHW.to(weight.device, weight.dtype if pixels_MCHW.is_floating_point() else None)
 
     def embed(self, rows: PackedRows | PromptRows, tokens_MNE: Tensor | None) -> Tensor:
         """Returns embeddings_BLE, the visual tokens put where the rows want them.

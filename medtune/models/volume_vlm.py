@@ -69,6 +69,10 @@ class VolumeInput:
         return torch.stack(list(items))
 
 
+def _as_volume(transform: VolumeTransform, _: nn.Module) -> VolumeInput:
+    return VolumeInput(transform)
+
+
 @dataclass(frozen=True, slots=True)
 class VolumeParts:
     """How a model over volumes is built.
@@ -78,7 +82,7 @@ class VolumeParts:
         projector: Builds what maps that grid to tokens of the language model's width.
         language: Configuration of a decoder that transformers knows.
         family: Lays out one question, given the tokenizer.
-        seen_as: Makes a preparation the tower's input.
+        seen_as: Makes a preparation the input of the tower, which it is given too.
     """
 
     vision: Callable[[], nn.Module]
@@ -86,12 +90,11 @@ class VolumeParts:
     language: PreTrainedConfig
     family: Callable[[PreTrainedTokenizerFast], SequenceFamily]
     transform: VolumeTransform
-    seen_as: Callable[[VolumeTransform], VolumeInput] = VolumeInput
+    seen_as: Callable[[VolumeTransform, nn.Module], VolumeInput] = _as_volume
 
-    @property
-    def input(self) -> VolumeInput:
-        """How a media item becomes the tower's input."""
-        return self.seen_as(self.transform)
+    def input_of(self, vision: nn.Module) -> VolumeInput:
+        """Returns how a media item becomes the input of a tower whose weights are read."""
+        return self.seen_as(self.transform, vision)
 
     def limited(self, tokenizer: PreTrainedTokenizerFast) -> Limited:
         """Returns the family, held to the language model's context."""

@@ -34,7 +34,8 @@ class ModelBlock:
         video_frames_per_s: How many of each second; None spreads them over the whole clip.
         volumes_as: How a model of images and videos is shown a CT: slices (MedGemma's: up to 85 axial slices in three
             windows) or video (DeepTumorVQA's: up to 150 grey frames); video_frames lowers the number.
-        variant: A named preparation of what the model sees, where it has several: the papers' and the public code's.
+        variant: A named preparation of what the model sees, where it has several: the papers' and the public code's, or
+            codes: code ids of the model's own tower, which has to be frozen (ct_chat).
         vision: A tower by name, where the model is put together from parts (pocket_ct); None takes the model's own.
         projector: A projector by name, likewise.
         language: Hub id or local folder of any causal language model of transformers, likewise.

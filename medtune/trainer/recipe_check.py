@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medtune.models.endpoint.settings import check_endpoint
-from medtune.models.loading_plan import set_fields
+from medtune.models.loading_plan import CODES, set_fields
 from medtune.trainer.recipe import SERVED, DataBlock, ModelBlock, Recipe, Stage
 
 LEAST_IMAGE_PIXELS = 56 * 56
@@ -145,6 +145,11 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
     if model.language_bits is not None and stage.tuning.language.mode == "full":
         raise ValueError(
             f"model.language_bits is 4 and {tuning}.language.mode is full; weights in 4 bits cannot learn: use lora"
+        )
+    if model.variant == CODES and stage.tuning.vision.mode != "frozen":
+        raise ValueError(
+            f"model.variant is {CODES} and {tuning}.vision.mode is {stage.tuning.vision.mode}; code ids bring no "
+            "gradient to the tower: set it to frozen, or leave model.variant out"
         )
 
 

@@ -1,14 +1,15 @@
 """Volumes on disk in the form that is read again and again.
 
-A volume is kept on its own grid as int16 (float32 only where int16 would lose something), or on a model's grid as
-float32. File names are hashes of content, masks and transform: nothing of a source's own names survives, and a changed
-file or setting is another entry.
+A volume is kept on its own grid as int16 (float32 only where int16 would lose something), on a model's grid as float32,
+or as the code ids that a frozen tower makes of it. File names are hashes of content, masks, transform and tower:
+nothing of a source's own names survives, and a changed file or setting is another entry.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class VolumeCache:
             FileNotFoundError: There is nothing at the path.
             ValueError: The volume is refused, or an entry of the cache is damaged.
         """
-        entry = self.folder / f"{self._digest(path)}-{_NATIVE}.safetensors"
+        entry = self.folder / f"{self.digest(path)}-{_NATIVE}.safetensors"
         if not entry.is_file():
             write_volume(entry, read_volume(path))
         return stored_volume(entry)
@@ -55,17 +56,39 @@ class VolumeCache:
             FileNotFoundError: There is nothing at the path.
             ValueError: The volume is refused, or an entry of the cache is damaged.
         """
-        asked = ref.target or transform.organs
-        masks = "".join(f"-{organ}-{self._digest(path)}" for organ, path in ref.masks if organ in asked)
-        masks += "".join(f"-of-{organ}" for organ in ref.target)
-        content = hashlib.sha256(f"{self._digest(ref.path)}{masks}".encode()).hexdigest()[:32]
-        entry = self.folder / f"{content}-{transform_hash(transform)}.safetensors"
-        if not entry.is_file():
-            write_values(entry, transform(load_volume(ref, transform.organs)), {})
-        values, _ = read_values(entry)
+        values = self.made(self.name(ref, transform), lambda: transform(load_volume(ref, transform.organs)))
         return np.asarray(values, dtype=np.float32)
 
-    def _digest(self, path: Path) -> str:
+    def made(self, name: str, make: Callable[[], NDArray[np.generic]]) -> NDArray[np.generic]:
+        """Returns the entry of that name; `make` is asked for it where it is not there.
+
+        Raises:
+            ValueError: The entry is damaged.
+        """
+        entry = self.folder / f"{name}.safetensors"
+        if not entry.is_file():
+            write_values(entry, make(), {})
+        values, _ = read_values(entry)
+        return values
+
+    def name(self, ref: MediaRef, transform: VolumeTransform) -> str:
+        """Returns what names a volume, the masks that `transform` reads of it, and `transform`.
+
+        Raises:
+            FileNotFoundError: There is nothing at the path.
+        """
+        asked = ref.target or transform.organs
+        masks = "".join(f"-{organ}-{self.digest(path)}" for organ, path in ref.masks if organ in asked)
+        masks += "".join(f"-of-{organ}" for organ in ref.target)
+        content = hashlib.sha256(f"{self.digest(ref.path)}{masks}".encode()).hexdigest()[:32]
+        return f"{content}-{transform_hash(transform)}"
+
+    def digest(self, path: Path) -> str:
+        """Returns 32 hex digits of what a file, or the files of a folder, hold.
+
+        Raises:
+            FileNotFoundError: There is nothing at the path.
+        """
         if not path.exists():
             raise FileNotFoundError(f"no volume at {path}")
         # A prepared folder names its media by their content: a large scan need not be read for its digest.

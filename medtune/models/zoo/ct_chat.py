@@ -11,11 +11,12 @@ from transformers import LlamaConfig
 from medtune.data.volumes import ct_chat as preparation
 from medtune.models.assemble import ZooEntry
 from medtune.models.causal_language import read_language
+from medtune.models.code_input import as_codes
 from medtune.models.keymaps import ct_chat as projector_keys
 from medtune.models.keymaps import ct_clip as tower_keys
 from medtune.models.keymaps.key_map import load_published
 from medtune.models.keymaps.read_file import read_tensors
-from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
+from medtune.models.loading_plan import CODES, DEFAULT, Loading, refuse_loading
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.release import read_tokenizer, release_folder
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
@@ -44,8 +45,15 @@ def entry() -> ZooEntry:
 
 
 def variants() -> dict[str, VolumeParts]:
-    """Returns the parts by preparation: the release's volume of 480 x 480 x 240, or the paper's of 300 x 300 x 600."""
-    return {"public": parts(), "paper": replace(parts(), transform=preparation.PAPER)}
+    """Returns the parts by preparation.
+
+    They see the release's volume of 480 x 480 x 240, the paper's of 300 x 300 x 600, or the codes of the release's.
+    """
+    return {
+        "public": parts(),
+        "paper": replace(parts(), transform=preparation.PAPER),
+        CODES: as_codes(parts()),
+    }
 
 
 def parts() -> VolumeParts:
@@ -108,7 +116,7 @@ def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
     return Assembled(
         model=VisionLanguageModel(vision, projector, language),
         family=full.limited(tokenizer),
-        transform=full.input,
+        transform=full.input_of(vision),
         provenance={
             "vision": tower_file,
             "projector": PROJECTOR_FILE,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from medtune.data.volumes import ct_chat as preparation
 from medtune.models import nano_volume
 from medtune.models.assemble import ZooEntry
+from medtune.models.code_input import as_codes
+from medtune.models.loading_plan import CODES
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.sequence.ct_chat import CTChat
 from medtune.models.vision3d.ctvit import CTViT, CTViTConfig
@@ -16,7 +18,8 @@ POOL = CoCaConfig(width=16, heads=2, queries=8)
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_volume.nano_entry("Random CT-CHAT of width 16 and 32; for tests", parts())
+    variants = {"public": parts(), CODES: as_codes(parts())}
+    return nano_volume.nano_entry("Random CT-CHAT of width 16 and 32; for tests", parts(), variants)
 
 
 def parts() -> VolumeParts:

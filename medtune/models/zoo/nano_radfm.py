@@ -28,5 +28,5 @@ def parts() -> VolumeParts:
         language=nano_volume.llama(),
         family=lambda tokenizer: RadFM(tokenizer, tokens_per_scan=RESAMPLER.num_tokens),
         transform=preparation.PAPER,
-        seen_as=ScanInput,
+        seen_as=lambda transform, _: ScanInput(transform),
     )

@@ -50,5 +50,5 @@ def parts() -> VolumeParts:
         ),
         family=RadFM,
         transform=preparation.PAPER,
-        seen_as=ScanInput,
+        seen_as=lambda transform, _: ScanInput(transform),
     )

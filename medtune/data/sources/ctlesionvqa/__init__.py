@@ -3,6 +3,7 @@
     *.csv, *.parquet, *.json, *.jsonl       tables of questions: here, or in benchmark, train or data
     .../BDMAP_00000001/ct.nii.gz            scans in any folder, three levels down at most
     .../BDMAP_00000001/segmentations/*      masks beside them, or under the same name elsewhere (image_only, mask_only)
+    .../BDMAP_00000001.npz                  optional: CT-CHAT's encoding of a scan, in any folder, or ct.npz beside it
     AbdomenAtlas3.0MiniWithMeta.csv         optional: size of the largest lesion by organ
 
 A row of v1 holds both formats and becomes two questions. The splits are the release's: v1's "validation" is its test.
@@ -123,7 +124,7 @@ class _Reader:
             self.missing.setdefault(scan, Missing(f"{scan}/ct.nii.gz", ATLAS))
             raise row.error("image_id", "its scan is not in the folder (list what to fetch with --list-missing)")
         masks = tuple((organ, case.masks[organ]) for organ in ORGANS if organ in case.masks)
-        return MediaRef(case.scan, kind="volume", masks=masks)
+        return MediaRef(case.scan, kind="volume", masks=masks, encoding=case.encoding)
 
     def _facets(self, row: Row) -> dict[str, str]:
         asked, organ = subtype(row.get("question_subtype")), _organ(row)

@@ -1,0 +1,57 @@
+"""What CT-CHAT's tower made of a volume, in the files that its release trains on: .npz with one array, `arr`.
+
+Shape legend: t, h, w patches along depth, height and width; D feature width.
+
+Source: ibrahimethemhamamci/CT-CHAT@33c9b973, llava/serve/encode_script.py and llava/train/train.py, as our specs
+describe them, no code taken (CC-BY-NC-SA). The release's arrays are (1, 24, 24, 24, 512).
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+SUFFIX = ".npz"
+KEY = "arr"
+_AXES = 5
+# numpy and zipfile report broken archives with all of these.
+_BROKEN = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
+_AGAIN = "Save it again as CT-CHAT's encoding script does, or take the file away: the scan is then encoded here."
+
+
+def read_encoding(path: Path) -> NDArray[np.float32]:
+    """Returns the vectors of one volume, (t, h, w, D).
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is no .npz, or its array `arr` is missing, is not (1, t, h, w, D), or holds anything else than
+            finite floating-point numbers.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no encoding {path}")
+    found = _array(path)
+    if found.ndim != _AXES or found.shape[0] != 1 or found.size == 0:
+        raise ValueError(f"{path}: {KEY}: shape {found.shape}, wanted (1, t, h, w, width) of one volume. {_AGAIN}")
+    if not np.issubdtype(found.dtype, np.floating):
+        raise ValueError(f"{path}: {KEY}: values of type {found.dtype}, wanted floating-point numbers. {_AGAIN}")
+    vectors_thwD = np.asarray(found[0], dtype=np.float32)
+    if not np.isfinite(vectors_thwD).all():
+        raise ValueError(f"{path}: {KEY}: values that are not finite. {_AGAIN}")
+    return vectors_thwD
+
+
+def _array(path: Path) -> NDArray[np.generic]:
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path}: not a whole {SUFFIX} file. {_AGAIN}")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            found = archive[KEY] if KEY in archive.files else None
+    except _BROKEN as error:
+        raise ValueError(f"{path}: not a whole {SUFFIX} file ({type(error).__name__}). {_AGAIN}") from error
+    if found is None:
+        raise ValueError(f"{path}: no array of the name {KEY}. {_AGAIN}")
+    return np.asarray(found)
