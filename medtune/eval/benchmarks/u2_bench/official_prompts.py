@@ -76,7 +76,12 @@ def _kit(folder: Path) -> Mapping[str, str]:
     for name, tasks in _KIT_CODE.items():
         if (folder / name).is_file():
             body = _build_prompt(folder / name)
-            found |= {f"{task} {dataset}": _said(body, dataset) for task in tasks for dataset in TASKS[task]}
+            defaults = _defaults(body)
+            found |= {
+                f"{task} {dataset}": _with_defaults(_said(body, dataset), defaults)
+                for task in tasks
+                for dataset in TASKS[task]
+            }
     return {key: text for key, text in found.items() if text}
 
 
@@ -110,12 +115,14 @@ def _paper_scenarios(entry: Mapping[str, object]) -> Iterable[str]:
 
 
 def _gaps(question: Question) -> Mapping[str, str | None]:
-    organ, structure = question.facets.get("anatomy"), question.facets.get("structure")
+    """Returns the released row's own cells; a question that was made of no row has the names that it knows instead."""
+    facets = question.facets
+    organ = facets.get("anatomy_location") or facets.get("anatomy")
     return {
         "anatomy": organ,
         "anatomy_location": organ,
-        "seg_channel_name": structure,
-        "kp": structure,
+        "seg_channel_name": facets.get("seg_channel_name") or facets.get("structure"),
+        "kp": facets.get("kp"),
         "pixelSizeMm": pixel[1] if (pixel := _PIXEL.search(question.text)) else None,
     }
 
@@ -154,6 +161,25 @@ def _said(body: Sequence[ast.stmt], dataset: str, text: str = "") -> str:
         elif isinstance(statement, ast.Assign) and _is_prompt(statement.targets[0]):
             text = _literal(statement.value)
     return text
+
+
+def _defaults(body: Sequence[ast.stmt]) -> Mapping[str, str]:
+    """Returns the plain texts that a value is set to anywhere, by the value's name: what stands for an odd cell."""
+    assigned = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Assign))
+    return {
+        node.targets[0].id: node.value.value
+        for node in assigned
+        if isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and not _is_prompt(node.targets[0])
+    }
+
+
+def _with_defaults(template: str, defaults: Mapping[str, str]) -> str:
+    for name, said in defaults.items():
+        template = template.replace(f"{{{name}}}", f"{{{name}||{said}}}")
+    return template
 
 
 def _is_prompt(node: ast.expr) -> bool:
