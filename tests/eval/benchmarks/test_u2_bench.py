@@ -361,6 +361,16 @@ def test_the_organ_is_named_where_the_question_knows_it() -> None:
     assert render_with_anatomy(unknown, "text") == render(unknown, "text")
 
 
+def test_our_wording_says_role_task_options_and_format_of_every_task() -> None:
+    for question in U2.examples:
+        role, task, *rest = render(question, "text").text.split("\n")
+        assert (role, task) == ("You are a physician who reads ultrasound images.", question.text)
+        assert rest[:-1] == [f"- {option}" for option in question.options]
+        assert rest[-1].startswith("Answer with ")
+    shown = render_with_anatomy(BY_TASK["DD"], "text").text.split("\n")
+    assert shown[:2] == ["You are a physician who reads ultrasound images.", "The ultrasound image shows: breast."]
+
+
 def test_cells_are_nine() -> None:
     assert len(set(NINE_CELLS)) == 9
     assert len(LOCATIONS) == 10
