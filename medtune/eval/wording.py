@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 OURS = "ours"
 FOREIGN = "those of the tool that answered"
+_ROLE = re.compile(r"\A(?:You are\b.*?\.(?=\s|[A-Z])\s*)+", re.DOTALL)
 # {name}, or {name||what the benchmark says where a question does not know it}.
 _GAP = re.compile(r"\{(\w+)(?:\|\|([^{}]+))?\}")
 
@@ -38,6 +39,8 @@ class OfficialPrompts(NamedTuple):
         answer: What the model should say, given the option or answer in that format.
         system_until: The gap before which a template belongs into a system turn; None where all of it is the user's.
         blind: Name of the template that asks without media, where there is one of its own.
+        stems: Condition -> names of the templates that open its prompts in place of the official role; the first one
+            counts whose gaps the question can fill.
     """
 
     read: Callable[[Path], Mapping[str, str]]
@@ -47,6 +50,7 @@ class OfficialPrompts(NamedTuple):
     answer: Callable[[Question, str], str] = lambda question, said: said
     system_until: str | None = None
     blind: str | None = None
+    stems: Mapping[Condition, Sequence[str]] = {}
 
 
 def read_official(judged_by: Benchmark, folder: Path) -> Mapping[str, str]:
@@ -141,8 +145,8 @@ def official_for(judged_by: Benchmark, templates: Mapping[str, str], questions: 
 def worded(judged_by: Benchmark, prepared: Prepared) -> Benchmark:
     """Returns the benchmark in the words that the folder was prepared with.
 
-    Scenarios without an official template are asked in our words. Under official prompts the condition "with_anatomy"
-    is not asked, and "text_only" in the words of the blind setting, where they have some.
+    Scenarios without an official template are asked in our words. Under official prompts "with_anatomy" and
+    "without_anatomy" need official words for them, and "text_only" is asked in those of the blind setting, if any.
 
     Raises:
         ValueError: The folder has official prompts that this version cannot use, or others than its manifest names.
@@ -167,8 +171,27 @@ def worded(judged_by: Benchmark, prepared: Prepared) -> Benchmark:
     def render_blind(question: Question, answer_format: AnswerFormat) -> Prompt:
         return _render(official, templates[official.blind or ""], question, answer_format)
 
-    renders: Mapping[Condition, Render] = {"text_only": render_blind} if official.blind in templates else {}
+    renders: dict[Condition, Render] = {"text_only": render_blind} if official.blind in templates else {}
+    for condition, stems in official.stems.items():
+        if set(stems) <= templates.keys():
+            ours = judged_by.renders.get(condition, judged_by.render)
+            renders[condition] = _opened(official, templates, [templates[stem] for stem in stems], ours)
     return replace(judged_by, render=render, renders=renders, wording=name)
+
+
+def _opened(official: OfficialPrompts, templates: Mapping[str, str], stems: Sequence[str], ours: Render) -> Render:
+    """Returns the official wording with a stem in place of its role; ours for scenarios without a template."""
+
+    def render(question: Question, answer_format: AnswerFormat) -> Prompt:
+        template = templates.get(official.scenario(question))
+        if template is None:
+            return ours(question, answer_format)
+        gaps = official.gaps(question)
+        known = [stem for stem in stems if all(_filler(gap, gaps) for gap in _GAP.finditer(stem))]
+        stem = next(iter(known), stems[-1])
+        return _render(official, f"{stem}\n\n{_ROLE.sub('', template)}", question, answer_format)
+
+    return render
 
 
 def _render(official: OfficialPrompts, template: str, question: Question, answer_format: AnswerFormat) -> Prompt:

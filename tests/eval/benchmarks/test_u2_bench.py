@@ -349,6 +349,12 @@ def test_majority_of_five_passes_is_paired_by_question() -> None:
     ]
     table = named(score_stage([question], passes, U2).tables, "Table 3")
     assert table.rows[1][:5] == ("ours", 0, 1, 0, 0)
+    without = [
+        said(question, text, condition="without_anatomy", repeat=n)
+        for n, text in enumerate(["malignant", "malignant", "benign"])
+    ]
+    table = named(score_stage([question], [*passes, *without], U2).tables, "Table 3")
+    assert table.rows[1][:5] == ("ours", 1, 0, 0, 0)
     assert majority(["a", "b"]) is None
     assert majority([]) is None
 

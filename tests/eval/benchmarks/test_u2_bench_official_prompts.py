@@ -15,7 +15,7 @@ from medtune.data.released.u2_bench import CLASSIFICATION, DETECTION, OPTIONS, T
 from medtune.data.sources.u2_bench.example import image_cell
 from medtune.data.types import Condition
 from medtune.eval.benchmark import benchmark
-from medtune.eval.benchmarks.u2_bench.official_prompts import scenario
+from medtune.eval.benchmarks.u2_bench.official_prompts import read, scenario
 from medtune.eval.evaluate import evaluate
 from medtune.eval.wording import worded
 from medtune.trainer.cli import main
@@ -90,16 +90,16 @@ def _prepare(raw: Path, prompts: Path) -> Prepared:
     return open_prepared(out)
 
 
-def _sent(prepared: Prepared, condition: Condition = "image") -> dict[str, list[str]]:
-    """Returns the texts that an answerer is asked, by scenario."""
+def _sent(prepared: Prepared, *conditions: Condition) -> dict[Condition, dict[str, list[str]]]:
+    """Returns the texts that an answerer is asked, by condition and scenario."""
     answerer = Oracle()
     u2 = worded(benchmark("u2_bench"), prepared)
     out = prepared.root.with_name("run")
-    evaluate(answerer, prepared.groups("test"), u2, answer_format="text", out_dir=out, conditions=[condition])
-    found: dict[str, list[str]] = {}
+    evaluate(answerer, prepared.groups("test"), u2, answer_format="text", out_dir=out, conditions=conditions)
+    found: dict[Condition, dict[str, list[str]]] = {condition: {} for condition in conditions}
     for _, request in sorted(answerer.asked, key=lambda asked: asked[1].question.id):
-        if request.reading == "generation":
-            found.setdefault(scenario(request.question), []).append(request.prompt.text)
+        if request.reading == "likelihood" or not request.question.options:
+            found[request.condition].setdefault(scenario(request.question), []).append(request.prompt.text)
     return found
 
 
@@ -126,7 +126,7 @@ def test_the_papers_prompts_are_sent_verbatim_and_our_words_ask_the_rest(shared_
     folder = shared_real.parent / "published" / "prompts"
     prepared = _prepare(whole, folder)
     wanted = {each: (folder / file).read_text("utf-8").strip() for file, those in PAPER.items() for each in those}
-    sent = _sent(prepared)
+    sent = _sent(prepared, "image")["image"]
     assert set(sent) == {f"{task} {dataset}" for task, datasets in TASKS.items() for dataset in datasets}
     for each, text in wanted.items():
         assert sent[each] == [text.replace("{anatomy_location}", f"The_Organ of {each.split()[1]}")], each
@@ -158,8 +158,46 @@ def test_the_kits_gaps_hold_the_cells_as_they_are_and_its_own_words_where_they_a
     _write(raw, "KD/48.tsv", *({"anatomy_location": "heart", "keypoints": each} for each in keypoints))
     prepared = _prepare(raw, kit)
     assert prepared.manifest.prompts.startswith("official, sha256 ")
-    assert _sent(prepared) == {
+    assert _sent(prepared, "image")["image"] == {
         "OD 31": ["Of  Fetal_Head: ['Skull_A', 'B']?", "Of nan: nan?"],
         "LL 04": ["A lesion of Thyroid?"],
         "KD 48": ["Where is MV_inner?", "Where is some valve?", "Where is some valve?"],
     }
+
+
+def test_the_anatomy_ablation_opens_official_prompts_as_the_paper_does(shared_real: Path, tmp_path: Path) -> None:
+    folder, raw = shared_real.parent / "published" / "prompts", tmp_path / "raw"
+    for task, dataset in (("DD", "23"), ("VRA", "37"), ("VRA", "anatomy"), ("CVE", "18")):
+        _write(raw, f"{task}/{dataset}.tsv", _row(task, dataset) | {"anatomy_location": "Some_Organ"})
+    prepared = _prepare(raw, folder)
+    stems = (folder / "u2_23_anatomy_ablation_stems.txt").read_text("utf-8").strip().split("\n\n")
+    with_, without = (stem.partition(": ")[2].removesuffix("...") for stem in stems)
+    sent = _sent(prepared, "image", "with_anatomy", "without_anatomy")
+    official = (folder / "u2_06_breast_classification.txt").read_text("utf-8").strip()
+    rest = official.partition("\n\n")[2]
+    assert sent["image"]["DD 23"] == [official]
+    assert sent["with_anatomy"]["DD 23"] == [with_.replace("{anatomy}", "some organ") + "\n\n" + rest]
+    assert sent["without_anatomy"]["DD 23"] == [without + "\n\n" + rest]
+    thyroid = (folder / "u2_13_thyroid_plane_dataset37.txt").read_text("utf-8").strip().partition("\n\n")[2]
+    assert sent["without_anatomy"]["VRA 37"] == [without + "\n\n" + thyroid]
+    # There the organ is what is asked.
+    assert sent["with_anatomy"]["VRA anatomy"] == sent["without_anatomy"]["VRA anatomy"] != sent["image"]["VRA anatomy"]
+    assert sent["without_anatomy"]["CVE 18"] == sent["image"]["CVE 18"]
+    assert "some organ" in sent["with_anatomy"]["CVE 18"][0]
+
+
+def test_the_ablation_needs_both_halves_and_words_for_them(shared_real: Path, kit: Path, tmp_path: Path) -> None:
+    _write(tmp_path / "raw", "DD/23.tsv", _row("DD", "23"))
+    prepared = _prepare(tmp_path / "raw", shared_real.parent / "published" / "prompts")
+    with pytest.raises(ValueError, match=r"wanted with_anatomy and without_anatomy in eval\.conditions"):
+        _sent(prepared, "image", "with_anatomy")
+    prepared = _prepare(tmp_path / "raw", kit)
+    with pytest.raises(ValueError, match="has no official prompt for the condition 'with_anatomy'"):
+        _sent(prepared, "with_anatomy", "without_anatomy")
+
+
+def test_broken_stems_are_named(tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_text('{"prompts": [{"kind": "ablation", "file": "stems.txt"}]}')
+    (tmp_path / "stems.txt").write_text("With anatomy: a {anatomy} image...\n")
+    with pytest.raises(ValueError, match=r"stems\.txt: wanted lines that begin with With anatomy: and No anatomy:"):
+        read(tmp_path)

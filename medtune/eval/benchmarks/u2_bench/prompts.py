@@ -11,7 +11,7 @@ _ROLE = "You are a physician who reads ultrasound images."
 
 
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-    """Returns the prompt of a question: of options, of a number in its unit, or of a free text; the role comes first."""
+    """Returns role and question, then its options, or how to answer with a number in its unit or with a text."""
     task = f"{_ROLE}\n{question.text}"
     if question.options:
         return render_choice(replace(question, text=task), answer_format)
