@@ -102,12 +102,12 @@ class Prompts:
     Attributes:
         name: How outputs name them.
         templates: By scenario, verbatim.
-        check: Refuses questions that they cannot ask, by a ValueError.
+        notes: Which questions they cannot ask, and why.
     """
 
     name: str
     templates: Mapping[str, str]
-    check: Callable[[Sequence[Question]], None]
+    notes: tuple[str, ...] = ()
 
 
 def open_prepared(root: Path) -> Prepared:
@@ -149,7 +149,7 @@ def prepare(
     fractions: Fractions = DEFAULT_FRACTIONS,
     max_rejected: float = rejects.MAX_REJECTED,
     unofficial_split: UnofficialSplit | None = None,
-    prompts: Prompts | None = None,
+    prompts: Callable[[Sequence[Question]], Prompts] | None = None,
 ) -> Prepared:
     """Reads a source, stores each media file once, assigns splits, and writes the prepared folder `out` as a whole.
 
@@ -158,6 +158,7 @@ def prepare(
     so that every task's answers stay present. Questions that cannot be read, or whose media cannot, are left out,
     counted in the manifest and listed in rejects.jsonl; where they are too many, they are listed beside `out`. A source
     for evaluation alone is all test; `unofficial_split` divides it by patient instead, and the manifest says so.
+    `prompts` chooses the official prompts of the questions taken; None is our wording.
 
     Raises:
         FileNotFoundError: `root` or a file of it is missing.
@@ -199,6 +200,7 @@ def prepare(
         questions = splits.assign_splits(questions, digests, seed=seed, fractions=fractions)
         splits.check_splits(questions, digests)
         questions = rows.ordered(questions, list(files))
+        worded = prompts(questions) if prompts else None
         split_of = {digests[question.media_id]: question.split for question in questions if question.split}
         manifest = Manifest(
             format_version=prepared_format.FORMAT_VERSION,
@@ -220,17 +222,16 @@ def prepare(
             near_duplicates=near_duplicates(
                 {file.digest: file.look for file in files.values() if file.look is not None}, split_of
             ),
-            notes=(*notes, *carved),
-            prompts=prompts.name if prompts else "ours",
+            notes=(*notes, *carved, *(worded.notes if worded else ())),
+            prompts=worded.name if worded else "ours",
             unofficial_split=unofficial_split,
             rejected=rejects.counts(rejected),
             data_hash=prepared_format.data_hash(questions, media),
         )
         prepared_format.write_tables(draft, questions, media)
         prepared_format.write_manifest(draft, manifest)
-        if prompts:
-            prompts.check(questions)
-            prepared_format.write_prompts(draft, prompts.templates)
+        if worded:
+            prepared_format.write_prompts(draft, worded.templates)
         if rejected:
             rejects.write_rejects(draft / rejects.REJECTS, rejected)
     return open_prepared(out)

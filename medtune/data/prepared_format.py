@@ -99,7 +99,8 @@ class Manifest:
         num_patients: By split.
         identical_media: Files whose content another file has too; their patients share a split.
         notes: What the source left out on purpose.
-        prompts: "ours", or which official prompts lie in prompts.json; they are used in every run on this folder.
+        prompts: "ours", or which official prompts lie in prompts.json and which scenarios these leave to our wording;
+            they are used in every run on this folder.
         unofficial_split: How a set for evaluation alone was divided nevertheless; None where it was not.
         rejected: Questions that could not be taken, by kind; rejects.jsonl has them one by one.
         data_hash: SHA-256 over all rows, the same for two users with the same files.

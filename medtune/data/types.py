@@ -19,6 +19,7 @@ Condition = Literal[
     "text_only",
     "other_image",
     "with_anatomy",
+    "without_anatomy",
     "blank_image",
     "permuted_options",
     "shuffled_frames",
@@ -210,8 +211,9 @@ class Request:
     Attributes:
         question: Under "permuted_options" its options stand in another order.
         condition: What the model sees; "other_image" shows another patient's image, "blank_image" a black one,
-            "with_anatomy" says in words which organ the image shows, "shuffled_frames" a video's frames in
-            another order, "stated_answer" says the right answer in words.
+            "with_anatomy" says in words which organ the image shows, "without_anatomy" leaves it out of official
+            prompts that do, "shuffled_frames" shows a video's frames in another order, "stated_answer" says the right
+            answer in words.
         repeat: 0, 1, ... where one request is made several times.
     """
 

@@ -45,6 +45,7 @@ AUDITED: tuple[Condition, ...] = (
 """What an audit wants to know beside the condition "image"."""
 OF_OPTIONS: tuple[Condition, ...] = ("permuted_options", "stated_answer")
 """Conditions under which only questions with options can be asked."""
+_ANATOMY_NAMED: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
 _OTHER_MEDIA: tuple[Condition, ...] = ("other_image", "blank_image", "shuffled_frames")
 
 
@@ -182,20 +183,33 @@ def check_conditions(groups: Sequence[MediaGroup], benchmark: Benchmark, conditi
     """Refuses conditions that none of the groups can be asked under.
 
     Raises:
-        ValueError: Frames of what is no video are to be shuffled, or an organ is to be named that nobody knows or that
-            the official prompts have no words for.
+        ValueError: Frames of what is no video are to be shuffled, or an organ is to be named that nobody knows, or
+            named or left out where the official prompts have no words for it.
     """
     if "shuffled_frames" in conditions and "shuffled_frames" not in audited(groups):
         kind = groups[0].media.kind
         raise ValueError(f"the condition 'shuffled_frames' is not for {kind}s; leave it out of eval.conditions")
-    if "with_anatomy" not in conditions or "with_anatomy" in benchmark.renders:
-        return
-    if benchmark.wording != OURS:
+    _check_anatomy(groups, benchmark, [condition for condition in conditions if condition in _ANATOMY_NAMED])
+
+
+def _check_anatomy(groups: Sequence[MediaGroup], benchmark: Benchmark, ablation: Sequence[Condition]) -> None:
+    unworded = [condition for condition in ablation if condition not in benchmark.renders]
+    if benchmark.wording == OURS and "without_anatomy" in unworded:
         raise ValueError(
-            f"{benchmark.title} has no official prompt for the condition 'with_anatomy'; leave it out of "
+            "the condition 'without_anatomy' takes the organ out of official prompts; our wording names it under "
+            "'with_anatomy' alone: compare that with 'image', and leave 'without_anatomy' out of eval.conditions"
+        )
+    if benchmark.wording != OURS and unworded:
+        raise ValueError(
+            f"{benchmark.title} has no official prompt for the condition {unworded[0]!r}; leave it out of "
             "eval.conditions, or prepare without --prompts"
         )
-    if not any(named_organ(question) for group in groups for question in group.questions):
+    if benchmark.wording != OURS and len(ablation) == 1:
+        raise ValueError(
+            f"under official prompts, which may name the organ, the condition {ablation[0]!r} has to be compared with "
+            f"its other half; wanted {' and '.join(_ANATOMY_NAMED)} in eval.conditions"
+        )
+    if unworded and not any(named_organ(question) for group in groups for question in group.questions):
         raise ValueError(
             f"the condition 'with_anatomy' names the organ, and no question of {benchmark.title} says which it is "
             f"(facet {' or '.join(ANATOMY)}); leave it out of eval.conditions"

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 OURS = "ours"
 FOREIGN = "those of the tool that answered"
-_GAP = re.compile(r"\{(\w+)\}")
+_ROLE = re.compile(r"\A(?:You are\b.*?\.(?=\s|[A-Z])\s*)+", re.DOTALL)
+# {name}, or {name||what the benchmark says where a question does not know it}.
+_GAP = re.compile(r"\{(\w+)(?:\|\|([^{}]+))?\}")
 
 
 class OfficialPrompts(NamedTuple):
@@ -37,6 +39,8 @@ class OfficialPrompts(NamedTuple):
         answer: What the model should say, given the option or answer in that format.
         system_until: The gap before which a template belongs into a system turn; None where all of it is the user's.
         blind: Name of the template that asks without media, where there is one of its own.
+        stems: Condition -> names of the templates that open its prompts in place of the official role; the first one
+            counts whose gaps the question can fill.
     """
 
     read: Callable[[Path], Mapping[str, str]]
@@ -46,6 +50,7 @@ class OfficialPrompts(NamedTuple):
     answer: Callable[[Question, str], str] = lambda question, said: said
     system_until: str | None = None
     blind: str | None = None
+    stems: Mapping[Condition, Sequence[str]] = {}
 
 
 def read_official(judged_by: Benchmark, folder: Path) -> Mapping[str, str]:
@@ -62,70 +67,131 @@ def read_official(judged_by: Benchmark, folder: Path) -> Mapping[str, str]:
     return judged_by.official.read(folder)
 
 
-def name_of(templates: Mapping[str, str] | None) -> str:
-    """Returns how outputs name the wording: "ours", or "official" with the beginning of a SHA-256 over all templates.
+def name_of(templates: Mapping[str, str], *, asked: int = 0, ours: Collection[str] = ()) -> str:
+    """Returns how outputs name the wording: "official" with the beginning of a SHA-256 over all templates.
+
+    Args:
+        templates: By scenario.
+        asked: How many scenarios they ask; of interest where they do not ask all.
+        ours: The scenarios that are asked in our words.
 
     Example:
-        >>> name_of(None), name_of({"DD 23": "What is it?"})
-        ('ours', 'official, sha256 85e51137cb669a57')
+        >>> name_of({"DD 23": "What is it?"})
+        'official, sha256 85e51137cb669a57'
+        >>> name_of({"DD 23": "What is it?"}, asked=1, ours=["KD 48", "CVE 18"])
+        'official for 1 scenario, ours for 2: CVE 18, KD 48; sha256 85e51137cb669a57'
     """
-    if templates is None:
-        return OURS
     said = json.dumps(sorted(templates.items())).encode()
-    return f"official, sha256 {hashlib.sha256(said).hexdigest()[:16]}"
+    digest = f"sha256 {hashlib.sha256(said).hexdigest()[:16]}"
+    if not ours:
+        return f"official, {digest}"
+    many = "scenario" if asked == 1 else "scenarios"
+    return f"official for {asked} {many}, ours for {len(ours)}: {', '.join(sorted(ours))}; {digest}"
 
 
-def check_official(judged_by: Benchmark, templates: Mapping[str, str], questions: Iterable[Question]) -> None:
-    """Refuses templates that cannot ask all the questions.
+class OfficialFor(NamedTuple):
+    """The official prompts of some questions.
+
+    Attributes:
+        name: How outputs name the wording, with the scenarios that are left to ours.
+        templates: By scenario.
+        notes: Why a scenario is left to ours.
+    """
+
+    name: str
+    templates: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def official_for(judged_by: Benchmark, templates: Mapping[str, str], questions: Iterable[Question]) -> OfficialFor:
+    """Returns the templates that can ask the questions; a scenario is asked by its template as a whole, or by ours.
 
     Raises:
-        ValueError: A scenario has no template, or a template has a gap that a question cannot fill.
+        ValueError: They ask none of the scenarios.
     """
     official = judged_by.official
     if official is None:
         raise ValueError(f"{judged_by.title} has no official prompts")
-    lacking: Counter[str] = Counter()
+    lacking: dict[str, Counter[str]] = {}
+    scenarios: set[str] = set()
     for question in questions:
         scenario = official.scenario(question)
+        scenarios.add(scenario)
         if scenario not in templates:
-            lacking[f"{scenario} (no template)"] += 1
+            lacking.setdefault(scenario, Counter())["there is no template"] += 1
             continue
-        empty = [gap for gap in _gaps_in(templates[scenario]) if not official.gaps(question).get(gap)]
-        lacking.update(f"{scenario} (nothing for {{{gap}}})" for gap in empty)
-    if lacking:
-        said = "; ".join(f"{why}: {count} questions" for why, count in sorted(lacking.items()))
+        filled = official.gaps(question)
+        for gap in _GAP.finditer(templates[scenario]):
+            if _filler(gap, filled) is None:
+                lacking.setdefault(scenario, Counter())[f"nothing for {{{gap[1]}}}"] += 1
+    reasons = {
+        scenario: "; ".join(f"{why}: {count} questions" for why, count in sorted(counts.items()))
+        for scenario, counts in sorted(lacking.items())
+    }
+    if len(reasons) == len(scenarios):
+        said = ", ".join(f"{scenario} ({why})" for scenario, why in reasons.items())
         raise ValueError(
-            f"the official prompts in --prompts do not fit: {said}. Give the benchmark's own files of these scenarios, "
-            "prepare without them, or leave --prompts out: our wording then asks all questions"
+            f"the official prompts in --prompts ask none of the scenarios: {said}. Give the benchmark's own files of "
+            "these scenarios, or leave --prompts out: our wording then asks all questions"
         )
+    kept = {scenario: template for scenario, template in templates.items() if scenario not in reasons}
+    return OfficialFor(
+        name_of(kept, asked=len(scenarios) - len(reasons), ours=reasons),
+        kept,
+        tuple(f"asked in our words, not the official ones: {scenario} ({why})" for scenario, why in reasons.items()),
+    )
 
 
 def worded(judged_by: Benchmark, prepared: Prepared) -> Benchmark:
     """Returns the benchmark in the words that the folder was prepared with.
 
-    Under official prompts there is no other wording than theirs: the condition "with_anatomy" is not asked, and
-    "text_only" in the words of the blind setting, where they have some.
+    Scenarios without an official template are asked in our words. Under official prompts "with_anatomy" and
+    "without_anatomy" need official words for them, and "text_only" is asked in those of the blind setting, if any.
 
     Raises:
-        ValueError: The folder has official prompts that this version cannot use.
+        ValueError: The folder has official prompts that this version cannot use, or others than its manifest names.
     """
     templates = prepared.templates
     if templates is None:
         return judged_by
-    official = judged_by.official
+    official, name = judged_by.official, prepared.manifest.prompts
     if official is None:
         raise ValueError(
             f"{prepared.root}: it holds official prompts, and {judged_by.title} has none. Prepare it again"
         )
+    if name_of(templates).removeprefix("official, ") not in name:
+        raise ValueError(f"{prepared.root}: its prompts.json is not the one that its manifest names. Prepare it again")
 
     def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-        return _render(official, templates[official.scenario(question)], question, answer_format)
+        template = templates.get(official.scenario(question))
+        if template is None:
+            return judged_by.render(question, answer_format)
+        return _render(official, template, question, answer_format)
 
     def render_blind(question: Question, answer_format: AnswerFormat) -> Prompt:
         return _render(official, templates[official.blind or ""], question, answer_format)
 
-    renders: Mapping[Condition, Render] = {"text_only": render_blind} if official.blind in templates else {}
-    return replace(judged_by, render=render, renders=renders, wording=name_of(templates))
+    renders: dict[Condition, Render] = {"text_only": render_blind} if official.blind in templates else {}
+    for condition, stems in official.stems.items():
+        if set(stems) <= templates.keys():
+            ours = judged_by.renders.get(condition, judged_by.render)
+            renders[condition] = _opened(official, templates, [templates[stem] for stem in stems], ours)
+    return replace(judged_by, render=render, renders=renders, wording=name)
+
+
+def _opened(official: OfficialPrompts, templates: Mapping[str, str], stems: Sequence[str], ours: Render) -> Render:
+    """Returns the official wording with a stem in place of its role; ours for scenarios without a template."""
+
+    def render(question: Question, answer_format: AnswerFormat) -> Prompt:
+        template = templates.get(official.scenario(question))
+        if template is None:
+            return ours(question, answer_format)
+        gaps = official.gaps(question)
+        known = [stem for stem in stems if all(_filler(gap, gaps) for gap in _GAP.finditer(stem))]
+        stem = next(iter(known), stems[-1])
+        return _render(official, f"{stem}\n\n{_ROLE.sub('', template)}", question, answer_format)
+
+    return render
 
 
 def _render(official: OfficialPrompts, template: str, question: Question, answer_format: AnswerFormat) -> Prompt:
@@ -137,7 +203,7 @@ def _render(official: OfficialPrompts, template: str, question: Question, answer
     gaps = official.gaps(question)
 
     def filled(part: str) -> str:
-        return _GAP.sub(lambda gap: gaps.get(gap[1]) or gap[0], part)
+        return _GAP.sub(lambda gap: _filler(gap, gaps) or gap[0], part)
 
     system = template.partition(f"{{{official.system_until}}}")[0].rstrip() if official.system_until else ""
     return Prompt(
@@ -148,5 +214,6 @@ def _render(official: OfficialPrompts, template: str, question: Question, answer
     )
 
 
-def _gaps_in(template: str) -> set[str]:
-    return set(_GAP.findall(template))
+def _filler(gap: re.Match[str], gaps: Mapping[str, str | None]) -> str | None:
+    """Returns what fills a gap: what the question knows, else the template's own default; None for nothing."""
+    return gaps.get(gap[1]) or gap[2]

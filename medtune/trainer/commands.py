@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from medtune.eval.scores import score_stage
 from medtune.eval.tables import table_text
 from medtune.eval.tool_files import read_tool_rows
 from medtune.eval.tool_matching import matched
-from medtune.eval.wording import FOREIGN, check_official, name_of, read_official, worded
+from medtune.eval.wording import FOREIGN, official_for, read_official, worded
 from medtune.trainer.evaluation import write_json
 
 
@@ -100,12 +100,12 @@ def _any_predictions(path: Path, asked: Sequence[Question], prepared: Prepared) 
     return matched(rows, asked, find=known.find, places=known.places)
 
 
-def _official(benchmark_name: str, folder: Path | None) -> Prompts | None:
+def _official(benchmark_name: str, folder: Path | None) -> Callable[[Sequence[Question]], Prompts] | None:
     if folder is None:
         return None
     judged_by = benchmark(benchmark_name)
     templates = read_official(judged_by, folder)
-    return Prompts(name_of(templates), templates, lambda questions: check_official(judged_by, templates, questions))
+    return lambda questions: Prompts(*official_for(judged_by, templates, questions))
 
 
 def _source_name(benchmark_name: str, source_name: str | None) -> str:

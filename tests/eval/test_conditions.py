@@ -40,6 +40,11 @@ def test_an_organ_that_nobody_names_cannot_be_told(tmp_path: Path) -> None:
             plan_visits(groups(1), judged_by, answer_format="text", conditions=["image", "with_anatomy"])
 
 
+def test_our_wording_has_no_organ_to_leave_out() -> None:
+    with pytest.raises(ValueError, match="compare that with 'image', and leave 'without_anatomy' out"):
+        plan_visits(groups(1), U2, answer_format="text", conditions=["image", "with_anatomy", "without_anatomy"])
+
+
 def test_any_benchmark_names_the_organ_that_its_questions_know() -> None:
     ct = benchmark("ctlesionvqa")
     scans = [MediaGroup(each.media_id, MediaRef(Path("ct.nii.gz"), kind="volume"), (each,)) for each in ct.examples]

@@ -10,10 +10,10 @@ import pytest
 
 from medtune.data.prepared import Prepared, open_prepared
 from medtune.data.public_set import public_set
-from medtune.data.types import SPLITS, Question
-from medtune.eval.benchmark import benchmark
+from medtune.data.types import SPLITS, Prompt, Question
+from medtune.eval.benchmark import Benchmark, benchmark
 from medtune.eval.benchmarks.u2_bench.official_prompts import read, scenario
-from medtune.eval.wording import OURS, check_official, name_of, worded
+from medtune.eval.wording import OURS, name_of, official_for, worded
 from medtune.trainer.cli import main
 from tests.conftest import REPOSITORY
 
@@ -28,6 +28,10 @@ class Places:
             prompt += f"Image of the {anatomy}.\\n"
             prompt += "Where is the lesion?"
         elif self.dataset_name == "48":
+            try:
+                kp = named(line)
+            except ValueError:
+                kp = "some valve"
             prompt += f"Where is {kp}?"
         else:
             prompt += f"Where in the {anatomy} is {seg_channel_name}?"
@@ -56,18 +60,27 @@ def test_kit_is_read_without_being_run(kit: Path) -> None:
     found = read(kit)
     assert (found["DD 28_1"], found["VRA 28"], found["DD 23"]) == ("Grade?", "Side?", "Finding?")
     assert found["LL 23"] == "Image of the {anatomy}.\nWhere is the lesion?"
-    assert found["KD 48"] == "Where is {kp}?"
+    assert found["KD 48"] == "Where is {kp||some valve}?"
     assert found["OD 31"] == "Where in the {anatomy} is {seg_channel_name}?"
     assert "RG 39" not in found
 
 
-def test_templates_that_do_not_fit_are_refused_with_counts(kit: Path) -> None:
+def test_scenarios_that_templates_cannot_ask_are_left_to_ours_and_named(kit: Path) -> None:
     u2, templates = benchmark("u2_bench"), read(kit)
-    check_official(u2, templates, [_asked("LL", "23", anatomy="breast")])
-    with pytest.raises(
-        ValueError, match=r"LL 23 \(nothing for \{anatomy\}\): 1 questions; RG 39 \(no template\): 2 questions"
-    ):
-        check_official(u2, templates, [_asked("RG", "39"), _asked("RG", "39"), _asked("LL", "23")])
+    breast, anywhere, report = _asked("LL", "23", anatomy="breast"), _asked("LL", "23"), _asked("RG", "39")
+    every = official_for(u2, templates, [breast])
+    assert (every.name, every.templates, every.notes) == (name_of(templates), templates, ())
+    some = official_for(u2, templates, [_asked("DD", "23"), breast, anywhere, report, report])
+    without = {scenario: template for scenario, template in templates.items() if scenario != "LL 23"}
+    digest = name_of(without).removeprefix("official, ")
+    assert some.templates == without
+    assert some.name == f"official for 1 scenario, ours for 2: LL 23, RG 39; {digest}"
+    assert some.notes == (
+        "asked in our words, not the official ones: LL 23 (nothing for {anatomy}: 1 questions)",
+        "asked in our words, not the official ones: RG 39 (there is no template: 2 questions)",
+    )
+    with pytest.raises(ValueError, match=r"none of the scenarios: LL 23 \(nothing for .*\), RG 39 \(there is no"):
+        official_for(u2, templates, [anywhere, report])
 
 
 def test_missing_and_broken_files(kit: Path, tmp_path: Path) -> None:
@@ -91,6 +104,10 @@ def _prepare(raw: Path, out: Path, prompts: Path | None) -> int:
     return main(["prepare", "u2_bench", "--source", "u2_bench_rebuilt", "--from", str(raw), "--out", str(out), *given])
 
 
+def _prompts(worded_as: Benchmark, prepared: Prepared) -> dict[str, Prompt]:
+    return {scenario(q): worded_as.render(q, "text") for split in SPLITS for q in prepared.questions(split)}
+
+
 def test_prepared_prompts_ask_every_question_and_every_output_says_so(
     kit: Path, rebuilt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,9 +117,17 @@ def test_prepared_prompts_ask_every_question_and_every_output_says_so(
     assert "has no official prompts" in capsys.readouterr().err
     places = kit / "vlmeval" / "dataset" / "image_seg.py"
     places.write_text(CODE.replace("{seg_channel_name}", "{unheard}"))
-    assert _prepare(rebuilt, out, kit) == 1
-    assert "OD 31 (nothing for {unheard}): 12 questions" in capsys.readouterr().err
-    assert not out.exists()
+    assert _prepare(rebuilt, out, kit) == 0
+    shown = capsys.readouterr().out
+    assert "prompts: official for 2 scenarios, ours for 1: OD 31; sha256 " in shown
+    assert "asked in our words, not the official ones: OD 31 (nothing for {unheard}: 12 questions)" in shown
+    partly = worded(benchmark("u2_bench"), open_prepared(out))
+    assert partly.wording == open_prepared(out).manifest.prompts
+    said = _prompts(partly, open_prepared(out))
+    assert said["VRA 10"].text == "Pose? {braces stay}"
+    ours = benchmark("u2_bench").render
+    asked = {scenario(q): q for split in SPLITS for q in open_prepared(out).questions(split)}
+    assert said["OD 31"] == ours(asked["OD 31"], "text")
     places.write_text(CODE)
     assert _prepare(rebuilt, out, kit) == 0
     prepared = open_prepared(out)
@@ -110,7 +135,7 @@ def test_prepared_prompts_ask_every_question_and_every_output_says_so(
     assert name.startswith("official, sha256 ")
     assert f"prompts: {name}" in capsys.readouterr().out
     u2 = worded(benchmark("u2_bench"), prepared)
-    said = {scenario(q): u2.render(q, "text") for split in SPLITS for q in prepared.questions(split)}
+    said = _prompts(u2, prepared)
     assert said["VRA 10"].text == "Pose? {braces stay}"
     assert set(said["VRA 10"].choices) == {"hdvb", "hdvf", "huvb", "huvf"}
     assert said["OD 31"].text == "Where in the fetal head is head?"
@@ -135,28 +160,20 @@ def test_prepared_prompts_ask_every_question_and_every_output_says_so(
     assert name in (run / "report.html").read_text("utf-8")
 
 
+def test_other_prompts_than_the_manifest_names_are_refused(kit: Path, rebuilt: Path, tmp_path: Path) -> None:
+    assert _prepare(rebuilt, tmp_path / "prepared", kit) == 0
+    file = tmp_path / "prepared" / "prompts.json"
+    file.write_text(file.read_text("utf-8").replace("Pose?", "Which pose?"), "utf-8")
+    with pytest.raises(ValueError, match=r"its prompts\.json is not the one that its manifest names"):
+        worded(benchmark("u2_bench"), open_prepared(tmp_path / "prepared"))
+
+
 def test_our_wording_is_named_too(rebuilt: Path, tmp_path: Path) -> None:
     assert _prepare(rebuilt, tmp_path / "prepared", None) == 0
     prepared: Prepared = open_prepared(tmp_path / "prepared")
-    assert prepared.manifest.prompts == name_of(None) == OURS
+    assert prepared.manifest.prompts == OURS
     assert prepared.templates is None
     assert worded(benchmark("u2_bench"), prepared).wording == OURS
-
-
-def test_the_papers_prompts_are_sent_verbatim(shared_real: Path) -> None:
-    folder = shared_real.parent / "published" / "prompts"
-    found = read(folder)
-    wanted = (
-        "VRA 10, VRA 18, DD 28_1, DD 40, VRA 50, DD 23, DD 70, DD 25, DD 42, DD 74is_normal, VRA 74is_visible, VRA 03, "
-        "VRA 37, VRA 53, VRA 69, VRA anatomy, VRA 28, CG 10, RG 39"
-    )
-    assert set(wanted.split(", ")) <= set(found)
-    assert not any(key.startswith(("LL", "OD", "KD")) for key in found)
-    u2 = benchmark("u2_bench")
-    assert u2.official is not None
-    question = _asked("VRA", "03")
-    assert found[scenario(question)] == (folder / "u2_12_fetal_plane_dataset03.txt").read_text("utf-8").strip()
-    assert "{anatomy_location}" in found["CG 10"]
 
 
 def test_no_sentence_of_the_official_prompts_is_in_the_project(shared_real: Path) -> None:

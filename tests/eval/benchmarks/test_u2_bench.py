@@ -349,6 +349,12 @@ def test_majority_of_five_passes_is_paired_by_question() -> None:
     ]
     table = named(score_stage([question], passes, U2).tables, "Table 3")
     assert table.rows[1][:5] == ("ours", 0, 1, 0, 0)
+    without = [
+        said(question, text, condition="without_anatomy", repeat=n)
+        for n, text in enumerate(["malignant", "malignant", "benign"])
+    ]
+    table = named(score_stage([question], [*passes, *without], U2).tables, "Table 3")
+    assert table.rows[1][:5] == ("ours", 1, 0, 0, 0)
     assert majority(["a", "b"]) is None
     assert majority([]) is None
 
@@ -359,6 +365,16 @@ def test_the_organ_is_named_where_the_question_knows_it() -> None:
     assert "breast" not in render(question, "text").text
     unknown = replace(question, facets={"task": "DD", "dataset": "23"})
     assert render_with_anatomy(unknown, "text") == render(unknown, "text")
+
+
+def test_our_wording_says_role_task_options_and_format_of_every_task() -> None:
+    for question in U2.examples:
+        role, task, *rest = render(question, "text").text.split("\n")
+        assert (role, task) == ("You are a physician who reads ultrasound images.", question.text)
+        assert rest[:-1] == [f"- {option}" for option in question.options]
+        assert rest[-1].startswith("Answer with ")
+    shown = render_with_anatomy(BY_TASK["DD"], "text").text.split("\n")
+    assert shown[:2] == ["You are a physician who reads ultrasound images.", "The ultrasound image shows: breast."]
 
 
 def test_cells_are_nine() -> None:

@@ -222,6 +222,7 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
     # In this set the organ is what is asked.
     if organ and dataset != released.ANATOMY:
         facets["anatomy"] = organ
+    facets |= _prompt_cells(row)
     asked_about = organ if dataset != released.ANATOMY else None
     return Question(
         id=f"{row.file} {row.line}",
@@ -255,6 +256,20 @@ def _place(row: _Row) -> tuple[str | None, str]:
         raise row.error(name, str(error)) from None
     named = found.structure or next((part for part in cells.options(row.get("structure"))), None)
     return named.replace("_", " ") if named else None, found.position
+
+
+def _prompt_cells(row: _Row) -> dict[str, str]:
+    """Returns what the official prompts print of a row, untouched, by the names of the prompts' gaps."""
+    found = {}
+    wanted = {"anatomy_location": "anatomy"} if row.dataset != released.ANATOMY else {}
+    if row.task in released.DETECTION:
+        wanted["seg_channel_name"] = "structure"
+    for facet, name in wanted.items():
+        if column := row.column(name):
+            found[facet] = cells.printed(row.cells[column])
+    keypoints = row.column("keypoints") if row.task == "KD" else None
+    keypoint = cells.printed_keypoint(row.cells[keypoints]) if keypoints else None
+    return found | {"kp": keypoint} if keypoint else found
 
 
 def _value(row: _Row) -> tuple[str, str | None, str]:

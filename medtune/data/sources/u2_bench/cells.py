@@ -16,6 +16,10 @@ from medtune.data.masks import NOT_VISIBLE, cell_of
 from medtune.data.released.u2_bench import VALUE_KEYS
 
 _NOTHING = ("", "nan", "none", "null", "n/a", "na", "[]", "{}", "[{}]")
+# What pandas, with which the kit reads its tables, takes for an empty cell and prints as "nan".
+_PANDAS_EMPTY = frozenset(
+    ("", "#N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "-NaN", "-nan", "None", "n/a", "nan", "null")
+)
 _NUMBER = re.compile(r"\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*[%\w]*\s*")
 _LETTER = re.compile(r"^\s*\(?[A-Z][.):]\s+")
 
@@ -40,6 +44,33 @@ def unpacked(cell: str) -> object:
 def is_nothing(cell: str) -> bool:
     """Returns whether a cell is empty, in any of the ways tables write it."""
     return cell.strip().lower() in _NOTHING
+
+
+def printed(cell: str) -> str:
+    """Returns a cell as the evaluation kit prints it into its prompts: as it is, an empty one as "nan".
+
+    Example:
+        >>> printed("Fetal_Head "), printed(""), printed("NULL")
+        ('Fetal_Head ', 'nan', 'nan')
+    """
+    return "nan" if cell in _PANDAS_EMPTY else cell
+
+
+def printed_keypoint(cell: str) -> str | None:
+    """Returns the name that the evaluation kit's prompt asks for; None where the kit finds none in the cell.
+
+    The kit reads JSON alone. Of a list of dicts, at which it stops with an error, the first counts.
+
+    Example:
+        >>> [printed_keypoint(cell) for cell in ('{"mv_inner": [0.1, 0.2]}', "{'mv_inner': [0.1, 0.2]}", "")]
+        ['mv_inner', None, None]
+    """
+    try:
+        found = json.loads(cell)
+    except (ValueError, RecursionError):
+        return None
+    first = found[0] if isinstance(found, list) and found else found
+    return next(iter(first), None) if isinstance(first, dict) else None
 
 
 def label(cell: str) -> str:

@@ -9,6 +9,8 @@ Source: ReXSonoVQA, arXiv 2604.10916; https://github.com/rajpurkarlab/RexSonoVQA
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from medtune.data.released.rexsonovqa import TYPES
 from medtune.data.strata import DURATION_BINS
 from medtune.data.types import AnswerFormat, Prompt, Question
@@ -24,12 +26,14 @@ from medtune.eval.choice_prompt import render_choice
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.protocol import AnswerProtocol
 
+_ROLE = "You are a sonographer who explains videos of ultrasound examinations."
+
 
 def benchmark() -> Benchmark:
     """Returns the benchmark."""
     return Benchmark(
         title="ReXSonoVQA",
-        version="1.0",
+        version="1.1",
         licence="none stated with the questions; the paper is CC BY 4.0",
         url="https://github.com/rajpurkarlab/RexSonoVQA",
         citation="ReXSonoVQA. arXiv:2604.10916 (2026).",
@@ -55,10 +59,11 @@ def benchmark() -> Benchmark:
 
 
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-    """Returns the lettered options and a request for a letter, or for one to three sentences."""
+    """Returns role, question and options with a request for a letter, or for one to three sentences."""
+    task = f"{_ROLE}\n{question.text}"
     if not is_rubric(question):
-        return render_choice(question, "letter")
-    return Prompt(text=f"{question.text}\nAnswer in one to three sentences.", choices=(), target=question.answer)
+        return render_choice(replace(question, text=task), "letter")
+    return Prompt(text=f"{task}\nAnswer in one to three sentences.", choices=(), target=question.answer)
 
 
 def parse_robust(reply: str, question: Question) -> str | None:

@@ -72,9 +72,12 @@ def paired(questions: Sequence[Question], with_: Sequence[str | None], without: 
 
 
 def outcomes(evidence: Evidence, benchmark: Benchmark) -> Paired | None:
-    """Returns the outcomes on the questions with options that both prompts were asked; None where none was."""
+    """Returns the outcomes on the questions with options that both prompts were asked; None where none was.
+
+    The prompt without the organ is that of "without_anatomy", which official prompts need, else that of "image".
+    """
     with_ = _votes(evidence, benchmark, "with_anatomy")
-    without = _votes(evidence, benchmark, "image") if with_ else {}
+    without = (_votes(evidence, benchmark, "without_anatomy") or _votes(evidence, benchmark, "image")) if with_ else {}
     asked = [question for question in evidence.questions if question.id in with_ and question.id in without]
     if not asked:
         return None

@@ -2,7 +2,8 @@
 
 The kit: cla_prompt.json and mea_prompt.json, and image_seg.py and image_report.py beside them, whose `build_prompt` is
 read, never run. The paper's: index.json with a list "prompts" of objects with file, task, dataset_id and options, and
-the text files that it names.
+the text files that it names; of its ablation it prints how a prompt begins, the rest is taken to be the official prompt
+behind its role.
 
 Source: dolphin-sound/u2-bench-evalkit, vlmeval/dataset; U2-Bench (arXiv 2505.17779), Appendix D.
 """
@@ -33,12 +34,20 @@ _BY_OPTIONS: Mapping[tuple[str, ...], tuple[str, ...]] = {
 _BY_FIRST_OPTION = {"fetal": ("VRA anatomy",), "left anterior suprapatellar longitudinal": ("VRA 28",)}
 # Our own wording of the set says it.
 _PIXEL = re.compile(r"One pixel is ([\d.]+) mm wide")
+_WITH_ANATOMY, _WITHOUT_ANATOMY = "stem with anatomy", "stem without anatomy"
+_STEM_LABELS = {"With anatomy:": _WITH_ANATOMY, "No anatomy:": _WITHOUT_ANATOMY}
 _TEXT_SETS = {"CG": ("CG 10", "CG 44"), "RG": ("RG 39",)}
 
 
 def official_prompts() -> OfficialPrompts:
     """Returns how they are read and filled."""
-    return OfficialPrompts(read=read, scenario=scenario, gaps=_gaps, answer_format="text")
+    return OfficialPrompts(
+        read=read,
+        scenario=scenario,
+        gaps=_gaps,
+        answer_format="text",
+        stems={"with_anatomy": (_WITH_ANATOMY, _WITHOUT_ANATOMY), "without_anatomy": (_WITHOUT_ANATOMY,)},
+    )
 
 
 def scenario(question: Question) -> str:
@@ -76,7 +85,12 @@ def _kit(folder: Path) -> Mapping[str, str]:
     for name, tasks in _KIT_CODE.items():
         if (folder / name).is_file():
             body = _build_prompt(folder / name)
-            found |= {f"{task} {dataset}": _said(body, dataset) for task in tasks for dataset in TASKS[task]}
+            defaults = _defaults(body)
+            found |= {
+                f"{task} {dataset}": _with_defaults(_said(body, dataset), defaults)
+                for task in tasks
+                for dataset in TASKS[task]
+            }
     return {key: text for key, text in found.items() if text}
 
 
@@ -86,10 +100,26 @@ def _paper(folder: Path) -> Mapping[str, str]:
         raise ValueError(f"{folder / 'index.json'}: wanted an object with a list 'prompts'.")
     found: dict[str, str] = {}
     for entry in listed:
+        if entry.get("kind") == "ablation" and (folder / entry["file"]).is_file():
+            found |= _stems(folder / entry["file"])
         if entry.get("kind") != "appendix_d":
             continue
         text = (folder / entry["file"]).read_text("utf-8").strip()
         found |= dict.fromkeys(_paper_scenarios(entry), text)
+    return found
+
+
+def _stems(path: Path) -> Mapping[str, str]:
+    """Returns how the prompts of the ablation begin; their gap is for the organ in plain words, not for a cell."""
+    lines = path.read_text("utf-8").splitlines()
+    found = {
+        name: line.removeprefix(label).strip().removesuffix("...").replace("{anatomy}", "{organ}")
+        for line in lines
+        for label, name in _STEM_LABELS.items()
+        if line.startswith(label)
+    }
+    if len(found) < len(_STEM_LABELS):
+        raise ValueError(f"{path}: wanted lines that begin with {' and '.join(_STEM_LABELS)}. Copy it again.")
     return found
 
 
@@ -110,12 +140,15 @@ def _paper_scenarios(entry: Mapping[str, object]) -> Iterable[str]:
 
 
 def _gaps(question: Question) -> Mapping[str, str | None]:
-    organ, structure = question.facets.get("anatomy"), question.facets.get("structure")
+    """Returns the released row's own cells; a question that was made of no row has the names that it knows instead."""
+    facets = question.facets
+    organ = facets.get("anatomy_location") or facets.get("anatomy")
     return {
+        "organ": facets.get("anatomy"),
         "anatomy": organ,
         "anatomy_location": organ,
-        "seg_channel_name": structure,
-        "kp": structure,
+        "seg_channel_name": facets.get("seg_channel_name") or facets.get("structure"),
+        "kp": facets.get("kp"),
         "pixelSizeMm": pixel[1] if (pixel := _PIXEL.search(question.text)) else None,
     }
 
@@ -154,6 +187,25 @@ def _said(body: Sequence[ast.stmt], dataset: str, text: str = "") -> str:
         elif isinstance(statement, ast.Assign) and _is_prompt(statement.targets[0]):
             text = _literal(statement.value)
     return text
+
+
+def _defaults(body: Sequence[ast.stmt]) -> Mapping[str, str]:
+    """Returns the plain texts that a value is set to anywhere, by the value's name: what stands for an odd cell."""
+    assigned = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Assign))
+    return {
+        node.targets[0].id: node.value.value
+        for node in assigned
+        if isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and not _is_prompt(node.targets[0])
+    }
+
+
+def _with_defaults(template: str, defaults: Mapping[str, str]) -> str:
+    for name, said in defaults.items():
+        template = template.replace(f"{{{name}}}", f"{{{name}||{said}}}")
+    return template
 
 
 def _is_prompt(node: ast.expr) -> bool:

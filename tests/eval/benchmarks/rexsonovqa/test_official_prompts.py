@@ -13,14 +13,14 @@ from medtune.data.prepared import open_prepared
 from medtune.data.source import source
 from medtune.data.sources import rexsonovqa
 from medtune.data.sources.rexsonovqa import footage
-from medtune.data.types import Question
 from medtune.eval.benchmark import benchmark
 from medtune.eval.benchmarks.rexsonovqa.official_prompts import as_released, read
-from medtune.eval.evaluate import plan_visits
+from medtune.eval.evaluate import evaluate, plan_visits
 from medtune.eval.wording import name_of, worded
 from medtune.models.endpoint.messages import request_body
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.cli import main
+from tests.eval.asking import Oracle
 
 CODE = '''
 import nowhere
@@ -130,11 +130,26 @@ def test_real_questions_are_sent_as_they_were_released(
     assert {as_released(question) for question in questions} == released_questions(tmp_path)
 
 
-def test_the_papers_prompt_is_sent_verbatim(shared_real: Path) -> None:
+def test_the_papers_prompt_is_sent_verbatim(shared_real: Path, tmp_path: Path) -> None:
     folder = shared_real.parent / "published" / "prompts"
     said = (folder / "rex_inference.txt").read_text("utf-8").strip()
-    assert read(folder) == {"video": f"{said}\n\n{{question}}"}
-    official = benchmark("rexsonovqa").official
-    assert official is not None
-    asked = Question("q", "m", "Why?", ("a", "b"), "b", "choice", "p", {"option_mark": ")"})
-    assert official.gaps(asked) == {"question": "Why?\nA) a\nB) b"}
+    write, raw, out = source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
+    assert write is not None
+    write(raw)
+    assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(folder)]) == 0
+    prepared = open_prepared(out)
+    assert prepared.manifest.prompts.startswith("official, sha256 ")
+    rex, answerer = worded(benchmark("rexsonovqa"), prepared), Oracle()
+    evaluate(
+        answerer,
+        prepared.groups("test"),
+        rex,
+        answer_format="letter",
+        out_dir=tmp_path / "run",
+        conditions=["image", "text_only"],
+    )
+    sent = {(request.condition, request.prompt.text) for _, request in answerer.asked}
+    # The paper prints no prompt for the blind setting.
+    wanted = {f"{said}\n\n{question}" for question in released_questions(raw)}
+    assert sent == {(condition, text) for condition in ("image", "text_only") for text in wanted}
+    assert {request.prompt.system for _, request in answerer.asked} == {said}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Judged
-from medtune.eval.benchmarks.rexsonovqa import benchmark, parse_official, parse_robust
+from medtune.eval.benchmarks.rexsonovqa import benchmark, parse_official, parse_robust, render
 from medtune.eval.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
 from medtune.eval.benchmarks.rexsonovqa.letters import LETTERS, official_letter, official_score_of_stored
 from medtune.eval.benchmarks.rexsonovqa.rubric import JUDGE_MARK, rubric, scored_items, verdict, with_verdicts
@@ -32,6 +32,13 @@ JUDGE_REPLIES = st.one_of(ANYTHING, JSON.map(json.dumps), JSON.map(lambda value:
 def answered(question: Question, text: str) -> Judged:
     prediction = Prediction(PredictionKey(question.id, "image", "generation", 0), text=text)
     return Judged(question, prediction, parse_robust(text, question))
+
+
+def test_our_wording_says_role_question_options_and_format() -> None:
+    role = "You are a sonographer who explains videos of ultrasound examinations."
+    assert render(FREE, "text").text.split("\n") == [role, FREE.text, "Answer in one to three sentences."]
+    lettered = [f"{letter}. {option}" for letter, option in zip(LETTERS, MCQ.options, strict=True)]
+    assert render(MCQ, "text").text.split("\n") == [role, MCQ.text, *lettered, "Answer with its letter."]
 
 
 @pytest.mark.parametrize("parser", PARSERS)
