@@ -125,9 +125,7 @@ def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, 
     prepared = prepare(case.source, benchmark=case.benchmark, root=raw, out=out, fractions=TEST_ONLY)
     assert dict(prepared.manifest.rejected) == {}
     asked = {question.id: question for question in prepared.questions("test")}
-    counts = Counter(
-        (q.facets.get("set", q.facets.get("dataset", "")), q.facets["task"]) for q in asked.values()
-    )
+    counts = Counter((q.facets.get("set", q.facets.get("dataset", "")), q.facets["task"]) for q in asked.values())
     assert counts == case.scored
     assert prepared.manifest.num_patients["test"] == case.patients
     settings = [f"data.benchmark={case.benchmark}", f"data.root={out}", *QUICK]
