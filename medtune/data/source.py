@@ -60,6 +60,8 @@ class Source:
             Question.split is set only where the files come with a split of their own.
         write_example: Writes a small synthetic tree in the source's own layout, for tests.
         test_only: The release is for evaluation: everything is test, unless the user asks for a split of their own.
+        answer_in: (cells by column, question) -> the true answer in the question's words, as another tool's copy of
+            its row states it; None where it states none. None for a source whose rows need no reading.
     """
 
     title: str
@@ -70,6 +72,7 @@ class Source:
     read: Callable[[Path | None, int, Path], SourceTable]
     write_example: Callable[[Path], None] | None
     test_only: bool = False
+    answer_in: Callable[[Mapping[str, str], Question], str | None] | None = None
 
 
 def source(name: str) -> Source:

@@ -108,6 +108,18 @@ class Evidence:
     parser: str
     text_model: BertModel | None = None
 
+    def rows(self, condition: Condition) -> Sequence[Judged]:
+        """Returns one judged row per question, by the primary parser.
+
+        A likelihood says nothing of questions without options; those go by the first parser that has them.
+        """
+        read = self.verdicts.get(condition, {})
+        found = dict[str, Judged]()
+        for rows in (read.get(self.parser, ()), *read.values()):
+            for row in rows:
+                found.setdefault(row.question.id, row)
+        return list(found.values())
+
 
 class Tables(Protocol):
     """Makes a benchmark's own tables, in the shape of its paper."""

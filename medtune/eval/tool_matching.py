@@ -8,6 +8,7 @@ from string import ascii_uppercase
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.tool_files import ToolRow
 
+AnswerIn = Callable[[Mapping[str, str], Question], str | None]
 _ID_FIELDS = ("question_id", "qid", "id", "index", "doc_id")
 _TRUTHS = ("answer", "target", "correct_option", "class_label", "classes", "class", "label", "groundtruth")
 
@@ -18,6 +19,7 @@ def matched(
     *,
     find: Callable[[str], str | None],
     places: Mapping[str, int],
+    answer_in: AnswerIn | None = None,
 ) -> list[Prediction]:
     """Returns the rows as predictions of questions.
 
@@ -30,6 +32,7 @@ def matched(
         questions: That it may answer.
         find: The question of a row of the benchmark's own files, by the row's id.
         places: Question id -> number in the order of those files.
+        answer_in: How the benchmark's source reads the true answer of a row; columns of other names are tried as well.
 
     Raises:
         ValueError: No field fits and neither does the order, or two rows answer one question.
@@ -43,10 +46,12 @@ def matched(
         found = [value if value in ids else find(value) for value in values]
         if all(each in ids for each in found):
             return _predictions(rows, [each for each in found if each], questions)
-    return _predictions(rows, _by_order(rows, questions, places), questions)
+    return _predictions(rows, _by_order(rows, questions, places, answer_in), questions)
 
 
-def _by_order(rows: Sequence[ToolRow], questions: Sequence[Question], places: Mapping[str, int]) -> list[str]:
+def _by_order(
+    rows: Sequence[ToolRow], questions: Sequence[Question], places: Mapping[str, int], answer_in: AnswerIn | None
+) -> list[str]:
     first = rows[0].where if rows else "the file"
     wanted = f"no field of {first} names a question in every row ({', '.join(_ID_FIELDS)}, ...)"
     if len(rows) != len(questions):
@@ -55,14 +60,19 @@ def _by_order(rows: Sequence[ToolRow], questions: Sequence[Question], places: Ma
             "questions that the file answers with --only FACET=VALUE, or a column question_id"
         )
     ordered = sorted(questions, key=lambda question: places[question.id])
-    truth = next((name for name in _TRUTHS if all(row.fields.get(name) for row in rows)), None)
-    if truth is None:
-        raise ValueError(f"{wanted}, and no column has the true answers ({', '.join(_TRUTHS)}) to check their order by")
+    column = next((name for name in _TRUTHS if all(row.fields.get(name) for row in rows)), None)
     for row, question in zip(rows, ordered, strict=True):
-        if not _agrees(row.fields[truth], row, question):
+        truth = answer_in(row.fields, question) if answer_in else None
+        if truth is None and column:
+            truth = row.fields[column]
+        if truth is None:
+            raise ValueError(
+                f"{wanted}, and no column has the true answers ({', '.join(_TRUTHS)}) to check their order by"
+            )
+        if not _agrees(truth, row, question):
             raise ValueError(
                 f"{wanted}, and they are not in the order of the benchmark's files: {row.where} has the answer "
-                f"{row.fields[truth]!r}, the question there has {question.answer!r}"
+                f"{truth!r}, the question there has {question.answer!r}"
             )
     return [question.id for question in ordered]
 

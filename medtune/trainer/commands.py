@@ -97,7 +97,8 @@ def _any_predictions(path: Path, asked: Sequence[Question], prepared: Prepared) 
     if rows is None:
         return read_predictions(path)
     known = read_origins(prepared.root, prepared.manifest.source)
-    return matched(rows, asked, find=known.find, places=known.places)
+    answer_in = source(prepared.manifest.source).answer_in
+    return matched(rows, asked, find=known.find, places=known.places, answer_in=answer_in)
 
 
 def _official(benchmark_name: str, folder: Path | None) -> Callable[[Sequence[Question]], Prompts] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from av.video.frame import VideoFrame
 
 from medtune.data.prepared import open_prepared
 from medtune.data.sources.rexsonovqa import footage
+from medtune.data.strata import DURATION_BINS
 from medtune.trainer.cli import main
 
 # The shortest clip lasts 0.42 s, and the model looks at 4 frames.
@@ -23,9 +25,11 @@ SETTINGS = (
     "model.answer_format=letter",
     "data.benchmark=rexsonovqa",
     "log.wandb=disabled",
-    "eval.readings=[likelihood]",
+    "eval.max_new_tokens=2",
     "eval.conditions=[image]",
 )
+# By clip duration, as the authors' script bins: below 5 s, 10 s, 20 s, and longer.
+MCQ_BY_DURATION, FREE_BY_DURATION = (41, 98, 77, 33), (44, 95, 88, 38)
 
 
 def write_video(path: Path, length_s: float, seed: int) -> None:
@@ -60,9 +64,20 @@ def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys:
     settings = [f"data.root={out}", *SETTINGS]
     assert main(["eval", "nano_busi_lora", "--out", str(run), "--set", *settings]) == 0
     results = json.loads((run / "results.json").read_text())
-    assert results["stages"]["zero_shot"]["overall"]["n"] == 249
+    stage = results["stages"]["zero_shot"]
+    assert stage["overall"]["n"] == 249
+    predictions = run / "zero_shot" / "predictions.jsonl"
+    answers = [json.loads(line) for line in predictions.read_text().splitlines()]
+    questions = {question.id: question for question in open_prepared(out).questions("test")}
+    read = Counter((questions[each["question_id"]].facets["format"], each["reading"]) for each in answers)
+    assert read == {("mcq", "likelihood"): 249, ("mcq", "generation"): 249, ("free", "generation"): 265}
+    tables = {table["title"]: table["rows"] for table in stage["tables"]}
+    for title, numbers in (
+        ("Multiple choice by clip duration, percent right", MCQ_BY_DURATION),
+        ("Free response by clip duration, mean of 0 to 2", FREE_BY_DURATION),
+    ):
+        assert [(name, n) for name, n, _ in tables[title]] == list(zip(DURATION_BINS, numbers, strict=True))
     assert "ReXSonoVQA" in (run / "report.html").read_text("utf-8")
     capsys.readouterr()
-    predictions = run / "zero_shot" / "predictions.jsonl"
     assert main(["score", "rexsonovqa", "--predictions", str(predictions), "--questions", str(out)]) == 0
     assert "Gemini 3 Pro" in capsys.readouterr().out

@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
+import PIL.ImageDraw
 import pytest
 
 from medtune.data.public_set import SetTable
 from medtune.data.sets import hc18
+
+TEST_TABLE = "test_set_pixel_size.csv"
 
 
 def _read(folder: Path) -> SetTable:
@@ -50,33 +54,64 @@ def test_wrong_table(tmp_path: Path, old: str, new: str, message: str) -> None:
         _read(tmp_path)
 
 
-def draw_real_rows(shared_real: Path, folder: Path, *, count: int) -> None:
-    """Draws ellipses of the circumferences that the first rows of the real training table say, beside that table."""
-    (folder / "training_set").mkdir(parents=True)
-    table = (shared_real / "hc18_csv" / hc18.TABLE).read_text("utf-8-sig")
-    (folder / hc18.TABLE).write_text(table, "utf-8")
-    y_HW, x_HW = np.mgrid[:540, :800]
-    for row in list(csv.DictReader(table.splitlines()))[:count]:
-        around_px = float(row["head circumference (mm)"]) / float(row["pixel size(mm)"])
+def lay_out_real(shared_real: Path, folder: Path, *, every: int = 1, shrunk: int = 1) -> None:
+    """Lays out the release with its two real tables; heads are drawn as circles of the circumference in the table.
+
+    Of the training table's rows every so many get an image, which is `shrunk` times smaller than the release's; the
+    test table's all get one link to the first.
+    """
+    tables = shared_real / "hc18_csv"
+    for part in ("training_set", "test_set"):
+        (folder / part).mkdir(parents=True)
+    for table in (hc18.TABLE, TEST_TABLE):
+        (folder / table).write_bytes((tables / table).read_bytes())
+    size = 800 // shrunk, 540 // shrunk
+    for row in rows_of(tables / hc18.TABLE)[::every]:
+        around_px = float(row["head circumference (mm)"]) / float(row["pixel size(mm)"]) / shrunk
         radius_px = around_px / (2 * math.pi)
-        distance_HW = np.hypot(x_HW - 400, y_HW - 270) / radius_px
+        x, y = size[0] / 2, size[1] / 2
+        circle = (x - radius_px, y - radius_px, x + radius_px, y + radius_px)
         rng = np.random.default_rng(int(row["filename"].split("_")[0]))
-        speckle_HW = rng.integers(30, 60, (54, 80)).astype(np.uint8).repeat(10, 0).repeat(10, 1)
+        head = PIL.Image.fromarray(rng.integers(30, 60, (54, 80)).astype(np.uint8)).resize(size)
+        PIL.ImageDraw.Draw(head).ellipse(circle, fill=150)
+        outline = PIL.Image.new("L", size)
+        PIL.ImageDraw.Draw(outline).ellipse(circle, outline=255, width=2)
         stem = folder / "training_set" / row["filename"].removesuffix(".png")
-        PIL.Image.fromarray(np.where(distance_HW < 1, speckle_HW + 90, speckle_HW)).save(f"{stem}.png")
-        outline_HW = np.where(np.abs(distance_HW - 1) * radius_px < 1.5, 255, 0).astype(np.uint8)
-        PIL.Image.fromarray(outline_HW).save(f"{stem}_Annotation.png")
+        head.save(f"{stem}.png", compress_level=1)
+        outline.save(f"{stem}_Annotation.png", compress_level=1)
+    first = next((folder / "training_set").iterdir())
+    for row in rows_of(tables / TEST_TABLE):
+        os.link(first, folder / "test_set" / row["filename"])
+
+
+def rows_of(table: Path) -> list[dict[str, str]]:
+    with table.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def test_real_table(shared_real: Path, tmp_path: Path) -> None:
-    draw_real_rows(shared_real, tmp_path, count=6)
+    lay_out_real(shared_real, tmp_path, every=200)
     frames = _read(tmp_path).frames
-    assert len(frames) == 6
+    assert len(frames) == 5
     assert frames[0].values == {"pixel_size_mm": 0.0691358041432, "hc_mm": 44.3}
     for frame in frames:
         (box,) = (marked.box for marked in frame.boxes)
         across_mm = (box.x1 - box.x0) * frame.values["pixel_size_mm"]
         assert math.pi * across_mm == pytest.approx(frame.values["hc_mm"], rel=0.02)
+
+
+@pytest.mark.slow
+def test_every_row_of_both_real_tables(shared_real: Path, tmp_path: Path) -> None:
+    lay_out_real(shared_real, tmp_path, shrunk=8)
+    table = _read(tmp_path)
+    training, test = (rows_of(tmp_path / name) for name in (hc18.TABLE, TEST_TABLE))
+    assert (len(training), len(test)) == (999, 335)
+    said = {row["filename"]: (float(row["pixel size(mm)"]), float(row["head circumference (mm)"])) for row in training}
+    assert {f.path.name: (f.values["pixel_size_mm"], f.values["hc_mm"]) for f in table.frames} == said
+    assert len({frame.patient for frame in table.frames}) == 806
+    # Both sets count from 000_HC.png: a test row must not give its pixel size to a training image.
+    assert {row["filename"] for row in test} & set(said)
+    assert table.notes == ("skipped the test set: HC18 publishes no outlines for it",)
 
 
 def test_real_heads(shared_real: Path) -> None:

@@ -19,7 +19,7 @@ from medtune.data.prepared import prepare
 from medtune.data.released.ctlesionvqa import V1, V2_ONLY
 from medtune.data.source import SourceTable, source
 from medtune.data.sources.ctlesionvqa.answers import number_and_unit
-from medtune.data.sources.ctlesionvqa.tables import text
+from medtune.data.sources.ctlesionvqa.tables import SPELLINGS, text
 from medtune.data.types import Question
 from medtune.trainer.cli import main
 
@@ -163,23 +163,49 @@ def test_validation_of_v1_is_its_test_and_val_comes_out_of_train(tmp_path: Path)
     assert made.kinds == {"volume"}
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        ("image_id", "Image ID"),
-        ("image_id", "BDMAP ID"),
-        ("question_subtype", "question subtype"),
-        ("question_type", "question type"),
-        ("multiple_choice_question", "mc_question"),
-        ("multiple_choice_question", "Multiple Choice Question"),
-        ("correct_option", "Correct Option"),
-        ("question", "Question"),
-    ],
-)
-def test_columns_in_every_spelling(root: Path, ours: str, theirs: str) -> None:
+@pytest.mark.parametrize("name", ["questions.csv", "a.parquet", "a.jsonl", "a.json"])
+@pytest.mark.parametrize("alias", SPELLINGS)
+def test_every_other_spelling_of_a_column_gives_the_same_questions(root: Path, alias: str, name: str) -> None:
+    # Of a subtype that nobody knows the task is what the column says.
+    row = {SPELLINGS.get(column, column): value for column, value in V1_ROW.items()}
+    row["question_subtype"] = "spleen colour"
+
+    def renamed(theirs: str) -> SourceTable:
+        write(root, name, [{theirs if column == SPELLINGS[alias] else column: value for column, value in row.items()}])
+        return read(root)
+
+    ours = both(root, row, name)
+    assert {q.facets["format"]: q for q in renamed(alias).questions} == ours
+    assert {q.facets["format"]: q for q in renamed(f" {alias.replace('_', ' ').title()} ").questions} == ours
+    # A table without scans is none of questions, so another has to be there.
+    write(root, "empty.csv", [V1_ROW | {"image_id": ""}])
+    assert list(renamed(f"{alias} 2").questions) != list(ours.values())
+
+
+def test_the_two_files_of_a_third_party_hold_one_format_each_and_are_the_test(root: Path) -> None:
+    """Photon's copies of v1, whose keys have spaces, in files that are named by split and format."""
+    shared = ("image_id", "organ", "question_type", "question_subtype")
+    of_format = {"free_text": ("question", "answer"), "multi_choice": ("multiple_choice_question", "correct_option")}
+    for name, columns in of_format.items():
+        row = {column.replace("_", " "): V1_ROW[column] for column in (*shared, *columns)}
+        write(root, f"val_{name}.jsonl", [row])
+    write(root, "train_free_text.jsonl", [V1_ROW | {"image_id": "BDMAP_00000002", "split": ""}])
+    questions = read(root).questions
+    assert {(q.split, q.facets["format"], q.media_id[-1]) for q in questions} == {
+        ("test", "free_text", "1"), ("test", "multi_choice", "1"),
+        ("train", "free_text", "2"), ("train", "multi_choice", "2"),
+    }  # fmt: skip
+    assert {(q.answer, q.facets["subtype"]) for q in questions if q.split == "test"} == {
+        ("1293.7", "organ volume measurement"), ("1293.7 cm³", "organ volume measurement"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("theirs", ["Image ID", "BDMAP ID", "IMAGE_ID"])
+def test_columns_in_any_case_with_spaces(root: Path, theirs: str) -> None:
     expected = both(root, V1_ROW)
     (root / "questions.csv").unlink()
-    assert both(root, {theirs if name == ours else name: value for name, value in V1_ROW.items()}) == expected
+    row = {theirs if name == "image_id" else name.replace("_", "  ").upper(): value for name, value in V1_ROW.items()}
+    assert both(root, row) == expected
 
 
 @pytest.mark.parametrize("name", [name for table in (V1, V2_ONLY) for names in table.values() for name in names])

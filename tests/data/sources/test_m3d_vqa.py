@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import pytest
 from medtune.data.prepared import open_prepared
 from medtune.data.source import SourceTable, source
 from medtune.data.sources.m3d_vqa.example import COLUMNS
-from medtune.data.types import MediaRef
+from medtune.data.sources.m3d_vqa.tables import SPELLINGS
+from medtune.data.types import MediaRef, Question
 from medtune.data.volumes.m3d import M3DTransform
 from medtune.data.volumes.read import load_volume
 from medtune.data.volumes.scaled_array import MEANING
@@ -83,6 +84,23 @@ def test_columns_in_other_spellings(root: Path, columns: tuple[str, ...]) -> Non
     before = read(root).questions
     change(root, lambda rows: None, columns=columns)
     assert read(root).questions == before
+
+
+@pytest.mark.parametrize("alias", SPELLINGS)
+def test_every_other_spelling_of_a_column_gives_the_same_questions(root: Path, alias: str) -> None:
+    released = SPELLINGS[alias].replace("_", " ").title()
+
+    # The letter alone says which choice is right.
+    change(root, lambda rows: [row.update({"Answer": f"{row['Answer']}, clearly"}) for row in rows])
+    before, file = read(root).questions, root / "M3D-VQA" / "M3D_VQA_test.csv"
+    written = file.read_text("utf-8-sig")
+
+    def renamed(name: str) -> Sequence[Question]:
+        file.write_text(written.replace(released, name, 1), "utf-8")
+        return read(root).questions
+
+    assert renamed(alias) == before
+    assert len(renamed(f"{alias} 2")) < len(before)
 
 
 @pytest.mark.parametrize(

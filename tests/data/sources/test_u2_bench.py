@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from medtune.data.masks import LOCATIONS, NOT_VISIBLE
 from medtune.data.released.u2_bench import OPTIONS, TASKS, set_of_name, task_of_folder
 from medtune.data.source import SourceTable, source
-from medtune.data.sources.u2_bench import cells, wording
+from medtune.data.sources.u2_bench import COLUMNS, cells, wording
 from medtune.data.sources.u2_bench.example import image_cell
 from medtune.data.types import Question
 
@@ -124,6 +124,48 @@ def test_every_id_names_itself(scenario: tuple[str, str]) -> None:
 )
 def test_folders_may_be_spelled_otherwise(name: str, task: str | None) -> None:
     assert task_of_folder(name) == task
+
+
+BOX = '{"nodule": [0.2, 0.5, 0.1, 0.1]}'
+# Our column -> a table, the cells of its last row by our names, and what has to differ without that column.
+ROWS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "index": (DD, {"label": "benign", "image": "9"}),
+    "image": (DD, {"label": "benign"}),
+    "patient": (DD, {"label": "benign", "patient": "7"}),
+    "anatomy": ("report_generation/39.tsv", {"report": "a liver", "anatomy": "liver"}),
+    "options": (DD, {"label": "malignant", "options": "['a', 'malignant']"}),
+    "label": (DD, {"label": "malignant"}),
+    "box": ("lesion_localisation/04.tsv", {"box": BOX}),
+    "keypoints": ("keypoint_detection/48.tsv", {"keypoints": BOX}),
+    "structure": ("organ_detection/09.tsv", {"box": "", "structure": "capsule"}),
+    "value": ("clinical_value_estimation/18.tsv", {"value": '{"EF": 55.25}'}),
+    "pixel_size_mm": ("clinical_value_estimation/31.tsv", {"value": '{"HC": 99}', "pixel_size_mm": "0.25"}),
+    "report": ("report_generation/39.tsv", {"report": "a liver"}),
+    "caption": ("caption_generation/10.tsv", {"caption": "a plane"}),
+    "dataset": ("disease_diagnosis/data.tsv", {"dataset": "BUSI", "label": "normal"}),
+    "split": (DD, {"label": "benign", "split": "train"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("column", "spelling"), [(column, spelling) for column, spellings in COLUMNS.items() for spelling in spellings]
+)
+def test_every_spelling_of_a_column_gives_the_same_question(root: Path, column: str, spelling: str) -> None:
+    file, last = ROWS[column]
+
+    def spelled(name: str) -> SourceTable:
+        names = {ours: spellings[0] for ours, spellings in COLUMNS.items()} | {column: name}
+        rows = [dict.fromkeys(last, "") | {"image": IMAGE, "index": "9"}, {"image": IMAGE, "index": "10", **last}]
+        write(root, file, [{names[ours]: cell for ours, cell in row.items()} for row in rows])
+        return read(root)
+
+    table = spelled(spelling)
+    assert len(table.questions) >= 1
+    assert (table.questions, table.notes, table.media) == (
+        (first := spelled(COLUMNS[column][0])).questions, first.notes, first.media)  # fmt: skip
+    assert spelled(f" {spelling.upper()}") == table
+    unknown = spelled(f"{spelling} 2")
+    assert (unknown.questions, unknown.notes) != (table.questions, table.notes)
 
 
 @pytest.mark.parametrize("column", ["class_label", "classes", "class", "Class_Label ", "label"])

@@ -26,7 +26,7 @@ from medtune.data.released.ctlesionvqa import answer_type, category, subtype
 from medtune.data.source import Missing, Source, SourceTable
 from medtune.data.sources.ctlesionvqa import answers, example
 from medtune.data.sources.ctlesionvqa.lesions import LesionSizes
-from medtune.data.sources.ctlesionvqa.tables import Row, question_files, read_rows
+from medtune.data.sources.ctlesionvqa.tables import Row, copied_row, question_files, read_rows
 from medtune.data.strata import age_decade, phase, scanner
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
 from medtune.data.volumes.abdomen_atlas import Case, find_cases
@@ -51,6 +51,7 @@ def source() -> Source:
         patient_unit="the scan: the release does not say which scans are one patient's",
         read=_read,
         write_example=example.write,
+        answer_in=_answer_in,
     )
 
 
@@ -178,6 +179,16 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         raise ValueError(f"{folder}: some tables state a split and some do not. Move those apart that do not.")
     missing = tuple(reader.missing.values())
     return SourceTable(reader.questions, reader.media, tuple(notes), tuple(reader.rejects), missing)
+
+
+def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
+    row = copied_row(fields)
+    try:
+        if question.facets["format"] == "multi_choice":
+            return answers.choice(row).answer
+        return answers.number(row).text if question.answer_kind == "number" else row.get("answer") or None
+    except RowError:
+        return None
 
 
 def _rows(folder: Path, files: Sequence[Path]) -> Iterator[tuple[Row, Split | None]]:

@@ -85,6 +85,11 @@ def read_rows(root: Path, file: Path) -> Iterator[Row]:
         yield Row(name, line, {column: text(value) for column, value in values.items()})
 
 
+def copied_row(cells: Mapping[str, str]) -> Row:
+    """Returns another tool's copy of a row, by its own columns' names."""
+    return Row("", 0, {column: text(value) for column, value in _object(dict(cells)).items()})
+
+
 def text(value: object) -> str:
     """Returns a cell as text: "" for nothing, numbers without a needless ".0".
 

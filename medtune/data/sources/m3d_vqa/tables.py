@@ -26,7 +26,8 @@ _SPLITS: Mapping[str, Split] = {
     "test5k": "test",
 }
 _NEEDED = frozenset({"image_path", "question"})
-_SPELLINGS: Mapping[str, str] = {"image": "image_path", "type": "question_type", "answer_option": "answer_choice"}
+SPELLINGS: Mapping[str, str] = {"image": "image_path", "type": "question_type", "answer_option": "answer_choice"}
+"""Other spellings of a column, in small letters with underscores, and ours."""
 _EMPTY = frozenset({"", "na", "nan"})
 """What stands for nothing; "None" is a choice."""
 _LARGEST_FIELD = 1 << 24
@@ -101,4 +102,4 @@ def _cells(file: Path) -> Iterator[list[str]]:
 def _ours(name: str) -> str:
     """Returns a column's name in small letters with underscores, under our spelling."""
     plain = re.sub(r"[\s_\-]+", "_", name.strip().lower())
-    return _SPELLINGS.get(plain, plain)
+    return SPELLINGS.get(plain, plain)

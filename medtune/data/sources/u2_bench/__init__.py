@@ -64,6 +64,7 @@ def source() -> Source:
         test_only=True,
         read=_read,
         write_example=example.write,
+        answer_in=_answer_in,
     )
 
 
@@ -235,6 +236,20 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
         facets=facets,
         unit=unit,
     )
+
+
+def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
+    found = {name.strip().lower(): cell for name, cell in fields.items()}
+    row = _Row("", 0, question.facets["task"], question.facets["dataset"], found)
+    has_place = row.column("box") or row.column("keypoints")
+    try:
+        if row.task in released.CLASSIFICATION:
+            return _classes(row)[1]
+        if row.task in released.DETECTION:
+            return _place(row)[1] if has_place else None
+        return _value(row)[0] if row.task == released.VALUE else _text(row)
+    except RowError:
+        return None
 
 
 def _classes(row: _Row) -> tuple[tuple[str, ...], str]:

@@ -53,7 +53,7 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
         evidence: What was asked and judged.
         repeats: (format, subtype) -> accuracy over repeats, for what was asked more than once.
     """
-    judged = evidence.verdicts["image"][evidence.parser]
+    judged = evidence.rows("image")
     cells = by_cell(judged)
     made = []
     for kind in FORMATS:

@@ -32,8 +32,7 @@ _NO_BLIND_RUN = "Blind columns are of the condition text_only, where it was aske
 
 def tables(evidence: Evidence) -> list[Table]:
     """Returns every table of one evaluation; what was not asked is left out or empty."""
-    video = evidence.verdicts["image"][evidence.parser]
-    blind = _answered(evidence.verdicts.get("text_only", {}).get(evidence.parser, ()))
+    video, blind = evidence.rows("image"), _answered(evidence.rows("text_only"))
     found = report(scored_items(video))
     made = [*report_tables(found), _readings(evidence), _constant_letters(video)]
     made += [_beside_the_paper(video, blind), _gemini_by_group(found)]

@@ -204,6 +204,21 @@ def test_tables_have_the_papers_shape_with_ours_last() -> None:
     assert not any("Table 10" in title or "Table 11" in title for title in found)
 
 
+def test_numbers_stay_in_the_tables_where_likelihood_is_primary() -> None:
+    asked = {question.id: question for question in benchmark().examples}
+    choice = asked["example-existence-choice"]
+    likely = Prediction(
+        PredictionKey(choice.id, "image", "likelihood", 0),
+        options_shown=choice.options,
+        option_logprobs=tuple(0.0 if option == choice.answer else -1.0 for option in choice.options),
+        option_tokens=tuple(1 for _ in choice.options),
+    )
+    said = Prediction(PredictionKey("example-volume-text", "image", "generation", 0), text="1480.5 cc")
+    stage = score_stage(tuple(asked.values()), [likely, said], benchmark(), parser="likelihood")
+    rows = {(table.title, str(row[1])): row for table in stage.tables for row in table.rows}
+    assert rows["Table 3, free text", "organ volume measurement"][-2:] == (1.0, 1)
+
+
 def test_repeats_make_tables_10_and_11() -> None:
     replies = ("Yes", "No", "No")
     said = [

@@ -96,6 +96,29 @@ def test_tables_show_ours_beside_the_papers_models() -> None:
     assert found["Free response, blind against video"].rows[-1] == ("total", 0, 1, 0, 0, 1)
 
 
+def test_free_responses_stay_in_the_tables_where_likelihood_is_primary() -> None:
+    *mcq, free = benchmark().examples
+    replies = [
+        Prediction(PredictionKey(free.id, "image", "generation", 0), text=verdict(1, "wrong_conclusion")),
+        Prediction(PredictionKey(free.id, "text_only", "generation", 0), text=verdict(0, "both_fail")),
+    ]
+    likely = [
+        Prediction(
+            PredictionKey(question.id, "image", "likelihood", 0),
+            options_shown=question.options,
+            option_logprobs=(0.0, -1.0, -1.0, -1.0),
+            option_tokens=(1, 1, 1, 1),
+        )
+        for question in mcq
+    ]
+    stage = score_stage(benchmark().examples, [*likely, *replies], benchmark(), parser="likelihood")
+    found = {table.title: table for table in stage.tables}
+    assert found["Free response by clip duration, mean of 0 to 2"].rows[-1] == (DURATION_BINS[-1], 1, 1.0)
+    assert found["Overall"].rows[0][1] == len(mcq)
+    assert found["The paper's models (Tables A1 to A8) and ours"].rows[-1][2] == 1.0
+    assert found["Free response, blind against video"].rows[-1] == ("total", 0, 1, 0, 0, 1)
+
+
 def test_tables_without_a_blind_run_leave_its_columns_empty() -> None:
     found = scored({})
     assert found["The paper's models (Tables A1 to A8) and ours"].rows[-1][3:] == (None, None, None, None)
