@@ -284,12 +284,15 @@ class Score:
     """A metric's value with what is needed to judge it.
 
     Attributes:
-        n: Questions behind it; unanswered ones count.
+        value: NaN where the metric has none on these questions, as where no answer was judged yet.
+        n: Questions behind it; unanswered ones count, unscored ones do not.
         ci95: 95 % interval from resampled patients; None where there is none (no questions).
         unparsable: Replies from which no answer could be read; they count as wrong.
+        unscored: Free answers that wait for a judge's verdict: neither right nor wrong, and in nothing of the above.
     """
 
     value: float
     n: int
     ci95: Interval | None
     unparsable: int = 0
+    unscored: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import update_wrapper
+from itertools import compress
 from typing import Protocol, cast
 
 from medtune.data import catalog
@@ -28,16 +29,31 @@ class Judged:
     Attributes:
         prediction: None where the question was never answered: it counts as wrong.
         parsed: The option (or value) that was read; None where nothing could be.
+        unscored: Whether the reply waits for a judge: it is neither right nor wrong, and no score counts it.
     """
 
     question: Question
     prediction: Prediction | None
     parsed: str | None
+    unscored: bool = False
 
     @property
     def correct(self) -> bool:
         """Whether the parsed answer is the true one, to the letter."""
         return self.parsed is not None and self.parsed == self.question.answer
+
+
+def scored_everywhere(sides: Sequence[Sequence[Judged]]) -> list[list[Judged]]:
+    """Returns each side's rows of the questions that wait for a judge on none of them.
+
+    Args:
+        sides: Rows of the same questions in the same order.
+
+    Raises:
+        ValueError: The sides have different numbers of rows.
+    """
+    kept = [not any(row.unscored for row in answers) for answers in zip(*sides, strict=True)]
+    return [list(compress(rows, kept)) for rows in sides]
 
 
 class SummedMetric:
@@ -53,7 +69,7 @@ class SummedMetric:
 
 
 def measure(metric: Metric, rows: Sequence[Judged]) -> Callable[[Sequence[int]], float]:
-    """Returns what gives the metric of any part of the rows, by their numbers.
+    """Returns what gives the metric of any part of the rows, by their numbers; the part holds no unscored row.
 
     A metric of sums looks at each row once, however many parts are asked for.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from medtune.eval.benchmark import Benchmark, Judged
+from medtune.eval.benchmark import Benchmark, Judged, scored_everywhere
 from medtune.eval.gain import LevelGain, level_gain
 from medtune.eval.scores import correctness, covered
 from medtune.eval.significance import holm, paired_permutation
@@ -77,11 +77,12 @@ class Comparison:
     Attributes:
         metric: The benchmark's primary one.
         parser: Who read both sides' answers.
-        both: Questions that both answered: all that is compared.
+        both: Questions that both answered and that have a score on both sides: all that is compared.
         only_first: Questions that only the first side answered; they are left out.
         only_second: Questions that only the second side answered; they are left out.
         neither: Questions of the split that nobody answered.
         reworded: Questions of `both` whose prompts are known to differ, e.g. by the answer format.
+        unscored: Questions that both answered, but an answer waits for a judge; they are left out.
     """
 
     names: tuple[str, str]
@@ -95,13 +96,14 @@ class Comparison:
     reworded: int
     overall: Difference
     by_task: Mapping[str, Difference]
+    unscored: int = 0
 
 
 def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:
-    """Returns the paired comparison over the questions that both sides answered.
+    """Returns the paired comparison over the questions that both sides answered, without those that wait for a judge.
 
     Raises:
-        ValueError: Benchmarks, data, parsers or questions differ, or no question was answered by both.
+        ValueError: Benchmarks, data, parsers or questions differ, or no question was answered and scored on both sides.
     """
     check_comparable(first.about, second.about)
     scale = benchmark.scale(benchmark.primary)
@@ -114,20 +116,26 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
             f"{first.name} answered {len(found[0])} questions and {second.name} {len(found[1])}, but none in common: "
             "evaluate both on the same split, with the same --limit"
         )
-    pairs = [(found[0][id_], found[1][id_]) for id_ in shared]
+    pairs = [*zip(*scored_everywhere([[rows[id_] for id_ in shared] for rows in found]), strict=True)]
+    if not pairs:
+        raise ValueError(
+            f"{first.name} and {second.name} answered {len(shared)} questions in common, and of each an answer waits "
+            "for a judge: `medtune judge` both, then compare"
+        )
     ids = {row.question.id for rows in asked for row in rows}
     return Comparison(
         names=(first.name, second.name),
         benchmark=first.about.benchmark,
         metric=benchmark.primary,
         parser=first.about.parser,
-        both=len(shared),
+        both=len(pairs),
         only_first=len(found[0].keys() - found[1].keys()),
         only_second=len(found[1].keys() - found[0].keys()),
         neither=len(ids - found[0].keys() - found[1].keys()),
         reworded=sum(_is_reworded(*pair) for pair in pairs),
         overall=_difference(pairs, benchmark, seed=seed),
         by_task=_by_task(pairs, benchmark, seed=seed),
+        unscored=len(shared) - len(pairs),
     )
 
 

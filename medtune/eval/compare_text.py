@@ -50,6 +50,10 @@ def notes(found: Comparison) -> tuple[str, ...]:
         "McNemar's exact test takes questions as independent. The permutation test flips whole patients;",
         "Holm's correction over the tasks is of its p values.",
     ]
+    if found.unscored:
+        said.append(
+            f"Unscored: {found.unscored} that both answered wait for a judge (medtune judge), and are left out."
+        )
     if found.reworded:
         said.append(
             f"{found.reworded} questions were worded differently for the two (answer format or version of the prompt)."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from medtune.data.types import Interval
 from medtune.eval import statistics
-from medtune.eval.benchmark import Benchmark, Judged, Metric, Scale, SummedMetric
+from medtune.eval.benchmark import Benchmark, Judged, Metric, Scale, SummedMetric, scored_everywhere
 from medtune.eval.scores import StageScores, correctness, levels
 from medtune.eval.significance import clustered_permutation, holm
 
@@ -20,12 +20,14 @@ class LevelGain:
 
     Attributes:
         value: Primary metric after minus before; negative is a loss where higher is better.
+        n: Questions behind it: those whose answers have a score in both stages.
         ci95: Paired by question, resampled by patient.
         mcnemar_p: Exact, two-sided, of right and wrong; takes questions as independent.
         permutation_p: Two-sided, of right and wrong with the sign flipped for whole patients.
         mcnemar_p_holm: `mcnemar_p` adjusted for the number of tasks; None but on the levels of the facet "task".
         only_before: Questions right before and wrong after.
         only_after: Questions wrong before and right after.
+        unscored: Questions left out because an answer, before or after, waits for a judge.
     """
 
     value: float
@@ -38,18 +40,19 @@ class LevelGain:
     only_after: int
     both_wrong: int
     mcnemar_p_holm: float | None = None
+    unscored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The gain overall and per level of each facet."""
+    """The gain overall and per level of each facet; a level of which no question can be paired is not there."""
 
     overall: LevelGain
     by: Mapping[str, Mapping[str, LevelGain]]
 
 
-def gain_between(before: StageScores, after: StageScores, benchmark: Benchmark, *, seed: int = 0) -> Gain:
-    """Returns the gain of the primary metric from one stage to the other.
+def gain_between(before: StageScores, after: StageScores, benchmark: Benchmark, *, seed: int = 0) -> Gain | None:
+    """Returns the gain of the primary metric from one stage to the other; None where no pair of answers is scored.
 
     Raises:
         ValueError: The stages judged other questions, or with different parsers.
@@ -65,22 +68,28 @@ def gain_between(before: StageScores, after: StageScores, benchmark: Benchmark, 
         )
     metric, scale = benchmark.metrics[benchmark.primary], benchmark.scale(benchmark.primary)
 
-    def of(first: Sequence[Judged], second: Sequence[Judged]) -> LevelGain:
-        return level_gain(first, second, metric, scale=scale, seed=seed)
+    def of(first: Sequence[Judged], second: Sequence[Judged]) -> LevelGain | None:
+        earlier, later = scored_everywhere([first, second])
+        if not earlier:
+            return None
+        gain = level_gain(earlier, later, metric, scale=scale, seed=seed)
+        return replace(gain, unscored=len(first) - len(earlier))
 
-    by = {}
+    by: dict[str, dict[str, LevelGain]] = {}
     for facet in benchmark.facets:
         earlier, later = levels(before.rows, facet), levels(after.rows, facet)
-        by[facet] = {name: of(rows, later[name]) for name, rows in earlier.items()}
+        found = {name: of(rows, later[name]) for name, rows in earlier.items()}
+        by[facet] = {name: gain for name, gain in found.items() if gain}
     if TASK in by:
         by[TASK] = _holm(by[TASK])
-    return Gain(overall=of(before.rows, after.rows), by=by)
+    overall = of(before.rows, after.rows)
+    return Gain(overall=overall, by=by) if overall else None
 
 
 def level_gain(
     before: Sequence[Judged], after: Sequence[Judged], metric: Metric, *, scale: Scale | None = None, seed: int = 0
 ) -> LevelGain:
-    """Returns the gain on rows that are paired by position; `scale` is that of a share by default.
+    """Returns the gain on scored rows that are paired by position; `scale` is that of a share by default.
 
     Raises:
         ValueError: There are no rows, or not as many before as after.

@@ -11,9 +11,11 @@ from medtune.data.catalog import nearest
 from medtune.data.types import Condition, Prediction, Question, Reading
 from medtune.eval.benchmark import Benchmark, Judged
 from medtune.eval.predictions import replace_file
+from medtune.eval.thinking import without_thinking
 
 LIKELIHOOD = "likelihood"
 PER_TOKEN = "likelihood_per_token"
+UNSCORED = "unscored"
 
 
 def judge(
@@ -30,7 +32,8 @@ def judge(
     A likelihood reading has two parsers: "likelihood", the option with the highest log-probability (ties: the one
     shown first), and "likelihood_per_token", the same after division by the number of tokens, which is left out
     where a prediction has no token counts. It covers the questions that have options. A generation has the
-    benchmark's parsers. A question without a prediction stays in, with `prediction=None`.
+    benchmark's parsers. A question without a prediction stays in, with `prediction=None`. A free answer that no judge
+    has judged is `unscored`; one that says nothing is not, as no judge could give it points: it counts as unparsable.
 
     Raises:
         ValueError: A prediction is of an unknown question, or does not fit its question's options.
@@ -47,12 +50,24 @@ def judge(
     names = [*benchmark.parsers] if reading == "generation" else [LIKELIHOOD, PER_TOKEN]
     if not all(PER_TOKEN in row for row in parsed.values()) and reading == "likelihood":
         names.remove(PER_TOKEN)
-    return {
-        name: [
-            Judged(question, found.get(question.id), parsed.get(question.id, {}).get(name)) for question in questions
-        ]
-        for name in names
-    }
+
+    def row(question: Question, name: str) -> Judged:
+        said, read = found.get(question.id), parsed.get(question.id, {}).get(name)
+        waits = said is not None and read is None and needs_judge(question, said, benchmark)
+        return Judged(question, said, read, unscored=waits)
+
+    return {name: [row(question, name) for question in questions] for name in names}
+
+
+def needs_judge(question: Question, prediction: Prediction, benchmark: Benchmark) -> bool:
+    """Returns whether a prediction is a free answer with words in it, which a judge has to score."""
+    is_free = benchmark.judging is not None and benchmark.judging.covers(question)
+    return is_free and prediction.key.reading == "generation" and bool(words_of(prediction))
+
+
+def words_of(prediction: Prediction) -> str:
+    """Returns what a reply says after its thinking; "" where it says nothing."""
+    return without_thinking(prediction.text or "")
 
 
 def parse(question: Question, prediction: Prediction, benchmark: Benchmark) -> dict[str, str | None]:
@@ -86,6 +101,8 @@ def write_parsed(
 ) -> None:
     """Writes parsed.jsonl: one line per prediction, in their order, with the truth and one column per parser.
 
+    A line whose answer waits for a judge has the field "unscored" beside them: the parsers for which it does.
+
     Raises:
         ValueError: As `judge`.
         OSError: The file cannot be written; an earlier one is as it was.
@@ -94,7 +111,11 @@ def write_parsed(
 
     def line(prediction: Prediction) -> bytes:
         question = question_of(prediction, by_id)
-        row = {**prediction.key._asdict(), "answer": question.answer, **parse(question, prediction, benchmark)}
+        read = parse(question, prediction, benchmark)
+        row = {**prediction.key._asdict(), "answer": question.answer, **read}
+        waits = [name for name, said in read.items() if said is None and needs_judge(question, prediction, benchmark)]
+        if waits:
+            row[UNSCORED] = waits
         return json.dumps(row).encode("ascii") + b"\n"
 
     replace_file(path, [line(prediction) for prediction in predictions])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import cast
@@ -35,6 +36,7 @@ def stage_json(stage: StageScores) -> Json:
         "tables": [table_json(table) for table in stage.tables],
         "calibration": _calibration(stage.calibration) if stage.calibration else None,
         "refusals": asdict(stage.refusals) if stage.refusals else None,
+        "unscored": stage.unscored,
     }
 
 
@@ -47,11 +49,11 @@ def results_json(
     model: str,
     unavailable: Mapping[Reading, str] = NOTHING,
 ) -> Json:
-    """Returns results.json; its "gain" is None where there is no second stage.
+    """Returns results.json.
 
     Args:
         stages: By name, e.g. "zero_shot" and "final".
-        gain: Between those two.
+        gain: Between those two; None where there is no second stage, or nothing in both was scored.
         benchmark: That scored them.
         benchmark_name: Its name in the catalog.
         model: Name of the model.
@@ -81,7 +83,7 @@ def gain_table(
 
     Args:
         stages: By name, in the order to be shown; at least one.
-        gain: Between the first and the last; None for a single stage.
+        gain: Between the first and the last; None for a single stage, or where nothing in both was scored.
         benchmark: That scored them.
         unavailable: Readings that the model cannot give, and why.
         unofficial_split: What the benchmark was divided by, if it is for evaluation alone; the table then says so.
@@ -95,7 +97,8 @@ def gain_table(
     for name, value in last.overall.baselines.items():
         seen = last.metrics.get(cast("Condition", name), {}).get(last.parser)
         if value is None:
-            rows.append((name.replace("_", "-"), "-", "-", "does not apply"))
+            waits = seen is not None and benchmark.primary in seen and seen[benchmark.primary].unscored > 0
+            rows.append((name.replace("_", "-"), "-", "-", "waits for a judge" if waits else "does not apply"))
         elif seen:
             rows.append((name.replace("_", "-"), *_cells(seen[benchmark.primary])))
         else:
@@ -105,20 +108,26 @@ def gain_table(
     lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
     lines.insert(1, "-" * max(len(line) for line in lines))
     unofficial = f"Unofficial split by {unofficial_split}: not comparable with published numbers."
-    return "\n".join([*lines, "", *([unofficial] if unofficial_split else []), *_notes(last, gain, benchmark)])
+    return "\n".join([*lines, "", *([unofficial] if unofficial_split else []), *_notes(stages, gain, benchmark)])
 
 
-def _notes(last: StageScores, gain: Gain | None, benchmark: Benchmark) -> list[str]:
+def _notes(stages: Mapping[str, StageScores], gain: Gain | None, benchmark: Benchmark) -> list[str]:
+    *_, last = stages.values()
     score = last.overall.score
     notes = [
         f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}; intervals resample patients.",
         f"Prompts: {benchmark.wording}.",
         f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {score.n}.",
     ]
+    waiting = [f"{name.replace('_', '-')} {stage.unscored}" for name, stage in stages.items() if stage.unscored]
+    if waiting:
+        notes.append(f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}.")
     if last.refusals and last.refusals.total:
         notes.append(refusals_text(last.refusals))
     if gain:
         level = gain.overall
+        if level.unscored:
+            notes.append(f"Left out of the gain: {level.unscored} questions with an unscored answer before or after.")
         notes.append(
             f"Right before and after {level.both_right}, only before {level.only_before}, "
             f"only after {level.only_after}, neither {level.both_wrong}; McNemar's exact p = {level.mcnemar_p:.2g}; "
@@ -129,11 +138,18 @@ def _notes(last: StageScores, gain: Gain | None, benchmark: Benchmark) -> list[s
 
 def _cells(score: Score) -> tuple[str, str, str]:
     interval = f"{score.ci95.low:.3f} to {score.ci95.high:.3f}" if score.ci95 else ""
-    return f"{score.value:.3f}", str(score.n), interval
+    value = f"{score.value:.3f}" if math.isfinite(score.value) else "-"
+    return value, str(score.n), interval
 
 
 def _score(score: Score) -> Json:
-    return {"value": finite(score.value), "n": score.n, "ci95": _pair(score.ci95), "unparsable": score.unparsable}
+    return {
+        "value": finite(score.value),
+        "n": score.n,
+        "ci95": _pair(score.ci95),
+        "unparsable": score.unparsable,
+        "unscored": score.unscored,
+    }
 
 
 def _level(level: LevelScore) -> Json:
@@ -169,6 +185,7 @@ def _gain(level: LevelGain) -> Json:
     return {
         "value": level.value,
         "n": level.n,
+        "unscored": level.unscored,
         "ci95": _pair(level.ci95),
         "mcnemar_p": level.mcnemar_p,
         "mcnemar_p_holm": level.mcnemar_p_holm,

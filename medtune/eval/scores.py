@@ -28,7 +28,8 @@ class LevelScore:
 
     Attributes:
         unanswered: Questions without a prediction; they count as wrong.
-        baselines: The primary metric of what does not see the image; None where it does not apply.
+        baselines: The primary metric of what does not see the image; None where it does not apply, or where none of
+            its answers was judged.
     """
 
     score: Score
@@ -42,12 +43,13 @@ class StageScores:
 
     Attributes:
         parser: Whose reading of the answers `overall` and `by` count.
-        rows: The judged questions behind `overall`, in their order.
+        rows: The questions behind `overall`, in their order, those that wait for a judge included.
         by: Facet -> level -> score.
         metrics: Condition -> parser -> metric -> score; without the metrics that no question is about.
         tables: The benchmark's own.
         calibration: Of the likelihood reading under condition "image"; None where there is none.
         refusals: Among the generations; None where there are no generations.
+        unscored: Answers to all questions, whatever the primary metric is about, that wait for a judge.
     """
 
     parser: str
@@ -58,6 +60,7 @@ class StageScores:
     tables: tuple[Table, ...] = ()
     calibration: Calibration | None = None
     refusals: Refusals | None = None
+    unscored: int = 0
 
 
 def score_stage(
@@ -103,8 +106,9 @@ def score_stage(
         chosen = [rows[number] for number in numbers]
         found = baselines.of(numbers)
         for condition in _BLIND:
-            is_seen = condition in measured and any(unseeing[condition][number].prediction for number in numbers)
-            found[condition] = measured[condition](numbers) if is_seen else None
+            seen = [number for number in numbers if condition in measured and not unseeing[condition][number].unscored]
+            is_seen = any(unseeing[condition][number].prediction for number in seen)
+            found[condition] = measured[condition](seen) if is_seen else None
         return LevelScore(
             score=score_rows(chosen, metric, sums=sums and sums.part(numbers), scale=scale, seed=seed),
             unanswered=sum(row.prediction is None for row in chosen),
@@ -126,7 +130,13 @@ def score_stage(
         tables=tuple(benchmark.tables(Evidence(questions, predictions, verdicts, parser, text_model))),
         calibration=_calibration(verdicts["image"].get(LIKELIHOOD, ())),
         refusals=refusals if refusals.n else None,
+        unscored=sum(row.unscored for row in verdicts["image"].get(_generation(parser, benchmark), ())),
     )
+
+
+def _generation(parser: str, benchmark: Benchmark) -> str:
+    """Free answers are generated, whatever the primary reading is."""
+    return parser if parser in benchmark.parsers else next(iter(benchmark.parsers))
 
 
 def _calibration(rows: Sequence[Judged]) -> Calibration | None:
@@ -145,18 +155,25 @@ def score_rows(
 
     A metric of column sums is resampled as `statistics.summed_interval` says; another is computed anew for each of
     `statistics.RESAMPLES_RECOMPUTED` resamples, which takes time that grows with the rows. `scale` is that of a share
-    by default; where it has no limit and all resamples agree, or the value is none, there is no interval. `sums` are
-    the metric's of these rows, where they are known already.
+    by default; where it has no limit and all resamples agree, or the value is none, there is no interval. Rows that
+    wait for a judge are counted and left out; where all do, there is no value. `sums` are the metric's of these rows,
+    those left out included, where they are known already.
 
     Raises:
         ValueError: There are no rows, or the metric leaves its scale.
     """
+    judged = [number for number, row in enumerate(rows) if not row.unscored]
+    unscored = len(rows) - len(judged)
+    if unscored:
+        sums, rows = sums and sums.part(judged), [rows[number] for number in judged]
+        if not rows:
+            return Score(value=math.nan, n=0, ci95=None, unscored=unscored)
     if isinstance(metric, SummedMetric) and sums is None:
         sums = metric.sums(rows)
     value = sums.value() if sums else metric(rows)
     unparsable = sum(row.prediction is not None and row.parsed is None for row in rows)
     if not math.isfinite(value):
-        return Score(value=value, n=len(rows), ci95=None, unparsable=unparsable)
+        return Score(value=value, n=len(rows), ci95=None, unparsable=unparsable, unscored=unscored)
     right, patients = correctness(rows), [row.question.patient_id for row in rows]
     bounds = (scale or Scale()).bounds
     if sums:
@@ -166,7 +183,8 @@ def score_rows(
             lambda picked: metric([rows[number] for number in picked]), right, patients, bounds=bounds, seed=seed
         )
     has_width = interval.low < interval.high
-    return Score(value=value, n=len(rows), ci95=interval if has_width else None, unparsable=unparsable)
+    ci95 = interval if has_width else None
+    return Score(value=value, n=len(rows), ci95=ci95, unparsable=unparsable, unscored=unscored)
 
 
 def covered(rows: Sequence[Judged], scale: Scale) -> list[Judged]:

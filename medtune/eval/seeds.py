@@ -51,7 +51,7 @@ def seeds_gain(
     """Returns the mean gain of runs that differ in their seed, with the interval of seed x patient.
 
     Args:
-        runs: Of each run, the judged rows before and after; the same questions in the same order everywhere.
+        runs: Of each run, the scored rows before and after; the same questions in the same order everywhere.
         metric: The benchmark's primary one.
         seed: Of the resampling.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import signal
 import sys
@@ -172,7 +173,7 @@ class Checkpoints(Callback):
         if trainer.global_step % self._every_steps == 0 or step == self._part.last_step:
             value, logged = self._evaluate(step)
             log_metrics(trainer, logged, step=step)
-            if self._part.is_last and (self._best is None or self._sign * value >= self._sign * self._best):
+            if self._part.is_last and is_best(value, self._best, sign=self._sign):
                 self._best = value
                 self._write(trainer, pl_module, BEST, step, value)
             if step == self._part.last_step:
@@ -205,6 +206,19 @@ class Checkpoints(Callback):
 
 
 STATE_PREFIX = "state_step_"
+
+
+def is_best(value: float, best: float | None, *, sign: float) -> bool:
+    """Returns whether a validation's weights replace the best ones so far; of equals the later ones do.
+
+    A value is NaN where all answers wait for a judge: such weights replace only others without a value.
+
+    Args:
+        value: The primary metric.
+        best: That of the best weights so far; None where there are none.
+        sign: 1 where higher is better, else -1.
+    """
+    return best is None or math.isnan(best) or sign * value >= sign * best
 
 
 def saved_state(checkpoints: Path) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from medtune.eval.benchmark import scored_everywhere
 from medtune.eval.power import Plan, patients_needed, plan_from, power_of
 from medtune.eval.scores import correctness
 from medtune.eval.tables import Table, table_text
@@ -26,7 +27,9 @@ def plan_of_run(root: Path, *, gain: float) -> Plan:
     folder = RunFolder(root)
     if not folder.recipe.is_file():
         raise FileNotFoundError(f"{root}: no run is here (no recipe.yaml)")
-    before, after = answered_rows(opened_bench(folder), folder)
+    before, after = scored_everywhere(answered_rows(opened_bench(folder), folder))
+    if not before:
+        raise ValueError(f"{root}: every answer waits for a judge; `medtune judge {root}` first")
     scores = correctness(before), correctness(after)
     if scores[0] is None or scores[1] is None:
         raise ValueError(f"{root}: some answers are not right or wrong; `medtune power` plans for shares of right ones")

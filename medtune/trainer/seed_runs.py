@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from medtune.data.types import Interval, Question
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import Judged, scored_everywhere
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.scores import all_verdicts, covered, levels
 from medtune.eval.seeds import MIN_SEEDS, SeedsGain, seeds_gain
@@ -27,7 +27,7 @@ class SeedRun:
     """One of the runs.
 
     Attributes:
-        stages: Judged rows before and after.
+        stages: Judged rows before and after, of the questions that wait for a judge nowhere.
     """
 
     seed: int
@@ -74,12 +74,14 @@ def compare_seeds(out: Path, *, number: int) -> str:
 
     Raises:
         FileNotFoundError: A run is missing.
-        ValueError: The runs answered different questions.
+        ValueError: The runs answered different questions, or none that has a score in all of them.
     """
     folders = [RunFolder(out / f"seed_{index}") for index in range(number)]
     benches = [opened_bench(folder) for folder in folders]
     judged_by = benches[0].benchmark
-    runs = [_read(bench, folder) for bench, folder in zip(benches, folders, strict=True)]
+    runs, unscored = without_unscored([_read(bench, folder) for bench, folder in zip(benches, folders, strict=True)])
+    if not runs[0].stages[0]:
+        raise ValueError(f"{out}: all {unscored} answers wait for a judge; `medtune judge` each run, then --resume")
     metric = judged_by.metrics[judged_by.primary]
     whole = seeds_gain([run.stages for run in runs], metric)
     tasks = _by_task(runs)
@@ -95,6 +97,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
                 for run, (before, after) in zip(runs, values, strict=True)
             ],
             "gain": _json(whole),
+            "unscored": unscored,
             "by": {"task": {task: _json(found) for task, found in by_task.items()}},
         },
     )
@@ -106,11 +109,14 @@ def compare_seeds(out: Path, *, number: int) -> str:
         (name, None, None, f"{found.value:+.3f}", _interval(found.ci95))
         for name, found in {"all seeds": whole, **by_task}.items()
     ]
+    notes = [f"The interval draws seeds and patients anew. Between seeds the gain varies by {whole.seed_sd:.3f} (SD)."]
+    if unscored:
+        notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
     table = Table(
         f"{judged_by.primary} over {number} seeds, {whole.n} questions of {whole.num_patients} patients",
         ("", "zero-shot", "final", "gain", "95 % interval"),
         tuple(rows),
-        (f"The interval draws seeds and patients anew. Between seeds the gain varies by {whole.seed_sd:.3f} (SD).",),
+        tuple(notes),
     )
     return table_text(table)
 
@@ -139,6 +145,20 @@ def answered_rows(bench: Bench, folder: RunFolder) -> tuple[list[Judged], list[J
 
 def _read(bench: Bench, folder: RunFolder) -> SeedRun:
     return SeedRun(bench.recipe.train.seed, folder.root, answered_rows(bench, folder))
+
+
+def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:
+    """Returns the runs without the questions that wait for a judge in any of them, and how many those are.
+
+    Raises:
+        ValueError: The runs answered different questions.
+    """
+    ids = {tuple(row.question.id for row in stage) for run in runs for stage in run.stages}
+    if len(ids) > 1:
+        raise ValueError("the runs judged different questions; all seeds of a recipe have to answer the same ones")
+    kept = scored_everywhere([stage for run in runs for stage in run.stages])
+    left = [replace(run, stages=(kept[2 * i], kept[2 * i + 1])) for i, run in enumerate(runs)]
+    return left, len(runs[0].stages[0]) - len(kept[0])
 
 
 def _by_task(runs: Sequence[SeedRun]) -> dict[str, list[tuple[list[Judged], list[Judged]]]]:

@@ -91,7 +91,7 @@ def test_results_have_the_designed_shape(stages: dict[str, StageScores]) -> None
                 "other_image",
             }
     assert set(results["gain"]) == {
-        "value", "n", "ci95", "mcnemar_p", "mcnemar_p_holm", "permutation_p", "counts", "by",
+        "value", "n", "unscored", "ci95", "mcnemar_p", "mcnemar_p_holm", "permutation_p", "counts", "by",
     }  # fmt: skip
     assert set(results["gain"]["by"]["task"]) == {"diagnosis", "red_box_grounding"}
 

@@ -6,17 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from medtune.data.types import JudgeRequest, PredictionKey
 from medtune.models.text_judge import LocalJudge
-
-VERDICT = '{"score": 2, "error_type": "none"}'
-TEMPLATE = (
-    "{% for turn in messages %}<{{ turn.role }}>{{ turn.content }}\n{% endfor %}"
-    "{% if add_generation_prompt %}<judge>{% endif %}"
-)
+from tests.models.tiny_judge import VERDICT, write_tiny_judge
 
 
 def request(number: int, text: str = "an answer") -> JudgeRequest:
@@ -25,35 +19,8 @@ def request(number: int, text: str = "an answer") -> JudgeRequest:
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A byte-level Llama of 2 layers that says the verdict after every prompt that ends alike."""
-    folder = tmp_path_factory.mktemp("judge") / "tiny-judge"
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {piece: number for number, piece in enumerate([*alphabet, "<stop>"])}
-    bytes_of_text = Tokenizer(models.BPE(vocabulary, []))
-    bytes_of_text.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bytes_of_text.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bytes_of_text, eos_token="<stop>", chat_template=TEMPLATE)
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=len(vocabulary), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
-            num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=256,
-        )
-    )  # fmt: skip
-    prompt = "<system>Judge.\n<user>an answer\n<judge>"
-    ids_BL = torch.tensor([[*tokenizer.encode(prompt + VERDICT), tokenizer.eos_token_id]])
-    labels_BL = ids_BL.clone()
-    labels_BL[:, : len(tokenizer.encode(prompt))] = -100
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(150):
-        loss = model(input_ids=ids_BL, labels=labels_BL).loss
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    assert loss.item() < 0.01
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    """A model that says the verdict after every prompt that ends alike."""
+    return write_tiny_judge(tmp_path_factory.mktemp("judge") / "tiny-judge", [("Judge.", "an answer")])
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,14 @@ import yaml
 from medtune.data import prepared_format
 from medtune.data.prepared import open_prepared, prepare
 from medtune.data.types import Question
+from medtune.eval.benchmark import benchmark
 from medtune.trainer.cli import main
 from tests.models.endpoint.chat_server import KEY, ChatServer, Said, asked_text, completion, failure, serving
+from tests.models.tiny_judge import VERDICT, write_tiny_judge
 
 VARIABLE = "MEDTUNE_TEST_KEY"
+PROMPTS = Path(__file__).resolve().parents[3] / "shared" / "published" / "prompts"
+OFFICIAL = ("rex_judge_system.txt", "rex_judge_strict.txt")
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +57,17 @@ def chat() -> Iterator[ChatServer]:
     with serving() as server:
         server.reply = lambda body: completion("A") if body["model"] == "answerer" else verdict(body)
         yield server
+
+
+@pytest.fixture(scope="module")
+def official() -> tuple[str, str]:
+    """The paper's instructions for the judge and their strictness block."""
+    if not PROMPTS.is_dir():
+        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
+            pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {PROMPTS}")
+        pytest.skip(f"no {PROMPTS}")
+    system, strict = ((PROMPTS / name).read_text("utf-8") for name in OFFICIAL)
+    return system, strict
 
 
 def verdict(body: dict[str, Any]) -> Said:
@@ -98,18 +114,22 @@ def test_run_is_judged_and_scored_again(
     run: Path, judge_file: Path, clips: Path, chat: ChatServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     free, before = free_questions(clips), (run / "zero_shot" / "predictions.jsonl").read_bytes()
-    assert (rubric(run)["value"], rubric(run)["unparsable"]) == (0.0, len(free))
+    waiting = {"value": None, "n": 0, "ci95": None, "unparsable": 0, "unscored": len(free)}
+    assert rubric(run) == waiting
+    assert f"Unscored: {len(free)} free answers wait for a judge" in (run / "report.md").read_text()
+    assert "waits for a judge" in (run / "report.html").read_text()
     capsys.readouterr()
     assert main(["judge", str(run), "--judge", str(judge_file)]) == 0
     out = capsys.readouterr().out
     points = [1 if int(question.answer.split()[1]) % 2 else 2 for question in free]
     assert rubric(run)["value"] == pytest.approx(sum(points) / len(points))
-    assert rubric(run)["unparsable"] == 0
+    assert (rubric(run)["n"], rubric(run)["unparsable"], rubric(run)["unscored"]) == (len(free), 0, 0)
     assert f"{len(free)} free answers: {len(free)} judged, 0 empty (no points), 0 without a verdict" in out
     assert "judged by judge-1, instructions" in out
     assert "medtune's own" in out
     assert (run / "zero_shot" / "predictions.jsonl").read_bytes() == before
     assert "How answers are read" in (run / "report.md").read_text()
+    assert "Unscored" not in (run / "report.md").read_text()
     asked = len(chat.bodies)
     assert main(["judge", str(run), "--judge", str(judge_file)]) == 0
     assert len(chat.bodies) == asked
@@ -143,11 +163,13 @@ def test_trouble_leaves_answers_unscored_until_they_are_judged(
     assert main(["judge", str(run), "--judge", str(judge_file)]) == 1
     out = capsys.readouterr().out
     assert f"{len(odd)} answers have no verdict; the same command asks for these alone" in out
-    assert rubric(run)["unparsable"] == len(odd)
+    even = len(free) - len(odd)
+    assert (rubric(run)["value"], rubric(run)["n"], rubric(run)["unscored"]) == (2.0, even, len(odd))
+    assert f"{len(odd)} free responses wait for a judge" in out
     chat.reply, asked = well, len(chat.bodies)
     assert main(["judge", str(run), "--judge", str(judge_file)]) == 0
     assert len(chat.bodies) - asked == len(odd)
-    assert rubric(run)["unparsable"] == 0
+    assert rubric(run)["unscored"] == 0
 
 
 def test_official_instructions_from_the_users_files(
@@ -163,6 +185,45 @@ def test_official_instructions_from_the_users_files(
     assert {body["messages"][0]["content"] for body in judged} == {"Their system words.\n\nTheir strict words."}
 
 
+def test_published_instructions_are_sent_verbatim_and_strictly(
+    run: Path, judge_file: Path, chat: ChatServer, clips: Path, official: tuple[str, str]
+) -> None:
+    files = ",".join(str(PROMPTS / name) for name in OFFICIAL)
+    assert main(["judge", str(run), "--judge", str(judge_file), "--set", f"prompt=[{files}]"]) == 0
+    judged = [body for body in chat.bodies if body["model"] == "judge-1"]
+    assert len(judged) == len(free_questions(clips))
+    for body in judged:
+        # The authors append the strictness block behind an empty line.
+        assert body["messages"][0] == {"role": "system", "content": "\n\n".join(text.strip() for text in official)}
+        assert "STRICTNESS OVERRIDE" in body["messages"][0]["content"]
+        assert body["temperature"] == 0
+        assert body["response_format"]["json_schema"]["strict"] is True
+    assert rubric(run)["unscored"] == 0
+
+
+def test_model_of_ones_own_judges_a_run(
+    run: Path, clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free, task = free_questions(clips), benchmark("rexsonovqa").judging
+    assert task is not None
+    (tmp_path / "short.txt").write_text("Judge.\n")
+    shown = [("Judge.", task.user(question, "A")) for question in free]
+    weights = write_tiny_judge(tmp_path / "tiny-judge", shown, steps=100 + 20 * len(shown))
+    judge = tmp_path / "local.yaml"
+    local = {"weights": str(weights), "dtype": "float32"}
+    judge.write_text(yaml.safe_dump({"local": local, "prompt": [str(tmp_path / "short.txt")], "max_new_tokens": 60}))
+    # Cut off, a verdict is none: it is neither guessed nor a wrong answer.
+    assert main(["judge", str(run), "--judge", str(judge), "--set", "max_new_tokens=3"]) == 1
+    assert (rubric(run)["value"], rubric(run)["unscored"]) == (None, len(free))
+    capsys.readouterr()
+    assert main(["judge", str(run), "--judge", str(judge)]) == 0
+    assert (rubric(run)["value"], rubric(run)["n"], rubric(run)["unscored"]) == (2.0, len(free), 0)
+    assert "judged by tiny-judge, instructions" in capsys.readouterr().out
+    verdicts = (run / "zero_shot" / "predictions.verdicts.jsonl").read_text()
+    assert str(tmp_path) not in verdicts
+    assert {json.loads(line)["text"] for line in verdicts.splitlines()} == {VERDICT}
+
+
 def test_file_of_another_tool(
     clips: Path, judge_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,7 +234,7 @@ def test_file_of_another_tool(
     files = ["--predictions", str(answers), "--questions", str(clips)]
     assert main(["judge", "rexsonovqa", *files, "--judge", str(judge_file)]) == 0
     scores = (answers.parent / "scores.json").read_bytes()
-    assert json.loads(scores)["metrics"]["image"]["robust"]["rubric"]["unparsable"] == 0
+    assert json.loads(scores)["metrics"]["image"]["robust"]["rubric"]["unscored"] == 0
     assert (answers.parent / "answers.verdicts.jsonl").is_file()
     # Scoring the file later finds the verdicts.
     assert main(["score", "rexsonovqa", *files]) == 0

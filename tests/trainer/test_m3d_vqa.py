@@ -39,14 +39,14 @@ def test_from_tables_to_judged_answers(chat: ChatServer, tmp_path: Path, capsys:
     assert before["overall"]["n"] == 20
     assert set(before["by"]["task"]) == {"plane", "phase", "organ", "abnormality", "location"}
     free = before["metrics"]["image"]["robust"]["free_answers"]
-    assert (free["value"], free["n"], free["unparsable"]) == (0.0, 20, 20)
+    assert (free["value"], free["n"], free["unscored"]) == (None, 0, 20)
     judge = tmp_path / "judge.yaml"
     endpoint = {"base_url": chat.base_url, "model": "judge-1", "cache": str(tmp_path / "cache")}
     judge.write_text(yaml.safe_dump({"endpoint": endpoint}))
     assert main(["judge", str(run), "--judge", str(judge)]) == 0
     after = json.loads((run / "results.json").read_text())["stages"]["zero_shot"]
     free = after["metrics"]["image"]["robust"]["free_answers"]
-    assert (free["value"], free["n"], free["unparsable"]) == (0.2, 20, 0)
+    assert (free["value"], free["n"], free["unparsable"], free["unscored"]) == (0.2, 20, 0, 0)
     assert after["overall"] == before["overall"]
     capsys.readouterr()
     predictions = run / "zero_shot" / "predictions.jsonl"

@@ -17,8 +17,7 @@ from medtune.eval.judge.verdicts import (
     reply_hash,
     verdicts_path,
 )
-from medtune.eval.judging import index, question_of
-from medtune.eval.thinking import without_thinking
+from medtune.eval.judging import index, question_of, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +69,10 @@ def judge_predictions(
     free = [each for each in predictions if each.key.reading == "generation" and task.covers(question_of(each, by_id))]
     stored = read_verdicts(beside) if beside.is_file() else {}
     _refuse_others(beside, stored.values(), who)
-    done, said = fitting(free, stored), [each for each in free if _words(each)]
+    done, said = fitting(free, stored), [each for each in free if words_of(each)]
     waiting = {each.key: each for each in said if each.key not in done}
     requests = [
-        JudgeRequest(key, system, task.user(by_id[key.question_id], _words(each)), task.schema)
+        JudgeRequest(key, system, task.user(by_id[key.question_id], words_of(each)), task.schema)
         for key, each in waiting.items()
     ]
     failed = []
@@ -87,10 +86,6 @@ def judge_predictions(
             on_verdict(len(done) + number, len(said))
     judged = len(done) + len(waiting) - len(failed)
     return Judging(who, len(free), judged, len(free) - len(said), tuple(failed))
-
-
-def _words(prediction: Prediction) -> str:
-    return without_thinking(prediction.text or "").strip()
 
 
 def _refuse_others(path: Path, stored: Iterable[StoredVerdict], who: str) -> None:

@@ -11,13 +11,15 @@ from typing import Literal, cast, get_args
 from medtune.data.prepared import open_prepared
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.calibration import option_probabilities
+from medtune.eval.judging import UNSCORED
 from medtune.eval.predictions import read_predictions
 from medtune.eval.report.checked_json import read_json_lines
 from medtune.eval.report.run_data import RunData
 
-Outcome = Literal["right", "wrong", "unreadable", "graded"]
+Outcome = Literal["right", "wrong", "unreadable", "graded", "unscored"]
 Change = Literal["broken", "still wrong", "fixed", "still right", ""]
 CHANGES: tuple[Change, ...] = get_args(Change)
+_PLACES: Mapping[Outcome, int] = {"right": 1, "unscored": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Answer:
 
     Attributes:
         said: As the stage's parser read it; None where nothing could be read.
-        outcome: "graded" where an answer is not simply right or wrong.
+        outcome: "graded" where an answer is not simply right or wrong, "unscored" where it waits for a judge.
         reply: The generated text, where there is one.
         probabilities: Option -> probability among the options; empty where only a text was generated.
     """
@@ -53,7 +55,7 @@ class Answered:
     @property
     def change(self) -> Change:
         """What training did to the answer; empty where there are not two that are right or wrong."""
-        if len(self.answers) < 2 or any(answer.outcome == "graded" for answer in self.answers.values()):
+        if len(self.answers) < 2 or any(answer.outcome in ("graded", "unscored") for answer in self.answers.values()):
             return ""
         before, after = (self.answers[name].outcome == "right" for name in ("zero_shot", "final"))
         return ("still right" if after else "broken") if before else ("fixed" if after else "still wrong")
@@ -79,7 +81,7 @@ def answered_questions(run: RunData) -> list[Answered]:
     for group in prepared.groups(split):
         for question in group.questions:
             if all(question.id in said for said in parsed.values()):
-                answers = {name: _answer(question, said[question.id]) for name, said in parsed.items()}
+                answers = {name: _answer(question, *said[question.id]) for name, said in parsed.items()}
                 found.append(Answered(question, group.media, answers))
     return found
 
@@ -91,7 +93,7 @@ def chosen(answered: Sequence[Answered], *, at_most: int) -> list[Answered]:
     """
     pools: dict[tuple[int, str], list[Answered]] = {}
     for one in sorted(answered, key=lambda one: hashlib.sha256(one.question.id.encode()).digest()):
-        place = CHANGES.index(one.change) if one.change else int(one.last.outcome == "right")
+        place = CHANGES.index(one.change) if one.change else _PLACES.get(one.last.outcome, 0)
         pools.setdefault((place, one.question.facets.get("task", "")), []).append(one)
     ordered = [pools[key] for key in sorted(pools)]
     drawn: list[tuple[int, Answered]] = []
@@ -138,20 +140,21 @@ def with_replies(run: RunData, picked: Sequence[Answered]) -> list[Answered]:
     ]
 
 
-def _parsed(path: Path, parser: str) -> dict[str, str | None]:
-    """Question -> what the stage's parser read in the first pass with the image."""
-    found: dict[str, str | None] = {}
+def _parsed(path: Path, parser: str) -> dict[str, tuple[str | None, bool]]:
+    """Question -> what the stage's parser read in the first pass with the image, and whether that waits for a judge."""
+    found: dict[str, tuple[str | None, bool]] = {}
     for line in read_json_lines(path):
         is_first = line["condition"].text() == "image" and line["repeat"].count() == 0
         if is_first and any(name == parser for name, _ in line.fields()):
             said = line[parser]
-            found[line["question_id"].text()] = None if said.value is None else said.text()
+            waits = any(name.text() == parser for name in line[UNSCORED].items())
+            found[line["question_id"].text()] = (None if said.value is None else said.text(), waits)
     return found
 
 
-def _answer(question: Question, said: str | None) -> Answer:
+def _answer(question: Question, said: str | None, waits: bool) -> Answer:
     if said is None:
-        return Answer(said, "unreadable")
+        return Answer(said, "unscored" if waits else "unreadable")
     if question.answer_kind not in ("choice", "yes_no"):
         return Answer(said, "graded")
     return Answer(said, "right" if said == question.answer else "wrong")

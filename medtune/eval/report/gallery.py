@@ -227,7 +227,7 @@ def _counts(answered: Sequence[Answered]) -> tuple[tuple[str, int], ...]:
     if any(changes):
         return tuple((_CHANGE_TITLES[name], changes.count(name)) for name in CHANGES if name)
     outcomes = [_outcome(one) for one in answered]
-    return tuple((name, outcomes.count(name)) for name in ("wrong", "right", "graded") if name in outcomes)
+    return tuple((name, outcomes.count(name)) for name in ("wrong", "right", "graded", "unscored") if name in outcomes)
 
 
 def _cut(text: str) -> str:

@@ -68,9 +68,11 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
     subject = _subject(run, num_patients)
     if run.gain is None:
         reach = f", 95 % interval {span(level.ci95, 2)}" if level.ci95 else ""
-        stage = "before any training" if "zero_shot" in run.stages else "with trained weights"
+        stage = "with trained weights" if "final" in run.stages else "before any training"
         sentence = f"{_metric(run)} {stage} is {after}{reach}, {subject}."
         text = "One evaluation: there is no gain to judge"
+        if len(run.stages) > 1:
+            text = "No question has a scored answer both before and after training: there is no gain to judge"
         return Headline(
             "single", text, None, after, None, None, (sentence, *_counted(run)), tuple(_warnings(run)), label
         )
@@ -152,6 +154,10 @@ def _counted(run: RunData) -> tuple[str, ...]:
     found = []
     if level.unparsable or level.unanswered:
         found.append(f"Counted as wrong: {level.unparsable:,} unreadable and {level.unanswered:,} missing answers.")
+    if run.last.unscored:
+        found.append(
+            f"Unscored: {run.last.unscored:,} free answers wait for a judge (medtune judge); no score counts them."
+        )
     if refusals and refusals.total:
         found.append(refusals_text(refusals))
     return tuple(found)

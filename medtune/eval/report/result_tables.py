@@ -23,7 +23,11 @@ HOLM = "p (McNemar, Holm)"
 
 
 def gain_table(run: RunData) -> ReportTable:
-    """Returns the stages, the gain between them, and the last stage's baselines beside it."""
+    """Returns the stages, the gain between them, and the last stage's baselines beside it.
+
+    Answers that wait for a judge have a column where there are any.
+    """
+    waits = any(stage.overall.unscored for stage in run.stages.values())
     rows: list[tuple[Cell, ...]] = [
         (
             word(stage_title(name)),
@@ -32,6 +36,7 @@ def gain_table(run: RunData) -> ReportTable:
             interval(stage.overall.ci95),
             count(stage.overall.unparsable),
             count(stage.overall.unanswered),
+            *([count(stage.overall.unscored)] if waits else []),
             number(stage.overall.baselines.get("random")),
         )
         for name, stage in run.stages.items()
@@ -39,10 +44,15 @@ def gain_table(run: RunData) -> ReportTable:
     notes = [f"Answers read by {run.last.parser}. Intervals resample patients, because questions of one are alike."]
     if run.gain:
         gained, reach = gain_cells(run.gain.overall, higher_is_better=run.higher_is_better)
-        rows.append((word("gain", "ours"), gained, count(run.gain.overall.n), reach, *(number(None),) * 3))
+        rows.append(
+            (word("gain", "ours"), gained, count(run.gain.overall.n), reach, *(number(None),) * (4 if waits else 3))
+        )
         notes.append("The gain is paired: the same questions before and after.")
-    columns = (spoken(run.primary), "questions", "95 % interval", "unreadable", "missing", "guessing")
-    return ReportTable("Before, after, and the gain", ("stage", *columns), tuple(rows), tuple(notes), sortable=False)
+        if run.gain.overall.unscored:
+            notes.append(f"Left out of the gain: {run.gain.overall.unscored:,} questions with an unscored answer.")
+    columns = ["stage", spoken(run.primary), "questions", "95 % interval", "unreadable", "missing"]
+    columns += ["unscored", "guessing"] if waits else ["guessing"]
+    return ReportTable("Before, after, and the gain", tuple(columns), tuple(rows), tuple(notes), sortable=False)
 
 
 def facet_table(run: RunData, facet: str) -> ReportTable:
@@ -50,14 +60,16 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
     levels = {name: stage.by.get(facet, {}) for name, stage in run.stages.items()}
     changes = run.gain.by.get(facet, {}) if run.gain else {}
     tests = _tests(changes)
-    columns = [spoken(facet), "questions", "guessing"]
+    waits = any(level.unscored for found in levels.values() for level in found.values())
+    columns = [spoken(facet), "questions", *(["unscored"] if waits else []), "guessing"]
     for name in run.stages:
         columns += [stage_title(name), f"95 % interval, {stage_title(name)}"]
     columns += ["gain", "95 % interval of the gain", *tests] if run.gain else []
     rows = []
     for level in dict.fromkeys(name for found in levels.values() for name in found):
         known = [found[level] for found in levels.values() if level in found]
-        row = [word(spoken(level)), count(known[-1].n), number(known[-1].baselines.get("random"))]
+        row = [word(spoken(level)), count(known[-1].n), *([count(known[-1].unscored)] if waits else [])]
+        row.append(number(known[-1].baselines.get("random")))
         for found in levels.values():
             row += value_cells(found.get(level))
         if run.gain:
@@ -81,9 +93,11 @@ def _tests(changes: Mapping[str, Change]) -> dict[str, dict[str, float | None]]:
 def metrics_table(run: RunData) -> ReportTable:
     """Returns every metric of every reading under every condition."""
     keys = dict.fromkeys((m.condition, m.parser, m.metric) for stage in run.stages.values() for m in stage.metrics)
+    waits = any(m.unscored for stage in run.stages.values() for m in stage.metrics)
     columns = ["metric", "what the model saw", "answers read by"]
     for name in run.stages:
         columns += [stage_title(name), f"95 % interval, {stage_title(name)}", f"n, {stage_title(name)}"]
+        columns += [f"unscored, {stage_title(name)}"] if waits else []
     rows = []
     for key in keys:
         condition, parser, metric = key
@@ -92,9 +106,10 @@ def metrics_table(run: RunData) -> ReportTable:
             found = [m for m in stage.metrics if (m.condition, m.parser, m.metric) == key]
             one = found[0] if found else None
             row += [*value_cells(one), count(one.n if one else None)]
+            row += [count(one.unscored if one else None)] if waits else []
         rows.append(tuple(row))
     for reading in run.unavailable:
-        gaps = (not_available(),) * (3 * len(run.stages))
+        gaps = (not_available(),) * ((4 if waits else 3) * len(run.stages))
         rows.append((word(spoken(run.primary)), word("image"), word(reading), *gaps))
     notes = tuple(f"{reading.capitalize()}: not available, {why}." for reading, why in run.unavailable.items())
     return ReportTable("Every metric of every reading", tuple(columns), tuple(rows), notes)

@@ -24,6 +24,7 @@ class Level:
 
     Attributes:
         value: None where the metric has none on these questions.
+        unscored: Answers that wait for a judge; they are not among the `n`.
         baselines: By name; None where one does not apply.
     """
 
@@ -33,11 +34,12 @@ class Level:
     unparsable: int
     unanswered: int
     baselines: Mapping[str, float | None]
+    unscored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MetricScore:
-    """One metric of one reading under one condition."""
+    """One metric of one reading under one condition; `unscored` answers are not among the `n`."""
 
     condition: str
     parser: str
@@ -45,6 +47,7 @@ class MetricScore:
     value: float | None
     n: int
     ci95: Interval | None
+    unscored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One evaluation."""
+    """One evaluation; `unscored` counts the answers to any question that wait for a judge."""
 
     parser: str
     overall: Level
@@ -88,6 +91,7 @@ class Stage:
     tables: tuple[PaperTable, ...]
     calibration: Calibration | None
     refusals: Refusals | None = None
+    unscored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,7 @@ class Change:
         p: McNemar's, exact.
         p_holm: The same, corrected over the levels; None where the run has none.
         p_permutation: With the sign flipped for whole patients; None where the run has none.
+        unscored: Questions left out because an answer, before or after, waits for a judge.
     """
 
     value: float
@@ -108,6 +113,7 @@ class Change:
     p_holm: float | None
     p_permutation: float | None
     counts: Mapping[str, int]
+    unscored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +241,13 @@ def _stage(node: Node) -> Stage:
         by={facet: {name: _level(one) for name, one in levels.fields()} for facet, levels in node["by"].fields()},
         metrics=tuple(
             MetricScore(
-                condition, parser, name, one["value"].maybe_number(), one["n"].count(), one["ci95"].maybe_pair()
+                condition,
+                parser,
+                name,
+                one["value"].maybe_number(),
+                one["n"].count(),
+                one["ci95"].maybe_pair(),
+                _unscored(one),
             )
             for condition, parsers in node["metrics"].fields()
             for parser, scores in parsers.fields()
@@ -244,7 +256,13 @@ def _stage(node: Node) -> Stage:
         tables=tuple(_table(table) for table in node["tables"].items()),
         calibration=_calibration(node["calibration"]) if node["calibration"].value is not None else None,
         refusals=_refusals(node["refusals"]) if node["refusals"].value is not None else None,
+        unscored=_unscored(node),
     )
+
+
+def _unscored(node: Node) -> int:
+    """Nothing waits for a judge in a run that does not say so."""
+    return 0 if node["unscored"].value is None else node["unscored"].count()
 
 
 def _refusals(node: Node) -> Refusals:
@@ -259,6 +277,7 @@ def _level(node: Node) -> Level:
         unparsable=node["unparsable"].count(),
         unanswered=node["unanswered"].count(),
         baselines={name: value.maybe_number() for name, value in node["baselines"].fields()},
+        unscored=_unscored(node),
     )
 
 
@@ -312,6 +331,7 @@ def _change(node: Node) -> Change:
         p_holm=node["mcnemar_p_holm"].maybe_number(),
         p_permutation=node["permutation_p"].maybe_number(),
         counts={name: node["counts"][name].count() for name in names},
+        unscored=_unscored(node),
     )
 
 

@@ -118,7 +118,9 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
         "The last columns are the last stage by the option with the highest log-likelihood and by generated reply; "
     )
     readings += "n/a where a model cannot give it."
-    return ReportTable("The runs", tuple(columns), tuple(rows), (note, readings))
+    waiting = [f"{name} {run.last.unscored:,}" for name, run in members if run.last.unscored]
+    unscored = [f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}."] * bool(waiting)
+    return ReportTable("The runs", tuple(columns), tuple(rows), (note, readings, *unscored))
 
 
 def _by_reading(run: RunData, reading: str) -> Cell:

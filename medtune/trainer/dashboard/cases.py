@@ -103,7 +103,7 @@ def _row(row: Judged, ref: MediaRef, said: Said, *, images: bool) -> list[Cell]:
         " | ".join(question.options),
         question.answer if images or is_fixed else WITHHELD,
         row.parsed if images or is_fixed or row.parsed is None else WITHHELD,
-        row.correct,
+        None if row.unscored else row.correct,
         reply if images or reply is None else WITHHELD,
         " | ".join(f"{name} {share:.3f}" for name, share in sorted(shares.items(), key=lambda each: -each[1])),
         shares.get(question.answer),

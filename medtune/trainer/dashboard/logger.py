@@ -7,6 +7,7 @@ says "always".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -137,9 +138,12 @@ def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
 def summary(stages: Mapping[str, StageScores], gain: Gain | None) -> dict[str, float]:
     """Returns what the table of runs shows: each stage's score, the gain, its interval and p values.
 
-    "gain_p" is McNemar's exact p over all questions, "gain_p_holm/TASK" that of a task after Holm's correction.
+    "gain_p" is McNemar's exact p over all questions, "gain_p_holm/TASK" that of a task after Holm's correction. A stage
+    without a value, because no answer was judged yet, is left out; "STAGE_unscored" counts what waits for a judge.
     """
-    found = {name: stage.overall.score.value for name, stage in stages.items()}
+    values = {name: stage.overall.score.value for name, stage in stages.items()}
+    found = {name: value for name, value in values.items() if math.isfinite(value)}
+    found |= {f"{name}_unscored": float(stage.unscored) for name, stage in stages.items() if stage.unscored}
     for name, stage in stages.items():
         ci95 = stage.overall.score.ci95
         if ci95:

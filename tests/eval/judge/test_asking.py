@@ -78,8 +78,9 @@ def test_scores_come_from_verdicts_and_the_rest_stays_unscored(tmp_path: Path) -
     judged(Scripted(), path)
     scores = score_stage(QUESTIONS, with_verdicts(SAID, path, REX), REX)
     rubric = scores.metrics["image"]["robust"]["rubric"]
-    # 2 + 1 + 2 points on five answers; the silent judge and the empty reply give none, and are counted.
-    assert (rubric.value, rubric.n, rubric.unparsable) == (1.0, 5, 2)
+    # 2 + 1 + 2 + 0 points on four answers: the empty one has none, the one that the judge left out is in no mean.
+    assert (rubric.value, rubric.n, rubric.unparsable, rubric.unscored) == (1.25, 4, 1, 1)
+    assert scores.unscored == 1
 
 
 def test_judging_again_asks_for_what_is_missing_alone(tmp_path: Path) -> None:

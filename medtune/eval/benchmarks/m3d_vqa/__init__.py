@@ -1,8 +1,9 @@
 """M3D-VQA: plane, phase, organ, abnormality and place in CT volumes, with choices and as free answers.
 
 The choices stand in one line behind the question, as M3D asks them; `model.answer_format: letter` answers as it does,
-with letter and words. Free answers have no points until a judge has said which are right; a reply that is the reference
-word for word needs none. M3D's own scores of free answers (BLEU-1, ROUGE-1, METEOR, BERTScore) are not computed.
+with letter and words. Free answers are unscored until a judge has said which are right; a reply that is the reference
+word for word, or empty, needs none. M3D's own scores of free answers (BLEU-1, ROUGE-1, METEOR, BERTScore) are not
+computed.
 
 Source: Bai et al., M3D, arXiv 2404.00578; BAAI-DCAI/M3D, Bench/dataset/multi_dataset.py and Bench/eval/eval_vqa.py.
 """

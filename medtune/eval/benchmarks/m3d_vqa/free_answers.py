@@ -1,6 +1,7 @@
 """Free answers: right or wrong by a judge's word, which takes the reply's place in the predictions that are scored.
 
-Without a verdict a reply is right where it is the reference, but for case and a full stop, and else counts as unread.
+Without a verdict a reply is right where it is the reference, but for case and a full stop, and wrong where it says
+nothing; any other is unscored until it is judged.
 """
 
 from __future__ import annotations

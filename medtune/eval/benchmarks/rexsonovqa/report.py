@@ -79,23 +79,23 @@ def report(items: Iterable[ScoredItem]) -> Report:
 def report_tables(found: Report) -> list[Table]:
     """Returns the report as tables, to the places that the official script prints.
 
-    Shares are in percent with 1 place, means of points have 2.
+    Shares are in percent with 1 place, means of points have 2; of no items there is no value, where the script has 0.
     """
     free = found.free
     overall = (
-        ("multiple choice, percent right", found.mcq.n, f"{100 * found.mcq.mean:.1f}"),
-        ("free response, mean of 0 to 2", free.n, f"{free.mean:.2f}"),
-        ("free response, percent of points", free.n, f"{100 * found.free_share:.1f}"),
+        ("multiple choice, percent right", found.mcq.n, f"{100 * found.mcq.mean:.1f}" if found.mcq.n else None),
+        ("free response, mean of 0 to 2", free.n, f"{free.mean:.2f}" if free.n else None),
+        ("free response, percent of points", free.n, f"{100 * found.free_share:.1f}" if free.n else None),
     )
     tables = [Table("Overall", ("", "n", "value"), overall)]
     for title, tallies in (("type", found.mcq_by_type), ("clip duration", found.mcq_by_duration)):
-        rows = tuple((name, each.n, 100 * each.mean) for name, each in tallies.items())
+        rows = tuple((name, each.n, 100 * each.mean if each.n else None) for name, each in tallies.items())
         tables.append(Table(f"Multiple choice by {title}, percent right", (title, "n", "value"), rows, digits=1))
     for title, tallies in (("type", found.free_by_type), ("clip duration", found.free_by_duration)):
-        rows = tuple((name, each.n, each.mean) for name, each in tallies.items())
+        rows = tuple((name, each.n, each.mean if each.n else None) for name, each in tallies.items())
         tables.append(Table(f"Free response by {title}, mean of 0 to 2", (title, "n", "value"), rows, digits=2))
     partial = tuple(found.partial_errors.items())
     tables.append(Table("Free responses with 1 point, by error", ("error", "n"), partial))
-    errors = tuple((name, count, 100 * count / max(free.n, 1)) for name, count in found.errors.items())
+    errors = tuple((name, count, 100 * count / free.n if free.n else None) for name, count in found.errors.items())
     tables.append(Table("Errors, percent of all free responses", ("error", "n", "value"), errors, digits=1))
     return tables

@@ -2,7 +2,7 @@
 
 A free response is worth 0 to 2 points by a judge's word. `with_verdicts` writes the judge's replies into predictions,
 after a mark that no model says by chance. Without a verdict, a reply has 2 points where it is the reference word for
-word, and else counts as unread and has none: judge first, then score.
+word, and 0 where it says nothing, as no judge could give it more; any other is unscored until it is judged.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def is_rubric(question: Question) -> bool:
 
 @SummedMetric
 def rubric(judged: Sequence[Judged]) -> Sums:
-    """Returns the mean points of free responses, 0 to 2; unread and unanswered ones have none.
+    """Returns the mean points of free responses, 0 to 2; empty and unanswered ones have none.
 
     Source:
         ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py.
@@ -85,12 +85,15 @@ def rubric(judged: Sequence[Judged]) -> Sums:
 
 
 def scored_items(judged: Iterable[Judged]) -> list[ScoredItem]:
-    """Returns judged rows as the items that the official report is made of.
+    """Returns the rows that have a score as the items that the official report is made of.
 
-    The question's facets "task" and "duration" name type and bin of the clip's length.
+    Free responses that wait for a judge are left out. The question's facets "task" and "duration" name type and bin of
+    the clip's length.
     """
     found = []
     for row in judged:
+        if row.unscored:
+            continue
         facets, is_free = row.question.facets, is_rubric(row.question)
         score, error = _points(row) if is_free else (int(row.correct), None)
         type_ = question_type(facets.get("task", "Unknown"))

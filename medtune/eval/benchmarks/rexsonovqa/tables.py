@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import cast
 
 from medtune.data.released.rexsonovqa import TYPES
@@ -27,6 +28,7 @@ from medtune.eval.tables import Cell, Table, rank
 
 OURS = "ours"
 _GEMINI = "Gemini 3 Pro"
+_UNSCORED = "{} free responses wait for a judge (medtune judge) and are in none of these tables."
 _NO_BLIND_RUN = "Blind columns are of the condition text_only, where it was asked; the paper has one blind run for all."
 
 
@@ -34,7 +36,10 @@ def tables(evidence: Evidence) -> list[Table]:
     """Returns every table of one evaluation; what was not asked is left out or empty."""
     video, blind = evidence.rows("image"), _answered(evidence.rows("text_only"))
     found = report(scored_items(video))
-    made = [*report_tables(found), _readings(evidence), _constant_letters(video)]
+    overall, *groups = report_tables(found)
+    if waiting := sum(row.unscored for row in video):
+        overall = replace(overall, notes=(*overall.notes, _UNSCORED.format(waiting)))
+    made = [overall, *groups, _readings(evidence), _constant_letters(video)]
     made += [_beside_the_paper(video, blind), _gemini_by_group(found)]
     return [table for table in (*made, *_crossings(video, blind), contradictions()) if table.rows]
 
@@ -58,10 +63,10 @@ def _readings(evidence: Evidence) -> Table:
                 sum(not is_rubric(row.question) for row in unread),
                 tally(free).mean if free else None,
                 tally(recode_zero_with_single_error(free)).mean if free else None,
-                sum(is_rubric(row.question) for row in unread),
+                sum(row.unscored for row in judged),
             )
         )
-    columns = ("parser", "accuracy", "unread letters", "free mean", "free mean recoded", "unjudged")
+    columns = ("parser", "accuracy", "unread letters", "free mean", "free mean recoded", "unscored")
     note = "Recoded: 1 point for 0 with a single error, as the paper's numbers of Gemini 3 Pro alone."
     return Table("How answers are read", columns, tuple(rows), (note,), digits=4)
 
@@ -187,8 +192,12 @@ Pairing = tuple[Sequence[Judged], Sequence[Judged]]
 
 
 def _paired(video: Sequence[Judged], blind: Sequence[Judged]) -> tuple[Pairing, Pairing]:
-    """Returns the rows answered blind and the same with video, multiple choice and free responses apart."""
+    """Returns the rows answered blind and the same with video, multiple choice and free responses apart.
+
+    A question that waits for a judge in either setting is left out of both.
+    """
     with_video = {row.question.id: row for row in video}
+    blind = [row for row in blind if not (row.unscored or with_video[row.question.id].unscored)]
     mcq = [row for row in blind if not is_rubric(row.question)]
     free = [row for row in blind if is_rubric(row.question)]
     return (mcq, [with_video[row.question.id] for row in mcq]), (free, [with_video[row.question.id] for row in free])

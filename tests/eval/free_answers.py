@@ -1,0 +1,42 @@
+"""Free answers that were judged right or wrong, wait for a judge, or say nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.benchmark import Benchmark, benchmark
+from medtune.eval.benchmarks.m3d_vqa.free_answers import with_verdicts
+from medtune.eval.scores import StageScores, score_stage
+
+M3D = benchmark("m3d_vqa")
+FREE: Benchmark = replace(M3D, metrics={"free_answers": M3D.metrics["free_answers"]})
+"""Free answers are primary, so that everything that goes by the primary metric meets them."""
+Said = bool | str
+"""A judge's verdict, or the words of a reply that nobody has judged."""
+
+
+def question(number: int) -> Question:
+    facets = {"task": "organ" if number < 5 else "phase", "format": "free_text"}
+    return Question(f"q{number}", f"m{number}", "Which?", (), f"answer {number}", "text", f"p{number}", facets)
+
+
+def asked(said: tuple[Said, ...]) -> tuple[Question, ...]:
+    return tuple(question(number) for number in range(len(said)))
+
+
+def predicted(said: tuple[Said, ...]) -> list[Prediction]:
+    keys = [PredictionKey(f"q{number}", "image", "generation", 0) for number in range(len(said))]
+    replies = [each if isinstance(each, str) else "some words" for each in said]
+    verdicts = {
+        key: json.dumps({"right": each, "explanation": "."})
+        for key, each in zip(keys, said, strict=True)
+        if isinstance(each, bool)
+    }
+    found = [Prediction(key, text=text) for key, text in zip(keys, replies, strict=True)]
+    return with_verdicts(found, verdicts)
+
+
+def stage(said: tuple[Said, ...], judged_by: Benchmark = FREE) -> StageScores:
+    return score_stage(asked(said), predicted(said), judged_by)
