@@ -78,7 +78,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
     """
     folders = [RunFolder(out / f"seed_{index}") for index in range(number)]
     benches = [opened_bench(folder) for folder in folders]
-    judged_by = benches[0].benchmark
+    judged_by, label = benches[0].benchmark, benches[0].label
     runs = [_read(bench, folder) for bench, folder in zip(benches, folders, strict=True)]
     metric = judged_by.metrics[judged_by.primary]
     whole = seeds_gain([run.stages for run in runs], metric)
@@ -89,6 +89,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
         out / SEEDS,
         {
             "version": VERSION,
+            **label.facts(),
             "metric": judged_by.primary,
             "runs": [
                 {"seed": run.seed, "folder": run.folder.name, "zero_shot": before, "final": after}
@@ -110,7 +111,10 @@ def compare_seeds(out: Path, *, number: int) -> str:
         f"{judged_by.primary} over {number} seeds, {whole.n} questions of {whole.num_patients} patients",
         ("", "zero-shot", "final", "gain", "95 % interval"),
         tuple(rows),
-        (f"The interval draws seeds and patients anew. Between seeds the gain varies by {whole.seed_sd:.3f} (SD).",),
+        (
+            f"The interval draws seeds and patients anew. Between seeds the gain varies by {whole.seed_sd:.3f} (SD).",
+            *label.notes(),
+        ),
     )
     return table_text(table)
 
