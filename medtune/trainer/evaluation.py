@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from medtune.data.types import Condition, MediaGroup, Prediction, Question, Read
 from medtune.eval.answerer import Answerer
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of
-from medtune.eval.evaluate import evaluate
+from medtune.eval.evaluate import ONCE, evaluate
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.judging import write_parsed
 from medtune.eval.predictions import replace_file
@@ -83,7 +83,7 @@ def evaluate_stage(
     out_dir: Path,
     conditions: Sequence[Condition],
     title: str,
-    repeats: int = 1,
+    repeats: Mapping[Condition, int] = ONCE,
 ) -> StageScores:
     """Answers the groups' questions into `out_dir` and scores them; all ranks take part and get the scores."""
     predictions = answer_groups(
@@ -122,7 +122,7 @@ def answer_groups(
     readings: Sequence[Reading],
     conditions: Sequence[Condition],
     title: str,
-    repeats: int = 1,
+    repeats: Mapping[Condition, int] = ONCE,
 ) -> list[Prediction]:
     """Answers the groups' questions into `out_dir`; all ranks take part and get all answers."""
     with _answerer(bench, model) as answerer, _progress(title, shown=bench.rank == 0) as on_group:

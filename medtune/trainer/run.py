@@ -218,7 +218,7 @@ def _stage(
         out_dir=out_dir,
         conditions=conditions,
         title=name.replace("_", "-"),
-        repeats=recipe.eval.repeats,
+        repeats=recipe.eval.draws(conditions),
     )
     for logger in loggers:
         logger.log_metrics(stage_metrics(name, scores, session.bench.benchmark), step=step)

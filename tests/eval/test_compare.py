@@ -7,6 +7,7 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,7 +149,7 @@ def test_different_prompts_are_counted() -> None:
         ({"name": "one"}, "two different runs"),
     ],
 )
-def test_sides_that_cannot_be_paired_are_refused(change: dict[str, str], message: str) -> None:
+def test_sides_that_cannot_be_paired_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         compare(FIRST, replace(SECOND, about=replace(SECOND.about, **change)), BUSI)
 
