@@ -35,7 +35,7 @@ def as_published(recipe: Recipe, judged_by: Benchmark) -> Recipe:
     evaluation = dataclasses.replace(
         recipe.eval,
         max_new_tokens=published.max_new_tokens or recipe.eval.max_new_tokens,
-        temperature=0.0 if endpoint else temperature,
+        temperature=0.0 if endpoint or temperature is None else temperature,
         repeats=published.repeats,
         condition_repeats={**recipe.eval.condition_repeats, **published.condition_repeats},
     )
