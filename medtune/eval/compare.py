@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from medtune.eval.benchmark import Benchmark, Judged, scored_everywhere
+from medtune.eval.data_label import DataLabel
 from medtune.eval.gain import LevelGain, level_gain
 from medtune.eval.scores import correctness, covered
 from medtune.eval.significance import holm, paired_permutation
@@ -16,13 +17,14 @@ from medtune.eval.significance import holm, paired_permutation
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a set of answers is about; all but the name has to be the same on both sides.
+    """What a set of answers is about; all but the name and the label has to be the same on both sides.
 
     Attributes:
         name: What it is called in tables.
         benchmark: Its name and version, e.g. "busi 1.0".
         data_hash: Of the prepared folder that was asked.
         parser: Who read the answers.
+        label: Of the data.
     """
 
     name: str
@@ -30,6 +32,7 @@ class About:
     data_hash: str
     split: str
     parser: str
+    label: DataLabel
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class Comparison:
     """What two sides have to say for themselves.
 
     Attributes:
+        labels: Of each side's data.
         metric: The benchmark's primary one.
         parser: Who read both sides' answers.
         both: Questions that both answered and that have a score on both sides: all that is compared.
@@ -86,6 +90,7 @@ class Comparison:
     """
 
     names: tuple[str, str]
+    labels: tuple[DataLabel, DataLabel]
     benchmark: str
     metric: str
     parser: str
@@ -125,6 +130,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
     ids = {row.question.id for rows in asked for row in rows}
     return Comparison(
         names=(first.name, second.name),
+        labels=(first.about.label, second.about.label),
         benchmark=first.about.benchmark,
         metric=benchmark.primary,
         parser=first.about.parser,

@@ -58,12 +58,23 @@ def notes(found: Comparison) -> tuple[str, ...]:
         said.append(
             f"{found.reworded} questions were worded differently for the two (answer format or version of the prompt)."
         )
-    return tuple(said)
+    return (*said, *_labels(found))
+
+
+def _labels(found: Comparison) -> tuple[str, ...]:
+    """What the data are; by name where the sides differ."""
+    first, second = found.labels
+    if first == second:
+        return first.notes()
+    return tuple(
+        f"{name}: {note}" for name, label in zip(found.names, found.labels, strict=True) for note in label.notes()
+    )
 
 
 def comparison_json(found: Comparison) -> dict[str, object]:
     """Returns compare.json."""
     whole = asdict(found)
+    whole["labels"] = [label.facts() for label in found.labels]
     whole["overall"] = _json(found.overall)
     whole["by_task"] = {task: _json(each) for task, each in found.by_task.items()}
     return whole
@@ -88,6 +99,7 @@ def comparison_plot(found: Comparison) -> str:
         title=f"{second} minus {first}: {found.metric} with 95 % intervals",
         left=f"{first} higher",
         right=f"{second} higher",
+        notes=_labels(found),
     )
 
 

@@ -50,7 +50,7 @@ class ForestRow:
         return span((self.low, self.high), sign=True)
 
 
-def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str) -> str:
+def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str, notes: Sequence[str] = ()) -> str:
     """Returns the plot. A full mark says that the interval leaves 0 out, an open one that it holds it.
 
     Args:
@@ -58,6 +58,7 @@ def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str) 
         title: Over the plot, and its name for a screen reader.
         left: What is left of 0.
         right: What is right of 0.
+        notes: Lines below the plot.
 
     Raises:
         ValueError: There are no rows, or a number is not finite.
@@ -74,9 +75,10 @@ def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str) 
     columns.append(columns[0] + _widest([reach for reach, _ in figures]) + GAP_PX)
     width = columns[1] + _widest([n for _, n in figures]) + EDGE_PX
     width = max(width, *(2 * EDGE_PX + width_px(text) for text in (f"\u2190 {left}", f"{right} \u2192")))
-    width = math.ceil(max(width, 2 * EDGE_PX + _BOLD * width_px(title)))
+    width = math.ceil(max(width, 2 * EDGE_PX + _BOLD * width_px(title), *(2 * EDGE_PX + width_px(n) for n in notes)))
     bottom = HEAD_PX + ROW_PX * len(rows)
-    directions, height = _directions(left, right, axis, width=width, y=bottom + 18)
+    directions, noted_from = _directions(left, right, axis, width=width, y=bottom + 18)
+    height = noted_from + LINE_PX * len(notes)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="t d" width="{width}" '
         f'height="{height}" viewBox="0 0 {width} {height}">',
@@ -96,6 +98,7 @@ def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str) 
         ]
         lines += [_text(said, x, y + 5) for said, x in zip(figures[place], columns, strict=True)]
         lines.append("</g>")
+    lines += [_text(note, EDGE_PX, noted_from + LINE_PX * place + 4) for place, note in enumerate(notes)]
     return "\n".join([*lines, "</svg>\n"])
 
 

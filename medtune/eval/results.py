@@ -10,6 +10,7 @@ from typing import cast
 from medtune.data.types import Condition, Interval, Reading, Score
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.calibration import Calibration
+from medtune.eval.data_label import DataLabel
 from medtune.eval.gain import Gain, LevelGain
 from medtune.eval.refusals import refusals_text
 from medtune.eval.scores import LevelScore, StageScores
@@ -22,7 +23,7 @@ NOTHING: Mapping[Reading, str] = {}
 
 
 def stage_json(stage: StageScores) -> Json:
-    """Returns one stage of results.json, which is also that stage's scores.json."""
+    """Returns one stage of results.json."""
     return {
         "parser": stage.parser,
         "overall": _level(stage.overall),
@@ -40,6 +41,11 @@ def stage_json(stage: StageScores) -> Json:
     }
 
 
+def scores_json(stage: StageScores, label: DataLabel) -> Json:
+    """Returns a stage's scores.json, which may be read without its run: it says itself what data it is about."""
+    return {**label.facts(), **stage_json(stage)}
+
+
 def results_json(
     stages: Mapping[str, StageScores],
     gain: Gain | None,
@@ -49,7 +55,7 @@ def results_json(
     model: str,
     unavailable: Mapping[Reading, str] = NOTHING,
 ) -> Json:
-    """Returns results.json.
+    """Returns results.json but for what the whole run says of itself; "gain" is None where there is no second stage.
 
     Args:
         stages: By name, e.g. "zero_shot" and "final".
@@ -62,7 +68,6 @@ def results_json(
     return {
         "benchmark": benchmark_name,
         "benchmark_version": benchmark.version,
-        "prompts": benchmark.wording,
         "model": model,
         "primary": {"name": benchmark.primary, "higher_is_better": benchmark.higher_is_better},
         "stages": {name: stage_json(stage) for name, stage in stages.items()},
@@ -76,8 +81,8 @@ def gain_table(
     gain: Gain | None,
     benchmark: Benchmark,
     *,
+    label: DataLabel,
     unavailable: Mapping[Reading, str] = NOTHING,
-    unofficial_split: str | None = None,
 ) -> str:
     """Returns the stages, their gain and the last stage's baselines as a table of plain text.
 
@@ -85,8 +90,8 @@ def gain_table(
         stages: By name, in the order to be shown; at least one.
         gain: Between the first and the last; None for a single stage, or where nothing in both was scored.
         benchmark: That scored them.
+        label: Of the data.
         unavailable: Readings that the model cannot give, and why.
-        unofficial_split: What the benchmark was divided by, if it is for evaluation alone; the table then says so.
     """
     *_, last = stages.values()
     rows = [("", benchmark.primary, "n", "95 % interval")]
@@ -107,8 +112,7 @@ def gain_table(
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
     lines.insert(1, "-" * max(len(line) for line in lines))
-    unofficial = f"Unofficial split by {unofficial_split}: not comparable with published numbers."
-    return "\n".join([*lines, "", *([unofficial] if unofficial_split else []), *_notes(stages, gain, benchmark)])
+    return "\n".join([*lines, "", *label.notes(), *_notes(stages, gain, benchmark)])
 
 
 def _notes(stages: Mapping[str, StageScores], gain: Gain | None, benchmark: Benchmark) -> list[str]:
@@ -116,7 +120,6 @@ def _notes(stages: Mapping[str, StageScores], gain: Gain | None, benchmark: Benc
     score = last.overall.score
     notes = [
         f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}; intervals resample patients.",
-        f"Prompts: {benchmark.wording}.",
         f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {score.n}.",
     ]
     waiting = [f"{name.replace('_', '-')} {stage.unscored}" for name, stage in stages.items() if stage.unscored]

@@ -11,6 +11,7 @@ tower with the projector, and the language model as a folder of transformers bes
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,9 @@ def merge_adapters(model: nn.Module) -> int:
     return len(adapted)
 
 
-def write_exported(assembled: Assembled, folder: Path, *, name: str, base_weights: str | None) -> None:
+def write_exported(
+    assembled: Assembled, folder: Path, *, name: str, base_weights: str | None, about: Mapping[str, str] | None = None
+) -> None:
     """Writes a model without adapters into an empty folder.
 
     Args:
@@ -67,6 +70,7 @@ def write_exported(assembled: Assembled, folder: Path, *, name: str, base_weight
         folder: To write into.
         name: Of the zoo entry.
         base_weights: The recipe's model.weights; None for the entry's own.
+        about: What `read_exported` returns beside that.
     """
     model = assembled.model
     if isinstance(model, TransformersVlm):
@@ -78,7 +82,12 @@ def write_exported(assembled: Assembled, folder: Path, *, name: str, base_weight
         assembled.family.save(folder / LANGUAGE)
         own = {key: tensor.contiguous() for key, tensor in model.state_dict().items() if not _is_language(key)}
         save_file(own, folder / PARTS, metadata={"format": "pt"})
-    manifest = {"model": name, "base_weights": base_weights, "provenance": assembled.provenance}
+    manifest = {
+        "model": name,
+        "base_weights": base_weights,
+        "provenance": assembled.provenance,
+        "about": dict(about or {}),
+    }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
 
 
@@ -126,6 +135,12 @@ def _assembled(entry: ZooEntry, seed: int, loading: Loading) -> Assembled:
 def is_exported(where: str) -> bool:
     """Returns whether this is a folder that `write_exported` wrote."""
     return (Path(where) / MANIFEST).is_file()
+
+
+def read_exported(where: str) -> dict[str, str]:
+    """Returns what `write_exported` was told about the folder; a folder of an earlier version says nothing."""
+    manifest = json.loads((Path(where) / MANIFEST).read_text("utf-8"))
+    return dict(manifest.get("about", {}))
 
 
 def _read_parts(model: VisionLanguageModel, folder: Path) -> None:

@@ -9,6 +9,7 @@ from medtune.data.prepared import open_prepared
 from medtune.data.types import SPLITS, MediaGroup, Split
 from medtune.eval.audit.findings import findings_json, findings_of, findings_text
 from medtune.eval.benchmark import benchmark
+from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report
 from medtune.eval.wording import worded
 from medtune.models.endpoint.served import Served
@@ -19,7 +20,7 @@ from medtune.trainer.callbacks import BEST
 from medtune.trainer.evaluation import Bench, write_json
 from medtune.trainer.opening import opened
 from medtune.trainer.recipe_file import read_recipe
-from medtune.trainer.run_folder import RunFolder
+from medtune.trainer.run_folder import RunFolder, run_label
 from medtune.trainer.strategies import device_of_rank
 from medtune.trainer.validate import check_fit
 
@@ -55,7 +56,8 @@ def opened_bench(folder: RunFolder) -> Bench:
     prepared = opened(recipe.data.root, recipe.model)
     judged_by = worded(benchmark(recipe.data.benchmark), prepared)
     check_fit(recipe, prepared, judged_by, training=False)
-    return Bench(recipe, judged_by, prepared, device_of_rank(0), rank=0, world_size=1)
+    learnt = run_label(folder).unofficial_training
+    return Bench(recipe, judged_by, prepared, device_of_rank(0), rank=0, world_size=1, unofficial_training=learnt)
 
 
 def _model(bench: Bench, folder: RunFolder, stage: str) -> Assembled | Served:
@@ -82,6 +84,6 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
     print(findings_text(findings, title=f"Audit of {name}, {questions}, split {split}"))
     if out is not None:
         content = findings_json(findings, benchmark=name, split=split, data_hash=prepared.data_hash)
-        write_json(out, content)
+        write_json(out, {**label_of(prepared.manifest, prompts=prepared.manifest.prompts).facts(), **content})
         print(f"items: {out}")
     return 0

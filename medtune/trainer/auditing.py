@@ -78,7 +78,7 @@ def audit_without_asking(bench: Bench, folder: RunFolder, model: Assembled | Ser
     if folder.audit.is_file() and _audited_stage(folder.audit) == stage.name:
         return f"audit: {folder.audit}"
     audit = _audit(bench, stage, (), model)
-    write_json(folder.audit, audit_json(audit))
+    write_json(folder.audit, {**bench.label.facts(), **audit_json(audit)})
     flags = [f"  {row.title}: {row.flag}" for row in audit.flagged]
     more = f"`medtune audit {folder.root}` asks the model for the others"
     said = f"audit: {folder.audit}, {len(audit.rows)} rows, {len(flags)} flagged; {more}"
@@ -108,7 +108,7 @@ def audit_with_model(bench: Bench, folder: RunFolder, stage: AnsweredStage, mode
             title="audit",
         )
     audit = _audit(bench, stage, answers, model)
-    write_json(folder.audit, audit_json(audit))
+    write_json(folder.audit, {**bench.label.facts(), **audit_json(audit)})
     text = audit_text(audit, title=f"Audit of {folder.root} ({stage.name.replace('_', '-')})")
     return "\n".join([text, *_left_out(bench, audit)])
 

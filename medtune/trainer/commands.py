@@ -15,10 +15,11 @@ from medtune.data.source import source
 from medtune.data.types import SPLITS, Prediction, Question, Split, UnofficialSplit
 from medtune.eval.benchmark import benchmark
 from medtune.eval.bertscore import named_model
+from medtune.eval.data_label import label_of
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.judging import write_parsed
 from medtune.eval.predictions import read_predictions
-from medtune.eval.results import gain_table, stage_json
+from medtune.eval.results import gain_table, scores_json
 from medtune.eval.scores import score_stage
 from medtune.eval.tables import table_text
 from medtune.eval.tool_files import read_tool_rows
@@ -152,9 +153,10 @@ def score_file(
         parser=parser,
         text_model=named_model(bertscore) if bertscore else None,
     )
+    label = label_of(prepared.manifest, prompts=judged_by.wording)
     write_parsed(predictions.parent / "parsed.jsonl", asked, found, judged_by)
-    write_json(predictions.parent / "scores.json", stage_json(scores))
-    print(gain_table({predictions.stem: scores}, None, judged_by, unofficial_split=prepared.manifest.unofficial_split))
+    write_json(predictions.parent / "scores.json", scores_json(scores, label))
+    print(gain_table({predictions.stem: scores}, None, judged_by, label=label))
     for table in scores.tables:
         print(f"\n{table_text(table)}")
     return 0

@@ -12,10 +12,12 @@ from medtune.data.types import Split
 from medtune.eval.benchmark import Benchmark, benchmark
 from medtune.eval.compare import About, Side, check_comparable, compare
 from medtune.eval.compare_text import PLOT, comparison_json, comparison_markdown, comparison_plot, comparison_table
+from medtune.eval.data_label import recorded_label
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions import read_predictions, replace_file
 from medtune.eval.scores import all_verdicts
 from medtune.eval.tables import table_text
+from medtune.eval.wording import FOREIGN
 from medtune.trainer.evaluation import write_json
 from medtune.trainer.recipe_file import read_recipe
 from medtune.trainer.run_folder import RunFolder
@@ -72,7 +74,7 @@ def compare_runs(
             one, other = _renamed(one, str(first)), _renamed(other, str(second))
     else:
         assert predictions is not None
-        other = replace(_renamed(one, predictions.name), predictions=predictions)
+        other = _answers_of(predictions, like=one)
     if parser is None:
         one, other = _read_alike(one, other)
     check_comparable(one.about, other.about)
@@ -111,10 +113,18 @@ def read_run(root: Path, *, stage: Stage | None, parser: str | None) -> Answers:
         data_hash=results["data_hash"],
         split=recipe.eval.split,
         parser=parser or stages[chosen]["parser"],
+        label=recorded_label(results),
     )
     path = {"zero_shot": folder.zero_shot, "final": folder.final}[chosen] / "predictions.jsonl"
     has_likelihood = "likelihood" not in results.get("unavailable", {})
     return Answers(about, recipe.data.benchmark, recipe.data.root, path, has_likelihood)
+
+
+def _answers_of(predictions: Path, *, like: Answers) -> Answers:
+    """Returns a file's answers to the questions of a run; whose words asked is known where medtune wrote the file."""
+    own = all(each.prompt_hash is not None for each in read_predictions(predictions))
+    label = replace(like.about.label, prompts=like.about.label.prompts if own else FOREIGN, unofficial_training="")
+    return replace(like, about=replace(like.about, name=predictions.name, label=label), predictions=predictions)
 
 
 def _read_alike(one: Answers, other: Answers) -> tuple[Answers, Answers]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +17,12 @@ from medtune.data.prepared import Prepared
 from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading, Split
 from medtune.eval.answerer import Answerer
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.evaluate import evaluate
+from medtune.eval.data_label import DataLabel, label_of
+from medtune.eval.evaluate import ONCE, evaluate
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.judging import write_parsed
 from medtune.eval.predictions import replace_file
-from medtune.eval.results import stage_json
+from medtune.eval.results import scores_json
 from medtune.eval.scores import StageScores, score_stage
 from medtune.eval.shards import MERGED
 from medtune.models.answering import LocalAnswerer
@@ -38,6 +39,7 @@ class Bench:
 
     Attributes:
         rank: Of this process.
+        unofficial_training: As in `DataLabel`.
     """
 
     recipe: Recipe
@@ -46,6 +48,14 @@ class Bench:
     device: torch.device
     rank: int
     world_size: int
+    unofficial_training: str = ""
+
+    @property
+    def label(self) -> DataLabel:
+        """What every output says about the data."""
+        return label_of(
+            self.prepared.manifest, prompts=self.benchmark.wording, unofficial_training=self.unofficial_training
+        )
 
 
 def limited(groups: Sequence[MediaGroup], *, questions: int | None, seed: int) -> tuple[MediaGroup, ...]:
@@ -73,7 +83,7 @@ def evaluate_stage(
     out_dir: Path,
     conditions: Sequence[Condition],
     title: str,
-    repeats: int = 1,
+    repeats: Mapping[Condition, int] = ONCE,
 ) -> StageScores:
     """Answers the groups' questions into `out_dir` and scores them; all ranks take part and get the scores."""
     predictions = answer_groups(
@@ -98,7 +108,7 @@ def evaluate_stage(
     )
     if bench.rank == 0:
         write_parsed(out_dir / "parsed.jsonl", questions, predictions, bench.benchmark)
-        write_json(out_dir / "scores.json", stage_json(scores))
+        write_json(out_dir / "scores.json", scores_json(scores, bench.label))
     barrier()
     return scores
 
@@ -112,7 +122,7 @@ def answer_groups(
     readings: Sequence[Reading],
     conditions: Sequence[Condition],
     title: str,
-    repeats: int = 1,
+    repeats: Mapping[Condition, int] = ONCE,
 ) -> list[Prediction]:
     """Answers the groups' questions into `out_dir`; all ranks take part and get all answers."""
     with _answerer(bench, model) as answerer, _progress(title, shown=bench.rank == 0) as on_group:

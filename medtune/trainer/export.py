@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from medtune.eval.benchmark import benchmark
-from medtune.eval.report.headline import PROVENANCE
-from medtune.eval.report.markdown import escaped, table_lines
+from medtune.eval.data_label import DataLabel
+from medtune.eval.report.markdown import banner_lines, escaped, table_lines
 from medtune.eval.report.result_tables import gain_table
 from medtune.eval.report.run_data import RunData, read_run
 from medtune.models.assemble import ZooEntry, zoo_entry
@@ -17,7 +17,7 @@ from medtune.models.exported import merge_adapters, write_exported
 from medtune.trainer.assembling import assemble_run
 from medtune.trainer.recipe import Recipe
 from medtune.trainer.recipe_file import recipe_to_yaml
-from medtune.trainer.run_folder import RunFolder
+from medtune.trainer.run_folder import RunFolder, run_label
 
 CARD = "README.md"
 
@@ -34,6 +34,7 @@ def export_run(root: Path, out: Path) -> int:
         raise FileExistsError(f"{out} is not empty; name another folder with --out")
     folder = RunFolder(root)
     recipe, assembled = assemble_run(folder, torch.device("cpu"))
+    label = run_label(folder)
     num_merged = merge_adapters(assembled.model)
     results = read_run(root) if folder.results.is_file() else None
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -41,9 +42,15 @@ def export_run(root: Path, out: Path) -> int:
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
     try:
-        write_exported(assembled, unfinished, name=recipe.model.name, base_weights=recipe.model.weights)
+        write_exported(
+            assembled,
+            unfinished,
+            name=recipe.model.name,
+            base_weights=recipe.model.weights,
+            about=label.facts(),
+        )
         entry = zoo_entry(recipe.model.name)
-        card = model_card(recipe, entry, results, provenance=assembled.provenance, name=out.name)
+        card = model_card(recipe, entry, results, label=label, provenance=assembled.provenance, name=out.name)
         (unfinished / CARD).write_text(card, "utf-8")
         if out.exists():
             out.rmdir()
@@ -57,7 +64,13 @@ def export_run(root: Path, out: Path) -> int:
 
 
 def model_card(
-    recipe: Recipe, entry: ZooEntry, results: RunData | None, *, provenance: dict[str, str], name: str
+    recipe: Recipe,
+    entry: ZooEntry,
+    results: RunData | None,
+    *,
+    label: DataLabel,
+    provenance: dict[str, str],
+    name: str,
 ) -> str:
     """Returns the model card: what it is, what came out, where its parts come from and under which terms."""
     judged_by = benchmark(recipe.data.benchmark)
@@ -72,6 +85,7 @@ def model_card(
         f"{escaped(entry.title)}, tuned with medtune on {escaped(judged_by.title)}. For research; it is no medical "
         "device, and nothing it says may decide about a patient.",
         "",
+        *banner_lines(label.banners()),
         "## Results",
         "",
         *_results(results),
@@ -101,12 +115,10 @@ def model_card(
 def _results(results: RunData | None) -> list[str]:
     if results is None:
         return ["None: the run was not evaluated.", ""]
-    label = PROVENANCE.get(results.provenance)
     return [
         f"{escaped(results.benchmark)} {escaped(results.benchmark_version)}, "
-        f"split {escaped(str(results.setting('eval', 'split')))}.",
+        f"split {escaped(str(results.setting('eval', 'split')))}; prompts: {escaped(results.label.prompts)}.",
         "",
-        *([f"**{label[0]}.** {label[1]}", ""] if label else []),
         *table_lines(gain_table(results)),
     ]
 

@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from medtune.eval.data_label import recorded_label
 from medtune.eval.tables import Cell, Table, table_text
 from medtune.trainer.evaluation import write_json
 from medtune.trainer.run_folder import RunFolder
@@ -77,6 +78,7 @@ def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
     stages = results["stages"]
     return {
         "settings": dict(cell),
+        **recorded_label(results).facts(),
         "loss": [sum(part) / ends for part in (losses[:ends], losses[-ends:])],
         "metric": results["primary"]["name"],
         "zero_shot": stages["zero_shot"]["overall"]["value"],
@@ -105,4 +107,5 @@ def grid_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     names = [key.rpartition(".")[2] for key in first["settings"]]
     columns = (*names, "first loss", "last loss", "zero-shot", "final", *tasks)
     note = f"Losses are means of {_ENDS} steps; scores are {first['metric']}, by task those of the final model."
-    return Table(f"{len(rows)} runs", columns, tuple(body), (note,))
+    said = dict.fromkeys(text for row in rows for text in recorded_label(row).notes())
+    return Table(f"{len(rows)} runs", columns, tuple(body), (note, *said))

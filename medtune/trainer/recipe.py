@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -237,6 +238,8 @@ class EvalBlock:
         temperature: At which a model in this process draws its replies, the same ones for the same train.seed; 0 is
             greedy. A served model has model.endpoint.temperature; log-likelihoods know none.
         repeats: How often each reply is drawn; greedy ones do not differ.
+        condition_repeats: Condition -> how often its replies are drawn where that is not `repeats`, and those to
+            "image", which they are compared with, as often.
         protocol: published takes the temperature, repeats and max_new_tokens of the benchmark's authors.
     """
 
@@ -252,7 +255,13 @@ class EvalBlock:
     max_new_tokens: int = 16
     temperature: float = 0.0
     repeats: int = 1
+    condition_repeats: dict[Condition, int] = field(default_factory=dict)
     protocol: Literal["recipe", "published"] = "recipe"
+
+    def draws(self, conditions: Sequence[Condition]) -> dict[Condition, int]:
+        """Returns how often a reply is drawn under each condition of a stage; "image" as often as any of the others."""
+        found = {condition: self.condition_repeats.get(condition, self.repeats) for condition in conditions}
+        return {**found, "image": max(found.values(), default=self.repeats)}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from medtune.models.endpoint.settings import check_endpoint
 from medtune.models.loading_plan import CODES, set_fields
-from medtune.trainer.recipe import SERVED, DataBlock, ModelBlock, Recipe, Stage
+from medtune.trainer.recipe import SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
 
 LEAST_IMAGE_PIXELS = 56 * 56
 """Two by two visual tokens of Qwen2.5-VL."""
@@ -67,11 +67,24 @@ def _check_drawing(recipe: Recipe) -> None:
             "log-likelihood is computed, not drawn; add generation, or set eval.temperature=0"
         )
     temperature = evaluation.temperature if endpoint is None else endpoint.temperature
-    if evaluation.repeats > 1 and temperature == 0:
+    if "image" in evaluation.condition_repeats:
+        raise ValueError(
+            "eval.condition_repeats.image: replies to the image are drawn as often as any that they are compared with; "
+            "set eval.repeats"
+        )
+    for condition, repeats in evaluation.condition_repeats.items():
+        _at_least(f"eval.condition_repeats.{condition}", repeats, 1)
+    if max(evaluation.repeats, *evaluation.condition_repeats.values(), 1) > 1 and temperature == 0:
         field = "eval.temperature" if endpoint is None else "model.endpoint.temperature"
         raise ValueError(
-            f"eval.repeats is {evaluation.repeats}; greedy answers do not differ. Set {field} above 0, or repeats to 1"
+            f"{_repeats_text(evaluation)}; greedy answers do not differ. Set {field} above 0, or repeats to 1"
         )
+
+
+def _repeats_text(evaluation: EvalBlock) -> str:
+    if evaluation.repeats > 1:
+        return f"eval.repeats is {evaluation.repeats}"
+    return f"eval.condition_repeats is {evaluation.condition_repeats}"
 
 
 def _check_served(recipe: Recipe) -> None:

@@ -11,7 +11,7 @@ from medtune.eval.gain import gain_between
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.judging import write_parsed
 from medtune.eval.report.write import write_report
-from medtune.eval.results import gain_table, results_json, stage_json
+from medtune.eval.results import gain_table, results_json, scores_json
 from medtune.eval.scores import StageScores, score_stage
 from medtune.eval.shards import MERGED, stored_predictions
 from medtune.eval.tables import table_text
@@ -47,7 +47,7 @@ def rescore_run(bench: Bench, folder: RunFolder) -> str:
     )
     write_json(folder.results, {**results, **fresh})
     *_, last = stages.values()
-    said = [gain_table(stages, gain, bench.benchmark, unavailable=unavailable)]
+    said = [gain_table(stages, gain, bench.benchmark, label=bench.label, unavailable=unavailable)]
     said += [table_text(table) for table in last.tables]
     return "\n\n".join([*said, f"report: {write_report(folder.root)}"])
 
@@ -61,5 +61,5 @@ def _rescored(bench: Bench, path: Path, *, parser: str) -> StageScores:
     predictions = with_verdicts(stored, path, bench.benchmark)
     scores = score_stage(questions, predictions, bench.benchmark, train=train_questions(bench.prepared), parser=parser)
     write_parsed(path.parent / "parsed.jsonl", questions, predictions, bench.benchmark)
-    write_json(path.parent / "scores.json", stage_json(scores))
+    write_json(path.parent / "scores.json", scores_json(scores, bench.label))
     return scores

@@ -13,6 +13,7 @@ from lightning.pytorch.loggers import Logger
 
 from medtune.data.types import Condition, MediaGroup, Reading
 from medtune.eval.benchmark import benchmark
+from medtune.eval.data_label import unofficial_sets
 from medtune.eval.gain import gain_between
 from medtune.eval.report.write import write_report
 from medtune.eval.results import gain_table, results_json
@@ -39,6 +40,7 @@ from medtune.trainer.stage_metrics import stage_metrics
 from medtune.trainer.stages import Part, parts, with_counted_epochs
 from medtune.trainer.strategies import barrier, device_of_rank, join_ranks
 from medtune.trainer.train_data import Folder, described, open_folders, train_data
+from medtune.trainer.unofficial import unofficial_before
 from medtune.trainer.validate import check_fit
 
 
@@ -124,10 +126,11 @@ def _open(job: Job, *, training: bool) -> Session:
     if training:
         recipe = with_counted_epochs(recipe, [folder.prepared for folder in folders], limit=job.limit)
     job = dataclasses.replace(job, recipe=recipe)
-    bench = Bench(job.recipe, judged_by, prepared, device, rank, world_size)
-    about = {"recipe": job.recipe_name, "data_hash": prepared.data_hash, "provenance": prepared.manifest.provenance}
-    if prepared.manifest.unofficial_split:
-        about["unofficial_split"] = prepared.manifest.unofficial_split
+    learnt = unofficial_sets(
+        [folder.prepared.manifest for folder in folders], before=unofficial_before(job.recipe.model)
+    )
+    bench = Bench(job.recipe, judged_by, prepared, device, rank, world_size, learnt)
+    about = {"recipe": job.recipe_name, "data_hash": prepared.data_hash, **bench.label.facts()}
     if training:
         about["trained_on"] = described(
             job.recipe, train_data(job.recipe, job.recipe.stages[0], folders, limit=job.limit)
@@ -215,7 +218,7 @@ def _stage(
         out_dir=out_dir,
         conditions=conditions,
         title=name.replace("_", "-"),
-        repeats=recipe.eval.repeats,
+        repeats=recipe.eval.draws(conditions),
     )
     for logger in loggers:
         logger.log_metrics(stage_metrics(name, scores, session.bench.benchmark), step=step)
@@ -241,7 +244,7 @@ def _finish(
     judged_by = session.bench.benchmark
     both = "zero_shot" in stages and "final" in stages
     gain = gain_between(stages["zero_shot"], stages["final"], judged_by) if both else None
-    recipe, unofficial = session.job.recipe, session.bench.prepared.manifest.unofficial_split
+    recipe = session.job.recipe
     if session.bench.rank == 0:
         results = results_json(
             stages,
@@ -259,7 +262,7 @@ def _finish(
     there = len(session.bench.prepared.questions(recipe.eval.split))
     if asked < there:
         _say(session, f"\nasked {asked} of the {there} questions of {recipe.eval.split!r}, drawn by train.seed")
-    told = gain_table(stages, gain, judged_by, unavailable=_unavailable(recipe), unofficial_split=unofficial)
+    told = gain_table(stages, gain, judged_by, label=session.bench.label, unavailable=_unavailable(recipe))
     _say(session, "\n" + told)
     _say(session, f"results: {session.folder.results}")
     if dashboard := dashboard_of(loggers):
@@ -290,7 +293,7 @@ def _loggers(session: Session) -> list[Logger]:
         session.bench.benchmark,
         provenance=prepared.manifest.provenance,
         recipe_name=session.job.recipe_name,
-        config=logged_config(recipe, prepared.manifest),
+        config=logged_config(recipe, prepared.manifest, session.bench.label),
         tags=[recipe.model.shown_name, recipe.data.benchmark, prepared.manifest.provenance],
         resume_step=saved_step(session.folder.checkpoints),
     )

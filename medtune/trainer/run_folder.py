@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import platform
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import torch
 
 from medtune import __version__
+from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.predictions import replace_file
 from medtune.trainer.evaluation import write_json
 from medtune.trainer.recipe import Recipe, asks_the_same
@@ -111,6 +113,15 @@ def open_run(root: Path, recipe: Recipe, *, resume: bool, command: Sequence[str]
     replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
     write_json(root / "environment.json", {**environment(command), **about})
     return folder
+
+
+def run_label(folder: RunFolder) -> DataLabel:
+    """Returns the label of the data that the run said when it began.
+
+    Raises:
+        FileNotFoundError: The folder holds no run, or not all of it.
+    """
+    return recorded_label(json.loads((folder.root / "environment.json").read_text("utf-8")))
 
 
 def environment(command: Sequence[str]) -> dict[str, object]:

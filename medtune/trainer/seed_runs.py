@@ -78,7 +78,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
     """
     folders = [RunFolder(out / f"seed_{index}") for index in range(number)]
     benches = [opened_bench(folder) for folder in folders]
-    judged_by = benches[0].benchmark
+    judged_by, label = benches[0].benchmark, benches[0].label
     runs, unscored = without_unscored([_read(bench, folder) for bench, folder in zip(benches, folders, strict=True)])
     if not runs[0].stages[0]:
         raise ValueError(f"{out}: all {unscored} answers wait for a judge; `medtune judge` each run, then --resume")
@@ -91,6 +91,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
         out / SEEDS,
         {
             "version": VERSION,
+            **label.facts(),
             "metric": judged_by.primary,
             "runs": [
                 {"seed": run.seed, "folder": run.folder.name, "zero_shot": before, "final": after}
@@ -116,7 +117,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
         f"{judged_by.primary} over {number} seeds, {whole.n} questions of {whole.num_patients} patients",
         ("", "zero-shot", "final", "gain", "95 % interval"),
         tuple(rows),
-        tuple(notes),
+        (*notes, *label.notes()),
     )
     return table_text(table)
 

@@ -11,7 +11,7 @@ import numpy as np
 from medtune.data.augment import Change, Keeps, allowed, changed, keep_nothing
 from medtune.data.balance import Balanced
 from medtune.data.prepared import Prepared
-from medtune.data.types import SPLITS, Media, MediaGroup, Prompt, Question, Split
+from medtune.data.types import SPLITS, Media, MediaGroup, Prompt, Question, Split, UnofficialSplit
 from medtune.eval.benchmark import Benchmark, benchmark
 from medtune.eval.wording import worded
 from medtune.models.reading import unchanged
@@ -30,12 +30,14 @@ class TrainPart:
     Attributes:
         balanced: Chooses the questions of an epoch; None asks all.
         keeps: Which changes of an image its benchmark allows.
+        unofficial_split: By what a set for evaluation alone was divided; None where it was not.
     """
 
     groups: Sequence[MediaGroup]
     render: Callable[[Question], Prompt]
     balanced: Balanced | None = None
     keeps: Keeps = keep_nothing
+    unofficial_split: UnofficialSplit | None = None
 
     @property
     def epochs(self) -> Epochs:
@@ -145,7 +147,8 @@ def train_data(recipe: Recipe, stage: Stage, folders: Sequence[Folder], *, limit
     for folder in folders:
         groups = training_groups(recipe, folder.prepared, stage, limit=limit)
         balanced = Balanced(groups, strength=data.balance, seed=seed) if data.balance else None
-        parts.append(TrainPart(groups, _rendering(folder.asked_by, recipe), balanced, folder.asked_by.keeps))
+        divided = folder.prepared.manifest.unofficial_split
+        parts.append(TrainPart(groups, _rendering(folder.asked_by, recipe), balanced, folder.asked_by.keeps, divided))
     if data.augment and not any(
         set(data.augment) & allowed(group.questions, part.keeps) for part in parts for group in part.groups
     ):
@@ -193,6 +196,7 @@ def described(recipe: Recipe, data: TrainData) -> str:
         asked = sum(len(group.questions) for group in mine.groups)
         said.append(
             f"{part.benchmark} ({part.root.name}): {len(mine.groups)} images, {asked} questions, share {share:.3f}"
+            f"{f', unofficial split by {mine.unofficial_split}' if mine.unofficial_split else ''}"
         )
     return "; ".join(said)
 

@@ -100,6 +100,8 @@ def _shown_data(recipe: Recipe, judged_by: Benchmark, *, training: bool) -> Prep
     check_fit(recipe, prepared, judged_by, training=training)
     print(f"data       {prepared.root}, hash {prepared.data_hash[:16]}, {prepared.manifest.provenance}")
     print(f"prompts    {prepared.manifest.prompts}")
+    if prepared.manifest.unofficial_split:
+        print(f"           unofficial split by {prepared.manifest.unofficial_split}: not as published")
     for split in SPLITS:
         print(f"           {split:<6}{prepared.num_questions(split):>7} questions")
     return prepared

@@ -34,7 +34,7 @@ def show_served(recipe: Recipe, endpoint: Endpoint, prepared: Prepared | None, j
             readings=recipe.eval.readings,
             conditions=recipe.eval.conditions,
             seed=recipe.train.seed,
-            repeats=recipe.eval.repeats,
+            repeats=recipe.eval.draws(recipe.eval.conditions),
         )
         asked = [(visit.shown, request) for visits in plan for visit in visits for request in visit.requests]
         tokens = total_tokens(endpoint, asked, max_new_tokens=recipe.eval.max_new_tokens)

@@ -7,6 +7,7 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Judged, benchmark
 from medtune.eval.compare import About, Comparison, Side, compare
 from medtune.eval.compare_text import comparison_json, comparison_markdown, comparison_plot, comparison_table
+from medtune.eval.data_label import DataLabel
 from medtune.eval.forest_plot import ForestRow, forest_svg
 from medtune.eval.statistics import gain_interval
 from medtune.eval.tables import table_text
@@ -64,7 +66,7 @@ def _side(name: str, column: int, *, prompt_hash: str | None = None) -> Side:
         asked = _question(number, row[0], row[1])
         prediction = None if is_right is None else Prediction(key, prompt_hash=prompt_hash, text=said)
         rows.append(Judged(asked, prediction, None if is_right is None else said))
-    return Side(About(name, "busi 1.0", "0" * 64, "test", "robust"), tuple(rows))
+    return Side(About(name, "busi 1.0", "0" * 64, "test", "robust", DataLabel("released", "ours")), tuple(rows))
 
 
 FIRST, SECOND = _side("one", 2), _side("two", 3)
@@ -147,7 +149,7 @@ def test_different_prompts_are_counted() -> None:
         ({"name": "one"}, "two different runs"),
     ],
 )
-def test_sides_that_cannot_be_paired_are_refused(change: dict[str, str], message: str) -> None:
+def test_sides_that_cannot_be_paired_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         compare(FIRST, replace(SECOND, about=replace(SECOND.about, **change)), BUSI)
 
@@ -185,6 +187,22 @@ def test_names_of_data_become_no_markup(found: Comparison) -> None:
     assert r"\|\[x\](y)" in markdown, "neither a column nor a link"
     assert "<script" not in comparison_plot(named)
     ET.fromstring(comparison_plot(named))
+
+
+def test_labels_are_said_once_where_they_agree_and_by_name_where_not() -> None:
+    alike = compare(FIRST, SECOND, BUSI)
+    assert comparison_table(alike).notes.count("Data: released. Prompts: ours.") == 1
+    theirs = replace(SECOND, about=replace(SECOND.about, label=DataLabel("released", "those of the tool")))
+    differ = compare(FIRST, theirs, BUSI)
+    labels = comparison_json(differ)["labels"]
+    assert isinstance(labels, list)
+    assert [label["prompts"] for label in labels] == ["ours", "those of the tool"]
+    for text in (comparison_markdown(differ), comparison_plot(differ), table_text(comparison_table(differ))):
+        assert "one: Data: released. Prompts: ours." in text
+        assert "two: Data: released. Prompts: those of the tool." in text
+    plot = ET.fromstring(comparison_plot(differ))
+    lowest = max(float(text.get("y") or 0) for text in plot.iter(f"{SVG}text"))
+    assert lowest < float(plot.get("height") or 0), "the notes stand inside the picture"
 
 
 def test_plot_is_one_accessible_picture_with_marks_in_their_places() -> None:

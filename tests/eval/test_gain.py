@@ -8,6 +8,7 @@ import pytest
 
 from medtune.eval.answerer import Answerer
 from medtune.eval.benchmark import benchmark
+from medtune.eval.data_label import DataLabel
 from medtune.eval.evaluate import evaluate
 from medtune.eval.gain import gain_between
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
@@ -18,6 +19,7 @@ from tests.eval.asking import Guessing, Oracle, groups, questions
 BUSI = benchmark("busi")
 FOUND = groups(8)
 ASKED = questions(FOUND)
+LABEL = DataLabel("released", "ours")
 
 
 def stage(folder: Path, answerer: Answerer, *, of: int = 8) -> StageScores:
@@ -102,7 +104,7 @@ def test_results_of_one_stage_have_no_gain(stages: dict[str, StageScores]) -> No
 
 
 def test_gain_table_names_every_row_with_its_n_and_interval(stages: dict[str, StageScores]) -> None:
-    table = gain_table(stages, gain_between(stages["zero_shot"], stages["final"], BUSI), BUSI)
+    table = gain_table(stages, gain_between(stages["zero_shot"], stages["final"], BUSI), BUSI, label=LABEL)
     rows = {line.split("  ")[0]: line for line in table.splitlines()}
     assert {"zero-shot", "final", "gain", "text-only", "other-image", "random", "majority"} <= set(rows)
     for name in ("zero-shot", "final", "gain", "text-only", "other-image"):
@@ -113,9 +115,10 @@ def test_gain_table_names_every_row_with_its_n_and_interval(stages: dict[str, St
 
 
 def test_gain_table_of_one_stage(stages: dict[str, StageScores]) -> None:
-    assert "gain" not in gain_table({"zero_shot": stages["zero_shot"]}, None, BUSI)
+    assert "gain" not in gain_table({"zero_shot": stages["zero_shot"]}, None, BUSI, label=LABEL)
 
 
 def test_gain_table_says_that_a_split_is_not_the_benchmarks_own(stages: dict[str, StageScores]) -> None:
-    assert "Unofficial" not in gain_table(stages, None, BUSI)
-    assert "Unofficial split by patient: not comparable" in gain_table(stages, None, BUSI, unofficial_split="patient")
+    assert "Unofficial" not in gain_table(stages, None, BUSI, label=LABEL)
+    divided = replace(LABEL, unofficial_split="patient")
+    assert "Unofficial split by patient: not comparable" in gain_table(stages, None, BUSI, label=divided)

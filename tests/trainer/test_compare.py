@@ -32,6 +32,8 @@ def write_run(prepared_tiny: Path, tmp_path: Path) -> Write:
             "benchmark": "busi",
             "benchmark_version": version,
             "data_hash": data_hash or prepared.data_hash,
+            "provenance": "synthetic",
+            "prompts": "ours",
             "stages": {"final": {"parser": "robust"}},
         }
         (root / "results.json").write_text(json.dumps(results))
@@ -73,6 +75,8 @@ def test_run_against_a_file_of_another_tool(
     said = capsys.readouterr().out
     assert "theirs.jsonl against one (final)" in said
     assert "1.000" in next(line for line in said.splitlines() if line.startswith("all questions"))
+    assert "theirs.jsonl: Data: synthetic. Prompts: those of the tool that answered." in said
+    assert "one (final): Data: synthetic. Prompts: ours." in said
 
 
 def test_runs_of_one_name_go_by_their_folders(write_run: Write, capsys: Capture) -> None:

@@ -12,21 +12,6 @@ from medtune.eval.report.table import p_text, plain, signed, span, spoken
 
 MAX_FLAGS = 5
 Verdict = Literal["gain", "loss", "unclear", "single"]
-PROVENANCE = {
-    "synthetic": (
-        "Synthetic data",
-        "The images were made by a simulation. The numbers show that the method works, not how it does on patients.",
-    ),
-    "reconstruction": (
-        "Reconstructed questions",
-        "The questions were rebuilt from source data after the paper's description; they are not the released ones.",
-    ),
-}
-UNOFFICIAL = (
-    "Unofficial split",
-    "The benchmark is for evaluation alone; here it was divided by {0} so that it can train. The numbers are about a "
-    "part of it, and are not comparable with published ones.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +24,7 @@ class Headline:
         gain: With its sign; None for a single evaluation.
         sentences: Plain words, most important first.
         warnings: What a reader must not miss.
-        label: Name and meaning of data that are not a benchmark's own, or not split as it is; None for released data.
+        banners: Name and meaning of all that makes the numbers other than a benchmark's own.
     """
 
     verdict: Verdict
@@ -50,21 +35,13 @@ class Headline:
     gain_interval: str | None
     sentences: tuple[str, ...]
     warnings: tuple[str, ...]
-    label: tuple[str, str] | None
-
-
-def label_of(run: RunData) -> tuple[str, str] | None:
-    """Returns the name and meaning of data that are not a benchmark's own, or not split as it is."""
-    if run.unofficial_split:
-        return UNOFFICIAL[0], UNOFFICIAL[1].format(run.unofficial_split)
-    return PROVENANCE.get(run.provenance)
+    banners: tuple[tuple[str, str], ...]
 
 
 def headline(run: RunData, *, num_patients: int | None) -> Headline:
     """Returns the first lines; `num_patients` is None where the questions are not at hand."""
     level = run.last.overall
     after = "no value" if level.value is None else plain(level.value, 2)
-    label = label_of(run)
     subject = _subject(run, num_patients)
     if run.gain is None:
         reach = f", 95 % interval {span(level.ci95, 2)}" if level.ci95 else ""
@@ -74,7 +51,15 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
         if len(run.stages) > 1:
             text = "No question has a scored answer both before and after training: there is no gain to judge"
         return Headline(
-            "single", text, None, after, None, None, (sentence, *_counted(run)), tuple(_warnings(run)), label
+            "single",
+            text,
+            None,
+            after,
+            None,
+            None,
+            (sentence, *_counted(run)),
+            tuple(_warnings(run)),
+            run.label.banners(),
         )
     change = run.gain.overall
     before = run.stages["zero_shot"].overall.value
@@ -97,7 +82,7 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
         gain_interval=span(change.ci95, 2, sign=True) if change.ci95 else None,
         sentences=sentences,
         warnings=tuple(_warnings(run)),
-        label=label,
+        banners=run.label.banners(),
     )
 
 
@@ -114,7 +99,7 @@ def _subject(run: RunData, num_patients: int | None) -> str:
     whom = f" {unseen}" if unseen and run.gain else ""
     if num_patients is None:
         return f"{questions} of the {split} split, about patients{whom}" if whom else questions
-    kind = "simulated patient" if run.provenance == "synthetic" else "patient"
+    kind = "simulated patient" if run.label.provenance == "synthetic" else "patient"
     patients = f"{num_patients:,} {kind}{'' if num_patients == 1 else 's'}"
     return f"{questions} about {patients}{whom}"
 

@@ -28,6 +28,11 @@ def table_lines(table: ReportTable) -> list[str]:
     return [*lines, ""]
 
 
+def banner_lines(banners: Sequence[tuple[str, str]]) -> list[str]:
+    """Returns what makes the numbers other than a benchmark's own, set apart from the text."""
+    return [line for name, meaning in banners for line in (f"> **{escaped(name)}.** {escaped(meaning)}", "")]
+
+
 def escaped(text: str) -> str:
     r"""Returns a text without line breaks and without anything that Markdown or HTML would act on.
 
@@ -41,8 +46,7 @@ def escaped(text: str) -> str:
 def _run_lines(report: Report) -> Iterator[str]:
     run, top, made = report.run, report.headline, report.reproduction
     yield from (f"# {escaped(report.source.title)}: {escaped(run.model)}", "")
-    if top.label:
-        yield from (f"> **{escaped(top.label[0])}.** {escaped(top.label[1])}", "")
+    yield from banner_lines(top.banners)
     if top.gain:
         reach = f", 95 % interval {escaped(top.gain_interval)}" if top.gain_interval else ""
         yield from (f"**{top.before} -> {top.after} ({escaped(top.gain)}{reach}). {top.verdict_text}.**", "")

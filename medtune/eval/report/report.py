@@ -133,10 +133,10 @@ def reproduction(run: RunData) -> Reproduction:
         "seed": str(run.setting("train", "seed")),
         "benchmark": f"{run.benchmark}, version {run.benchmark_version}",
         "split": str(run.setting("eval", "split")),
-        "prompts": run.prompts,
+        "prompts": run.label.prompts,
         **({"trained on": run.trained_on} if run.trained_on else {}),
-        "data": f"{run.provenance}, SHA-256 {run.data_hash or 'not recorded'}",
-        **({"unofficial split": f"by {run.unofficial_split}"} if run.unofficial_split else {}),
+        "data": f"{run.label.provenance}, SHA-256 {run.data_hash or 'not recorded'}",
+        **({"unofficial split": f"by {run.label.unofficial_split}"} if run.label.unofficial_split else {}),
         "training": _training(run),
         "results written": run.written.isoformat(),
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import yaml
 
+from medtune.eval.data_label import LABEL_FIELDS, DataLabel, recorded_label
 from medtune.eval.refusals import Refusals
 from medtune.eval.report.checked_json import AGAIN, Node, read_json
 
@@ -141,9 +142,7 @@ class RunData:
         stages: "zero_shot" and "final", or the one that there is.
         recipe: The resolved recipe as it was written.
         recipe_tree: The same, parsed.
-        prompts: Whose prompts were asked: "ours", or which official ones.
         trained_on: The prepared folders that were learnt, in words; "" where none was.
-        unofficial_split: What a benchmark for evaluation alone was divided by; "" where it was not.
         weights: Group of the model -> where its weights come from.
         unavailable: Reading that the model cannot give -> why.
         audit: audit.json; None where no audit was made.
@@ -158,9 +157,7 @@ class RunData:
     higher_is_better: bool
     recipe_name: str
     data_hash: str
-    provenance: str
-    unofficial_split: str
-    prompts: str
+    label: DataLabel
     trained_on: str
     written: date
     stages: Mapping[str, Stage]
@@ -210,9 +207,7 @@ def read_run(folder: Path) -> RunData:
         higher_is_better=results["primary"]["higher_is_better"].truth(),
         recipe_name=results["recipe"].text_or("unknown"),
         data_hash=results["data_hash"].text_or(""),
-        provenance=results["provenance"].text_or("unknown"),
-        unofficial_split=results["unofficial_split"].text_or(""),
-        prompts=results["prompts"].text_or("not recorded"),
+        label=recorded_label({name: results[name].text_or("") for name in LABEL_FIELDS}),
         trained_on=results["trained_on"].text_or(""),
         written=datetime.fromtimestamp(results_path.stat().st_mtime, UTC).date(),
         stages={name: stages[name] for name in STAGES if name in stages},

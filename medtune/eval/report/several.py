@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.charts import BarChart, Measure, bar_chart
-from medtune.eval.report.headline import label_of
 from medtune.eval.report.html import render
-from medtune.eval.report.markdown import escaped, table_lines
+from medtune.eval.report.markdown import banner_lines, escaped, table_lines
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
     Cell,
@@ -28,10 +27,14 @@ READINGS = ("likelihood", "generation")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs that judged the same data with the same version of a benchmark."""
+    """Runs that judged the same data with the same version of a benchmark, asked in the same words.
+
+    Attributes:
+        banners: As `DataLabel.banners`; what is true of some of the runs names them.
+    """
 
     title: str
-    label: tuple[str, str] | None
+    banners: tuple[tuple[str, str], ...]
     chart: BarChart
     table: ReportTable
     tasks: ReportTable | None
@@ -50,7 +53,8 @@ def several_runs(runs: Sequence[RunData]) -> Several:
     names = _names(runs)
     groups: dict[tuple[str, ...], list[tuple[str, RunData]]] = {}
     for name, run in zip(names, runs, strict=True):
-        key = (run.benchmark, run.benchmark_version, run.primary, run.data_hash, str(run.setting("eval", "split")))
+        measured = (run.benchmark, run.benchmark_version, run.primary, run.data_hash, str(run.setting("eval", "split")))
+        key = (*measured, run.label.prompts)
         groups.setdefault(key, []).append((name, run))
     return Several(tuple(_group(index, members) for index, members in enumerate(groups.values())), tuple(names))
 
@@ -66,7 +70,7 @@ def runs_markdown(several: Several) -> str:
     lines = [f"# {len(several.names)} runs", ""]
     for group in several.groups:
         lines += [f"## {escaped(group.title)}", ""]
-        lines += [f"> **{escaped(group.label[0])}.** {escaped(group.label[1])}", ""] if group.label else []
+        lines += banner_lines(group.banners)
         lines += table_lines(group.table)
         lines += table_lines(group.tasks) if group.tasks else []
     return "\n".join(lines) + "\n"
@@ -75,16 +79,28 @@ def runs_markdown(several: Several) -> str:
 def _group(index: int, members: Sequence[tuple[str, RunData]]) -> Group:
     _, first = members[0]
     title = f"{spoken(first.benchmark)} {first.benchmark_version}, data {first.data_hash[:12] or 'not recorded'}"
+    title += f", prompts: {first.label.prompts}"
     rows = []
     for name, run in members:
         measures = [Measure(stage, one.overall.value, one.overall.ci95) for stage, one in run.stages.items()]
         rows.append((name, measures, run.last.overall.baselines.get("random")))
     return Group(
         title=title,
-        label=label_of(first),
+        banners=_banners(members),
         chart=bar_chart(f"runs-{index}", spoken(first.primary).capitalize(), rows),
         table=_table(members, first),
         tasks=_tasks(members, first),
+    )
+
+
+def _banners(members: Sequence[tuple[str, RunData]]) -> tuple[tuple[str, str], ...]:
+    runs: dict[tuple[str, str], list[str]] = {}
+    for name, run in members:
+        for banner in run.label.banners():
+            runs.setdefault(banner, []).append(name)
+    return tuple(
+        (title, meaning if len(named) == len(members) else f"{', '.join(named)}: {meaning}")
+        for (title, meaning), named in runs.items()
     )
 
 

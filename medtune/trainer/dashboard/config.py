@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from medtune.data.prepared_format import Manifest
+from medtune.eval.data_label import DataLabel
 from medtune.trainer.recipe import Recipe
 from medtune.trainer.recipe_file import recipe_tree
 from medtune.trainer.run_folder import environment
@@ -13,8 +14,8 @@ from medtune.trainer.run_folder import environment
 _MAY_NAME_FILES = ("notes", "near_duplicates")
 
 
-def logged_config(recipe: Recipe, manifest: Manifest) -> dict[str, object]:
-    """Returns the recipe, the data's manifest and the environment; of each path its last part, of a server no address.
+def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[str, object]:
+    """Returns recipe, the data's manifest and label, environment; of each path its last part, of a server no address.
 
     The command line and the notes of the source are left out: they may hold folders and file names of a hospital.
     """
@@ -31,4 +32,4 @@ def logged_config(recipe: Recipe, manifest: Manifest) -> dict[str, object]:
     )
     data = {key: value for key, value in dataclasses.asdict(manifest).items() if key not in _MAY_NAME_FILES}
     around = {key: value for key, value in environment(()).items() if key != "command"}
-    return {**recipe_tree(named), "manifest": data, "environment": around}
+    return {**recipe_tree(named), "manifest": data, "label": label.facts(), "environment": around}

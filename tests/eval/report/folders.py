@@ -105,7 +105,7 @@ def write_run(run: Path, data: Path, *, stages: Sequence[str] = ("zero_shot", "f
     said = dict(zip(("zero_shot", "final"), before_and_after(asked), strict=True))
     scores = {name: write_stage(run, name, asked, train, said[name]) for name in stages}
     gain = gain_between(scores["zero_shot"], scores["final"], BUSI) if len(scores) == 2 else None
-    about = {"recipe": "nano_busi_lora", "data_hash": prepared.data_hash, "provenance": "synthetic"}
+    about = {"recipe": "nano_busi_lora", "data_hash": prepared.data_hash, "provenance": "synthetic", "prompts": "ours"}
     results = results_json(scores, gain, BUSI, benchmark_name="busi", model="nano_pocket")
     (run / "results.json").write_text(json.dumps({**results, **about}))
     recipe = {

@@ -307,6 +307,20 @@ def test_several_runs_share_a_table_only_on_the_same_data(prepared_tiny: Path, t
     assert "c/run" in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_several_runs_share_a_table_only_where_the_same_words_asked(prepared_tiny: Path, tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name / "run", prepared_tiny) for name in ("a", "b", "c")]
+    change_json(runs[2] / "results.json", "prompts", value="official, sha256 0123456789abcdef")
+    change_json(runs[1] / "results.json", "unofficial_training", value="u2_bench by patient")
+    write_runs(runs, tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text()
+    first, second = text.split("## ")[1:]
+    assert "prompts: ours" in first.splitlines()[0]
+    assert "prompts: official, sha256 0123456789abcdef" in second.splitlines()[0]
+    assert ("| b/run |" in first, "| c/run |" in first, "| c/run |" in second) == (True, False, True)
+    learnt = next(line for line in first.splitlines() if "Trained on an evaluation set" in line)
+    assert learnt.startswith("> **Trained on an evaluation set.** b/run: ")
+
+
 def test_several_runs_refuse_the_same_run_twice(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="named twice"):
         write_runs([run, run / ".." / "run"], tmp_path / "out")

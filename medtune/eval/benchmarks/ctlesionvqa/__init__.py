@@ -22,6 +22,7 @@ from medtune.eval.benchmarks.ctlesionvqa.reading import is_yes_no
 from medtune.eval.benchmarks.ctlesionvqa.tables import LESION_STRATA, SUBGROUPS, repeated_accuracies, tables
 from medtune.eval.choice_prompt import render_choice
 from medtune.eval.judging import judge
+from medtune.eval.protocol import AnswerProtocol
 from medtune.eval.tables import Table
 
 
@@ -53,6 +54,10 @@ def benchmark() -> Benchmark:
             "youden": scoring.youden,
         },
         higher_is_better=True,
+        # What was repeated, training or answering, is not said; replies are what an evaluation can repeat.
+        protocol=AnswerProtocol(
+            None, repeats=5, max_new_tokens=None, source='arXiv 2505.18915, appendix F: "5 repeated experiments"'
+        ),
         examples=EXAMPLES,
         scales={
             "multi_choice": Scale(covers=scoring.is_multiple_choice),

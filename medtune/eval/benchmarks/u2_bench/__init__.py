@@ -44,7 +44,13 @@ def benchmark() -> Benchmark:
         references=references,
         keeps=keeps,
         official=official_prompts(),
-        protocol=AnswerProtocol(0.7, repeats=1, max_new_tokens=800, source="arXiv 2505.17779, appendix C.2"),
+        protocol=AnswerProtocol(
+            0.7,
+            repeats=1,
+            max_new_tokens=800,
+            source="arXiv 2505.17779, appendix C.2; the passes of the anatomy ablation: section 5",
+            condition_repeats={"with_anatomy": 5},
+        ),
     )
 
 

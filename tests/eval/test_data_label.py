@@ -1,0 +1,44 @@
+"""The label of data: what it says, and that a file keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from medtune.data.prepared import open_prepared
+from medtune.eval.data_label import DataLabel, label_of, recorded_label, unofficial_sets
+
+PLAIN = DataLabel("released", "ours")
+WHOLE = DataLabel("reconstruction", "official, sha256 00", "patient", "u2_bench by patient")
+
+
+@pytest.mark.parametrize("label", [PLAIN, WHOLE])
+def test_a_file_keeps_the_label(label: DataLabel) -> None:
+    assert recorded_label({**label.facts(), "benchmark": "busi"}) == label
+
+
+def test_released_data_in_our_words_need_no_banner_and_all_else_has_its_own() -> None:
+    assert PLAIN.banners() == ()
+    assert [name for name, _ in WHOLE.banners()] == [
+        "Unofficial split",
+        "Trained on an evaluation set",
+        "Reconstructed questions",
+    ]
+    assert "u2_bench by patient" in WHOLE.banners()[1][1]
+    assert PLAIN.notes() == ("Data: released. Prompts: ours.",)
+
+
+def test_a_file_of_another_tool_says_nothing() -> None:
+    assert recorded_label({"unofficial_split": None}) == DataLabel("unknown", "not recorded")
+
+
+def test_sets_are_named_once_with_those_that_the_weights_had_learnt(prepared_tiny: Path) -> None:
+    official = open_prepared(prepared_tiny).manifest
+    divided = replace(official, unofficial_split="patient")
+    assert unofficial_sets([official]) == ""
+    assert unofficial_sets([divided, official, divided]) == "busi by patient"
+    before = ["", "u2_bench by patient; busi by patient", "rexsonovqa by patient"]
+    assert unofficial_sets([divided], before=before) == ("u2_bench by patient; busi by patient; rexsonovqa by patient")
+    assert label_of(divided, prompts="ours").unofficial_split == "patient"

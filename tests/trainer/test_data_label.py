@@ -1,0 +1,138 @@
+"""A set for evaluation alone that is trained on: every output of the run, and of what is made of it, says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medtune.data.prepared import open_prepared, prepare
+from medtune.data.source import source
+from medtune.data.splits import Fractions
+from medtune.trainer.cli import main
+from medtune.trainer.dashboard.config import logged_config
+from medtune.trainer.recipe_file import read_recipe
+from medtune.trainer.run_folder import RunFolder, run_label
+from tests.trainer.conftest import QUICK, Nano
+
+Capture = pytest.CaptureFixture[str]
+QUICKER = ("train.max_steps=1", "eval.every_steps=1", "eval.readings=[generation]", "eval.conditions=[image]")
+SAYS_SO = "u2_bench by patient"
+BANNER = "Trained on an evaluation set"
+
+
+@pytest.fixture(scope="module")
+def divided(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """U2-Bench's layout with pictures of our own, divided by patient."""
+    root = tmp_path_factory.mktemp("u2")
+    write = source("u2_bench").write_example
+    assert write is not None
+    (root / "raw").mkdir()
+    write(root / "raw")
+    thirds = Fractions(0.4, 0.3, 0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+        prepare(
+            "u2_bench",
+            benchmark="u2_bench",
+            root=root / "raw",
+            out=root / "p",
+            fractions=thirds,
+            unofficial_split="patient",
+        )
+    return root / "p"
+
+
+@pytest.mark.parametrize("is_part", [False, True], ids=["evaluated on it", "a part of the mixture"])
+def test_every_output_says_that_an_evaluation_set_was_learnt(
+    *, is_part: bool, divided: Path, prepared_tiny: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    root, name = (prepared_tiny, "busi") if is_part else (divided, "u2_bench")
+    parts = f"[{{benchmark: busi, root: {prepared_tiny}}}, {{benchmark: u2_bench, root: {divided}}}]"
+    settings = [f"data.benchmark={name}", *QUICKER, *([f"data.mixture={parts}"] if is_part else [])]
+    series, first, second = tmp_path / "series", tmp_path / "series" / "seed_0", tmp_path / "series" / "seed_1"
+    assert Nano(root).here("run", series, *settings, extra=("--seeds", "2")) == 0
+    table_of_seeds = capsys.readouterr().out.rpartition(" over 2 seeds")[2]
+    assert SAYS_SO in table_of_seeds
+    assert ("Unofficial split by patient: not comparable" in table_of_seeds) is not is_part
+    for file in ("results.json", "zero_shot/scores.json", "final/scores.json", "environment.json", "audit.json"):
+        assert_labelled(read(first / file), is_part=is_part)
+    assert "u2_bench (p): " in read(first / "results.json")["trained_on"]
+    assert "unofficial split by patient" in read(first / "results.json")["trained_on"]
+    assert_labelled(read(series / "seeds.json"), is_part=is_part)
+    assert_page(first, is_part=is_part)
+
+    assert main(["report", str(first), str(second), "--out", str(tmp_path / "both")]) == 0
+    assert_page(tmp_path / "both", is_part=is_part)
+    assert main(["compare", str(first), str(second), "--out", str(tmp_path / "compared")]) == 0
+    assert SAYS_SO in capsys.readouterr().out
+    for label in read(tmp_path / "compared" / "compare.json")["labels"]:
+        assert_labelled(label, is_part=is_part)
+    for file in ("compare.md", "compare.svg"):
+        text = plain(tmp_path / "compared" / file)
+        assert f"Trained on sets for evaluation alone: {SAYS_SO}." in text
+        assert ("Unofficial split by patient" in text) is not is_part
+
+    assert main(["export", str(first), "--out", str(tmp_path / "model")]) == 0
+    card = plain(tmp_path / "model" / "README.md")
+    assert SAYS_SO in card
+    assert "; prompts: ours." in card
+    assert ("> **Unofficial split.**" in card) is not is_part
+
+    config = logged_config(read_recipe(str(first / "recipe.yaml")), open_prepared(root).manifest, run_label_of(first))
+    assert_labelled(config["label"], is_part=is_part)
+
+
+def test_weights_keep_what_they_learnt_when_they_are_asked_about_another_set(
+    divided: Path, prepared_tiny: Path, nano: Nano, tmp_path: Path, capsys: Capture
+) -> None:
+    run = tmp_path / "run"
+    assert Nano(divided).here("train", run, "data.benchmark=u2_bench", *QUICKER) == 0
+    assert main(["export", str(run), "--out", str(tmp_path / "model")]) == 0
+    assert SAYS_SO in plain(tmp_path / "model" / "README.md"), "the card of a run that was not evaluated"
+    quick = ("eval.readings=[likelihood]", "eval.conditions=[image]")
+    best = run / "checkpoints" / "best.safetensors"
+    for number, weights in enumerate((f"model.checkpoint={best}", f"model.weights={tmp_path / 'model'}")):
+        again = tmp_path / f"again_{number}"
+        capsys.readouterr()
+        assert nano.here("eval", again, *quick, weights, extra=("--limit", "8")) == 0
+        assert f"Trained on sets for evaluation alone: {SAYS_SO}." in capsys.readouterr().out
+        assert_labelled(read(again / "results.json"), is_part=True)
+    assert nano.here("eval", tmp_path / "untouched", *quick, extra=("--limit", "8")) == 0
+    assert "unofficial_training" not in read(tmp_path / "untouched" / "results.json")
+
+
+def test_validate_says_it_before_anything_is_learnt(divided: Path, capsys: Capture) -> None:
+    settings = [f"data.root={divided}", "data.benchmark=u2_bench", *QUICK]
+    assert main(["validate", "nano_busi_lora", "--set", *settings]) == 0
+    assert "unofficial split by patient" in capsys.readouterr().out
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def plain(path: Path) -> str:
+    return path.read_text("utf-8").replace("\\", "")
+
+
+def run_label_of(run: Path) -> Any:
+    return run_label(RunFolder(run))
+
+
+def assert_labelled(found: Any, *, is_part: bool) -> None:
+    assert found["unofficial_training"] == SAYS_SO
+    assert found.get("unofficial_split") == (None if is_part else "patient")
+    assert found["provenance"] == ("reconstruction" if is_part else "released")
+    assert found["prompts"] == "ours"
+
+
+def assert_page(folder: Path, *, is_part: bool) -> None:
+    for file in ("report.html", "report.md"):
+        text = plain(folder / file)
+        assert BANNER in text
+        assert SAYS_SO in text
+        assert ("Unofficial split" in text) is not is_part
+        assert ("Reconstructed questions" in text) is is_part
