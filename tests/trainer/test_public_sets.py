@@ -70,7 +70,9 @@ def test_public_sets_to_the_report(
     assert main(["eval", "nano_busi_lora", "--out", str(run), "--limit", "40", "--set", *settings]) == 0
     results = json.loads((run / "results.json").read_text())
     assert results["provenance"] == "reconstruction"
-    assert results["stages"]["zero_shot"]["overall"]["n"] >= 40
+    replies = (run / "zero_shot" / "predictions.jsonl").read_text("utf-8").splitlines()
+    # The overall score leaves questions for a value out.
+    assert len({json.loads(reply)["question_id"] for reply in replies}) >= 40
     assert "reconstruction" in (run / "report.html").read_text("utf-8")
     if benchmark == "fetal_gauge":
         assert set(results["stages"]["zero_shot"]["by"]["task"]) <= tasks
