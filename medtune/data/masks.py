@@ -5,7 +5,6 @@ Shapes: H height, W width; masks are bool, True where marked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -37,31 +36,26 @@ SMALL_BELOW = 0.05
 LARGE_FROM = 0.15
 
 
-def read_mask(paths: Sequence[Path], size: Size, *, image: Path) -> Mask:
-    """Returns the union of mask files, (H, W), True where any of them marks.
+def read_mask(path: Path, size: Size) -> Mask:
+    """Returns what a mask file marks, (H, W): what is brighter than 127, or above 0 in a file whose highest value is 1.
 
-    Marked is what is brighter than 127, or above 0 in a file whose highest value is 1.
-
-    `size` is that of the image; `image` is the image's file, for messages.
+    `size` is that of the image.
 
     Raises:
-        FileNotFoundError: A mask is missing.
-        ValueError: A mask cannot be decoded, has another size than the image, or has only values between 2 and 127.
+        FileNotFoundError: There is no such file.
+        ValueError: It cannot be decoded, has another size than the image, or has only values between 2 and 127.
     """
-    union_HW = np.zeros((size.height, size.width), dtype=np.bool_)
-    for path in paths:
-        grey_HW = decode_image(path).pixels_HWC.max(axis=2)
-        height, width = grey_HW.shape
-        if (width, height) != size:
-            raise ValueError(
-                f"{path}: this mask is {width} x {height} pixels, its image {image} is {size.width} x {size.height}. "
-                "Mask and image must have one size: take both from the same release."
-            )
-        brightest = int(grey_HW.max())
-        if 1 < brightest <= 127:
-            raise ValueError(f"{path}: wanted a mask of 0 and 255 (or 0 and 1), its highest value is {brightest}.")
-        union_HW |= grey_HW > (0 if brightest == 1 else 127)
-    return union_HW
+    grey_HW = decode_image(path).pixels_HWC.max(axis=2)
+    height, width = grey_HW.shape
+    if (width, height) != size:
+        raise ValueError(
+            f"{path}: this mask is {width} x {height} pixels, its image is {size.width} x {size.height}. "
+            "Mask and image must have one size: take both from the same release."
+        )
+    brightest = int(grey_HW.max())
+    if 1 < brightest <= 127:
+        raise ValueError(f"{path}: wanted a mask of 0 and 255 (or 0 and 1), its highest value is {brightest}.")
+    return np.asarray(grey_HW > (0 if brightest == 1 else 127))
 
 
 def fill_outline(mask_HW: Mask) -> Mask:

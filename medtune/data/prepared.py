@@ -185,8 +185,10 @@ def prepare(
         stored, broken = store_media(table.media, media_folder)
         shutil.rmtree(scratch)
         table, lost = rows.without(table, broken)
-        rejects.check_share(lost, num_taken=len(table.questions), max_share=max_rejected, keep=keep)
         rejected = (*table.rejects, *lost)
+        # Rows that could not be read are a share of the whole table, which a limit has cut.
+        in_share = rejected if limit is None else lost
+        rejects.check_share(in_share, num_taken=len(table.questions), max_share=max_rejected, keep=keep)
         ids = content.media_ids(table.media, stored)
         files = {ids[media_id]: stored[ref.path] for media_id, ref in table.media.items()}
         digests = {media_id: file.digest for media_id, file in files.items()}

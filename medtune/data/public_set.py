@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
 from medtune.data import catalog
 from medtune.data.images import Size
+from medtune.data.rejects import Reject
 from medtune.data.types import Box, Split
 
 PACKAGE = "medtune.data.sets"
@@ -45,10 +46,17 @@ class Frame:
 
 
 class SetTable(NamedTuple):
-    """All images of a set, and notes on what was left out, with counts and without file names."""
+    """All images of a set.
+
+    Attributes:
+        notes: What was left out on purpose, with counts and without file names.
+        rejects: Images that could not be read, by places in the set's folder; a film that would have given several
+            counts like the average one.
+    """
 
     frames: tuple[Frame, ...]
     notes: tuple[str, ...] = ()
+    rejects: tuple[Reject, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +91,19 @@ def public_set(name: str) -> PublicSet:
 def read_set(name: str, folder: Path, scratch: Path) -> SetTable:
     """Returns what a set's folder holds; the set's frames go into a new folder of its name in `scratch`.
 
+    Rejects name their place in the folder that holds the set's folder under its name.
+
     Raises:
-        FileNotFoundError: A file of the set is missing.
-        ValueError: A file is not as documented, or there is no image.
+        FileNotFoundError: A folder or table of the set is missing.
+        ValueError: A table is not as documented, or there is nothing.
     """
     own = scratch / name
     own.mkdir()
     table = public_set(name).read(folder, own)
-    if not table.frames:
+    if not table.frames and not table.rejects:
         raise ValueError(f"{folder}: wanted the images of {name}, the folder is empty. Copy the release into it.")
-    return table
+    rejects = tuple(replace(reject, file=f"{name}/{reject.file}".rstrip("/")) for reject in table.rejects)
+    return table._replace(rejects=rejects)
 
 
 def sub_folders(root: Path, names: Iterable[str]) -> dict[str, Path]:

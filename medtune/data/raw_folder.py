@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from medtune.data.rejects import Place, Reject, RowError
+
+MASK_ALONE = "there is no image for this mask. Copy the image, or remove the mask."
 # What operating systems put into every folder that a person has opened.
 _CLUTTER = ("thumbs.db", "desktop.ini")
 
@@ -38,21 +41,18 @@ def clutter_note(folders: Iterable[Path]) -> tuple[str, ...]:
     return (f"skipped {count} hidden or system files",) if count else ()
 
 
-def unexpected(path: Path, *, wanted: str) -> ValueError:
-    """Returns the error for a file that a release does not have."""
-    return ValueError(f"{path}: unexpected file, wanted {wanted}. Move it out of the folder.")
+def unexpected(path: Path, place: Place, *, wanted: str) -> RowError:
+    """Returns the error for a file that a release does not have: it may be an image under another name."""
+    return place.error(f"unexpected file, wanted {wanted}. Move it out of the folder.", media=path)
 
 
-def refuse_masks_alone(images: Path, masks: Path) -> None:
-    """Refuses a folder of masks that holds one without an image of its name.
-
-    Raises:
-        ValueError: There is one.
-    """
+def masks_alone(images: Path, masks: Path, *, file: str) -> tuple[Reject, ...]:
+    """Returns a reject for each mask that has no image of its name, which is lost; `file` names the masks' folder."""
     there = {path.name for path in images.iterdir()}
-    for mask in visible(masks) if masks.is_dir() else ():
-        if mask.name not in there:
-            raise ValueError(f"{mask}: this mask has no image in {images}. Copy the image, or remove the mask.")
+    listed = enumerate(visible(masks) if masks.is_dir() else (), start=1)
+    return tuple(
+        Reject(file, number, None, MASK_ALONE, images / mask.name) for number, mask in listed if mask.name not in there
+    )
 
 
 def _is_clutter(entry: Path) -> bool:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 REJECTS = "rejects.jsonl"
 MAX_REJECTED = 0.01
 """Share of a source's questions that may be rejected unless the user says otherwise (our own choice)."""
 _NUM_SHOWN = 5
+_BY_LINES = (".csv", ".tsv", ".jsonl")
+_Item = TypeVar("_Item")
+_Read = TypeVar("_Read")
 _VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(?<!\w)[-+]?\d[\d.,]*")
 
 
@@ -21,8 +26,10 @@ class Reject:
     """One question that was not taken. Only `media` may name a patient: it is shown once and never stored.
 
     Attributes:
-        file: The table that holds the row, relative to the source's folder; "" where the media file is at fault.
-        row: Its line, or its number among the file's rows (or the source's questions), from 1.
+        file: The table that holds the row, or the folder that holds the image, relative to the source's folder; a
+            folder that is named after a patient is written as its number by name, such as [3]. "" where a media file
+            turned out to be broken only when it was stored.
+        row: Its line, or its number from 1 among the file's rows, the folder's files by name or the source's questions.
         field: The field that is wrong, as the file spells it; None for the row as a whole.
         reason: What was wanted and what came.
         media: The media file that is missing or broken.
@@ -39,7 +46,8 @@ class Reject:
         if not self.file:
             return f"{self.media}: {self.reason}"
         field = f", field {self.field!r}" if self.field else ""
-        return f"{self.file}, line {self.row}{field}: {self.reason}" + (f" {self.media}" if self.media else "")
+        what = "line" if self.file.endswith(_BY_LINES) else "number"
+        return f"{self.file}, {what} {self.row}{field}: {self.reason}" + (f" {self.media}" if self.media else "")
 
     @property
     def kind(self) -> str:
@@ -54,6 +62,64 @@ class RowError(ValueError):
     def __init__(self, reject: Reject) -> None:
         super().__init__(str(reject))
         self.reject = reject
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a row stands: file and row of its Reject."""
+
+    file: str
+    row: int
+
+    def error(self, reason: str, *, field: str | None = None, media: Path | None = None) -> RowError:
+        """Returns the error that rejects this row."""
+        return RowError(Reject(self.file, self.row, field, reason, media))
+
+    @contextmanager
+    def reading(self, media: Path) -> Iterator[None]:
+        """Turns what is wrong with a media file into the row's error; the file's name stays out of the reason.
+
+        Raises:
+            RowError: Within, a FileNotFoundError or ValueError was raised.
+        """
+        try:
+            yield
+        except RowError:
+            raise
+        except (FileNotFoundError, ValueError) as error:
+            raise self.error(str(error).removeprefix(f"{media}: "), media=media) from error
+
+
+class Collected(NamedTuple, Generic[_Read]):
+    """What was read, and what could not be."""
+
+    taken: list[_Read]
+    rejects: tuple[Reject, ...]
+
+
+def collected(items: Iterable[_Item], read: Callable[[_Item], _Read]) -> Collected[_Read]:
+    """Returns what `read` makes of each item, in order, and a reject for each item at which it raises a RowError."""
+    taken: list[_Read] = []
+    rejects: list[Reject] = []
+    for item in items:
+        try:
+            taken.append(read(item))
+        except RowError as error:
+            rejects.append(error.reject)
+    return Collected(taken, tuple(rejects))
+
+
+def as_often(rejects: Iterable[Reject], *, made: int, of: int) -> tuple[Reject, ...]:
+    """Returns each reject as many times as one of the `of` things that were read made questions, at least once.
+
+    What would have been asked about an image that cannot be read is unknown: it counts like the average one.
+
+    Example:
+        >>> len(as_often([Reject("images", 3, None, "broken")], made=60, of=20))
+        3
+    """
+    each = max(1, round(made / of)) if of else 1
+    return tuple(reject for reject in rejects for _ in range(each))
 
 
 def counts(rejects: Sequence[Reject]) -> dict[str, int]:
@@ -85,7 +151,8 @@ def check_share(rejects: Sequence[Reject], *, num_taken: int, max_share: float, 
         return
     keep.parent.mkdir(parents=True, exist_ok=True)
     write_rejects(keep, rejects)
-    first = "\n".join(f"  {reject}" for reject in rejects[:_NUM_SHOWN])
+    different = list(dict.fromkeys(map(str, rejects)))
+    first = "\n".join(f"  {said}" for said in different[:_NUM_SHOWN])
     raise ValueError(
         f"{table(counts(rejects), num_taken)}\nThe first of them:\n{first}\nAll are in {keep}. This is more than the "
         f"share of {max_share:g} that is allowed: correct the files, or allow more with --max-rejected."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -27,6 +27,12 @@ class Missing:
     fetch: str
 
 
+def missing_media(rejects: Iterable[Reject], folder: Path, *, fetch: str) -> tuple[Missing, ...]:
+    """Returns the media files that rejects name and that are not there, each once; `fetch` says where they are from."""
+    paths = dict.fromkeys(reject.media for reject in rejects if reject.media is not None and not reject.media.exists())
+    return tuple(Missing(str(path.relative_to(folder)), fetch) for path in paths)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTable:
     """What a source read: questions, and the media that their `media_id` names.
@@ -37,7 +43,8 @@ class SourceTable:
     Attributes:
         notes: What was left out on purpose and why, with counts and without file names; `prepare` puts them in the
             manifest.
-        rejects: Questions that could not be read or have no media, one each: a row that would have given two gives two.
+        rejects: Questions that could not be read or have no media, one each: a row that would have given two gives two,
+            and an image of which that is unknown counts like the source's average one.
         missing: Media files to fetch, each once.
     """
 

@@ -33,29 +33,22 @@ def _ring(height: int = 60, width: int = 80) -> Mask:
     return np.asarray(np.abs(distance_HW - 1) < 0.06)
 
 
-def test_several_masks_are_united(tmp_path: Path) -> None:
-    one = _save(tmp_path / "one.png", [[255, 0, 0], [0, 0, 0]])
-    two = _save(tmp_path / "two.png", [[0, 0, 0], [0, 0, 255]])
-    mask_HW = read_mask([one, two], Size(3, 2), image=tmp_path / "image.png")
-    assert mask_HW.tolist() == [[True, False, False], [False, False, True]]
-
-
 def test_mask_of_zero_and_one_and_of_grey_edges(tmp_path: Path) -> None:
     ones = _save(tmp_path / "ones.png", [[0, 1]])
     edges = _save(tmp_path / "edges.png", [[127, 200]])
     for path in (ones, edges):
-        assert read_mask([path], Size(2, 1), image=path).tolist() == [[False, True]]
+        assert read_mask(path, Size(2, 1)).tolist() == [[False, True]]
 
 
-def test_mask_of_another_size_names_both_files_and_sizes(tmp_path: Path) -> None:
+def test_mask_of_another_size_names_both_sizes(tmp_path: Path) -> None:
     mask = _save(tmp_path / "mask.png", [[0, 255, 0]])
-    with pytest.raises(ValueError, match=r"mask\.png: .* 3 x 1 .*image\.png is 5 x 4"):
-        read_mask([mask], Size(5, 4), image=tmp_path / "image.png")
+    with pytest.raises(ValueError, match=r"mask\.png: .* 3 x 1 .*its image is 5 x 4"):
+        read_mask(mask, Size(5, 4))
 
 
 def test_mask_of_other_values_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="highest value is 2"):
-        read_mask([_save(tmp_path / "labels.png", [[0, 2]])], Size(2, 1), image=tmp_path)
+        read_mask(_save(tmp_path / "labels.png", [[0, 2]]), Size(2, 1))
 
 
 def test_outline_is_filled() -> None:

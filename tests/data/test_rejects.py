@@ -72,6 +72,16 @@ def test_above_the_share_nothing_is_written_but_the_rejects(tmp_path: Path, monk
     assert sum(_prepare(table, work / "out", monkeypatch, share=0.025).manifest.rejected.values()) == 1
 
 
+def test_rows_and_media_are_refused_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = replace(_table(tmp_path), rejects=(BAD, BAD))
+    for number in (3, 4):
+        (tmp_path / f"name{number}.png").write_bytes(b"\x89PNG")
+    # Two of 42 rows and two of 40 images are four of 42 questions: 9.5 %.
+    with pytest.raises(ValueError, match="rejected 4 of 42"):
+        _prepare(table, tmp_path / "out", monkeypatch, share=0.09)
+    assert sum(_prepare(table, tmp_path / "out", monkeypatch, share=0.1).manifest.rejected.values()) == 4
+
+
 def test_a_folder_without_rejects_has_no_file_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = _prepare(_table(tmp_path), tmp_path / "out", monkeypatch)
     assert made.manifest.rejected == {}

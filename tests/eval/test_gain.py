@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from medtune.eval.answerer import Answerer
-from medtune.eval.benchmark import benchmark
+from medtune.eval.benchmark import Benchmark, benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.evaluate import evaluate
-from medtune.eval.gain import gain_between
+from medtune.eval.gain import LevelGain, gain_between
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.results import gain_table, results_json
 from medtune.eval.scores import StageScores, score_stage
@@ -27,6 +27,12 @@ def stage(folder: Path, answerer: Answerer, *, of: int = 8) -> StageScores:
     return score_stage(questions(groups(of)), said, BUSI, train=ASKED)
 
 
+def overall(before: StageScores, after: StageScores, judged_by: Benchmark = BUSI) -> LevelGain:
+    gain = gain_between(before, after, judged_by)
+    assert gain is not None
+    return gain.overall
+
+
 @pytest.fixture(scope="module")
 def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StageScores]:
     folder = tmp_path_factory.mktemp("stages")
@@ -34,7 +40,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StageScores]:
 
 
 def test_gain_is_the_difference_and_counts_who_changed(stages: dict[str, StageScores]) -> None:
-    gain = gain_between(stages["zero_shot"], stages["final"], BUSI).overall
+    gain = overall(stages["zero_shot"], stages["final"])
     before = stages["zero_shot"].overall.score.value
     assert gain.value == pytest.approx(1 - before)
     assert gain.n == len(ASKED) == gain.both_right + gain.only_before + gain.only_after + gain.both_wrong
@@ -44,21 +50,21 @@ def test_gain_is_the_difference_and_counts_who_changed(stages: dict[str, StageSc
 
 
 def test_gain_the_other_way_is_its_negative(stages: dict[str, StageScores]) -> None:
-    there = gain_between(stages["zero_shot"], stages["final"], BUSI).overall
-    back = gain_between(stages["final"], stages["zero_shot"], BUSI).overall
+    there = overall(stages["zero_shot"], stages["final"])
+    back = overall(stages["final"], stages["zero_shot"])
     assert back.value == -there.value
     assert back.ci95 == pytest.approx((-there.ci95.high, -there.ci95.low), abs=0.02)
 
 
 def test_no_change_is_no_gain_with_an_honest_interval(stages: dict[str, StageScores]) -> None:
-    gain = gain_between(stages["final"], stages["final"], BUSI).overall
+    gain = overall(stages["final"], stages["final"])
     assert (gain.value, gain.mcnemar_p) == (0.0, 1.0)
     assert gain.ci95.low < 0 < gain.ci95.high
 
 
 def test_gain_of_another_metric(stages: dict[str, StageScores]) -> None:
     by_f1 = replace(BUSI, metrics={"macro_f1": macro_f1}, facets=())
-    gain = gain_between(stages["zero_shot"], stages["final"], by_f1).overall
+    gain = overall(stages["zero_shot"], stages["final"], by_f1)
     assert gain.value == pytest.approx(1 - macro_f1(stages["zero_shot"].rows))
     assert gain.ci95.low < gain.value < gain.ci95.high
 

@@ -11,9 +11,8 @@ real file.
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -21,19 +20,23 @@ import PIL.Image
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from medtune.data.csv_lines import Line, csv_lines
 from medtune.data.images import Size
 from medtune.data.masks import outer_box
 from medtune.data.metaimage import read_metaimage, write_metaimage
 from medtune.data.public_set import Frame, Marked, PublicSet, SetTable
-from medtune.data.raw_folder import refuse_masks_alone, unexpected, visible
+from medtune.data.raw_folder import masks_alone, unexpected, visible
+from medtune.data.rejects import Place, as_often, collected
 from medtune.data.types import Box
 
+FILMS, MASKS = "images/stacked_fetal_ultrasound", "masks/stacked_fetal_abdomen"
 TABLE = "circumferences/fetal_abdominal_circumferences_per_sweep.csv"
 NUM_SWEEPS = 6
 VIEWS = {0: "none", 1: "optimal", 2: "suboptimal"}
 ABDOMEN = "fetal abdomen"
 # Neighbours in a film look alike: three frames of a view say what thirty would. Our own choice.
 FRAMES_PER_VIEW = 3
+_RELEASED = "acouslic-ai-train-set"
 _COLUMNS = ("uuid", "subject_id", *(f"sweep_{number}_ac_mm" for number in range(1, NUM_SWEEPS + 1)))
 
 
@@ -56,43 +59,48 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     The box is that of the abdomen; `values` holds ac_mm where the table has one for the sweep of an optimal frame.
 
     Raises:
-        FileNotFoundError: A folder, a mask or the table is missing.
-        ValueError: A file is not as documented.
+        FileNotFoundError: The folder of sweeps or the table is missing.
+        ValueError: The table lacks a column. A file whose mask or line is missing or not as documented is rejected
+            alone, and counts as many times as a file gives frames on average.
     """
-    root = folder / "acouslic-ai-train-set" if (folder / "acouslic-ai-train-set").is_dir() else folder
-    films = root / "images" / "stacked_fetal_ultrasound"
+    root = folder / _RELEASED if (folder / _RELEASED).is_dir() else folder
+    films, masks = root / FILMS, root / MASKS
     if not films.is_dir():
         raise FileNotFoundError(f"{films}: the folder of sweeps is missing. Copy it from the release.")
-    masks = root / "masks" / "stacked_fetal_abdomen"
-    refuse_masks_alone(films, masks)
-    rows = _rows(root / TABLE)
-    frames: list[Frame] = []
-    for path in visible(films):
-        if path.suffix != ".mha":
-            raise unexpected(path, wanted="only '<uuid>.mha'")
-        if path.stem not in rows:
-            raise ValueError(f"{root / TABLE}: no line for the sweeps {path.stem}. Take both from one release.")
-        frames += _frames(path, masks / path.name, rows[path.stem], scratch)
-    return SetTable(tuple(frames), (f"at most {FRAMES_PER_VIEW} frames of each view were taken per file",))
+    lines = {line.cells["uuid"]: line for line in csv_lines(root / TABLE, _COLUMNS, file=_name(root / TABLE, folder))}
+    numbered = [(Place(_name(films, folder), number), path) for number, path in enumerate(visible(films), start=1)]
+    found, rejects = collected(numbered, lambda each: _frames(each[0], each[1], masks, lines, scratch))
+    frames = tuple(frame for of_film in found for frame in of_film)
+    rejects = as_often(
+        (*rejects, *masks_alone(films, masks, file=_name(masks, folder))), made=len(frames), of=len(found)
+    )
+    return SetTable(frames, (f"at most {FRAMES_PER_VIEW} frames of each view were taken per file",), rejects)
 
 
-def _rows(table: Path) -> Mapping[str, Mapping[str, str]]:
-    if not table.is_file():
-        raise FileNotFoundError(f"{table}: the table of circumferences is missing. Copy it from the release.")
-    with table.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
-            raise ValueError(f"{table}: wanted the columns {', '.join(_COLUMNS)}, there is no {missing[0]!r}.")
-        return {row["uuid"].strip(): {name: (row[name] or "").strip() for name in _COLUMNS} for row in rows}
+def _name(path: Path, folder: Path) -> str:
+    return str(path.relative_to(folder))
 
 
-def _frames(path: Path, mask: Path, row: Mapping[str, str], scratch: Path) -> Iterator[Frame]:
-    film_THW, marks_THW = read_metaimage(path), read_metaimage(mask)
+def _frames(place: Place, path: Path, masks: Path, lines: Mapping[str, Line], scratch: Path) -> list[Frame]:
+    if path.suffix != ".mha":
+        raise unexpected(path, place, wanted="only '<uuid>.mha'")
+    if path.stem not in lines:
+        raise place.error("the table has no line for these sweeps. Take both from one release.", media=path)
+    line, mask = lines[path.stem], masks / path.name
+    subject = line.cells["subject_id"]
+    if not subject:
+        raise line.place.error("wanted a subject, the cell is empty.", field="subject_id")
+    with place.reading(path):
+        film_THW = read_metaimage(path)
+    with place.reading(mask):
+        marks_THW = read_metaimage(mask)
     if film_THW.ndim != 3 or film_THW.shape != marks_THW.shape:
-        raise ValueError(f"{path}: sweeps {film_THW.shape} and mask {marks_THW.shape} must be one grid of frames.")
+        said = f"sweeps {film_THW.shape} and mask {marks_THW.shape} must be one grid of frames."
+        raise place.error(said, media=path)
     found = marks_THW.reshape(len(marks_THW), -1).max(axis=1)
     if odd := sorted({int(value) for value in found} - VIEWS.keys()):
-        raise ValueError(f"{mask}: wanted the values 0, 1 and 2, got {odd[0]}.")
+        raise place.error(f"wanted a mask with the values 0, 1 and 2, got {odd[0]}.", media=mask)
+    frames = []
     for value, view in VIEWS.items():
         for index in _spread(np.flatnonzero(found == value)):
             # A file name of the release would be a name in the scratch folder alone, and goes with it.
@@ -101,15 +109,17 @@ def _frames(path: Path, mask: Path, row: Mapping[str, str], scratch: Path) -> It
             box = _box(marks_THW[index] > 0) if value else None
             sweep = int(index) * NUM_SWEEPS // len(film_THW) + 1
             height, width = film_THW.shape[1:]
-            yield Frame(
+            frame = Frame(
                 name=f"{path.stem} {index}",
                 path=written,
-                patient=row["subject_id"],
+                patient=subject,
                 size=Size(width, height),
                 labels={"view": view},
                 boxes=(Marked(ABDOMEN, box),) if box else (),
-                values=_circumference(row[f"sweep_{sweep}_ac_mm"], path) if view == "optimal" else {},
+                values=_circumference(line, f"sweep_{sweep}_ac_mm") if view == "optimal" else {},
             )
+            frames.append(frame)
+    return frames
 
 
 def _spread(indices: NDArray[np.intp]) -> list[int]:
@@ -125,7 +135,8 @@ def _box(mask_HW: NDArray[np.bool_]) -> Box | None:
     return outer_box(ndimage.binary_fill_holes(mask_HW))
 
 
-def _circumference(text: str, path: Path) -> dict[str, float]:
+def _circumference(line: Line, column: str) -> dict[str, float]:
+    text = line.cells[column]
     if not text:
         return {}
     try:
@@ -133,7 +144,7 @@ def _circumference(text: str, path: Path) -> dict[str, float]:
     except ValueError:
         ac_mm = math.nan
     if not 0 < ac_mm < math.inf:
-        raise ValueError(f"the table of circumferences, line of {path.stem}: wanted a length in mm, got {text!r}.")
+        raise line.place.error(f"wanted a length in mm, got {text!r}.", field=column)
     return {"ac_mm": ac_mm}
 
 
@@ -149,8 +160,8 @@ def _write_example(folder: Path) -> None:
             marks_THW[frame, np.hypot((x_HW - 26 - number) / 14, (y_HW - 20) / 11) < 1] = value
         film_THW[marks_THW > 0] += 100
         uuid = f"{number:08x}-77c0-4f1e-9d7e-0123456789ab"
-        write_metaimage(folder / "images" / "stacked_fetal_ultrasound" / f"{uuid}.mha", film_THW)
-        write_metaimage(folder / "masks" / "stacked_fetal_abdomen" / f"{uuid}.mha", marks_THW)
+        write_metaimage(folder / FILMS / f"{uuid}.mha", film_THW)
+        write_metaimage(folder / MASKS / f"{uuid}.mha", marks_THW)
         lines.append(f"{uuid},{number % 8},,,{180 + 3.5 * number},,,")
     (folder / TABLE).parent.mkdir(parents=True, exist_ok=True)
     (folder / TABLE).write_text("\n".join(lines) + "\n", "utf-8")

@@ -9,7 +9,6 @@ Source: Al-Dhabyani et al., Dataset of breast ultrasound images, Data in Brief 2
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +19,8 @@ import PIL.Image
 from medtune.data.images import Size, image_size
 from medtune.data.masks import Mask, largest_region, outer_box, read_mask
 from medtune.data.public_set import Frame, Marked, PublicSet, SetTable
-from medtune.data.raw_folder import clutter_note, unexpected, visible
+from medtune.data.raw_folder import MASK_ALONE, clutter_note, unexpected, visible
+from medtune.data.rejects import Collected, Place, Reject, RowError, collected
 from medtune.data.types import Box
 
 CLASSES = ("normal", "benign", "malignant")
@@ -80,72 +80,96 @@ def _read(folder: Path, scratch: Path) -> SetTable:
         )
         for case in found.cases
     )
-    return SetTable(frames, found.notes)
+    return SetTable(frames, found.notes, found.rejects)
 
 
 class BusiCases(NamedTuple):
-    """All images, and notes on what was left out."""
+    """All images, notes on what was left out, and images that cannot be used."""
 
     cases: list[Case]
     notes: tuple[str, ...]
+    rejects: tuple[Reject, ...]
 
 
 def busi_cases(root: Path) -> BusiCases:
     """Returns the images of all three classes.
 
     Copies of BUSI go round whose images and first masks were scaled, and whose further masks were not. Where a further
-    mask has another size than its image nobody can say where that lesion is: such an image is not measurable. A first
-    mask of another size is an error.
+    mask has another size than its image nobody can say where that lesion is: such an image is not measurable. An image
+    is rejected where its first mask is missing, has another size or contradicts its class; so is a mask without image
+    and a file that does not belong there.
 
     Raises:
-        FileNotFoundError: A folder or a mask is missing.
-        ValueError: A file does not belong there, or a mask contradicts its class.
+        FileNotFoundError: A folder is missing.
+        ValueError: A folder holds no image.
     """
     folder = root / _OFFICIAL_FOLDER if (root / _OFFICIAL_FOLDER).is_dir() else root
     folders = [folder / lesion_class for lesion_class in CLASSES]
-    cases = [case for lesion_class in CLASSES for case in _cases(folder / lesion_class, lesion_class)]
+    of_classes = [_of_class(place, str(place.relative_to(root))) for place in folders]
+    cases = [case for of_class in of_classes for case in of_class.taken]
     notes = clutter_note([folder, *folders])
     num_misfits = sum(not case.is_measurable for case in cases)
     if num_misfits:
         notes = (*notes, f"images asked for their diagnosis alone, as a further mask has another size: {num_misfits}")
-    return BusiCases(cases, notes)
+    return BusiCases(cases, notes, tuple(reject for of_class in of_classes for reject in of_class.rejects))
 
 
-def _cases(folder: Path, lesion_class: str) -> Iterator[Case]:
+class _File(NamedTuple):
+    path: Path
+    place: Place
+    stem: str
+    is_mask: bool
+
+
+def _of_class(folder: Path, file: str) -> Collected[Case]:
     if not folder.is_dir():
         raise FileNotFoundError(
             f"{folder}: this folder of BUSI is missing. Give the folder that holds benign, malignant and normal."
         )
-    images: dict[str, Path] = {}
-    masks: dict[str, list[Path]] = {}
-    for path in visible(folder):
-        match = _NAME.fullmatch(path.name)
-        if match is None or match["class"] != lesion_class:
-            raise unexpected(path, wanted=f"only '{lesion_class} (1).png', '{lesion_class} (1)_mask.png', ...")
-        if match["mask"]:
-            masks.setdefault(match["stem"], []).append(path)
-        else:
-            images[match["stem"]] = path
+    numbered = [(path, Place(file, number)) for number, path in enumerate(visible(folder), start=1)]
+    files, odd = collected(numbered, lambda each: _file(*each))
+    images = sorted((each for each in files if not each.is_mask), key=lambda each: (len(each.stem), each.stem))
     if not images:
-        raise ValueError(f"{folder}: wanted images such as '{lesion_class} (1).png', there are none.")
-    for stem in masks.keys() - images.keys():
-        raise ValueError(f"{masks[stem][0]}: this mask has no image. Copy '{stem}.png' from the release, or remove it.")
-    for stem in sorted(images, key=lambda stem: (len(stem), stem)):
-        if images[stem].with_name(f"{stem}_mask.png") not in masks.get(stem, []):
-            raise FileNotFoundError(f"{images[stem]}: its mask '{stem}_mask.png' is missing. Copy it from the release.")
-        yield _case(stem, images[stem], masks[stem], lesion_class)
+        raise ValueError(f"{folder}: wanted images such as '{folder.name} (1).png', there are none.")
+    masks: dict[str, list[Path]] = {image.stem: [] for image in images}
+    alone: dict[str, RowError] = {}
+    for mask in (each for each in files if each.is_mask):
+        if mask.stem in masks:
+            masks[mask.stem].append(mask.path)
+        else:
+            alone[mask.stem] = mask.place.error(MASK_ALONE, media=folder / f"{mask.stem}.png")
+    cases, rejects = collected(images, lambda image: _case(image, masks[image.stem], folder.name))
+    return Collected(cases, (*odd, *(error.reject for error in alone.values()), *rejects))
 
 
-def _case(stem: str, path: Path, masks: list[Path], lesion_class: str) -> Case:
-    size = image_size(path)
+def _file(path: Path, place: Place) -> _File:
+    lesion_class = path.parent.name
+    match = _NAME.fullmatch(path.name)
+    if match is None or match["class"] != lesion_class:
+        raise unexpected(path, place, wanted=f"only '{lesion_class} (1).png', '{lesion_class} (1)_mask.png', ...")
+    return _File(path, place, match["stem"], bool(match["mask"]))
+
+
+def _case(image: _File, masks: list[Path], lesion_class: str) -> Case:
+    path, place, stem, _ = image
     first = path.with_name(f"{stem}_mask.png")
-    if any(mask != first and image_size(mask) != size for mask in masks):
-        return Case(stem, path, lesion_class, size, None, None, is_measurable=False)
-    mask_HW = read_mask(masks, size, image=path)
+    if first not in masks:
+        raise place.error("its mask is missing. Copy it from the release.", media=first)
+    with place.reading(path):
+        size = image_size(path)
+    for mask in masks:
+        with place.reading(mask):
+            if mask != first and image_size(mask) != size:
+                return Case(stem, path, lesion_class, size, None, None, is_measurable=False)
+    mask_HW = np.zeros((size.height, size.width), dtype=np.bool_)
+    for mask in masks:
+        with place.reading(mask):
+            mask_HW |= read_mask(mask, size)
     around = outer_box(mask_HW)
     if (around is None) != (lesion_class == "normal"):
         found = "marks a lesion" if around else "is empty"
-        raise ValueError(f"{masks[0]}: the mask of a {lesion_class} image {found}. Take it from the release again.")
+        said = f"the mask of a {lesion_class} image {found}. Take it from the release again."
+        raise place.error(said, media=first)
     return Case(stem, path, lesion_class, size, around, outer_box(largest_region(mask_HW)) if around else None)
 
 

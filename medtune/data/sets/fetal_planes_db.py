@@ -8,14 +8,15 @@ Source: Burgos-Artizzu et al., Scientific Reports 10 (2020); Zenodo 3904280.
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 
+from medtune.data.csv_lines import Line, csv_lines
 from medtune.data.images import image_size
 from medtune.data.public_set import Frame, PublicSet, SetTable
+from medtune.data.rejects import collected
 from medtune.data.types import Split
 
 TABLE = "FETAL_PLANES_DB_data.csv"
@@ -46,44 +47,40 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     eight by patient number, so that the test set stays as published.
 
     Raises:
-        FileNotFoundError: The table or an image is missing.
-        ValueError: A column is missing, or a value is not as documented.
+        FileNotFoundError: The table is missing.
+        ValueError: A column is missing. A line that is not as documented, or whose image is missing, is rejected alone.
     """
-    table = folder / TABLE
-    if not table.is_file():
-        raise FileNotFoundError(f"{table}: the table of planes is missing. Copy it from the release.")
-    frames = []
-    with table.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file, delimiter=";")
-        rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
-        if missing := [name for name in COLUMNS if name not in rows.fieldnames]:
-            raise ValueError(f"{table}: wanted the columns {', '.join(COLUMNS)}, there is no {missing[0]!r}.")
-        for line, row in enumerate(rows, start=2):
-            frames.append(
-                _frame(folder, {name: (value or "").strip() for name, value in row.items()}, f"{table}, line {line}")
-            )
-    return SetTable(tuple(frames))
+    seen: set[str] = set()
+    lines = csv_lines(folder / TABLE, COLUMNS, file=TABLE, delimiter=";")
+    frames, rejects = collected(lines, lambda line: _frame(folder, line, seen))
+    return SetTable(tuple(frames), rejects=rejects)
 
 
-def _frame(folder: Path, row: dict[str, str], where: str) -> Frame:
-    path = folder / "Images" / f"{row['Image_name'].removesuffix('.png')}.png"
+def _frame(folder: Path, line: Line, seen: set[str]) -> Frame:
+    place, row = line
+    name = row["Image_name"].removesuffix(".png")
+    path = folder / "Images" / f"{name}.png"
     if not path.is_file():
-        raise FileNotFoundError(f"{where}: there is no image {path}. Unpack Images/ of the release.")
+        raise place.error("there is no such image. Unpack Images/ of the release.", field="Image_name", media=path)
+    if name in seen:
+        raise place.error("this image was listed before.", field="Image_name", media=path)
     for column, known in (("Plane", PLANES), ("Brain_plane", BRAIN_PLANES), ("Train", tuple(_SPLITS))):
         if row[column] not in known:
-            raise ValueError(f"{where}, column {column!r}: wanted one of {', '.join(known)}, got {row[column]!r}.")
+            raise place.error(f"wanted one of {', '.join(known)}, got {row[column]!r}.", field=column)
     if (row["Plane"] == BRAIN) == (row["Brain_plane"] == "Not A Brain"):
-        raise ValueError(
-            f"{where}: Plane {row['Plane']!r} and Brain_plane {row['Brain_plane']!r} contradict each other."
-        )
+        said = f"Plane {row['Plane']!r} and Brain_plane {row['Brain_plane']!r} contradict each other."
+        raise place.error(said, field="Brain_plane")
     plane = f"{BRAIN}, {row['Brain_plane']}" if row["Plane"] == BRAIN else row["Plane"]
     patient = row["Patient_num"]
-    if not patient.isdigit():
-        raise ValueError(f"{where}, column 'Patient_num': wanted a number, got {patient!r}.")
+    if not patient.isdecimal():
+        raise place.error("wanted a number, this is none.", field="Patient_num")
     split = _SPLITS[row["Train"]]
     if split == "train" and int(patient) % 8 == 0:
         split = "val"
-    return Frame(row["Image_name"], path, patient, image_size(path), {"plane": plane}, split=split)
+    with place.reading(path):
+        size = image_size(path)
+    seen.add(name)
+    return Frame(name, path, patient, size, {"plane": plane}, split=split)
 
 
 def _write_example(folder: Path) -> None:

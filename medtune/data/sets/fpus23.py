@@ -9,9 +9,11 @@ Source: Prabakaran et al., FPUS23, IEEE Access 2023, arXiv 2303.07852; github.co
 
 from __future__ import annotations
 
+import math
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import PIL.Image
@@ -19,10 +21,12 @@ import PIL.Image
 from medtune.data.images import Size, image_size
 from medtune.data.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.raw_folder import visible
+from medtune.data.rejects import Place, as_often, collected
 from medtune.data.types import Box
 
 POSES = ("hdvb", "hdvf", "huvb", "huvf")
 PLANES = ("AC_PLANE", "BPD_PLANE", "FL_PLANE", "NO_PLANE")
+PLANE_FOLDER = "Dataset_Plane"
 PARTS = ("abdomen", "arm", "head", "legs")
 _ANNOTATIONS = ("Dataset/annos/annotation", "Dataset/boxes/annotation", "annotation")
 
@@ -44,48 +48,73 @@ def public_set() -> PublicSet:
 def _read(folder: Path, scratch: Path) -> SetTable:
     """Returns the frames that a stream's XML file lists, and those of the planes.
 
-    615 frames of the release carry their pose twice, which counts once; a frame with two poses is an error.
+    615 frames of the release carry their pose twice, which counts once; a frame with two poses is rejected. So are
+    other frames that are missing or not as documented, each alone; a broken XML file counts as many times as a file
+    lists frames on average.
 
     Raises:
-        FileNotFoundError: A listed frame is missing, or there is neither part.
-        ValueError: An XML file is broken, or a pose or box is not as documented.
+        FileNotFoundError: There is neither part, or a folder of the planes is missing.
+        ValueError: A stream is annotated in two places.
     """
     streams = [path for place in _ANNOTATIONS for path in sorted((folder / place).glob("*/annotations.xml"))]
-    planes = folder / "Dataset_Plane"
+    planes = folder / PLANE_FOLDER
     if not streams and not planes.is_dir():
-        raise FileNotFoundError(f"{folder}: wanted FPUS23's annotations ({', '.join(_ANNOTATIONS)}) or Dataset_Plane/.")
+        raise FileNotFoundError(
+            f"{folder}: wanted FPUS23's annotations ({', '.join(_ANNOTATIONS)}) or {PLANE_FOLDER}/."
+        )
     names = [path.parent.name for path in streams]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"{folder}: the stream {twice[0]} is annotated in two places. Keep one of them.")
-    frames = [frame for path in streams for frame in _stream(folder, path)]
-    return SetTable((*frames, *_plane_frames(planes)))
+    files, lost = collected(enumerate(streams, start=1), lambda each: _stream(folder, *each))
+    images = [image for of_file in files for image in of_file]
+    seen: set[Path] = set()
+    frames, rejects = collected(images, lambda image: _frame(image, seen))
+    lost = as_often(lost, made=len(images), of=len(files))
+    of_planes, broken = collected(_plane_files(planes), lambda each: _plane_frame(*each))
+    return SetTable((*frames, *of_planes), rejects=(*lost, *rejects, *broken))
 
 
-def _stream(folder: Path, annotations: Path) -> Iterator[Frame]:
-    stream = annotations.parent.name
+class _Image(NamedTuple):
+    """What an XML file says of a frame."""
+
+    place: Place
+    path: Path
+    element: ET.Element
+
+
+def _stream(folder: Path, number: int, annotations: Path) -> list[_Image]:
+    """Returns a stream's images by name; a reject names the stream by its number, as it stands for a patient."""
+    file = str(annotations.parent.parent.relative_to(folder) / f"[{number}]" / annotations.name)
     try:
-        images = ET.parse(annotations).getroot().findall("image")
+        elements = ET.parse(annotations).getroot().findall("image")
     except ET.ParseError as error:
-        raise ValueError(f"{annotations}: broken XML ({error}). Take the file from the release again.") from error
-    for image in sorted(images, key=lambda image: image.get("name", "")):
-        where = f"{annotations}, image {image.get('name')!r}"
-        path = folder / "Dataset" / "four_poses" / stream / image.get("name", "")
-        if not path.is_file():
-            raise FileNotFoundError(f"{where}: there is no frame {path}. Unpack Dataset/four_poses of the release.")
+        said = f"broken XML ({error}). Take the file from the release again."
+        raise Place(file, 1).error(said, media=annotations) from error
+    frames = folder / "Dataset" / "four_poses" / annotations.parent.name
+    images = [
+        _Image(Place(file, place), frames / element.get("name", ""), element)
+        for place, element in enumerate(elements, start=1)
+    ]
+    return sorted(images, key=lambda image: image.path.name)
+
+
+def _frame(image: _Image, seen: set[Path]) -> Frame:
+    place, path, element = image
+    if not path.is_file():
+        raise place.error("there is no such frame. Unpack Dataset/four_poses of the release.", media=path)
+    if path in seen:
+        raise place.error("this frame was listed before.", media=path)
+    with place.reading(path):
         size = image_size(path)
-        stated = (image.get("width"), image.get("height"))
-        if stated != (str(size.width), str(size.height)):
-            raise ValueError(
-                f"{where}: the frame is {size.width} x {size.height}, the file says {' x '.join(map(str, stated))}."
-            )
-        yield Frame(
-            name=f"{stream} {path.stem}",
-            path=path,
-            patient=stream,
-            size=size,
-            labels={"orientation": _pose(image, where), **_part_seen(image)},
-            boxes=tuple(Marked(*_box(box, size, where)) for box in image.findall("box")),
-        )
+    stated = (element.get("width"), element.get("height"))
+    if stated != (str(size.width), str(size.height)):
+        said = f"the frame is {size.width} x {size.height}, the file says {' x '.join(map(str, stated))}."
+        raise place.error(said, media=path)
+    labels = {"orientation": _pose(element, place), **_part_seen(element)}
+    boxes = tuple(_box(box, size, place) for box in element.findall("box"))
+    stream = path.parent.name
+    seen.add(path)
+    return Frame(f"{stream} {path.stem}", path, stream, size, labels, boxes)
 
 
 def _attribute(image: ET.Element, tag: str, name: str) -> set[str]:
@@ -93,10 +122,11 @@ def _attribute(image: ET.Element, tag: str, name: str) -> set[str]:
     return {(attribute.text or "").strip() for attribute in found}
 
 
-def _pose(image: ET.Element, where: str) -> str:
+def _pose(image: ET.Element, place: Place) -> str:
     poses = _attribute(image, "Orientation", "Pose")
     if len(poses) != 1 or not poses <= set(POSES):
-        raise ValueError(f"{where}: wanted one Pose of {', '.join(POSES)}, got {', '.join(sorted(poses)) or 'none'}.")
+        said = f"wanted one of {', '.join(POSES)}, got {', '.join(map(repr, sorted(poses))) or 'none'}."
+        raise place.error(said, field="Pose")
     return poses.pop()
 
 
@@ -106,31 +136,37 @@ def _part_seen(image: ET.Element) -> dict[str, str]:
     return {"plane": planes.pop()} if len(planes) == 1 else {}
 
 
-def _box(box: ET.Element, size: Size, where: str) -> Marked:
+def _box(box: ET.Element, size: Size, place: Place) -> Marked:
     label = box.get("label", "")
     if label not in PARTS:
-        raise ValueError(f"{where}: wanted a box of {', '.join(PARTS)}, got {label!r}.")
+        raise place.error(f"wanted a box of {', '.join(PARTS)}, got {label!r}.", field="box")
     try:
         x0, y0, x1, y1 = (float(box.attrib[side]) for side in ("xtl", "ytl", "xbr", "ybr"))
-    except (KeyError, ValueError):
-        raise ValueError(f"{where}: the box of {label!r} needs the numbers xtl, ytl, xbr and ybr.") from None
-    # CVAT draws between pixels: the pixels that a box touches are in it.
-    whole = Box(max(int(x0), 0), max(int(y0), 0), min(int(np.ceil(x1)), size.width), min(int(np.ceil(y1)), size.height))
+        # CVAT draws between pixels: the pixels that a box touches are in it.
+        low, high = (max(int(x0), 0), max(int(y0), 0)), (math.ceil(x1), math.ceil(y1))
+    except (KeyError, ValueError, OverflowError):
+        raise place.error(f"the box of {label!r} needs the numbers xtl, ytl, xbr and ybr.", field="box") from None
+    whole = Box(*low, min(high[0], size.width), min(high[1], size.height))
     if whole.x0 >= whole.x1 or whole.y0 >= whole.y1:
-        raise ValueError(f"{where}: the box of {label!r} is empty or lies outside the frame.")
+        raise place.error(f"the box of {label!r} is empty or lies outside the frame.", field="box")
     return Marked(label, whole)
 
 
-def _plane_frames(planes: Path) -> Iterator[Frame]:
+def _plane_files(planes: Path) -> Iterator[tuple[str, Path, Place]]:
     if not planes.is_dir():
         return
     for plane in PLANES:
         folder = planes / plane
         if not folder.is_dir():
-            raise FileNotFoundError(f"{folder}: this folder of Dataset_Plane is missing. Unpack it from the release.")
-        for path in visible(folder):
-            name = f"{plane} {path.stem}"
-            yield Frame(name, path, name, image_size(path), {"plane": plane})
+            raise FileNotFoundError(f"{folder}: this folder of {PLANE_FOLDER} is missing. Unpack it from the release.")
+        for number, path in enumerate(visible(folder), start=1):
+            yield plane, path, Place(f"{PLANE_FOLDER}/{plane}", number)
+
+
+def _plane_frame(plane: str, path: Path, place: Place) -> Frame:
+    name = f"{plane} {path.stem}"
+    with place.reading(path):
+        return Frame(name, path, name, image_size(path), {"plane": plane})
 
 
 def _write_example(folder: Path) -> None:
@@ -159,4 +195,4 @@ def _write_example(folder: Path) -> None:
         xml.write_text(f"<annotations><version>1.1</version>{''.join(reversed(images))}</annotations>", "utf-8")
     for plane in PLANES:
         for number in range(4):
-            write(folder / "Dataset_Plane" / plane / f"{plane.lower()}_{number}.png")
+            write(folder / PLANE_FOLDER / plane / f"{plane.lower()}_{number}.png")

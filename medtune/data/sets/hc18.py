@@ -9,10 +9,9 @@ Source: van den Heuvel et al., Automated measurement of fetal head circumference
 
 from __future__ import annotations
 
-import csv
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -20,10 +19,12 @@ from typing import NamedTuple
 import numpy as np
 import PIL.Image
 
+from medtune.data.csv_lines import Line, csv_lines
 from medtune.data.images import Size, image_size
 from medtune.data.masks import Mask, fill_outline, outer_box, read_mask
 from medtune.data.public_set import Frame, Marked, PublicSet, SetTable
-from medtune.data.raw_folder import clutter_note, unexpected, visible
+from medtune.data.raw_folder import MASK_ALONE, clutter_note, unexpected, visible
+from medtune.data.rejects import Place, Reject, collected
 from medtune.data.types import Box
 
 TABLE = "training_set_pixel_size_and_HC.csv"
@@ -35,18 +36,20 @@ _PLAIN = re.compile(r"(?P<patient>\d+)\.(jpg|jpeg|png)")
 
 
 class Pair(NamedTuple):
-    """An image, its outline, and the number before the first underscore, which HC18 gives a pregnancy."""
+    """An image, its outline, the number before the first underscore, which HC18 gives a pregnancy, and its place."""
 
     image: Path
     mask: Path
     patient: str
+    place: Place
 
 
 class HeadFiles(NamedTuple):
-    """All pairs of a folder, notes on what was left out, and how many tables lie between the images."""
+    """All pairs of a folder, notes on what was left out, images or outlines alone, and how many tables lie there."""
 
     pairs: list[Pair]
     notes: tuple[str, ...]
+    rejects: tuple[Reject, ...] = ()
     num_tables: int = 0
 
 
@@ -58,11 +61,6 @@ class Head:
     size: Size
     mask_HW: Mask
     box: Box
-
-
-class _Measured(NamedTuple):
-    pixel_size_mm: float
-    hc_mm: float
 
 
 def public_set() -> PublicSet:
@@ -84,49 +82,45 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     `values` holds hc_mm and pixel_size_mm where the table lies in the folder.
 
     Raises:
-        FileNotFoundError: An outline is missing.
-        ValueError: A file or the table is not as documented, or the table knows none of the images.
+        FileNotFoundError: A folder is missing.
+        ValueError: The table lacks a column. An image without outline or line, or one that is not as documented, is
+            rejected alone.
     """
     files = head_files(folder)
     table = next((path for path in (folder / TABLE, folder / "training_set" / TABLE) if path.is_file()), None)
-    measured = {} if table is None else _measured(table)
-    frames = []
-    for pair in files.pairs:
-        head = read_head(pair)
-        row = measured.get(pair.image.name)
-        if table is not None and row is None:
-            raise ValueError(f"{table}: no line for the image {pair.image.name}. Take the table of the same release.")
-        frames.append(
-            Frame(
-                name=head.name,
-                path=pair.image,
-                patient=pair.patient,
-                size=head.size,
-                boxes=(Marked(HEAD, head.box),),
-                values=row._asdict() if row else {},
-            )
-        )
+    lines = csv_lines(table, COLUMNS, file=str(table.relative_to(folder))) if table else []
+    by_name = {line.cells[COLUMNS[0]]: line for line in lines} if table else None
+    frames, rejects = collected(files.pairs, lambda pair: _frame(pair, by_name))
     without = () if table else (f"no question asks for millimetres: there is no {TABLE}",)
-    return SetTable(tuple(frames), (*files.notes, *without))
+    return SetTable(tuple(frames), (*files.notes, *without), (*files.rejects, *rejects))
 
 
-def _measured(table: Path) -> Mapping[str, _Measured]:
+def _frame(pair: Pair, lines: Mapping[str, Line] | None) -> Frame:
+    head = read_head(pair)
+    if lines is not None and pair.image.name not in lines:
+        raise pair.place.error(
+            f"{TABLE} has no line for this image. Take the table of the same release.", media=pair.image
+        )
+    return Frame(
+        name=head.name,
+        path=pair.image,
+        patient=pair.patient,
+        size=head.size,
+        boxes=(Marked(HEAD, head.box),),
+        values=_measured(lines[pair.image.name]) if lines is not None else {},
+    )
+
+
+def _measured(line: Line) -> dict[str, float]:
     found = {}
-    with table.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
-            raise ValueError(f"{table}: wanted the columns {', '.join(COLUMNS)}, there is no {missing[0]!r}.")
-        for line, row in enumerate(rows, start=2):
-            numbers = []
-            for column in COLUMNS[1:]:
-                try:
-                    number = float(row[column])
-                except (TypeError, ValueError):
-                    number = math.nan
-                if not 0 < number < math.inf:
-                    raise ValueError(f"{table}, line {line}, column {column!r}: wanted a length, got {row[column]!r}.")
-                numbers.append(number)
-            found[row[COLUMNS[0]]] = _Measured(*numbers)
+    for column, name in zip(COLUMNS[1:], ("pixel_size_mm", "hc_mm"), strict=True):
+        try:
+            number = float(line.cells[column])
+        except ValueError:
+            number = math.nan
+        if not 0 < number < math.inf:
+            raise line.place.error(f"wanted a length, got {line.cells[column]!r}.", field=column)
+        found[name] = number
     return found
 
 
@@ -134,76 +128,77 @@ def read_head(pair: Pair) -> Head:
     """Returns the filled head of a pair.
 
     Raises:
-        ValueError: The outline is open, empty, or of another size than the image.
+        RowError: The image or the outline is broken, or the outline is open, empty, or of another size than the image.
     """
-    size = image_size(pair.image)
-    outline_HW = read_mask([pair.mask], size, image=pair.image)
-    try:
-        mask_HW = fill_outline(outline_HW)
-    except ValueError as error:
-        raise ValueError(f"{pair.mask}: {error}") from error
+    with pair.place.reading(pair.image):
+        size = image_size(pair.image)
+    with pair.place.reading(pair.mask):
+        mask_HW = fill_outline(read_mask(pair.mask, size))
     box = outer_box(mask_HW)
     if box is None:
-        raise ValueError(f"{pair.mask}: the mask is empty. Take it from the release again.")
+        raise pair.place.error("the mask is empty. Take it from the release again.", media=pair.mask)
     return Head(pair.image.stem, size, mask_HW, box)
 
 
 def head_files(folder: Path) -> HeadFiles:
-    """Returns the images with outlines of a folder, in either layout.
+    """Returns the images with outlines of a folder, in either layout; a file that does not belong there is rejected.
 
     Raises:
-        FileNotFoundError: An outline is missing.
-        ValueError: A file does not belong there.
+        FileNotFoundError: The folder of the outlines is missing.
     """
     if (folder / "images").is_dir():
-        images, masks = folder / "images", folder / "masks"
-        if not masks.is_dir():
-            raise FileNotFoundError(f"{masks}: the folder of the outlines is missing. Put it beside 'images'.")
-        return HeadFiles(list(_plain(images, masks)), clutter_note([folder, images, masks]))
+        return _plain(folder / "images", folder / "masks", clutter_note([folder]))
     notes = clutter_note([folder])
     for name in ("test_set", "test_set.zip"):
         if (folder / name).exists():
             notes = (*notes, "skipped the test set: HC18 publishes no outlines for it")
     training = folder / "training_set"
     if not training.is_dir():
-        return _official(folder, notes)
-    return _official(training, (*notes, *clutter_note([training])))
+        return _official(folder, "", notes)
+    return _official(training, training.name, (*notes, *clutter_note([training])))
 
 
-def _plain(images: Path, masks: Path) -> Iterator[Pair]:
-    outlines = {path.stem: path for path in visible(masks)}
-    for path in visible(images):
+def _plain(images: Path, masks: Path, notes: tuple[str, ...]) -> HeadFiles:
+    if not masks.is_dir():
+        raise FileNotFoundError(f"{masks}: the folder of the outlines is missing. Put it beside 'images'.")
+    outlines = {path.stem: (path, Place(masks.name, number)) for number, path in enumerate(visible(masks), start=1)}
+
+    def pair(numbered: tuple[int, Path]) -> Pair:
+        number, path = numbered
+        place = Place(images.name, number)
         match = _PLAIN.fullmatch(path.name)
         if match is None:
-            raise unexpected(path, wanted="only '<number>.jpg' or '<number>.png'")
-        mask = outlines.pop(path.stem, None)
-        if mask is None:
-            raise FileNotFoundError(f"{path}: its mask in {masks} is missing. Copy it from the release.")
-        yield Pair(path, mask, match["patient"])
-    for path in outlines.values():
-        raise ValueError(f"{path}: this mask has no image in {images}. Copy the image, or remove the mask.")
+            raise unexpected(path, place, wanted="only '<number>.jpg' or '<number>.png'")
+        if path.stem not in outlines:
+            raise place.error(f"its mask in {masks.name} is missing. Copy it from the release.", media=path)
+        return Pair(path, outlines.pop(path.stem)[0], match["patient"], place)
+
+    pairs, rejects = collected(enumerate(visible(images), start=1), pair)
+    alone = (place.error(MASK_ALONE, media=path).reject for path, place in outlines.values())
+    return HeadFiles(pairs, (*notes, *clutter_note([images, masks])), (*rejects, *alone))
 
 
-def _official(folder: Path, notes: tuple[str, ...]) -> HeadFiles:
-    pairs = []
-    num_tables = 0
-    files = [path for path in visible(folder) if path.name not in ("test_set", "test_set.zip", "training_set.zip")]
-    for path in files:
-        if path.suffix == ".csv":
-            num_tables += 1
-            continue
-        match = _OFFICIAL.fullmatch(path.name)
-        if match is None:
-            raise unexpected(path, wanted="only '000_HC.png', '000_HC_Annotation.png', '000_2HC.png', ...")
-        mask = path.with_name(f"{path.stem}_Annotation.png")
-        if match["mask"]:
-            if not path.with_name(path.name.replace("_Annotation", "")).is_file():
-                raise ValueError(f"{path}: this outline has no image. Copy the image, or remove the outline.")
-        elif not mask.is_file():
-            raise FileNotFoundError(f"{path}: its outline '{mask.name}' is missing. Copy it from the release.")
-        else:
-            pairs.append(Pair(path, mask, match["patient"]))
-    return HeadFiles(pairs, notes, num_tables)
+def _official(folder: Path, file: str, notes: tuple[str, ...]) -> HeadFiles:
+    found = [path for path in visible(folder) if path.name not in ("test_set", "test_set.zip", "training_set.zip")]
+    images = [(number, path) for number, path in enumerate(found, start=1) if path.suffix != ".csv"]
+    pairs, rejects = collected(images, lambda each: _official_pair(each[1], Place(file, each[0])))
+    return HeadFiles([pair for pair in pairs if pair], notes, rejects, len(found) - len(images))
+
+
+def _official_pair(path: Path, place: Place) -> Pair | None:
+    """Returns the pair of an image; None for an outline, which is half of one."""
+    match = _OFFICIAL.fullmatch(path.name)
+    if match is None:
+        raise unexpected(path, place, wanted="only '000_HC.png', '000_HC_Annotation.png', '000_2HC.png', ...")
+    if match["mask"]:
+        image = path.with_name(path.name.replace("_Annotation", ""))
+        if not image.is_file():
+            raise place.error(MASK_ALONE, media=image)
+        return None
+    mask = path.with_name(f"{path.stem}_Annotation.png")
+    if not mask.is_file():
+        raise place.error("its outline is missing. Copy it from the release.", media=mask)
+    return Pair(path, mask, match["patient"], place)
 
 
 def write_example(folder: Path) -> None:

@@ -8,17 +8,18 @@ Source: Lu et al., The JNU-IFM dataset, Data in Brief 41 (2022); figshare 143716
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import PIL.Image
 
-from medtune.data.images import decode_image, image_size
+from medtune.data.csv_lines import Line, csv_lines
+from medtune.data.images import Size, decode_image, image_size
 from medtune.data.masks import outer_box
 from medtune.data.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.raw_folder import visible
+from medtune.data.rejects import Place, as_often, collected
 
 TABLE = "frame_label.csv"
 COLUMNS = ("frame_id", "frame_label")
@@ -48,52 +49,61 @@ def public_set() -> PublicSet:
 def _read(folder: Path, scratch: Path) -> SetTable:
     """Returns the labelled frames; a box is taken only of a structure that the frame's label says is visible.
 
-    Raises:
-        FileNotFoundError: A table or a frame is missing.
-        ValueError: A table or a mask is not as documented.
+    A film without a readable table is rejected alone, and counts as many times as a film gives frames on average; so
+    is a line that is not as documented, or whose frame or mask is not.
     """
     films = folder / "us_data" if (folder / "us_data").is_dir() else folder
-    frames: list[Frame] = []
-    num_without = 0
-    for film in visible(films):
-        for frame, has_mask in _film(film):
-            frames.append(frame)
-            num_without += not has_mask
+    # Films are named after days and patients.
+    name = str(films.relative_to(folder) / "[{}]" / TABLE)
+    numbered = [(film, name.format(number)) for number, film in enumerate(visible(films), start=1)]
+    tables, lost = collected(numbered, lambda each: (each[0], _lines(*each)))
+    lines = [(film, line) for film, of_film in tables for line in of_film]
+    seen: set[str] = set()
+    found, rejects = collected(lines, lambda each: _frame(*each, seen))
+    num_without = sum(not each.has_mask for each in found)
     note = (f"frames without a mask, asked for their landmarks alone: {num_without}",) if num_without else ()
-    return SetTable(tuple(frames), note)
+    frames = tuple(each.frame for each in found)
+    return SetTable(frames, note, (*as_often(lost, made=len(lines), of=len(tables)), *rejects))
 
 
-def _film(film: Path) -> Iterator[tuple[Frame, bool]]:
-    table = film / TABLE
-    if not table.is_file():
-        raise FileNotFoundError(f"{table}: the labels of this film are missing. Copy them from the release.")
-    with table.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
-            raise ValueError(f"{table}: wanted the columns {', '.join(COLUMNS)}, there is no {missing[0]!r}.")
-        for line, row in enumerate(rows, start=2):
-            where = f"{table}, line {line}"
-            label = (row["frame_label"] or "").strip()
-            if label not in LANDMARKS:
-                raise ValueError(f"{where}: wanted a frame_label of {', '.join(LANDMARKS)}, got {label!r}.")
-            stem = f"{film.name}_{(row['frame_id'] or '').strip()}"
-            path, mask = film / "image" / f"{stem}.png", film / "mask" / f"{stem}_mask.png"
-            if not path.is_file():
-                raise FileNotFoundError(f"{where}: there is no frame {path}. Copy it from the release.")
-            seen = LANDMARKS[label]
-            boxes = _boxes(mask, path, _SHOWN[seen]) if mask.is_file() else ()
-            yield Frame(stem, path, film.name, image_size(path), {"landmarks": seen}, boxes), mask.is_file()
+def _lines(film: Path, file: str) -> list[Line]:
+    with Place(file, 1).reading(film / TABLE):
+        return csv_lines(film / TABLE, COLUMNS, file=file)
 
 
-def _boxes(mask: Path, path: Path, shown: set[str]) -> tuple[Marked, ...]:
-    marks_HW = decode_image(mask).pixels_HWC.max(axis=2)
-    width, height = image_size(path)
-    if marks_HW.shape != (height, width):
-        raise ValueError(
-            f"{mask}: this mask is {marks_HW.shape[1]} x {marks_HW.shape[0]}, its frame {width} x {height}."
-        )
+class _Found(NamedTuple):
+    frame: Frame
+    has_mask: bool
+
+
+def _frame(film: Path, line: Line, seen: set[str]) -> _Found:
+    place, row = line
+    label = row["frame_label"]
+    if label not in LANDMARKS:
+        said = f"wanted a frame_label of {', '.join(LANDMARKS)}, got {label!r}."
+        raise place.error(said, field="frame_label", media=film / TABLE)
+    stem = f"{film.name}_{row['frame_id']}"
+    path, mask = film / "image" / f"{stem}.png", film / "mask" / f"{stem}_mask.png"
+    if not path.is_file():
+        raise place.error("there is no such frame. Copy it from the release.", field="frame_id", media=path)
+    if stem in seen:
+        raise place.error("this frame was listed before.", field="frame_id", media=path)
+    with place.reading(path):
+        size = image_size(path)
+    boxes = _boxes(mask, size, place, _SHOWN[LANDMARKS[label]]) if mask.is_file() else ()
+    seen.add(stem)
+    return _Found(Frame(stem, path, film.name, size, {"landmarks": LANDMARKS[label]}, boxes), mask.is_file())
+
+
+def _boxes(mask: Path, size: Size, place: Place, shown: set[str]) -> tuple[Marked, ...]:
+    with place.reading(mask):
+        marks_HW = decode_image(mask).pixels_HWC.max(axis=2)
+    height, width = marks_HW.shape
+    if (width, height) != size:
+        raise place.error(f"this mask is {width} x {height}, its frame {size.width} x {size.height}.", media=mask)
     if odd := sorted({int(value) for value in np.unique(marks_HW)} - {0, *STRUCTURES}):
-        raise ValueError(f"{mask}: wanted the values 0, 7 and 8, got {odd[0]}. Take mask/, not mask_enhance/.")
+        said = f"wanted a mask with the values 0, 7 and 8, got {odd[0]}. Take mask/, not mask_enhance/."
+        raise place.error(said, media=mask)
     boxes = ((name, outer_box(marks_HW == value)) for value, name in STRUCTURES.items() if name in shown)
     return tuple(Marked(name, box) for name, box in boxes if box)
 

@@ -8,17 +8,17 @@ Source: NatalIA PBF-US1, Zenodo 14193949.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import PIL.Image
 
+from medtune.data.csv_lines import Line, csv_lines
 from medtune.data.images import image_size
 from medtune.data.public_set import Frame, PublicSet, SetTable
 from medtune.data.raw_folder import clutter_note, unexpected, visible
+from medtune.data.rejects import Place, collected
 
 FLAT = "labels.csv"
 RELEASED = "resume.csv"
@@ -41,10 +41,11 @@ _RELEASED_COLUMNS = ["file_name", "studie", "class", "value"]
 _UNUSED = ("metadata.csv",)
 
 
-class _Line(NamedTuple):
+class _Released(NamedTuple):
+    """A frame's file, and its place in its folder for the case that no line names it."""
+
     path: Path
-    study: str
-    plane: str
+    place: Place
 
 
 def public_set() -> PublicSet:
@@ -61,78 +62,49 @@ def public_set() -> PublicSet:
 
 
 def read_frames(folder: Path) -> SetTable:
-    """Returns all frames of either layout.
+    """Returns all frames of either layout; a line that is wrong, or a file that no line names, is rejected alone.
 
     Raises:
-        FileNotFoundError: There is no table, or a frame that it lists is missing.
-        ValueError: The table is not as documented, or a frame is not listed.
+        FileNotFoundError: There is no table.
+        ValueError: The table lacks a column.
     """
     if (folder / RELEASED).is_file():
-        lines, folders = list(_released(folder)), [folder, *(path for path in visible(folder) if path.is_dir())]
+        table, columns = RELEASED, _RELEASED_COLUMNS
+        entries = [path for path in visible(folder) if path.name not in (table, *_UNUSED)]
+        waiting = {
+            (study.name, path.name): _Released(path, Place(f"[{number}]", place))
+            for number, study in enumerate(entries, start=1)
+            for place, path in enumerate(visible(study) if study.is_dir() else [study], start=1)
+        }
     else:
-        lines, folders = list(_flat(folder)), [folder]
-    frames = tuple(
-        Frame(
-            name=f"{line.study} {line.path.name}".strip(),
-            path=line.path,
-            patient=line.study or line.path.name,
-            size=image_size(line.path),
-            labels={"plane": line.plane},
-        )
-        for line in lines
+        table, columns, entries = FLAT, _FLAT_COLUMNS, []
+        listed = (path for path in visible(folder) if path.name != table)
+        waiting = {("", path.name): _Released(path, Place("", number)) for number, path in enumerate(listed, start=1)}
+    frames, rejects = collected(
+        csv_lines(folder / table, columns, file=table), lambda line: _frame(folder, line, waiting)
     )
-    return SetTable(frames, clutter_note(folders))
+    wanted = f"only files that {table} lists"
+    unlisted = (unexpected(path, place, wanted=wanted).reject for path, place in waiting.values())
+    note = clutter_note([folder, *(path for path in entries if path.is_dir())])
+    return SetTable(tuple(frames), note, (*rejects, *unlisted))
 
 
-def _flat(folder: Path) -> Iterator[_Line]:
-    table = folder / FLAT
-    if not table.is_file():
-        raise FileNotFoundError(
-            f"{table}: the table of classes is missing. It has the columns {', '.join(_FLAT_COLUMNS)}."
-        )
-    waiting = {path.name: path for path in visible(folder) if path != table}
-    for where, row in _rows(table, _FLAT_COLUMNS):
-        path = waiting.pop(row["file"], None)
-        if path is None:
-            raise FileNotFoundError(f"{where}: the image {row['file']!r} is missing from {folder}, or listed twice.")
-        yield _Line(path, "", row["class"])
-    for path in waiting.values():
-        raise unexpected(path, wanted=f"only files that {FLAT} lists")
-
-
-def _released(folder: Path) -> Iterator[_Line]:
-    table = folder / RELEASED
-    studies = [path for path in visible(folder) if path != table and path.name not in _UNUSED]
-    if odd := [path for path in studies if not path.is_dir()]:
-        raise unexpected(odd[0], wanted=f"only folders of studies, {RELEASED} and {', '.join(_UNUSED)}")
-    waiting = {(study.name, path.name): path for study in studies for path in visible(study)}
-    for where, row in _rows(table, _RELEASED_COLUMNS):
-        study, name = row["studie"].strip(), row["file_name"].strip()
-        path = waiting.pop((study, name), None)
-        if path is None:
-            raise FileNotFoundError(f"{where}: the frame {study}/{name} is missing from {folder}, or listed twice.")
-        yield _Line(path, study, row["class"])
-    for path in waiting.values():
-        raise unexpected(path, wanted=f"only frames that {RELEASED} lists")
-
-
-def _rows(table: Path, columns: list[str]) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yields each line's place and its fields, class and value checked against each other."""
-    with table.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        given = rows.fieldnames or []
-        if given[: len(columns)] != columns:
-            raise ValueError(f"{table}: wanted the columns {', '.join(columns)}, got {rows.fieldnames}.")
-        for number, row in enumerate(rows, start=2):
-            where = f"{table}, line {number}"
-            if row["class"] not in PLANES:
-                raise ValueError(f"{where}: unknown class {row['class']!r}, there are: {list(PLANES)}.")
-            if row["value"] != str(PLANES.index(row["class"])):
-                raise ValueError(
-                    f"{where}: {row['class']!r} has value {PLANES.index(row['class'])}, got "
-                    f"{row['value']!r}. Class and value must agree: take the table of the release."
-                )
-            yield where, row
+def _frame(folder: Path, line: Line, waiting: dict[tuple[str, str], _Released]) -> Frame:
+    place, row = line
+    column = _FLAT_COLUMNS[0] if _FLAT_COLUMNS[0] in row else _RELEASED_COLUMNS[0]
+    study, name = row.get("studie", ""), row[column]
+    found = waiting.pop((study, name), None)
+    if found is None:
+        raise place.error("there is no such frame, or it was listed before", field=column, media=folder / study / name)
+    if row["class"] not in PLANES:
+        raise place.error(f"unknown class {row['class']!r}, there are: {', '.join(PLANES)}.", field="class")
+    value = PLANES.index(row["class"])
+    if row["value"] != str(value):
+        said = f"{row['class']!r} has value {value}, got {row['value']!r}. Take the table of the release."
+        raise place.error(said, field="value")
+    with place.reading(found.path):
+        size = image_size(found.path)
+    return Frame(f"{study} {name}".strip(), found.path, study or name, size, {"plane": row["class"]})
 
 
 def write_flat(folder: Path) -> None:

@@ -18,8 +18,10 @@ from medtune.data.images import Size
 from medtune.data.masks import outer_box
 from medtune.data.metaimage import read_metaimage, write_metaimage
 from medtune.data.public_set import Frame, Marked, PublicSet, SetTable
-from medtune.data.raw_folder import refuse_masks_alone, unexpected, visible
+from medtune.data.raw_folder import masks_alone, unexpected, visible
+from medtune.data.rejects import Place, collected
 
+IMAGES, LABELS = "image_mha", "label_mha"
 STRUCTURES = {1: "pubic symphysis", 2: "fetal head"}
 
 
@@ -41,33 +43,36 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     """Returns all images, with the outer box of each structure that its mask holds.
 
     Raises:
-        FileNotFoundError: A folder or a mask is missing.
-        ValueError: A file does not belong there or is not as documented, or a mask has no image.
+        FileNotFoundError: The folder of images is missing. An image whose mask is missing, or that is not as
+            documented, is rejected alone.
     """
-    images = folder / "image_mha"
+    images, labels = folder / IMAGES, folder / LABELS
     if not images.is_dir():
         raise FileNotFoundError(f"{images}: the folder of images is missing. Copy it from the release.")
-    refuse_masks_alone(images, folder / "label_mha")
-    frames = []
-    for path in sorted(visible(images), key=lambda path: (len(path.stem), path.stem)):
-        if path.suffix != ".mha":
-            raise unexpected(path, wanted="only '<number>.mha'")
+    numbered = [(path, Place(IMAGES, number)) for number, path in enumerate(visible(images), start=1)]
+    numbered.sort(key=lambda each: (len(each[0].stem), each[0].stem))
+    frames, rejects = collected(numbered, lambda each: _frame(each[0], labels / each[0].name, each[1], scratch))
+    return SetTable(tuple(frames), rejects=(*rejects, *masks_alone(images, labels, file=LABELS)))
+
+
+def _frame(path: Path, label: Path, place: Place, scratch: Path) -> Frame:
+    if path.suffix != ".mha":
+        raise unexpected(path, place, wanted="only '<number>.mha'")
+    with place.reading(path):
         grey_HW = grey(read_metaimage(path), path)
-        label = folder / "label_mha" / path.name
+    with place.reading(label):
         marks_HW = read_metaimage(label)
-        if marks_HW.shape != grey_HW.shape:
-            raise ValueError(
-                f"{label}: this mask is {marks_HW.shape}, its image {grey_HW.shape}. Take both from one release."
-            )
-        if odd := sorted({int(value) for value in np.unique(marks_HW)} - {0, *STRUCTURES}):
-            raise ValueError(f"{label}: wanted the values 0, 1 and 2, got {odd[0]}.")
-        written = scratch / f"{path.stem}.png"
-        PIL.Image.fromarray(grey_HW).save(written)
-        boxes = ((name, outer_box(marks_HW == value)) for value, name in STRUCTURES.items())
-        height, width = grey_HW.shape
-        marked = tuple(Marked(name, box) for name, box in boxes if box)
-        frames.append(Frame(path.stem, written, path.stem, Size(width, height), boxes=marked))
-    return SetTable(tuple(frames))
+    if marks_HW.shape != grey_HW.shape:
+        said = f"this mask is {marks_HW.shape}, its image {grey_HW.shape}. Take both from one release."
+        raise place.error(said, media=label)
+    if odd := sorted({int(value) for value in np.unique(marks_HW)} - {0, *STRUCTURES}):
+        raise place.error(f"wanted a mask with the values 0, 1 and 2, got {odd[0]}.", media=label)
+    written = scratch / f"{path.stem}.png"
+    PIL.Image.fromarray(grey_HW).save(written)
+    boxes = ((name, outer_box(marks_HW == value)) for value, name in STRUCTURES.items())
+    height, width = grey_HW.shape
+    marked = tuple(Marked(name, box) for name, box in boxes if box)
+    return Frame(path.stem, written, path.stem, Size(width, height), boxes=marked)
 
 
 def grey(stored: NDArray[np.uint8], path: Path) -> NDArray[np.uint8]:

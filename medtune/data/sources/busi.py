@@ -14,9 +14,10 @@ from pathlib import Path
 from medtune.data.choices import choice_question
 from medtune.data.masks import NINE_CELLS, NOT_VISIBLE, box_size, nine_cell
 from medtune.data.raw_folder import raw_folder
+from medtune.data.rejects import as_often
 from medtune.data.seeding import stable_int
 from medtune.data.sets.busi import CLASSES, LICENCE, PATIENT_UNIT, Case, busi_cases, write_example
-from medtune.data.source import Source, SourceTable
+from medtune.data.source import Source, SourceTable, missing_media
 from medtune.data.types import Box, MediaRef, Question
 
 TISSUE = "normal breast tissue"
@@ -45,21 +46,24 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
       one lesion. A normal image gets the relative box of a lesion image drawn by seed: place and size of a box
       alone then do not tell tissue from lesion.
 
-    An image that is not measurable (a further mask has another size) is asked for its diagnosis alone.
+    An image that is not measurable (a further mask has another size) is asked for its diagnosis alone, and so is a
+    normal one where there is no lesion box.
     """
     folder = raw_folder(root, holds="the BUSI folders benign, malignant and normal")
-    cases, notes = busi_cases(folder)
+    cases, notes, rejects = busi_cases(folder)
     donors = [case for case in cases if case.largest is not None]
     questions: list[Question] = []
     media: dict[str, MediaRef] = {}
     for case in cases:
         media[case.stem] = MediaRef(case.path)
         questions.append(_diagnosis(case, seed))
-        if case.is_measurable:
+        if case.is_measurable and donors:
             box = case.largest or _tissue_box(case, donors[stable_int(seed, "tissue", case.stem) % len(donors)])
             media[f"{case.stem} boxed"] = MediaRef(case.path, (box,))
             questions.extend(_place_questions(case, box, seed))
-    return SourceTable(tuple(questions), media, notes)
+    missing = missing_media(rejects, folder, fetch=source().url)
+    rejects = as_often(rejects, made=len(questions), of=len(cases))
+    return SourceTable(tuple(questions), media, notes, rejects, missing)
 
 
 def _diagnosis(case: Case, seed: int) -> Question:

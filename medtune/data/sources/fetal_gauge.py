@@ -29,7 +29,7 @@ soon", 2026-01-29).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,8 +40,8 @@ from medtune.data.catalog import nearest
 from medtune.data.images import image_size
 from medtune.data.masks import box_size
 from medtune.data.raw_folder import raw_folder
-from medtune.data.rejects import Reject, RowError
-from medtune.data.source import Missing, Source, SourceTable
+from medtune.data.rejects import Place, Reject, RowError
+from medtune.data.source import Source, SourceTable, missing_media
 from medtune.data.types import SPLITS, Box, MediaRef, Question, Split
 
 REQUIRED = ("id", "image", "question", "options", "answer", "task")
@@ -139,12 +139,8 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         lines[question.id] = f"{row.file}, line {row.line}"
         media[question.media_id] = ref
         questions.append(question)
-    return SourceTable(tuple(questions), media, rejects=tuple(rejects), missing=_missing(folder, rejects))
-
-
-def _missing(folder: Path, rejects: Iterable[Reject]) -> tuple[Missing, ...]:
-    paths = dict.fromkeys(reject.media for reject in rejects if reject.media is not None)
-    return tuple(Missing(str(path.relative_to(folder)), source().url) for path in paths)
+    missing = missing_media(rejects, folder, fetch=source().url)
+    return SourceTable(tuple(questions), media, rejects=tuple(rejects), missing=missing)
 
 
 def _columns(file: Path) -> dict[str, str]:
@@ -235,7 +231,8 @@ def _facets(row: _Row, ref: MediaRef) -> dict[str, str]:
     if row.get("box_size") is not None:
         facets["box_size"] = row.choice("box_size", _BOX_SIZES)
     elif ref.boxes:
-        facets["box_size"] = box_size(ref.boxes[0], *image_size(ref.path))
+        with Place(row.file, row.line).reading(ref.path):
+            facets["box_size"] = box_size(ref.boxes[0], *image_size(ref.path))
     return facets
 
 

@@ -14,9 +14,10 @@ from medtune.data.choices import choice_question
 from medtune.data.images import decode_image
 from medtune.data.masks import NINE_CELLS, NOT_VISIBLE, Mask, box_size, nine_cell
 from medtune.data.raw_folder import raw_folder
+from medtune.data.rejects import as_often, collected
 from medtune.data.seeding import stable_int
 from medtune.data.sets.hc18 import PATIENT_UNIT, Head, Pair, head_files, read_head, write_example
-from medtune.data.source import Source, SourceTable
+from medtune.data.source import Source, SourceTable, missing_media
 from medtune.data.types import Box, MediaRef, Question
 
 WHOLE = "whole fetal head"
@@ -52,28 +53,31 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     """
     folder = raw_folder(root, holds="HC18's images and masks")
     files = head_files(folder)
-    if not files.pairs:
+    if not files.pairs and not files.rejects:
         raise ValueError(f"{folder}: wanted HC18's images (training_set/000_HC.png or images/<id>.jpg), found none.")
-    questions: list[Question] = []
-    media: dict[str, MediaRef] = {}
-    num_without = 0
-    for pair in files.pairs:
-        head = read_head(pair)
-        marked = MARKED[stable_int(seed, "marked", head.name) % len(MARKED)]
-        box = head.box if marked == WHOLE else _small_box(head, pair, marked, seed)
-        media[head.name] = MediaRef(pair.image)
-        questions.append(_localisation(head, pair, seed))
-        if box is None:
-            num_without += 1
-            continue
-        media[f"{head.name} boxed"] = MediaRef(pair.image, (box,))
-        questions.append(_grounding(head, pair, seed, box=box, marked=marked))
+    asked, broken = collected(files.pairs, lambda pair: _questions(pair, seed))
+    questions = [question for of_head in asked for question, _ in of_head]
+    media = {question.media_id: ref for of_head in asked for question, ref in of_head}
+    num_without = sum(len(of_head) == 1 for of_head in asked)
     notes = files.notes
     if files.num_tables:
         notes = (*notes, f"skipped {files.num_tables} tables of pixel sizes: no question asks for millimetres")
     if num_without:
         notes = (*notes, f"images without red_box_grounding, as no box of the wanted kind fits: {num_without}")
-    return SourceTable(tuple(questions), media, notes)
+    rejects = (*files.rejects, *broken)
+    missing = missing_media(rejects, folder, fetch=source().url)
+    rejects = as_often(rejects, made=len(questions), of=len(asked))
+    return SourceTable(tuple(questions), media, notes, rejects, missing)
+
+
+def _questions(pair: Pair, seed: int) -> list[tuple[Question, MediaRef]]:
+    head = read_head(pair)
+    found = [(_localisation(head, pair, seed), MediaRef(pair.image))]
+    marked = MARKED[stable_int(seed, "marked", head.name) % len(MARKED)]
+    box = head.box if marked == WHOLE else _small_box(head, pair, marked, seed)
+    if box is not None:
+        found.append((_grounding(head, pair, seed, box=box, marked=marked), MediaRef(pair.image, (box,))))
+    return found
 
 
 def _localisation(head: Head, pair: Pair, seed: int) -> Question:
@@ -110,7 +114,8 @@ def _small_box(head: Head, pair: Pair, marked: str, seed: int) -> Box | None:
     if marked == PART:
         allowed_HW = fits(head.mask_HW, share=1.0)
     else:
-        tissue_HW = decode_image(pair.image).pixels_HWC.max(axis=2) >= _BLACK_BELOW
+        with pair.place.reading(pair.image):
+            tissue_HW = decode_image(pair.image).pixels_HWC.max(axis=2) >= _BLACK_BELOW
         allowed_HW = fits(~head.mask_HW, share=1.0) & fits(tissue_HW, share=_TISSUE_SHARE)
     step = max(1, min(width, height) // 8)
     corners = np.argwhere(allowed_HW[::step, ::step]) * step

@@ -10,7 +10,7 @@ Source: LLaMA-Factory, data/README.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +19,16 @@ import PIL.Image
 from medtune.data.conversations import (
     PATIENT_UNIT,
     Conversation,
+    Row,
     Turn,
     conversation_table,
     json_rows,
     listed_media,
+    listed_turns,
     said,
 )
 from medtune.data.raw_folder import raw_folder
+from medtune.data.rejects import Collected, collected
 from medtune.data.source import Source, SourceTable
 
 INFO = "dataset_info.json"
@@ -65,8 +68,8 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     """Returns every row of every data set that one question about one media item can hold.
 
     Raises:
-        FileNotFoundError: dataset_info.json, a file that it names or a media file is missing.
-        ValueError: An entry or a row is broken.
+        FileNotFoundError: dataset_info.json or a file that it names is missing.
+        ValueError: An entry or a whole file is broken. A broken row, or one without its media file, is rejected alone.
     """
     folder = raw_folder(root, holds=f"{INFO}, its files and media")
     info = folder / INFO
@@ -81,27 +84,33 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     if not isinstance(entries, dict):
         raise ValueError(f"{info}: wanted an object of data sets, got {type(entries).__name__}.")
     local = {name: entry for name, entry in entries.items() if isinstance(entry, dict) and "file_name" in entry}
-    return conversation_table(
-        (row for name, entry in sorted(local.items()) for row in _data_set(folder, name, entry)), folder
-    )
+    read = [_data_set(folder, name, entry) for name, entry in sorted(local.items())]
+    found = [row for of_set in read for row in of_set.taken]
+    return conversation_table(found, folder, [reject for of_set in read for reject in of_set.rejects])
 
 
-def _data_set(folder: Path, name: str, entry: Mapping[str, object]) -> Iterator[Conversation]:
+def _data_set(folder: Path, name: str, entry: Mapping[str, object]) -> Collected[Conversation]:
     where = f"{folder / INFO}, {name!r}"
     columns = {**_COLUMNS, **_mapping(entry.get("columns"), where)}
     tags = {**_TAGS, **_mapping(entry.get("tags"), where)}
-    formatting = entry.get("formatting", "alpaca")
+    formatting, file = entry.get("formatting", "alpaca"), entry["file_name"]
     if formatting not in ("alpaca", "sharegpt"):
         raise ValueError(f"{where}: wanted formatting sharegpt or alpaca, got {formatting!r}.")
-    for row, place in json_rows(folder / said(entry["file_name"], where)):
-        turns = _sharegpt(row, columns, tags, place) if formatting == "sharegpt" else _alpaca(row, columns, place)
-        yield Conversation(
-            turns=turns,
-            media=listed_media(row, columns, place),
-            id=f"{name} {place.removeprefix(f'{folder}/')}",
-            where=place,
+    if not isinstance(file, str):
+        raise ValueError(f"{where}: wanted the name of a file in file_name, got {file!r}.")
+
+    def conversation(row: Row) -> Conversation:
+        return Conversation(
+            turns=_sharegpt(row, columns, tags) if formatting == "sharegpt" else _alpaca(row, columns),
+            media=listed_media(row, columns),
+            id=f"{name} {row.id}",
+            place=row.place,
             is_preference=bool(entry.get("ranking")),
         )
+
+    rows, broken = json_rows(folder / file, file=file)
+    found, rejects = collected(rows, conversation)
+    return Collected(found, (*broken, *rejects))
 
 
 def _mapping(value: object, where: str) -> dict[str, str]:
@@ -112,29 +121,27 @@ def _mapping(value: object, where: str) -> dict[str, str]:
     return value
 
 
-def _sharegpt(row: Mapping[str, object], columns: Mapping[str, str], tags: Mapping[str, str], where: str) -> list[Turn]:
-    messages = row.get(columns["messages"])
-    if not isinstance(messages, list):
-        raise ValueError(f"{where}: wanted a list in {columns['messages']!r}, got {type(messages).__name__}.")
+def _sharegpt(row: Row, columns: Mapping[str, str], tags: Mapping[str, str]) -> list[Turn]:
     roles = {tags["user_tag"]: "user", tags["assistant_tag"]: "assistant", tags["system_tag"]: "system"}
-    turns = []
-    for each in messages:
-        role = said(each.get(tags["role_tag"]), where)
-        turns.append(Turn(roles.get(role, role), said(each.get(tags["content_tag"]), where)))
-    system = row.get(columns["system"])
-    return [Turn("system", said(system, where)), *turns] if system else turns
+    listed = listed_turns(row, columns["messages"], role=tags["role_tag"], text=tags["content_tag"])
+    turns = [Turn(roles.get(role, role), text) for role, text in listed]
+    return [*_system(row, columns), *turns]
 
 
-def _alpaca(row: Mapping[str, object], columns: Mapping[str, str], where: str) -> list[Turn]:
-    asked = [said(row.get(columns["prompt"]), where)]
-    if row.get(columns["query"]):
-        asked.append(said(row[columns["query"]], where))
-    before: list[Turn] = []
-    if row.get(columns["system"]):
-        before.append(Turn("system", said(row[columns["system"]], where)))
-    if row.get(columns["history"]):
+def _alpaca(row: Row, columns: Mapping[str, str]) -> list[Turn]:
+    def text(name: str) -> str:
+        return said(row.values.get(columns[name]), row.place, columns[name])
+
+    asked = [text("prompt"), *([text("query")] if row.values.get(columns["query"]) else [])]
+    before = _system(row, columns)
+    if row.values.get(columns["history"]):
         before.append(Turn("user", "earlier turns"))
-    return [*before, Turn("user", "\n".join(asked)), Turn("assistant", said(row.get(columns["response"]), where))]
+    return [*before, Turn("user", "\n".join(asked)), Turn("assistant", text("response"))]
+
+
+def _system(row: Row, columns: Mapping[str, str]) -> list[Turn]:
+    system = row.values.get(columns["system"])
+    return [Turn("system", said(system, row.place, columns["system"]))] if system else []
 
 
 def _write_example(folder: Path) -> None:

@@ -10,7 +10,6 @@ Source: ms-swift's documentation, "Custom dataset" (swift.readthedocs.io).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +18,16 @@ import PIL.Image
 from medtune.data.conversations import (
     PATIENT_UNIT,
     Conversation,
+    Row,
     Turn,
     conversation_table,
     json_rows,
     listed_media,
+    listed_turns,
     said,
 )
 from medtune.data.raw_folder import raw_folder
+from medtune.data.rejects import collected
 from medtune.data.source import Source, SourceTable
 
 _PREFERENCES = ("rejected_response", "rejected_messages")
@@ -48,37 +50,37 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     """Returns every row that one question about one media item can hold.
 
     Raises:
-        FileNotFoundError: There is no *.jsonl, or a media file is missing.
-        ValueError: A row is broken.
+        FileNotFoundError: There is no *.jsonl. A row that is broken, or whose media file is missing, is rejected alone.
     """
     folder = raw_folder(root, holds="*.jsonl with messages, and the media that they name")
     files = sorted(folder.glob("*.jsonl"))
     if not files:
         raise FileNotFoundError(f"{folder}: wanted at least one *.jsonl with messages, found none.")
-    return conversation_table(
-        (_conversation(row, where, folder) for file in files for row, where in json_rows(file)), folder
-    )
+    read = [json_rows(file, file=file.name) for file in files]
+    found, rejects = collected((row for of_file in read for row in of_file.taken), _conversation)
+    broken = (reject for of_file in read for reject in of_file.rejects)
+    return conversation_table(found, folder, (*broken, *rejects))
 
 
-def _conversation(row: Mapping[str, object], where: str, folder: Path) -> Conversation:
-    name = where.removeprefix(f"{folder}/")
+def _conversation(row: Row) -> Conversation:
     return Conversation(
-        turns=_turns(row, where),
-        media=listed_media(row, {}, where),
-        id=name,
-        where=where,
-        is_preference=any(column in row for column in _PREFERENCES),
+        turns=_turns(row),
+        media=listed_media(row, {}),
+        id=row.id,
+        place=row.place,
+        is_preference=any(column in row.values for column in _PREFERENCES),
     )
 
 
-def _turns(row: Mapping[str, object], where: str) -> list[Turn]:
-    messages = row.get("messages")
-    if isinstance(messages, list):
-        return [Turn(said(each.get("role"), where), said(each.get("content"), where)) for each in messages]
-    if "query" in row and "response" in row:
-        system = [Turn("system", said(row["system"], where))] if row.get("system") else []
-        return [*system, Turn("user", said(row["query"], where)), Turn("assistant", said(row["response"], where))]
-    raise ValueError(f"{where}: wanted messages, or query and response, got {', '.join(map(str, row))}.")
+def _turns(row: Row) -> list[Turn]:
+    place, values = row
+    if values.get("messages") is not None:
+        return listed_turns(row, "messages")
+    if "query" in values and "response" in values:
+        system = [Turn("system", said(values["system"], place, "system"))] if values.get("system") else []
+        asked, answer = (said(values[name], place, name) for name in ("query", "response"))
+        return [*system, Turn("user", asked), Turn("assistant", answer)]
+    raise place.error(f"wanted messages, or query and response, got {', '.join(map(str, values))}.")
 
 
 def _write_example(folder: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from medtune.data.choices import choice_question
 from medtune.data.raw_folder import raw_folder
 from medtune.data.sets.pbf_us1 import PATIENT_UNIT, TITLE, read_frames, write_flat
-from medtune.data.source import Source, SourceTable
+from medtune.data.source import Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question
 
 PLANES = {
@@ -42,7 +42,8 @@ def source() -> Source:
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     """Returns one task, plane_identification: four of the six planes as options."""
-    table = read_frames(raw_folder(root, holds="PBF-US1 frames and their table"))
+    folder = raw_folder(root, holds="PBF-US1 frames and their table")
+    table = read_frames(folder)
     questions: list[Question] = []
     media: dict[str, MediaRef] = {}
     for frame in table.frames:
@@ -59,4 +60,5 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
             num_options=NUM_OPTIONS,
         )
         questions.append(question)
-    return SourceTable(tuple(questions), media, table.notes)
+    missing = missing_media(table.rejects, folder, fetch=source().url)
+    return SourceTable(tuple(questions), media, table.notes, table.rejects, missing)

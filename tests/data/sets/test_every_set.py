@@ -67,18 +67,31 @@ def test_empty_folder_is_refused_in_words(example: Example, tmp_path: Path) -> N
         read_set(example.name, tmp_path / "empty", tmp_path)
 
 
-def test_a_lost_image_is_no_silent_gap(example: Example, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [None, b"\x89PNG", b""], ids=["lost", "broken", "empty"])
+def test_one_bad_image_is_rejected_alone_and_names_nobody(
+    example: Example, tmp_path: Path, content: bytes | None
+) -> None:
     raw = [path for path in example.folder.rglob("*") if path.suffix in (".png", ".jpeg", ".mha")]
     if example.name == "fpus23":
         raw = [path for path in raw if "four_poses" in path.parts]
-    lost = max(path for path in raw if not any(word in str(path) for word in ("mask", "label", "Annotation")))
-    kept = lost.read_bytes()
-    lost.unlink()
+    bad = max(path for path in raw if not any(word in str(path) for word in ("mask", "label", "Annotation")))
+    kept = bad.read_bytes()
+    bad.unlink()
+    if content is not None:
+        bad.write_bytes(content)
     try:
-        with pytest.raises((FileNotFoundError, ValueError)):
-            example.read(tmp_path / "scratch")
+        table = example.read(tmp_path / "scratch")
     finally:
-        lost.write_bytes(kept)
+        bad.write_bytes(kept)
+    there = {frame.name for frame in table.frames}
+    lost = [frame for frame in example.table.frames if frame.name not in there]
+    # One of ten films is six frames, as on average.
+    assert len(table.rejects) == len(lost) == (6 if example.name == "acouslic" else 1)
+    for reject in table.rejects:
+        said = f"{reject.file} {reject.field} {reject.reason}"
+        assert reject.media is not None
+        assert reject.media.stem == bad.stem
+        assert not any(name in said for name in {bad.stem, *(frame.patient for frame in lost)} if len(name) > 2)
 
 
 def test_folders_of_sets_go_by_name(tmp_path: Path) -> None:

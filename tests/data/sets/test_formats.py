@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -32,6 +33,13 @@ def _change(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1), "utf-8")
 
 
+def _only(table: SetTable, message: str, *, times: int = 1) -> None:
+    """Wants the same reject so many times, and no other."""
+    assert len(table.rejects) == times
+    assert len(set(table.rejects)) == 1
+    assert re.search(message, str(table.rejects[0]))
+
+
 def test_fetal_planes_db_keeps_the_authors_test_set(tmp_path: Path) -> None:
     folder = _tree("fetal_planes_db", tmp_path / "db")
     frames = _read("fetal_planes_db", folder).frames
@@ -44,21 +52,32 @@ def test_fetal_planes_db_keeps_the_authors_test_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("Operator", "Doctor", "there is no 'Operator'"),
-        (";Fetal femur;", ";Fetal foot;", "column 'Plane': wanted one of .*, got 'Fetal foot'"),
+        (";Fetal femur;", ";Fetal foot;", "field 'Plane': wanted one of .*, got 'Fetal foot'"),
         (";Fetal femur;Not A Brain", ";Fetal femur;Trans-thalamic", "contradict each other"),
-        ("Train ", "Train", None),
-        ("Voluson E6;1", "Voluson E6;yes", "column 'Train': wanted one of 1, 0, got 'yes'"),
-        ("Patient00001_Plane1", "Patient00077_Plane1", "there is no image"),
+        ("Voluson E6;1", "Voluson E6;yes", "line 2, field 'Train': wanted one of 1, 0, got 'yes'"),
+        ("_1_of_2;1;", "_1_of_2;anon;", "line 2, field 'Patient_num': wanted a number, this is none"),
+        ("Patient00001_Plane1", "Patient00077_Plane1", "line 2, field 'Image_name': there is no such image"),
+        ("Patient00001_Plane2_2", "Patient00001_Plane1_1", "line 3, field 'Image_name': this image was listed before"),
+        ("Voluson E6;1", "", "field 'Train': wanted one of 1, 0, got ''"),
     ],
 )
-def test_fetal_planes_db_table(tmp_path: Path, old: str, new: str, message: str | None) -> None:
+def test_fetal_planes_db_rejects_a_line_alone(tmp_path: Path, old: str, new: str, message: str) -> None:
     folder = _tree("fetal_planes_db", tmp_path / "db")
     _change(folder / "FETAL_PLANES_DB_data.csv", old, new)
-    if message is None:
-        assert len(_read("fetal_planes_db", folder).frames) == 48
-        return
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
+    table = _read("fetal_planes_db", folder)
+    assert len(table.frames) == 47
+    _only(table, r"FETAL_PLANES_DB_data\.csv, .*" + message)
+
+
+def test_fetal_planes_db_header(tmp_path: Path) -> None:
+    folder = _tree("fetal_planes_db", tmp_path / "db")
+    _change(folder / "FETAL_PLANES_DB_data.csv", "Train ", "Train")
+    assert len(_read("fetal_planes_db", folder).frames) == 48
+    _change(folder / "FETAL_PLANES_DB_data.csv", "Operator", "Doctor")
+    with pytest.raises(ValueError, match="there is no 'Operator'"):
+        _read("fetal_planes_db", folder)
+    (folder / "FETAL_PLANES_DB_data.csv").write_bytes(b"Image_name;\xff\n")
+    with pytest.raises(ValueError, match=r"FETAL_PLANES_DB_data\.csv: not a table of UTF-8 text"):
         _read("fetal_planes_db", folder)
 
 
@@ -85,20 +104,23 @@ def test_acouslic_outlines_and_areas_give_one_box(tmp_path: Path) -> None:
     assert [frame.boxes for frame in _read("acouslic", folder).frames] == boxes
 
 
-def test_acouslic_refuses_unknown_values_and_lines(tmp_path: Path) -> None:
+def test_acouslic_rejects_a_film_as_often_as_it_would_give_frames(tmp_path: Path) -> None:
     folder = _tree("acouslic", tmp_path / "ac")
     mask = sorted((folder / "masks" / "stacked_fetal_abdomen").iterdir())[0]
+    table = folder / "circumferences" / "fetal_abdominal_circumferences_per_sweep.csv"
     kept = read_metaimage(mask)
     write_metaimage(mask, np.where(kept == 2, 3, kept).astype(np.uint8))
-    with pytest.raises(ValueError, match="wanted the values 0, 1 and 2, got 3"):
-        _read("acouslic", folder)
+    _only(_read("acouslic", folder), "ultrasound, number 1: .*the values 0, 1 and 2, got 3", times=6)
     write_metaimage(mask, kept[:-1])
-    with pytest.raises(ValueError, match="must be one grid of frames"):
-        _read("acouslic", folder)
+    _only(_read("acouslic", folder), "must be one grid of frames", times=6)
     write_metaimage(mask, kept)
-    _change(folder / "circumferences" / "fetal_abdominal_circumferences_per_sweep.csv", "00000004-", "99999994-")
-    with pytest.raises(ValueError, match="no line for the sweeps 00000004-"):
-        _read("acouslic", folder)
+    _change(table, "00000004-", "99999994-")
+    _only(_read("acouslic", folder), "number 5: the table has no line for these sweeps", times=6)
+    _change(table, "99999994-", "00000004-")
+    _change(table, ",183.5,", ",wide,")
+    read = _read("acouslic", folder)
+    _only(read, r"per_sweep\.csv, line 3, field 'sweep_3_ac_mm': wanted a length in mm, got 'wide'", times=6)
+    assert len(read.frames) == 54
 
 
 def test_psfhs_boxes_are_those_of_the_mask(tmp_path: Path) -> None:
@@ -108,9 +130,16 @@ def test_psfhs_boxes_are_those_of_the_mask(tmp_path: Path) -> None:
         ("pubic symphysis", "fetal head"), ("pubic symphysis", "fetal head"), ("fetal head",), ("pubic symphysis",),
     ]  # fmt: skip
     label = folder / "label_mha" / "03744.mha"
-    write_metaimage(label, np.full((64, 64), 4, np.uint8))
-    with pytest.raises(ValueError, match="wanted the values 0, 1 and 2, got 4"):
-        _read("psfhs", folder)
+    for marks_HW, message in (
+        (np.full((64, 64), 4, np.uint8), "wanted a mask with the values 0, 1 and 2, got 4"),
+        (np.zeros((64, 60), np.uint8), r"this mask is \(64, 60\), its image \(64, 64\)"),
+    ):
+        write_metaimage(label, marks_HW)
+        table = _read("psfhs", folder)
+        assert len(table.frames) == 11
+        _only(table, f"image_mha, number 1: {message}")
+    label.unlink()
+    _only(_read("psfhs", folder), "there is no such file")
 
 
 def test_grey_takes_channels_first_or_last_but_no_colours() -> None:
@@ -135,23 +164,35 @@ def test_jnu_ifm_asks_only_for_what_the_label_says_is_visible(tmp_path: Path) ->
     assert Counter(frame.labels["landmarks"] for frame in frames) == dict.fromkeys(
         ("none", "symphysis", "head", "both"), 8
     )
-    table = sorted((folder / "us_data").iterdir())[0] / "frame_label.csv"
-    _change(table, "3,6", "3,4")
-    (changed,) = [frame for frame in _read("jnu_ifm", folder).frames if frame.path.stem == f"{table.parent.name}_3"]
+    file = sorted((folder / "us_data").iterdir())[0] / "frame_label.csv"
+    _change(file, "3,6", "3,4")
+    (changed,) = [frame for frame in _read("jnu_ifm", folder).frames if frame.path.stem == f"{file.parent.name}_3"]
     assert [label for label, _ in changed.boxes] == ["pubic symphysis"]
-    _change(table, "3,4", "3,9")
-    with pytest.raises(ValueError, match="wanted a frame_label of 3, 4, 5, 6, got '9'"):
-        _read("jnu_ifm", folder)
+    _change(file, "3,4", "3,9")
+    table = _read("jnu_ifm", folder)
+    assert len(table.frames) == 31
+    _only(table, r"us_data/\[1\]/frame_label\.csv, line 5, field 'frame_label': .* of 3, 4, 5, 6, got '9'")
 
 
-def test_jnu_ifm_refuses_enhanced_masks_and_counts_missing_ones(tmp_path: Path) -> None:
+def test_jnu_ifm_rejects_a_film_without_table_as_often_as_it_would_give_frames(tmp_path: Path) -> None:
+    folder = _tree("jnu_ifm", tmp_path / "jnu")
+    file = sorted((folder / "us_data").iterdir())[2] / "frame_label.csv"
+    _change(file, "frame_label", "label")
+    table = _read("jnu_ifm", folder)
+    assert len(table.frames) == 28
+    _only(table, r"us_data/\[3\]/frame_label\.csv, line 1: wanted the columns .* there is no 'frame_label'", times=4)
+    _change(file, "label", "frame_label")
+    _change(file, "2,5", "1,5")
+    _only(_read("jnu_ifm", folder), "line 4, field 'frame_id': this frame was listed before")
+
+
+def test_jnu_ifm_rejects_enhanced_masks_and_counts_missing_ones(tmp_path: Path) -> None:
     folder = _tree("jnu_ifm", tmp_path / "jnu")
     film = sorted((folder / "us_data").iterdir())[0]
     mask = film / "mask" / f"{film.name}_3_mask.png"
     shown_HW = np.array(PIL.Image.open(mask)) * 30
     PIL.Image.fromarray(shown_HW).save(mask)
-    with pytest.raises(ValueError, match="Take mask/, not mask_enhance/"):
-        _read("jnu_ifm", folder)
+    _only(_read("jnu_ifm", folder), "Take mask/, not mask_enhance/")
     mask.unlink()
     assert _read("jnu_ifm", folder).notes == ("frames without a mask, asked for their landmarks alone: 1",)
 
@@ -164,5 +205,8 @@ def test_pbf_us1_goes_by_study(tmp_path: Path) -> None:
     (folder / "metadata.csv").write_text("Study Name,protocol,position\n")
     assert len(_read("pbf_us1", folder).frames) == 48
     _change(folder / "resume.csv", "cineframe_2", "cineframe_7")
-    with pytest.raises(FileNotFoundError, match=r"the frame Obstetrics Exam.*cineframe_7.* is missing"):
-        _read("pbf_us1", folder)
+    table = _read("pbf_us1", folder)
+    assert len(table.frames) == 47
+    line, file = map(str, table.rejects)
+    assert re.search(r"resume\.csv, line 4, field 'file_name': there is no such frame.*cineframe_7", line)
+    assert re.search(r"\[1\], number 3: unexpected file, wanted only files that resume\.csv lists.*cineframe_2", file)

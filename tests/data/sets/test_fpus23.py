@@ -43,29 +43,56 @@ def test_streams_are_patients_and_planes_stand_alone(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (">hdvb<", ">hdvx<", "wanted one Pose of hdvb, hdvf, huvb, huvf, got hdvx"),
+        (">hdvb<", ">hdvx<", "field 'Pose': wanted one of hdvb, hdvf, huvb, huvf, got 'hdvx'"),
         ('label="abdomen"', 'label="belly"', "wanted a box of abdomen, arm, head, legs, got 'belly'"),
         ('xtl="4.40"', 'xtl="wide"', "needs the numbers xtl, ytl, xbr and ybr"),
+        ('xtl="4.40"', 'xtl="inf"', "needs the numbers xtl, ytl, xbr and ybr"),
         ('xtl="4.40"', 'xtl="900.0"', "is empty or lies outside the frame"),
         ('width="68"', 'width="86"', "the frame is 68 x 39, the file says 86 x 39"),
-        ("</annotations>", "", "broken XML"),
-        ("frame_000002.png", "frame_000009.png", "there is no frame"),
+        ("frame_000002.png", "frame_000009.png", "there is no such frame"),
+        ("frame_000002.png", "frame_000001.png", "this frame was listed before"),
     ],
 )
-def test_what_is_not_as_documented_is_refused(tree: Path, old: str, new: str, message: str) -> None:
+def test_a_frame_that_is_not_as_documented_is_rejected_alone(tree: Path, old: str, new: str, message: str) -> None:
     xml = _a_stream(tree)
-    xml.write_text(xml.read_text().replace(old, new))
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
-        _read(tree)
+    text = xml.read_text()
+    # The frames stand in the file from the last to the first.
+    last = text.rindex("<image") if "xtl" in old or "label" in old else text.index("<image")
+    xml.write_text(text[:last] + text[last:].replace(old, new, 1))
+    table = _read(tree)
+    assert len(table.frames) == 39
+    (reject,) = table.rejects
+    assert reject.file == "Dataset/annos/annotation/[1]/annotations.xml"
+    assert reject.row in (1, 2, 3)
+    assert message in str(reject)
 
 
-def test_two_poses_of_one_frame_are_refused_and_one_pose_twice_counts_once(tree: Path) -> None:
+def test_a_broken_file_is_rejected_as_often_as_it_would_list_frames(tree: Path) -> None:
+    xml = _a_stream(tree)
+    xml.write_text(xml.read_text().replace("</annotations>", ""))
+    table = _read(tree)
+    assert len(table.frames) == 37
+    assert len(table.rejects) == 3
+    assert {reject.media for reject in table.rejects} == {xml}
+    assert "broken XML (no element found" in table.rejects[0].reason
+
+
+def test_a_broken_frame_of_a_plane_is_rejected_alone(tree: Path) -> None:
+    (tree / "Dataset_Plane" / "FL_PLANE" / "fl_plane_2.png").write_bytes(b"GIF")
+    table = _read(tree)
+    assert len(table.frames) == 39
+    assert [(reject.file, reject.row) for reject in table.rejects] == [("Dataset_Plane/FL_PLANE", 3)]
+
+
+def test_two_poses_of_one_frame_are_rejected_and_one_pose_twice_counts_once(tree: Path) -> None:
     xml = _a_stream(tree)
     assert xml.read_text().count(">hdvb<") == 4
     assert Counter(frame.labels.get("orientation") for frame in _read(tree).frames)["hdvb"] == 6
     xml.write_text(xml.read_text().replace(">hdvb<", ">huvf<", 2))
-    with pytest.raises(ValueError, match="got hdvb, huvf"):
-        _read(tree)
+    table = _read(tree)
+    (reject,) = table.rejects
+    assert reject.reason.endswith("got 'hdvb', 'huvf'.")
+    assert Counter(frame.labels.get("orientation") for frame in table.frames)["hdvb"] == 4
 
 
 def lay_out_real(shared_real: Path, folder: Path, *, frame: Path, every: int = 1) -> None:

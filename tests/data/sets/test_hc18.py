@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -41,17 +42,49 @@ def test_without_the_table_nobody_asks_for_millimetres(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("900001_HC.png", "900099_HC.png", "no line for the image 900001_HC.png"),
-        (",0.5,", ",,", r"line 2, column 'pixel size\(mm\)': wanted a length, got ''"),
-        ("pixel size(mm)", "pixel size", r"there is no 'pixel size\(mm\)'"),
+        ("900001_HC.png", "900099_HC.png", "training_set, number 3: .* has no line for this image"),
+        ("1_HC.png,0.5,", "1_HC.png,,", r"HC\.csv, line 2, field 'pixel size\(mm\)': wanted a length, got ''"),
+        ("1_HC.png,0.5,", "1_HC.png,-2,", r"HC\.csv, line 2, field 'pixel size\(mm\)': wanted a length, got '-2'"),
     ],
 )
-def test_wrong_table(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_an_image_that_the_table_does_not_measure_is_rejected_alone(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     hc18.public_set().write_example(tmp_path)
-    table = tmp_path / hc18.TABLE
-    table.write_text(table.read_text().replace(old, new))
-    with pytest.raises(ValueError, match=message):
+    file = tmp_path / hc18.TABLE
+    file.write_text(file.read_text().replace(old, new))
+    table = _read(tmp_path)
+    assert len(table.frames) == 11
+    (reject,) = table.rejects
+    assert re.search(message, str(reject))
+
+
+def test_a_table_without_its_columns_is_refused(tmp_path: Path) -> None:
+    hc18.public_set().write_example(tmp_path)
+    file = tmp_path / hc18.TABLE
+    file.write_text(file.read_text().replace("pixel size(mm)", "pixel size"))
+    with pytest.raises(ValueError, match=r"there is no 'pixel size\(mm\)'"):
         _read(tmp_path)
+
+
+def test_plain_folders_reject_what_has_no_partner(tmp_path: Path) -> None:
+    hc18.public_set().write_example(tmp_path / "raw")
+    for name in ("images", "masks"):
+        (tmp_path / "plain" / name).mkdir(parents=True)
+    for number in range(1, 5):
+        stem = tmp_path / "raw" / "training_set" / f"90000{number}_HC"
+        stem.with_name(f"{stem.name}.png").rename(tmp_path / "plain" / "images" / f"{number}.png")
+        stem.with_name(f"{stem.name}_Annotation.png").rename(tmp_path / "plain" / "masks" / f"{number}.png")
+    (tmp_path / "plain" / "images" / "2.png").unlink()
+    (tmp_path / "plain" / "masks" / "3.png").unlink()
+    (tmp_path / "plain" / "images" / "scan.txt").touch()
+    table = _read(tmp_path / "plain")
+    assert [frame.name for frame in table.frames] == ["1", "4"]
+    assert [(reject.file, reject.row, reject.kind[:20]) for reject in table.rejects] == [
+        ("images", 2, "its mask in masks is"),
+        ("images", 4, "unexpected file, wan"),
+        ("masks", 2, "there is no image fo"),
+    ]
 
 
 def lay_out_real(shared_real: Path, folder: Path, *, every: int = 1, shrunk: int = 1) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -68,36 +69,55 @@ def test_hidden_files_are_counted(tree: Path) -> None:
     assert _read(tree).notes == ("skipped 2 hidden or system files",)
 
 
+def _without(tree: Path, stem: str, message: str) -> None:
+    """Wants an image's three questions rejected, and all others asked."""
+    table = _read(tree)
+    assert len(table.questions) == 69
+    assert not any(question.patient_id == stem for question in table.questions)
+    assert len(table.rejects) == 3
+    (reject,) = set(table.rejects)
+    assert re.search(message, str(reject))
+    assert stem not in f"{reject.file} {reject.reason}"
+
+
 @pytest.mark.parametrize(
-    ("name", "error", "message"),
+    ("name", "message"),
     [
-        ("benign/benign (1)_mask.png", FileNotFoundError, r"its mask 'benign \(1\)_mask\.png' is missing"),
-        ("benign/benign (2)_mask.png", FileNotFoundError, r"its mask 'benign \(2\)_mask\.png' is missing"),
-        ("benign/benign (1).png", ValueError, "this mask has no image"),
-        ("normal", FileNotFoundError, "normal: this folder of BUSI is missing"),
+        ("benign (1)_mask.png", r"benign, number 1: its mask is missing.*benign \(1\)_mask\.png"),
+        ("benign (2)_mask.png", r"benign, number 3: its mask is missing.*benign \(2\)_mask\.png"),
+        ("benign (1).png", r"benign, number 1: there is no image for this mask.*benign \(1\)\.png"),
+        ("benign (2).png", r"benign, number 4: there is no image for this mask.*benign \(2\)\.png"),
     ],
 )
-def test_missing_files(tree: Path, name: str, error: type[Exception], message: str) -> None:
-    path = tree / name
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-    with pytest.raises(error, match=message):
+def test_an_image_or_mask_alone_is_rejected_and_missing(tree: Path, name: str, message: str) -> None:
+    (tree / "benign" / name).unlink()
+    _without(tree, name.removesuffix(".png").removesuffix("_mask"), message)
+    assert [missing.file for missing in _read(tree).missing] == [f"benign/{name}"]
+
+
+def test_a_missing_folder_is_refused(tree: Path) -> None:
+    shutil.rmtree(tree / "normal")
+    with pytest.raises(FileNotFoundError, match="normal: this folder of BUSI is missing"):
         _read(tree)
 
 
 @pytest.mark.parametrize("name", ["benign/notes.txt", "benign/malignant (1).png", "benign/benign (1) copy.png"])
-def test_unexpected_files(tree: Path, name: str) -> None:
+def test_files_that_do_not_belong_are_rejected(tree: Path, name: str) -> None:
     (tree / name).touch()
-    with pytest.raises(ValueError, match="unexpected file, wanted only 'benign"):
-        _read(tree)
+    table = _read(tree)
+    assert len(table.questions) == 72
+    assert all("unexpected file, wanted only 'benign" in reject.reason for reject in table.rejects)
+    assert {reject.media for reject in table.rejects} == {tree / name}
 
 
 def test_mask_of_another_size(tree: Path) -> None:
     PIL.Image.new("L", (70, 60)).save(tree / "benign" / "benign (1)_mask.png")
-    with pytest.raises(ValueError, match=r"benign \(1\)_mask\.png: .* 70 x 60 .*benign \(1\)\.png is 80 x 60"):
-        _read(tree)
+    _without(tree, "benign (1)", r"this mask is 70 x 60 pixels, its image is 80 x 60.*benign \(1\)_mask\.png")
+
+
+def test_broken_further_mask(tree: Path) -> None:
+    (tree / "benign" / "benign (2)_mask_1.png").write_bytes(b"\x89PNG")
+    _without(tree, "benign (2)", r"benign \(2\)_mask_1\.png")
 
 
 def test_further_mask_of_another_size_leaves_the_diagnosis(tree: Path) -> None:
@@ -112,8 +132,7 @@ def test_further_mask_of_another_size_leaves_the_diagnosis(tree: Path) -> None:
 )
 def test_mask_that_contradicts_its_class(tree: Path, target: str, taken_from: str, found: str) -> None:
     shutil.copy(tree / taken_from / f"{taken_from} (1)_mask.png", tree / target / f"{target} (1)_mask.png")
-    with pytest.raises(ValueError, match=f"the mask of a {target} image {found}"):
-        _read(tree)
+    _without(tree, f"{target} (1)", f"the mask of a {target} image {found}")
 
 
 def test_empty_folders(tree: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -58,23 +59,54 @@ def test_what_cannot_be_asked_is_left_out_and_counted(tmp_path: Path, row: dict[
 
 
 @pytest.mark.parametrize(
-    ("row", "error", "message"),
+    ("row", "message"),
     [
-        (
-            {"query": "?", "response": "!", "images": ["images/no.png"]},
-            FileNotFoundError,
-            r"more\.jsonl, line 1: there is no",
-        ),
-        ({"query": "?", "response": "!", "images": ["../x.png"]}, ValueError, "lies outside"),
-        ({"query": 3, "response": "!", "images": ["images/us_0.png"]}, ValueError, "wanted a text, got 3"),
-        ({"text": "?"}, ValueError, "wanted messages, or query and response, got text"),
+        ({"query": "?", "response": "!", "images": ["images/no.png"]}, "there is no such image file.*images/no.png"),
+        ({"query": "?", "response": "!", "images": ["../x.png"]}, "lies outside of the folder"),
+        ({"query": 3, "response": "!", "images": ["images/us_0.png"]}, "field 'query': wanted a text, got 3"),
+        ({"text": "?"}, "wanted messages, or query and response, got text"),
+        ({"messages": ["hello"], "images": []}, "field 'messages': wanted a list of objects"),
+        ({"query": "?", "response": "!", "images": [7]}, "field 'images': wanted a text, got 7"),
+        ("{", "broken JSON"),
+        (["?", "!"], "wanted a JSON object, got list"),
     ],
 )
-def test_broken_rows_are_named(tmp_path: Path, row: dict[str, object], error: type[Exception], message: str) -> None:
+def test_a_broken_row_is_rejected_alone(tmp_path: Path, row: object, message: str) -> None:
     raw = _tree("ms_swift", tmp_path / "raw")
-    (raw / "more.jsonl").write_text(json.dumps(row) + "\n")
-    with pytest.raises(error, match=message):
-        _read("ms_swift", raw)
+    (raw / "more.jsonl").write_text("\n" + (row if isinstance(row, str) else json.dumps(row)) + "\n")
+    table = _read("ms_swift", raw)
+    assert len(table.questions) == 12
+    (reject,) = table.rejects
+    assert re.search(rf"^more\.jsonl, line 2.*: .*{message.partition(': ')[2] or message}", str(reject))
+    assert message.partition(": ")[0] in str(reject) or ".*" in message
+    assert "no.png" not in reject.reason
+    assert [missing.file for missing in table.missing] == (["images/no.png"] if "no.png" in message else [])
+
+
+def test_llama_factory_rejects_a_broken_row_alone(tmp_path: Path) -> None:
+    raw = _tree("llama_factory", tmp_path / "raw")
+    rows = json.loads((raw / "shared.json").read_text())
+    rows[2]["pictures"] = ["images/no.png"]
+    rows[5]["messages"][1]["content"] = None
+    (raw / "shared.json").write_text(json.dumps([*rows, "?"]))
+    with (raw / "alpaca.jsonl").open("a") as file:
+        file.write('\n{"instruction": "?", "output": 3, "images": ["images/us_0.png"]}')
+    table = _read("llama_factory", raw)
+    assert len(table.questions) == 14
+    assert {(reject.file, reject.row, reject.field) for reject in table.rejects} == {
+        ("shared.json", 3, None),
+        ("shared.json", 6, "content"),
+        ("shared.json", 9, None),
+        ("alpaca.jsonl", 9, "output"),
+    }
+
+
+def test_a_file_that_is_no_list_of_rows_is_refused(tmp_path: Path) -> None:
+    raw = _tree("llama_factory", tmp_path / "raw")
+    for text, message in (("[", "broken JSON"), ("{}", "wanted a JSON list of rows, got dict")):
+        (raw / "shared.json").write_text(text)
+        with pytest.raises(ValueError, match=rf"shared\.json: {message}"):
+            _read("llama_factory", raw)
 
 
 def test_llama_factory_needs_its_table_and_knows_two_formattings(tmp_path: Path) -> None:

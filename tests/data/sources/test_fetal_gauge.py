@@ -141,6 +141,12 @@ def test_a_missing_image_is_named(root: Path) -> None:
     assert [missing.file for missing in read(root).missing] == ["images/gone.png"]
 
 
+def test_a_broken_image_whose_box_is_to_be_measured_is_named(root: Path) -> None:
+    (root / "images" / "scan01.png").write_bytes(b"\x89PNG")
+    assert re.search(r"line 10: wanted a PNG, .*scan01\.png", rejected(root))
+    assert len(read(root).questions) == 59
+
+
 @pytest.mark.parametrize(
     ("line", "message"), [('{"id": 1,', "line 61: broken JSON"), ("[1]", "line 61: wanted a JSON")]
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
+from medtune.data import rebuilding
 from medtune.data.prepared import prepare
 from medtune.data.public_set import public_set
 from medtune.data.source import SourceTable
@@ -30,7 +31,7 @@ def _read(root: Path, scratch: Path, seed: int = 0) -> SourceTable:
 @pytest.fixture
 def big(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes no set for small."""
-    monkeypatch.setattr(fetal_gauge_rebuilt, "SMALL_BELOW", 1)
+    monkeypatch.setattr(rebuilding, "SMALL_BELOW", 1)
 
 
 def _by_task(table: SourceTable) -> dict[str, list[Question]]:
@@ -107,11 +108,20 @@ def test_an_image_that_two_sets_share_brings_their_patients_into_one_split(tmp_p
     assert not any(q.patient_id == stream for split in ("train", "val") for q in prepared.questions(split))
 
 
-def test_unknown_label_names_the_table_to_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = _sets(tmp_path / "raw", "psfhs")
-    monkeypatch.setitem(vocabulary.STRUCTURES, "psfhs", {"fetal head": "fetal head"})
-    with pytest.raises(ValueError, match=r"'pubic symphysis' of psfhs has no term.*vocabulary\.py"):
-        _read(raw, tmp_path / "scratch")
+def test_images_of_an_unknown_label_are_rejected_alone_and_name_the_table_to_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = _sets(tmp_path / "raw", "fetal_planes_db")
+    known = vocabulary.PLANES["fetal_planes_db"]
+    terms = {label: term for label, term in known.items() if label != "Fetal thorax"}
+    monkeypatch.setattr(vocabulary, "PLANES", {"fetal_planes_db": terms})
+    table = _read(raw, tmp_path / "scratch")
+    assert len(table.questions) > 30
+    assert "fetal thorax plane" not in {question.answer for question in table.questions}
+    assert len(table.rejects) == 5
+    assert {reject.file for reject in table.rejects} == {"fetal_planes_db"}
+    assert all("'Fetal thorax' of fetal_planes_db has no term in" in reject.reason for reject in table.rejects)
+    assert all("vocabulary.py" in reject.reason for reject in table.rejects)
 
 
 def test_a_folder_of_another_name_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from medtune.data.public_set import public_set
 from medtune.data.released.u2_bench import TASKS
 from medtune.data.source import SourceTable
 from medtune.data.sources import u2_bench_rebuilt
+from medtune.data.types import SPLITS
 from medtune.eval.benchmarks.u2_bench.tasks import OPTIONS_SEEN
 
 
@@ -24,6 +25,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> SourceTable:
 def test_every_scenario_is_one_of_the_benchmarks(table: SourceTable) -> None:
     found = {(q.facets["task"], q.facets["dataset"]) for q in table.questions}
     assert all(dataset in TASKS[task] for task, dataset in found)
+    assert {q.facets["scenario"] for q in table.questions} == {f"{task} {dataset}" for task, dataset in found}
     assert found == {
         ("VRA", "03"), ("VRA", "10"), ("VRA", "50"), ("VRA", "53"), ("DD", "23"), ("LL", "23"), ("OD", "31"),
         ("OD", "50"), ("OD", "52"), ("OD", "53"), ("CVE", "31"), ("CVE", "50"), ("CG", "10"),
@@ -56,6 +58,14 @@ def test_what_is_not_there_is_not_visible(table: SourceTable) -> None:
     assert places["23", True] == 8
     assert places["52", True] == 6
     assert places["31", True] == 0
+
+
+def test_small_sets_are_test_and_own_splits_are_kept(table: SourceTable) -> None:
+    splits = {
+        dataset: {q.split for q in table.questions if q.facets["dataset"] == dataset} for dataset in ("03", "23", "31")
+    }
+    assert splits == {"03": set(SPLITS), "23": {"test"}, "31": {"test"}}
+    assert "busi (BUSI, breast ultrasound images): 24 images, all in test: fewer than 500" in table.notes
 
 
 def test_licence_and_doubt_are_said(table: SourceTable) -> None:

@@ -1,6 +1,6 @@
 """The words of public fetal sets -> the terms that Fetal-Gauge's questions use.
 
-A set's label that has no line here is refused; one that stands for nothing (None) is left out and counted.
+An image whose label has no line here is rejected; one that stands for nothing (None) is left out and counted.
 
 Source: the paper (arXiv 2512.22278) expands abbreviations ("abdomcirc" becomes "abdominal circumference plane"), says
 "[organ] plane" where a set names no plane within an organ, and drops classes such as "other". Its list of terms is not
@@ -42,14 +42,14 @@ CLINICAL_PLANES = tuple(dict.fromkeys(term for term in PLANES["fetal_planes_db"]
 PHANTOM_PLANES = tuple(dict.fromkeys(term for term in PLANES["pbf_us1"].values() if term))
 """What is offered beside the answer: the terms of the two phantoms go together, as one of them has only three."""
 
-STRUCTURES: Mapping[str, Mapping[str, str]] = {
+STRUCTURES: Mapping[str, Mapping[str, str | None]] = {
     "fpus23": {"abdomen": "fetal abdomen", "arm": "fetal arm", "head": "fetal head", "legs": "fetal legs"},
     "hc18": {"head": "fetal head"},
     "psfhs": {"pubic symphysis": "pubic symphysis", "fetal head": "fetal head"},
     "jnu_ifm": {"pubic symphysis": "pubic symphysis", "fetal head": "fetal head"},
     "acouslic": {"fetal abdomen": "fetal abdomen"},
 }
-ALL_STRUCTURES = tuple(dict.fromkeys(term for terms in STRUCTURES.values() for term in terms.values()))
+ALL_STRUCTURES = tuple(dict.fromkeys(term for terms in STRUCTURES.values() for term in terms.values() if term))
 
 VIEWS: Mapping[str, str | None] = {"optimal": "complete", "suboptimal": "incomplete", "none": None}
 """ACOUSLIC-AI's frames for the abdominal circumference."""

@@ -17,16 +17,12 @@ Source: U2-Bench (arXiv 2505.17779), Tables 5 and 7; ids of dolphin-sound/u2-ben
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 
-from medtune.data.catalog import nearest
 from medtune.data.choices import choice_question
 from medtune.data.masks import NINE_CELLS, NOT_VISIBLE, nine_cell
-from medtune.data.public_set import Frame, public_set, read_set, sub_folders
-from medtune.data.raw_folder import raw_folder
-from medtune.data.source import Source, SourceTable
+from medtune.data.rebuilding import Asked, Subject, rebuilt_source
+from medtune.data.source import Source
 from medtune.data.sources.u2_bench_rebuilt.vocabulary import (
     ANATOMY,
     CAPTIONS,
@@ -40,136 +36,103 @@ from medtune.data.types import MediaRef, Question
 
 SETS = tuple(DATASETS)
 _KINDS = ("plane", "orientation", "view", "landmarks", "diagnosis")
+_TERMS = "medtune/data/sources/u2_bench_rebuilt/vocabulary.py"
 
 
 def source() -> Source:
     """Returns the source."""
-    return Source(
-        title="U2-Bench, rebuilt from public sets",
-        licence="that of each set: " + "; ".join(f"{name} {public_set(name).licence}" for name in SETS),
-        url="https://arxiv.org/abs/2505.17779",
-        provenance="reconstruction",
-        patient_unit="by set: " + "; ".join(f"{name}: {public_set(name).patient_unit}" for name in SETS),
-        read=_read,
-        write_example=_write_example,
+    return rebuilt_source(
+        "U2-Bench, rebuilt from public sets",
+        "https://arxiv.org/abs/2505.17779",
+        sets=SETS,
+        ask=lambda subject: (Asked(each, MediaRef(subject.frame.path)) for each in _questions(subject)),
+        left_out=lambda frame: "nothing of them is asked",
+        notes=("U2-Bench took its test cases from these sets and does not say which",),
     )
 
 
-def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions of all sets that are there; a set's own split is kept, the rest is split by patient.
-
-    Raises:
-        FileNotFoundError: A file of a set is missing.
-        ValueError: No set is there, or a file or label is not as documented.
-    """
-    folder = raw_folder(root, holds=f"one folder per set ({', '.join(SETS)})")
-    questions: list[Question] = []
-    media: dict[str, MediaRef] = {}
-    notes = ["U2-Bench took its test cases from these sets and does not say which"]
-    for name, place in sub_folders(folder, SETS).items():
-        table = read_set(name, place, scratch)
-        asked = Counter[bool]()
-        for frame in table.frames:
-            found = list(_questions(name, frame, seed))
-            asked[bool(found)] += 1
-            questions += found
-            media |= {question.media_id: MediaRef(frame.path) for question in found}
-        notes += [f"{name}: {len(table.frames)} images", *(f"{name}: {note}" for note in table.notes)]
-        if asked[False]:
-            notes.append(f"{name}: {asked[False]} images left out: nothing of them is asked")
-    return SourceTable(tuple(questions), media, tuple(notes))
-
-
-def _questions(set_name: str, frame: Frame, seed: int) -> Iterator[Question]:
+def _questions(subject: Subject) -> Iterator[Question]:
+    name, frame = subject.set_name, subject.frame
     for kind in _KINDS:
-        choice = CHOICES.get((set_name, kind))
         label = frame.labels.get(kind)
-        if choice and label is not None and (answer := _term(choice.terms, label, set_name, frame)):
-            yield _choice(set_name, frame, choice, answer, seed)
-        if (set_name, kind) in CAPTIONS and label is not None:
-            caption = _term(CAPTIONS[set_name, kind], label, set_name, frame)
+        if label is None:
+            continue
+        choice = CHOICES.get((name, kind))
+        if choice and (answer := subject.term(choice.terms, label, kind=kind, file=_TERMS)):
+            yield _choice(subject, choice, answer)
+        if (name, kind) in CAPTIONS:
+            caption = subject.term(CAPTIONS[name, kind], label, kind=kind, file=_TERMS)
             if caption:
-                yield _free(set_name, frame, "CG", "Describe the image in one sentence.", caption)
+                yield _free(subject, "CG", "Describe the image in one sentence.", caption)
     if frame.labels.get("measurable") != "no":
-        for structure, text in STRUCTURES.get(set_name, {}).items():
-            yield from _place(set_name, frame, structure, text, seed)
-    for value, (text, unit) in VALUES.get(set_name, {}).items():
+        for structure, text in STRUCTURES.get(name, {}).items():
+            yield _place(subject, structure, text)
+    for value, (text, unit) in VALUES.get(name, {}).items():
         if value in frame.values:
-            yield _value(set_name, frame, text, frame.values[value], unit)
+            yield _value(subject, text, frame.values[value], unit)
 
 
-def _choice(set_name: str, frame: Frame, choice: Choice, answer: str, seed: int) -> Question:
+def _choice(subject: Subject, choice: Choice, answer: str) -> Question:
     return choice_question(
-        f"{set_name} {frame.name} {choice.task}",
-        media_id=f"{set_name} {frame.name}",
+        f"{subject.media_id} {choice.task}",
+        media_id=subject.media_id,
         text=choice.text,
         answer=answer,
         labels=choice.labels,
-        patient_id=f"{set_name} {frame.patient}",
-        facets=_facets(set_name, choice.task),
-        seed=seed,
-        split=frame.split,
+        patient_id=subject.patient_id,
+        facets=_facets(subject, choice.task),
+        seed=subject.seed,
+        split=subject.frame.split,
     )
 
 
-def _place(set_name: str, frame: Frame, structure: str, text: str, seed: int) -> Iterator[Question]:
-    """Yields where the structure is; of several boxes of it, the first counts, as in the official code."""
+def _place(subject: Subject, structure: str, text: str) -> Question:
+    """Returns where the structure is; of several boxes of it, the first counts, as in the official code."""
+    frame = subject.frame
     boxes = [marked.box for marked in frame.boxes if marked.label == structure]
     task = "LL" if structure == "lesion" else "OD"
-    yield choice_question(
-        f"{set_name} {frame.name} {task} {structure}",
-        media_id=f"{set_name} {frame.name}",
+    return choice_question(
+        f"{subject.media_id} {task} {structure}",
+        media_id=subject.media_id,
         text=text,
         answer=nine_cell(boxes[0], *frame.size) if boxes else NOT_VISIBLE,
         labels=(*NINE_CELLS, NOT_VISIBLE),
-        patient_id=f"{set_name} {frame.patient}",
-        facets={**_facets(set_name, task), "structure": structure},
-        seed=seed,
+        patient_id=subject.patient_id,
+        facets={**_facets(subject, task), "structure": structure},
+        seed=subject.seed,
         split=frame.split,
     )
 
 
-def _value(set_name: str, frame: Frame, text: str, value: float, unit: str) -> Question:
+def _value(subject: Subject, text: str, value: float, unit: str) -> Question:
     """Returns a question for a number; the width of a pixel is said where the set has it, as in the official prompt."""
-    pixel = frame.values.get("pixel_size_mm")
+    pixel = subject.frame.values.get("pixel_size_mm")
     if pixel is None:
-        return _free(set_name, frame, "CVE", text, f"{value:.6g}", unit=unit)
+        return _free(subject, "CVE", text, f"{value:.6g}", unit=unit)
     asked = f"{text} One pixel is {pixel:.6g} mm wide."
-    return _free(set_name, frame, "CVE", asked, f"{value:.6g}", unit=unit, pixel_size_mm=f"{pixel:.6g}")
+    return _free(subject, "CVE", asked, f"{value:.6g}", unit=unit, pixel_size_mm=f"{pixel:.6g}")
 
 
-def _free(
-    set_name: str, frame: Frame, task: str, text: str, answer: str, *, unit: str | None = None, **facets: str
-) -> Question:
+def _free(subject: Subject, task: str, text: str, answer: str, *, unit: str | None = None, **facets: str) -> Question:
     return Question(
-        id=f"{set_name} {frame.name} {task}",
-        media_id=f"{set_name} {frame.name}",
+        id=f"{subject.media_id} {task}",
+        media_id=subject.media_id,
         text=text,
         options=(),
         answer=answer,
         answer_kind="number" if unit else "text",
-        patient_id=f"{set_name} {frame.patient}",
-        facets={**_facets(set_name, task), **facets},
+        patient_id=subject.patient_id,
+        facets={**_facets(subject, task), **facets},
         unit=unit,
-        split=frame.split,
+        split=subject.frame.split,
     )
 
 
-def _facets(set_name: str, task: str) -> dict[str, str]:
-    return {"task": task, "dataset": DATASETS[set_name], "anatomy": ANATOMY[set_name]}
-
-
-def _term(terms: Mapping[str, str | None], label: str, set_name: str, frame: Frame) -> str | None:
-    if label not in terms:
-        raise ValueError(
-            f"{frame.path}: the label {label!r} of {set_name} has no term.{nearest(label, terms)} "
-            "Add it to medtune/data/sources/u2_bench_rebuilt/vocabulary.py."
-        )
-    return terms[label]
-
-
-def _write_example(folder: Path) -> None:
-    """Writes the examples of all sets, each in its folder."""
-    for name in SETS:
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        public_set(name).write_example(folder / name)
+def _facets(subject: Subject, task: str) -> dict[str, str]:
+    dataset = DATASETS[subject.set_name]
+    return {
+        "task": task,
+        "scenario": f"{task} {dataset}",
+        "dataset": dataset,
+        "anatomy": ANATOMY[subject.set_name],
+    }

@@ -1,6 +1,6 @@
 """The words of public sets -> the options, ids and captions of U2-Bench's scenarios.
 
-A set's label that has no line here is refused; one that stands for nothing (None) is not asked about.
+An image whose label has no line here is rejected; one that stands for nothing (None) is not asked about.
 
 Source: option lists of dolphin-sound/u2-bench-evalkit, vlmeval/dataset/cla_prompt.json; that FPUS23's captions name
 three measurements: its image_report.py; the sentence here is ours.
