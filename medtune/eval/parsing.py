@@ -121,7 +121,11 @@ def _unless_contradicted(told: str | None, rest: str, options: tuple[str, ...]) 
     """Returns `told`, or None where the words right after its letter are those of another option."""
     first = _plain(_SENTENCE_END.split(rest.strip(_EDGE))[0])
     longest_first = sorted(options, key=len, reverse=True)
-    starts = [option for option in longest_first if _plain(option) and _pattern(_plain(option)).match(first)]
+    starts = [
+        option
+        for option in longest_first
+        if (words := _plain(option)) and first.startswith(words) and _pattern(words).match(first)
+    ]
     return None if starts and starts[0] != told else told
 
 
@@ -135,6 +139,9 @@ def _mentions(reply: str, options: tuple[str, ...]) -> tuple[set[str], str]:
     rest = " ".join(_folded(reply).split())
     found: set[str] = set()
     for words in sorted({_plain(option) for option in options} - {""}, key=lambda words: (-len(words), words)):
+        # Numbers make options that come once: a pattern takes longer to build than a reply to search.
+        if words not in rest:
+            continue
         rest, times = _pattern(words).subn(" | ", rest)
         if times:
             found.update(option for option in options if _plain(option) == words)

@@ -14,6 +14,7 @@ from medtune.data.types import Prediction, PredictionKey
 from medtune.eval.benchmark import Judged, scored_everywhere
 from medtune.eval.compare import About, Side, compare
 from medtune.eval.compare_text import comparison_json, comparison_table, notes
+from medtune.eval.data_label import DataLabel
 from medtune.eval.gain import gain_between
 from medtune.eval.judging import write_parsed
 from medtune.eval.results import gain_table, results_json
@@ -21,7 +22,7 @@ from medtune.eval.scores import StageScores, score_stage
 from medtune.eval.tables import table_text
 from tests.eval.free_answers import FREE, M3D, Said, asked, predicted, question, stage
 
-ABOUT = About("one", "m3d_vqa 1.0", "hash", "test", "robust")
+ABOUT = About("one", "m3d_vqa 1.0", "hash", "test", "robust", DataLabel("released", "ours"))
 BEFORE: tuple[Said, ...] = (True, False, False, True, "waits", "waits", "")
 AFTER: tuple[Said, ...] = (True, True, True, "waits", False, "waits", True)
 

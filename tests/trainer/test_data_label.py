@@ -45,6 +45,7 @@ def divided(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "p"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_part", [False, True], ids=["evaluated on it", "a part of the mixture"])
 def test_every_output_says_that_an_evaluation_set_was_learnt(
     *, is_part: bool, divided: Path, prepared_tiny: Path, tmp_path: Path, capsys: Capture
@@ -85,6 +86,7 @@ def test_every_output_says_that_an_evaluation_set_was_learnt(
     assert_labelled(config["label"], is_part=is_part)
 
 
+@pytest.mark.slow
 def test_weights_keep_what_they_learnt_when_they_are_asked_about_another_set(
     divided: Path, prepared_tiny: Path, nano: Nano, tmp_path: Path, capsys: Capture
 ) -> None:

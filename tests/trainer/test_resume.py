@@ -47,6 +47,7 @@ def _same_run(one: Path, two: Path, curve: Curve) -> None:
     assert all(torch.equal(mine[name], theirs[name]) for name in mine.keys() | theirs.keys())
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_a_state_that_resume_takes(nano: Nano, uninterrupted: Path, tmp_path: Path, curve: Curve) -> None:
     out = tmp_path / "run"
     status, output = _stop_in_training(nano, out, signal.SIGINT)
@@ -80,6 +81,7 @@ def test_two_devices_resume(nano: Nano, uninterrupted: Path, tmp_path: Path, cur
     assert losses == pytest.approx(curve(again, "train/loss"), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_answering_keeps_the_answers(nano: Nano, tmp_path: Path) -> None:
     # Long replies: the last answer must not come before the signal does, however busy the machine is.
     out, settings = tmp_path / "run", ("eval.max_new_tokens=512",)

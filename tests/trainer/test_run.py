@@ -39,7 +39,8 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
         assert results["stages"][stage]["metrics"]["image"].keys() >= {"likelihood", "robust", "strict"}
         for file in ("predictions.jsonl", "parsed.jsonl", "scores.json"):
             assert (whole_run / stage / file).is_file()
-        assert json.loads((whole_run / stage / "scores.json").read_text()) == results["stages"][stage]
+        label = {"provenance": "reconstruction", "prompts": "ours"}
+        assert json.loads((whole_run / stage / "scores.json").read_text()) == label | results["stages"][stage]
     gain = results["gain"]
     assert gain["n"] == 9
     assert gain["ci95"][0] <= gain["value"] <= gain["ci95"][1]

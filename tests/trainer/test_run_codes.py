@@ -68,6 +68,7 @@ def whole_run(prepared_codes: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return out
 
 
+@pytest.mark.slow
 def test_run_trains_reports_and_asks_about_a_blank_scan(whole_run: Path) -> None:
     results = json.loads((whole_run / "results.json").read_text())
     assert results["model"] == "nano_ct_chat"
@@ -78,6 +79,7 @@ def test_run_trains_reports_and_asks_about_a_blank_scan(whole_run: Path) -> None
     assert {"blank_image", "linear_probe"} <= rows
 
 
+@pytest.mark.slow
 def test_each_scan_is_encoded_once(
     whole_run: Path, prepared_codes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +101,7 @@ def test_each_scan_is_encoded_once(
     assert again == (whole_run / "final" / "predictions.jsonl").read_bytes()
 
 
+@pytest.mark.slow
 def test_volumes_give_the_same_run(whole_run: Path, prepared_codes: Path, tmp_path: Path) -> None:
     assert run(prepared_codes, tmp_path / "volumes", "model.variant=public", "data.cache=false") == 0
     for stage in ("zero_shot", "final"):

@@ -30,7 +30,7 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
         "ddp",
         pytest.param("deepspeed_stage_1", marks=pytest.mark.slow),
         pytest.param("deepspeed_stage_2", marks=pytest.mark.slow),
-        "deepspeed_stage_3",
+        pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
     ],
 )
 def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
