@@ -74,8 +74,8 @@ def test_blind_run_without_verdicts_is_no_baseline_of_zero() -> None:
     blind = [replace(each, key=each.key._replace(condition="text_only")) for each in predicted(("waits", "waits"))]
     found = score_stage(asked((True, False)), [*predicted((True, False)), *blind], FREE)
     assert found.overall.baselines["text_only"] is None
-    assert "text-only" in gain_table({"zero_shot": found}, None, FREE)
-    assert "waits for a judge" in gain_table({"zero_shot": found}, None, FREE)
+    assert "text-only" in gain_table({"zero_shot": found}, None, FREE, label=ABOUT.label)
+    assert "waits for a judge" in gain_table({"zero_shot": found}, None, FREE, label=ABOUT.label)
 
 
 def test_gain_pairs_only_what_is_judged_on_both_sides() -> None:
@@ -104,7 +104,7 @@ def written(before: StageScores, after: StageScores) -> tuple[dict[str, Any], st
     stages = {"zero_shot": before, "final": after}
     gain = gain_between(before, after, FREE)
     results = results_json(stages, gain, FREE, benchmark_name="m3d_vqa", model="nano")
-    return json.loads(json.dumps(results, allow_nan=False)), gain_table(stages, gain, FREE)
+    return json.loads(json.dumps(results, allow_nan=False)), gain_table(stages, gain, FREE, label=ABOUT.label)
 
 
 def test_results_show_a_dash_and_how_many_wait() -> None:
