@@ -72,11 +72,18 @@ def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys:
     read = Counter((questions[each["question_id"]].facets["format"], each["reading"]) for each in answers)
     assert read == {("mcq", "likelihood"): 249, ("mcq", "generation"): 249, ("free", "generation"): 265}
     tables = {table["title"]: table["rows"] for table in stage["tables"]}
-    for title, numbers in (
-        ("Multiple choice by clip duration, percent right", MCQ_BY_DURATION),
-        ("Free response by clip duration, mean of 0 to 2", FREE_BY_DURATION),
-    ):
-        assert [(name, n) for name, n, _ in tables[title]] == list(zip(DURATION_BINS, numbers, strict=True))
+    asked = Counter(
+        (questions[each["question_id"]].facets["format"], questions[each["question_id"]].facets["duration"])
+        for each in answers
+        if each["reading"] == "generation"
+    )
+    for kind, numbers in (("mcq", MCQ_BY_DURATION), ("free", FREE_BY_DURATION)):
+        assert tuple(asked[kind, name] for name in DURATION_BINS) == numbers
+    rows = tables["Multiple choice by clip duration, percent right"]
+    assert [(name, n) for name, n, _ in rows] == list(zip(DURATION_BINS, MCQ_BY_DURATION, strict=True))
+    # No judge has read them: only a reply that says nothing has points, and the others are counted.
+    free = tables["Free response by clip duration, mean of 0 to 2"]
+    assert stage["unscored"] + sum(n for _, n, _ in free) == sum(FREE_BY_DURATION)
     assert "ReXSonoVQA" in (run / "report.html").read_text("utf-8")
     capsys.readouterr()
     assert main(["score", "rexsonovqa", "--predictions", str(predictions), "--questions", str(out)]) == 0
