@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,8 @@ def vectors(seed: int = 0) -> NDArray[np.float32]:
 
 def saved(path: Path, values: NDArray[np.generic], key: str = KEY) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **{key: values})  # type: ignore[arg-type]
+    arrays: dict[str, Any] = {key: values}
+    np.savez(path, **arrays)
     return path
 
 
