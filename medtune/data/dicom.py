@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pydicom
 from numpy.typing import NDArray
-from pydicom.dataset import Dataset
-from pydicom.pixels.processing import apply_color_lut, apply_modality_lut, apply_voi, apply_windowing
-from pydicom.pixels.utils import pixel_array
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
 
 # The patient's name, dates and free text stay on disk, so that no error and no cache can carry them.
 LAYOUT_TAGS = (
@@ -181,6 +180,8 @@ def stretch(values: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 
 def _read(path: Path, *, is_cine: bool = False) -> Dataset:
+    import pydicom
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -208,6 +209,9 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
 
 
 def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
+    from pydicom.pixels.processing import apply_color_lut
+    from pydicom.pixels.utils import pixel_array
+
     interpretation = str(dataset.PhotometricInterpretation)
     stored = pixel_array(dataset)
     stored_range = _Range(0.0, 2.0 ** int(dataset.get("BitsStored", 8)) - 1.0)
@@ -223,6 +227,8 @@ def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
 
 
 def _grey(stored: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -> NDArray[np.uint8]:
+    from pydicom.pixels.processing import apply_modality_lut, apply_voi, apply_windowing
+
     values = apply_modality_lut(stored, dataset)
     if dataset.get("VOILUTSequence"):
         bits = int(dataset.VOILUTSequence[0].LUTDescriptor[2])

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import imagehash
 import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
@@ -40,6 +39,8 @@ def perceptual_hash(pixels_HWC: NDArray[np.uint8]) -> int:
 
     Source: `imagehash.dhash`, 8 x 8.
     """
+    import imagehash
+
     bits_HW = imagehash.dhash(PIL.Image.fromarray(pixels_HWC)).hash
     return int.from_bytes(np.packbits(bits_HW).tobytes(), "big")
 

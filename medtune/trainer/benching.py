@@ -22,6 +22,7 @@ PARITY_FAILED, UNDER_TARGET = 1, 2
 MAX_S = 600.0
 """No bench may take longer on two cores."""
 _GIB = 2**30
+GB = 1e9
 
 Result = TypeVar("Result")
 
@@ -163,6 +164,7 @@ def figures(name: str, measured: Measured, *, load_before: float) -> dict[str, o
             "processor": _processor(),
             "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             "threads": os.environ.get("OMP_NUM_THREADS"),
+            "gpus": _gpus(),
             "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB, 1),
             "system": platform.system(),
             "python": platform.python_version(),
@@ -197,6 +199,12 @@ def refuse_subject(name: str, subject: str | None) -> None:
     """
     if subject is not None:
         raise ValueError(f"the bench {name!r} runs on one thing alone; leave {subject!r} out")
+
+
+def _gpus() -> list[str]:
+    import torch
+
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
 
 
 def _processor() -> str:

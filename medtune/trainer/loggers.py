@@ -71,8 +71,10 @@ def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]
 
 
 def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str) -> dict[str, Any]:
-    import wandb
-
+    try:
+        import wandb
+    except ImportError as error:
+        raise ValueError("log.wandb needs W&B: pip install wandb, or set log.wandb=disabled") from error
     # W&B copies the images of tables here before it sends them, by default into the user's home: a run keeps its own.
     os.environ["WANDB_DATA_DIR"] = str((root / "wandb").resolve())
     offline = block.wandb == "offline" or (block.wandb == "auto" and not _has_key())

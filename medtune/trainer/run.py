@@ -38,7 +38,7 @@ from medtune.trainer.recipe import SERVED, Recipe
 from medtune.trainer.run_folder import RunFolder, open_run
 from medtune.trainer.stage_metrics import stage_metrics
 from medtune.trainer.stages import Part, parts, with_counted_epochs
-from medtune.trainer.strategies import barrier, device_of_rank, join_ranks
+from medtune.trainer.strategies import barrier, device_of_rank, join_ranks, prefer_one_order
 from medtune.trainer.train_data import Folder, described, open_folders, train_data
 from medtune.trainer.unofficial import unofficial_before
 from medtune.trainer.validate import check_fit
@@ -113,6 +113,7 @@ def _open(job: Job, *, training: bool) -> Session:
         )
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     device = device_of_rank(int(os.environ.get("LOCAL_RANK", "0")))
+    prefer_one_order(device)
     join_ranks(world_size, device)
     recipe = job.recipe
     train = dataclasses.replace(recipe.train, precision=resolved(recipe.train.precision, device))

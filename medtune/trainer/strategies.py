@@ -6,6 +6,7 @@ Tried with lightning 2.6.6 and deepspeed 0.19.8, two gloo processes.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -82,8 +83,31 @@ def build_strategy(name: StrategyName, *, world_size: int, device: torch.device)
 
 
 def device_of_rank(local_rank: int) -> torch.device:
-    """Returns the GPU of this rank, or the CPU where there is none."""
-    return torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
+    """Returns the GPU of this rank, or the CPU where there is none.
+
+    Raises:
+        ValueError: There are fewer GPUs.
+    """
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    if local_rank >= torch.cuda.device_count():
+        raise ValueError(
+            f"train.devices asks for {local_rank + 1} GPUs or more, this machine has {torch.cuda.device_count()}; set "
+            "train.devices to that, or start on several machines with torchrun"
+        )
+    return torch.device("cuda", local_rank)
+
+
+def prefer_one_order(device: torch.device) -> None:
+    """Lets a GPU add up in the same order every time where it can, before anything is computed on it.
+
+    Source: https://docs.pytorch.org/docs/stable/notes/randomness.html
+    """
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        # Nothing here reads memory that it has not written.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def gradient_divisor(name: StrategyName, *, world_size: int, accumulate: int) -> int:

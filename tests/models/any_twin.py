@@ -34,7 +34,8 @@ def logprobs(assembled: Assembled, name: str, *, seed: int = 0) -> torch.Tensor:
     """Returns the log-probabilities of an answer about that item."""
     shape = None if name in VOLUMES else size_of(picture(seed))
     rows = _rows(assembled, assembled.family.layout("Plane?", "head", shape=shape))
-    read: torch.Tensor = assembled.model(rows, seen(assembled, name, seed=seed)).logprobs_T
+    device = next(assembled.model.parameters()).device
+    read: torch.Tensor = assembled.model(rows.to(device), seen(assembled, name, seed=seed)).logprobs_T
     return read
 
 

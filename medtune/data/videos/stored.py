@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import av
 import numpy as np
-from av.video.frame import VideoFrame
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from av.video.frame import VideoFrame
 
 STORED = ".mkv"
 _UNIT = Fraction(1, 1000)
@@ -25,6 +27,8 @@ def write_video(path: Path, frames_THWC: NDArray[np.uint8], times_s: Sequence[fl
         times_s: When each is shown, ascending.
         duration_s: When the last one ends.
     """
+    import av
+
     is_grey = bool((frames_THWC == frames_THWC[..., :1]).all())
     stamps = [round(time_s / _UNIT) for time_s in (*times_s, duration_s)]
     # "bitexact" leaves out the random id and the program's name, which Matroska would carry.
@@ -45,6 +49,8 @@ def write_video(path: Path, frames_THWC: NDArray[np.uint8], times_s: Sequence[fl
 
 
 def _picture(frame_HWC: NDArray[np.uint8], *, is_grey: bool) -> VideoFrame:
+    from av.video.frame import VideoFrame
+
     if is_grey:
         return VideoFrame.from_ndarray(np.ascontiguousarray(frame_HWC[..., 0]), format="gray")
     return VideoFrame.from_ndarray(np.ascontiguousarray(frame_HWC), format="rgb24").reformat(format="bgr0")

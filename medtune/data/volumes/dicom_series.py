@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pydicom
 from numpy.typing import NDArray
-from pydicom.dataset import Dataset
-from pydicom.errors import InvalidDicomError
-from pydicom.pixels.utils import pixel_array
 
 from medtune.data.dicom import LAYOUT_TAGS
 from medtune.data.types import Volume
 from medtune.data.volumes.geometry import geometry, smallest
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
 
 _PLACE_TAGS = ("PixelSpacing", "ImageOrientationPatient", "ImagePositionPatient")
 _TAGS = (*LAYOUT_TAGS, "SeriesInstanceUID", *_PLACE_TAGS)
@@ -72,6 +71,9 @@ def _is_dicom(path: Path) -> bool:
 
 
 def _read(path: Path) -> Dataset:
+    import pydicom
+    from pydicom.errors import InvalidDicomError
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -121,6 +123,8 @@ def _step(folder: Path, slices: list[_Slice]) -> NDArray[np.float64]:
 
 
 def _hounsfield(item: _Slice) -> NDArray[np.float32]:
+    from pydicom.pixels.utils import pixel_array
+
     try:
         stored = pixel_array(item.dataset)
     # Any of pydicom's many errors may quote the header: only its kind is told on.

@@ -12,8 +12,6 @@ from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, NoReturn
 
-import openai
-
 from medtune.models.endpoint.cache import ReplyCache, request_hash
 from medtune.models.endpoint.messages import Body, Tokens
 from medtune.models.endpoint.purse import Purse
@@ -74,6 +72,8 @@ class ChatClient:
         purse: Purse,
         first_wait_s: float = FIRST_WAIT_S,
     ) -> None:
+        import openai
+
         self._endpoint = endpoint
         self._key = key
         self._cache = cache
@@ -164,6 +164,8 @@ class ChatClient:
         return request_hash(self._endpoint.base_url, body, repeat=repeat)
 
     def _once(self, body: Body, estimate: Tokens, what: str) -> Reply:
+        import openai
+
         if self._closed.is_set():
             raise EndpointError(f"{what}: not asked any more")
         with self._lock:
@@ -194,6 +196,8 @@ class ChatClient:
     @contextmanager
     def _translated(self, what: str) -> Iterator[None]:
         """Raises in place of the library's errors, which hold the request with its key, one of ours without them."""
+        import openai
+
         try:
             yield
         except openai.APITimeoutError:

@@ -24,9 +24,9 @@ from medtune.models.vlm import Assembled
 from medtune.trainer.batches import MicroBatches
 from medtune.trainer.benching import Measured, TwoWays, timed
 from medtune.trainer.order import StepOrder
+from medtune.trainer.strategies import device_of_rank
 from medtune.trainer.train_data import whole_part
 
-CPU = torch.device("cpu")
 NUM_GROUPS, NUM_COMPARED = 40, 4
 STEPS = 4
 GROUPS_PER_STEP = 8
@@ -47,15 +47,17 @@ def measured(model: str, *, num_groups: int, steps: int) -> Measured:
     """Returns both comparisons on so many images, training for so many steps."""
     assembled, judged_by = zoo_entry(model).assemble(0), benchmark("fetal_gauge")
     apply_tuning(assembled.model, Tuning(), seed=0)
+    device = device_of_rank(0)
     assembled.model.eval()
-    precision = resolved("auto", CPU)
+    assembled.model.to(device)
+    precision = resolved("auto", device)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare("fetal_phantom", benchmark="fetal_gauge", root=None, out=Path(folder) / "data", limit=24)
         groups = prepared.groups("train")[:num_groups]
         few = groups[:NUM_COMPARED]
         apart = [
-            _apart(answering(assembled, few, judged_by, precision="32-true")),
-            _apart(training(assembled, few, judged_by, precision="32-true", steps=1)),
+            widest_apart(answering(assembled, few, judged_by, precision="32-true")),
+            widest_apart(training(assembled, few, judged_by, precision="32-true", steps=1)),
         ]
         narrow_frozen(assembled.model, precision)
         works = [
@@ -63,27 +65,32 @@ def measured(model: str, *, num_groups: int, steps: int) -> Measured:
             training(assembled, groups, judged_by, precision=precision, steps=steps),
         ]
         ways = [
-            _two_ways(title, work, apart=found, target=target)
+            two_ways(title, work, apart=found, target=target)
             for title, work, found, target in zip(
                 ("answering", "training"), works, apart, (ANSWERING_TARGET, TRAINING_TARGET), strict=True
             )
         ]
-    subject = f"{model}, {len(groups)} images, {precision}, {torch.get_num_threads()} threads"
+    subject = f"{model}, {len(groups)} images, {precision}, {device_text(device)}"
     return Measured(subject, tuple(ways))
 
 
 def answering(
-    assembled: Assembled, groups: Sequence[MediaGroup], judged_by: Benchmark, *, precision: Precision
+    assembled: Assembled,
+    groups: Sequence[MediaGroup],
+    judged_by: Benchmark,
+    *,
+    precision: Precision,
+    batch_tokens: int = 4096,
 ) -> Work:
     """Returns what answers every question of the groups, and gives all option log-probabilities."""
 
     def answer(share_prefix: bool) -> torch.Tensor:
         answerer = LocalAnswerer(
             assembled,
-            device=CPU,
-            batch_tokens=4096,
+            device=device_of(assembled),
+            batch_tokens=batch_tokens,
             max_new_tokens=8,
-            precise=precise(precision, CPU),
+            precise=precise(precision, device_of(assembled)),
             share_prefix=share_prefix,
         )
         found = []
@@ -104,6 +111,7 @@ def training(
     def train(share_prefix: bool) -> torch.Tensor:
         batch_groups = min(GROUPS_PER_STEP, len(groups))
         data = whole_part(groups, lambda question: judged_by.render(question, "text"), seed=0)
+        device = device_of(assembled)
         batches = MicroBatches(
             data,
             StepOrder(data.row(), batch_groups=batch_groups, micro_batch_groups=batch_groups, world_size=1),
@@ -115,23 +123,38 @@ def training(
         assembled.model.zero_grad()
         for number in range(steps):
             batch = batches[number]
-            with precise(precision, CPU)():
+            with precise(precision, device)():
                 encoded = None if batch.media is None else assembled.model.encode(batch.media)
-                told = assembled.model(batch.rows, encoded)
+                told = assembled.model(batch.rows.to(device), encoded)
                 loss = -told.logprobs_T.sum() / batch.step_target_tokens
             loss.backward()
         found = [each.grad.flatten() for each in assembled.model.parameters() if each.grad is not None]
         gradients = torch.cat(found).float()
-        return gradients / gradients.abs().max()
+        # On a CPU again, when a GPU has done its work.
+        return (gradients / gradients.abs().max()).cpu()
 
     return train
 
 
-def _apart(work: Work) -> float:
+def device_of(assembled: Assembled) -> torch.device:
+    """Returns where the model's weights are."""
+    return next(assembled.model.parameters()).device
+
+
+def device_text(device: torch.device) -> str:
+    """Returns what it runs on, in words."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{torch.get_num_threads()} threads"
+
+
+def widest_apart(work: Work) -> float:
+    """Returns the largest difference that sharing makes."""
     return float((work(True) - work(False)).abs().max())
 
 
-def _two_ways(title: str, work: Work, *, apart: float, target: float) -> TwoWays:
+def two_ways(title: str, work: Work, *, apart: float, target: float) -> TwoWays:
+    """Returns how long the work takes in both ways, after one run that warms up."""
     work(True)
     _, quick_s = timed(lambda: work(True))
     _, plain_s = timed(lambda: work(False))

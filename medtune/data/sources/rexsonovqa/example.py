@@ -6,9 +6,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pydicom
-from pydicom.dataset import FileMetaDataset
-from pydicom.uid import ExplicitVRLittleEndian, UltrasoundMultiFrameImageStorage
 
 from medtune.data.released.rexsonovqa import TYPES
 
@@ -54,7 +51,11 @@ def _row(kind: str, number: int, place: int) -> dict[str, object]:
 
 
 def _write_cine(path: Path, frames_THWC: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> None:
-    data = pydicom.Dataset()
+    from pydicom import Dataset
+    from pydicom.dataset import FileMetaDataset
+    from pydicom.uid import ExplicitVRLittleEndian, UltrasoundMultiFrameImageStorage
+
+    data = Dataset()
     data.file_meta = FileMetaDataset()
     data.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
     data.SOPClassUID = UltrasoundMultiFrameImageStorage
