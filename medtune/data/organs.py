@@ -1,8 +1,10 @@
-"""Which masks belong to the organ that a question names."""
+"""Which masks belong to the organ that a question names, and which are each other's mirror images."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+_OPPOSITE = {"left": "right", "right": "left"}
 
 
 def masks_of(organ: str, masks: Iterable[str]) -> tuple[str, ...]:
@@ -16,3 +18,13 @@ def masks_of(organ: str, masks: Iterable[str]) -> tuple[str, ...]:
     """
     words = set(organ.lower().split())
     return tuple(mask for mask in masks if words and words <= set(mask.lower().split("_")))
+
+
+def other_side(mask: str) -> str:
+    """Returns the name of the mask on the other side of the body; of an organ without sides its own.
+
+    Example:
+        >>> [other_side(mask) for mask in ("kidney_left", "rib_right_1", "liver")]
+        ['kidney_right', 'rib_left_1', 'liver']
+    """
+    return "_".join(_OPPOSITE.get(word, word) for word in mask.split("_"))

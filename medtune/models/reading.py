@@ -23,7 +23,7 @@ def read_item(ref: MediaRef, transform: Transform, *, change: Callable[[Media], 
         ValueError: The file cannot be decoded, or the model cannot take it; the message names the file.
     """
     if isinstance(transform, VolumeInput) and ref.kind == "volume":
-        return transform.read(ref)
+        return transform.read(ref) if change is unchanged else transform.changed(ref, change)
     media = load_media(ref, transform.sampling)
     try:
         return transform(change(media))

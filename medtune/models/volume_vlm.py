@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedToken
 
 from medtune.data.catalog import nearest
 from medtune.data.media import Shape
+from medtune.data.organs import other_side
 from medtune.data.types import Media, MediaKind, MediaRef, Volume, wanted
 from medtune.data.volumes.cache import VolumeCache
 from medtune.data.volumes.read import load_volume
@@ -63,6 +64,17 @@ class VolumeInput:
         if self.cache is None:
             return self(load_volume(ref, self.prepare.organs))
         return torch.from_numpy(self.cache.prepared(ref, self.prepare))
+
+    def changed(self, ref: MediaRef, change: Callable[[Media], Media]) -> Tensor:
+        """Returns one volume, changed and then prepared; read from its files, as a change is drawn anew each time.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: A file is refused.
+        """
+        organs = self.prepare.organs
+        # In a mirror, the organ to look at is the other side's.
+        return self(change(load_volume(ref, {*organs, *map(other_side, organs)})))
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:
         """Returns prepared volumes as one batch."""

@@ -119,8 +119,9 @@ class DataBlock:
             1 / temperature. 1 mixes by size, a high one evenly.
         balance: 1 asks every answer of a task and subtype equally often in each epoch of training, 0 all questions;
             between them, frequent answers are thinned in part.
-        augment: Changes of training images (mirror, move, grey), each only where the benchmark says that the answers of
-            all questions about the image stay true.
+        augment: Changes of training images, videos and volumes (mirror, move, grey), each only for questions whose
+            answers the benchmark says stay true; an image whose questions allow different ones counts as several
+            groups. A changed volume is prepared anew each time.
         cache: Whether volumes are kept in the prepared folder as the model reads them: float32, each prepared once.
     """
 

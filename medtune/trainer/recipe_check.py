@@ -43,6 +43,7 @@ def check_recipe(recipe: Recipe) -> None:
     if not 0 <= train.text_only_share <= 1:
         raise ValueError(f"train.text_only_share is {train.text_only_share}; it must be from 0 to 1")
     _check_mixture(recipe.data)
+    _check_changes(recipe)
     _check_drawing(recipe)
     if empty := [key for key, values in (recipe.grid or {}).items() if not values]:
         raise ValueError(f"grid.{empty[0]} has no values; leave it out, or say which values to run with")
@@ -163,6 +164,14 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
         raise ValueError(
             f"model.variant is {CODES} and {tuning}.vision.mode is {stage.tuning.vision.mode}; code ids bring no "
             "gradient to the tower: set it to frozen, or leave model.variant out"
+        )
+
+
+def _check_changes(recipe: Recipe) -> None:
+    if recipe.data.augment and recipe.model.variant == CODES:
+        raise ValueError(
+            f"data.augment is {', '.join(recipe.data.augment)} and model.variant is {CODES}; code ids were made of the "
+            "scans as they are and cannot be changed: leave data.augment out, or model.variant"
         )
 
 

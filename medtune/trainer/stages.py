@@ -7,8 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from medtune.data.augment import alike
 from medtune.data.prepared import Prepared
 from medtune.data.types import MediaGroup
+from medtune.eval.benchmark import benchmark
 from medtune.trainer.evaluation import groups_of
 from medtune.trainer.recipe import Recipe, Stage
 
@@ -58,6 +60,9 @@ def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: 
     chosen = [kept for group in groups if (kept := _only(group, stage.only)).questions]
     if not chosen:
         raise ValueError(f"the stage {stage.name!r}: no train question has {_wanted(stage.only)}; {_known(groups)}")
+    if wanted := recipe.data.augment:
+        keeps = benchmark(prepared.manifest.benchmark).keeps
+        chosen = [part for group in chosen for part in alike(group, wanted, keeps)]
     most = recipe.train.group_questions
     return tuple(chosen) if most is None else tuple(part for group in chosen for part in _split(group, most))
 

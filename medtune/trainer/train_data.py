@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -149,16 +150,20 @@ def train_data(recipe: Recipe, stage: Stage, folders: Sequence[Folder], *, limit
         balanced = Balanced(groups, strength=data.balance, seed=seed) if data.balance else None
         divided = folder.prepared.manifest.unofficial_split
         parts.append(TrainPart(groups, _rendering(folder.asked_by, recipe), balanced, folder.asked_by.keeps, divided))
-    if data.augment and not any(
-        set(data.augment) & allowed(group.questions, part.keeps) for part in parts for group in part.groups
-    ):
+    if data.augment and not any(sum(num_changeable(part, data.augment).values()) for part in parts):
         names = ", ".join(folder.named.benchmark for folder in folders)
         raise ValueError(
             f"data.augment is {', '.join(data.augment)}; no image of {names} may be changed so: its questions ask for "
-            "places, sides or lengths, or the benchmark allows it for none. Leave data.augment out"
+            "places, sides, lengths or density, or the benchmark allows it for none. Leave data.augment out"
         )
     shares = shares_of(data, [len(part.groups) for part in parts])
     return TrainData(parts, shares, seed, data.augment, recipe.train.text_only_share)
+
+
+def num_changeable(part: TrainPart, augment: Sequence[Change]) -> dict[Change, int]:
+    """Returns in how many of a part's media groups each change leaves the answers of all questions true."""
+    counts = Counter(change for group in part.groups for change in allowed(group.questions, part.keeps))
+    return {change: counts[change] for change in augment}
 
 
 def check_folder(part: TrainFolder, folder: Prepared, evaluated: Prepared) -> None:
@@ -194,8 +199,10 @@ def described(recipe: Recipe, data: TrainData) -> str:
     said = []
     for part, mine, share in zip(folders_of(recipe.data), data.parts, data.shares, strict=True):
         asked = sum(len(group.questions) for group in mine.groups)
+        changeable = num_changeable(mine, data.augment).items() if data.augment else ()
         said.append(
-            f"{part.benchmark} ({part.root.name}): {len(mine.groups)} images, {asked} questions, share {share:.3f}"
+            f"{part.benchmark} ({part.root.name}): {len(mine.groups)} groups, {asked} questions, share {share:.3f}"
+            f"{''.join(f', {change} in {number}' for change, number in changeable)}"
             f"{f', unofficial split by {mine.unofficial_split}' if mine.unofficial_split else ''}"
         )
     return "; ".join(said)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from medtune.data.augment import ALL, CHANGES, Change, allowed, changed
+from medtune.data.augment import ALL, CHANGES, Change, alike, allowed, changed
 from medtune.data.images import RED, draw_box
-from medtune.data.types import Box, Image, Question, Video, Volume
+from medtune.data.types import Box, Image, MediaGroup, MediaRef, Question, Video
 
 
 def _asked(text: str, *options: str, answer: str = "", kind: str = "choice") -> Question:
@@ -30,6 +32,12 @@ def _allowed(*questions: Question) -> set[str]:
         (_asked("Where is the lesion?", "upper left", "center"), {"mirror", "move"}),
         (_asked("How long is it?", answer="12", kind="number"), {"move"}),
         (_asked("Describe the image.", answer="A nodule in the right lobe.", kind="text"), {"mirror"}),
+        (_asked("How long is the lesion?", "1.2 cm", "14 mm"), {"move"}),
+        (_asked("Which slice is it?", answer="174", kind="number"), {"move"}),
+        (_asked("What is the mean HU of the pancreas?", "33", "54"), {"grey"}),
+        (_asked("Is the lesion hypoattenuating?", "Yes", "No"), {"grey"}),
+        (_asked("What is it like?", "isodense", "enhancing"), {"grey"}),
+        (_asked("Which phase?", "arterial", "venous"), {"grey"}),
     ],
 )
 def test_words_forbid_what_would_make_the_answer_wrong(question: Question, forbidden: set[str]) -> None:
@@ -39,6 +47,16 @@ def test_words_forbid_what_would_make_the_answer_wrong(question: Question, forbi
 def test_all_questions_about_an_image_have_to_agree() -> None:
     assert _allowed(_asked("What is shown?", "benign", "normal"), _asked("Where?", "upper left", "center")) == {"grey"}
     assert not allowed([_asked("What?", "a", "b")], lambda question: frozenset())
+
+
+def test_questions_of_an_image_are_parted_by_what_they_allow_so_that_no_change_tells_an_answer() -> None:
+    exists, where = _asked("Is there a lesion?", "Yes", "No"), _asked("Where is it?", "upper part", "tail")
+    ill, healthy = (MediaGroup("m", MediaRef(Path("m.png")), asked) for asked in ((exists, where), (exists,)))
+    for group in (ill, healthy):
+        (part,) = [each for each in alike(group, ["move"], lambda question: ALL) if exists in each.questions]
+        assert part.questions == (exists,)
+        assert allowed(part.questions, lambda question: ALL) == ALL
+    assert alike(ill, ["grey"], lambda question: ALL) == [ill]
 
 
 def _picture() -> Image:
@@ -81,15 +99,13 @@ def test_move_shifts_and_scales_within_its_limits() -> None:
         assert 17 <= np.ptp(columns) + 1 <= 23
 
 
-def test_frames_of_a_film_change_alike_and_a_volume_not_at_all() -> None:
+def test_frames_of_a_film_change_alike() -> None:
     frame_HWC = _picture().pixels_HWC
     video = Video(np.stack([frame_HWC, frame_HWC]), (0.0, 0.1))
     film = changed(video, set(CHANGES), rng=np.random.default_rng(1))
     assert isinstance(film, Video)
     assert np.array_equal(film.frames_THWC[0], film.frames_THWC[1])
     assert film.times_s == video.times_s
-    volume = Volume(np.zeros((2, 2, 2), np.int16), (1.0, 1.0, 1.0), "LPS")
-    assert changed(volume, set(CHANGES), rng=np.random.default_rng(1)) is volume
 
 
 def test_one_change_more_does_not_alter_the_others() -> None:

@@ -127,3 +127,8 @@ def test_a_tower_that_is_to_learn_is_refused(
     said = capsys.readouterr().err
     assert "model.variant is codes" in said
     assert field in said
+
+
+def test_codes_are_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "nothing", tmp_path / "run", "data.augment=[move]") == 1
+    assert "data.augment is move and model.variant is codes" in capsys.readouterr().err

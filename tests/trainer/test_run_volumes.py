@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from collections.abc import Collection
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from medtune.data import augment
+from medtune.data.types import Volume
 from medtune.data.volumes import cache
+from medtune.data.volumes.changes import changed_volume
 from medtune.trainer.cli import main
 from medtune.trainer.grid_runs import GRID
 
@@ -64,6 +70,32 @@ def test_without_the_cache_nothing_is_kept_and_answers_are_the_same(
     assert run(prepared_ct, tmp_path / "run", "data.cache=false") == 0
     found = (tmp_path / "run" / "final" / "predictions.jsonl").read_bytes()
     assert found == (whole_run / "final" / "predictions.jsonl").read_bytes()
+
+
+def test_changed_scans_are_learnt(prepared_ct: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Volume] = []
+
+    def watch(volume: Volume, changes: Collection[str], *, rng: np.random.Generator) -> Volume:
+        assert set(changes) <= {"move", "grey"}
+        seen.append(volume)
+        return changed_volume(volume, changes, rng=rng)
+
+    monkeypatch.setattr(augment, "changed_volume", watch)
+    out = tmp_path / "run"
+    assert main(["train", "nano_ct_lora", "--out", str(out), "--set", f"data.root={prepared_ct}", *QUICK,
+                 "data.augment=[move,grey]"]) == 0  # fmt: skip
+    assert seen
+    assert all(volume.target and set(volume.target) == set(volume.masks_IJK) for volume in seen)
+    about = json.loads((out / "environment.json").read_text())["trained_on"]
+    found = re.search(r"(\d+) groups, \d+ questions, share 1\.000, move in (\d+), grey in (\d+)", about)
+    assert found, about
+    groups, *changeable = map(int, found.groups())
+    assert all(0 < number < groups for number in changeable)
+
+
+def test_a_scan_is_not_mirrored(prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(prepared_ct, tmp_path / "run", "data.augment=[mirror]") == 1
+    assert "no image of ctlesionvqa may be changed so" in capsys.readouterr().err
 
 
 def test_audit_shows_a_scan_of_air(whole_run: Path) -> None:

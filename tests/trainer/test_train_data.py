@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from medtune.data.augment import ALL, allowed
 from medtune.data.prepared import open_prepared, prepare
 from medtune.data.sets import hc18
 from medtune.data.types import Image
@@ -18,7 +19,7 @@ from medtune.trainer.cli import main
 from medtune.trainer.order import Draw
 from medtune.trainer.recipe import DataBlock, Recipe, TrainFolder
 from medtune.trainer.recipe_file import read_recipe
-from medtune.trainer.train_data import TrainData, open_folders, shares_of, train_data
+from medtune.trainer.train_data import TrainData, num_changeable, open_folders, shares_of, train_data
 from tests.trainer.conftest import Nano
 
 
@@ -122,6 +123,17 @@ def test_an_augmentation_that_no_image_takes_is_refused(prepared_tiny: Path, tmp
                 data=DataBlock("fetal_heads", tmp_path / "heads", augment=("move",)),
             )
         )
+
+
+def test_whether_an_image_is_changed_does_not_tell_the_diagnosis(prepared_tiny: Path) -> None:
+    plain, data = _open(_recipe(prepared_tiny)), _open(_recipe(prepared_tiny, augment=("mirror", "move")))
+    (was,), (part,) = plain.parts, data.parts
+    asked = [sorted(q.id for group in each.groups for q in group.questions) for each in (was, part)]
+    assert asked[0] == asked[1]
+    diagnoses = [group for group in part.groups if any(q.facets["task"] == "diagnosis" for q in group.questions)]
+    assert len({q.answer for group in diagnoses for q in group.questions}) == 3
+    assert all(allowed(group.questions, part.keeps) == ALL for group in diagnoses)
+    assert num_changeable(part, data.augment)["move"] == len(diagnoses) < len(part.groups)
 
 
 def test_a_mixture_trains_resumes_to_the_bit_and_says_what_it_learnt(

@@ -1,5 +1,7 @@
 """Conversations of other training tools: a free question about a picture or film, and the answer that was written.
 
+Nothing is known of the pictures, so that training changes none (`keeps` stays as it is).
+
 Source: the formats of ms-swift and LLaMA-Factory (data/sources/ms_swift, llama_factory). No published benchmark.
 """
 

@@ -38,6 +38,7 @@ def benchmark() -> Benchmark:
 
 
 def _keeps(question: Question) -> frozenset[Change]:
+    """A red box may be cut where the image is moved, and where the head is depends on both."""
     is_grounding = question.facets["task"] == "red_box_grounding"
     return frozenset({"mirror", "grey"}) if is_grounding else frozenset({"grey"})
 

@@ -6,6 +6,7 @@ of the frames.
 
 from __future__ import annotations
 
+from medtune.data.augment import ALL, NONE, Change
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.choice_prompt import render_choice
@@ -29,7 +30,15 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
         higher_is_better=True,
         examples=_EXAMPLES,
+        keeps=_keeps,
     )
+
+
+def _keeps(question: Question) -> frozenset[Change]:
+    """The probe glides across the frames, and the fetus lies any way round in them; the placenta may leave them."""
+    if question.facets["task"] == "placenta_side":
+        return frozenset({"mirror", "grey"})
+    return ALL if question.facets["task"] in ("sweep_direction", "first_part", "last_part") else NONE
 
 
 _EXAMPLES = (

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark, Evidence, Scale
 from medtune.eval.benchmarks.ctlesionvqa import reading, scoring
+from medtune.eval.benchmarks.ctlesionvqa.changes import keeps
 from medtune.eval.benchmarks.ctlesionvqa.examples import EXAMPLES
 from medtune.eval.benchmarks.ctlesionvqa.paper_tables import references
 from medtune.eval.benchmarks.ctlesionvqa.reading import is_yes_no
@@ -69,6 +70,7 @@ def benchmark() -> Benchmark:
         },
         tables=own_tables,
         references=references,
+        keeps=keeps,
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from medtune.data.augment import NONE, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark, Scale
 from medtune.eval.benchmarks.m3d_vqa import free_answers
@@ -38,7 +39,23 @@ def benchmark() -> Benchmark:
         examples=_EXAMPLES,
         scales={"accuracy": Scale(covers=has_choices), "free_answers": Scale(covers=is_free)},
         judging=judge_task(),
+        keeps=keeps,
     )
+
+
+def keeps(question: Question) -> frozenset[Change]:
+    """Returns which changes of a scan leave the answer true; none is mirrored, unlike in M3D's own training.
+
+    Phase and abnormality are read off Hounsfield units, and a place may be one of the scan.
+    """
+    task_keeps: dict[str, frozenset[Change]] = {
+        "plane": frozenset({"move", "grey"}),
+        "phase": frozenset({"move"}),
+        "organ": frozenset({"move", "grey"}),
+        "abnormality": frozenset({"move"}),
+        "location": frozenset({"grey"}),
+    }
+    return task_keeps.get(question.facets["task"], NONE)
 
 
 def has_choices(question: Question) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from medtune.data.augment import NONE, Change
 from medtune.data.released.rexsonovqa import TYPES
 from medtune.data.strata import DURATION_BINS
 from medtune.data.types import AnswerFormat, Prompt, Question
@@ -55,6 +56,7 @@ def benchmark() -> Benchmark:
         references=references,
         judging=judge_task(),
         official=official_prompts(),
+        keeps=keeps,
     )
 
 
@@ -64,6 +66,17 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
     if not is_rubric(question):
         return render_choice(replace(question, text=task), "letter")
     return Prompt(text=f"{task}\nAnswer in one to three sentences.", choices=(), target=question.answer)
+
+
+def keeps(question: Question) -> frozenset[Change]:
+    """Returns which changes of a clip leave the answer true, for those who learn from an unofficial split.
+
+    None is mirrored: the probe's marker, the writing on the screen and the direction of a movement go by its sides.
+    Artifacts, gain and depth are read off brightness and place. What an action is for may be to bring something into
+    the middle; a workflow stays what it is wherever the picture lies.
+    """
+    type_keeps: dict[str, frozenset[Change]] = {TYPES[0]: frozenset({"grey"}), TYPES[2]: frozenset({"move", "grey"})}
+    return type_keeps.get(question.facets["task"], NONE)
 
 
 def parse_robust(reply: str, question: Question) -> str | None:
