@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 from medtune.models.checkpoint import write_trained
@@ -108,6 +109,8 @@ class StepLog(Callback):
                 "train/gradient_norm": norm,
                 **rates,
             }
+            if pl_module.device.type == "cuda":
+                metrics["train/peak_memory_gb"] = torch.cuda.max_memory_allocated(pl_module.device) / 1e9
             log_metrics(trainer, metrics, step=self._part.first_step + trainer.global_step)
         if stop:
             self._stop.asked = True

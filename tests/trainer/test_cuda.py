@@ -36,6 +36,7 @@ def test_a_run_is_a_cpus(nano: Nano, on_a_cpu: Path, tmp_path: Path, curve: Curv
     out = tmp_path / "run"
     nano.finished("run", out, f"train.strategy={strategy}")
     assert torch.cuda.get_device_name(0) in (out / "environment.json").read_text()
+    assert curve(out, "train/peak_memory_gb")[-1] > 0
     assert curve(out, "train/loss") == pytest.approx(curve(on_a_cpu, "train/loss"), abs=2e-3)
     mine, theirs = (load_file(run / "checkpoints" / "last.safetensors") for run in (out, on_a_cpu))
     assert mine.keys() == theirs.keys()
