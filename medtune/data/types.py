@@ -154,6 +154,7 @@ class Question:
         facets: What scores are broken down by, e.g. {"task": "diagnosis"}.
         patient_id: Unit of splitting and of resampling; a keyed hash once prepared.
         split: None until splits are assigned.
+        printed: What official prompts print of the released row, untouched, by the names of their gaps.
     """
 
     id: str
@@ -166,6 +167,7 @@ class Question:
     facets: Mapping[str, str] = field(default_factory=dict)
     unit: str | None = None
     split: Split | None = None
+    printed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
