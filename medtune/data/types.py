@@ -246,6 +246,8 @@ class Prediction:
         option_logprobs: Natural log-probability of each shown option's words and end of turn.
         option_tokens: How many tokens each of those sums has.
         finish_reason: "stop" (end of turn), "length" (token limit) or None where not known.
+        verdict: What a judge said about the reply, unparsed, where verdicts stand beside the scores; no file of
+            predictions holds it.
     """
 
     key: PredictionKey
@@ -255,6 +257,7 @@ class Prediction:
     option_logprobs: tuple[float, ...] | None = None
     option_tokens: tuple[int, ...] | None = None
     finish_reason: str | None = None
+    verdict: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

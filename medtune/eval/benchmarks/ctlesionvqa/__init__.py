@@ -18,6 +18,7 @@ from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark, Evidence, Scale
 from medtune.eval.benchmarks.ctlesionvqa import reading, scoring
 from medtune.eval.benchmarks.ctlesionvqa.examples import EXAMPLES
+from medtune.eval.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.eval.benchmarks.ctlesionvqa.official_prompts import official_prompts
 from medtune.eval.benchmarks.ctlesionvqa.paper_tables import references
 from medtune.eval.benchmarks.ctlesionvqa.reading import is_yes_no
@@ -71,6 +72,7 @@ def benchmark() -> Benchmark:
         },
         tables=own_tables,
         references=references,
+        judging=judge_task(),
         official=official_prompts(),
     )
 
