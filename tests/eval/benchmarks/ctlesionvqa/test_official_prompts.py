@@ -19,6 +19,7 @@ from medtune.eval.benchmarks.ctlesionvqa.official_prompts import read, scenario
 from medtune.eval.evaluate import check_conditions, plan_visits
 from medtune.eval.wording import worded
 from medtune.trainer.cli import main
+from tests.models.endpoint.chat_server import KEY, completion, serving
 
 CODE = '''
 import nowhere
@@ -213,6 +214,24 @@ def test_the_clip_is_announced_where_a_model_is_shown_one(kit: Path, tmp_path: P
     prepared = made(tmp_path, kit, [ROW | NOBODY | PHRASE])
     assert said(asked(prepared, volumes_as="video")) == {"categorical": "Watch a clip.\nWhich kind?\nA phrase."}
     assert said(asked(prepared, volumes_as="slices")) == said(asked(prepared))
+
+
+def test_a_served_model_that_is_sent_the_clip_is_told_so_behind_a_system_turn(
+    kit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDTUNE_TEST_KEY", KEY)
+    prepared = made(tmp_path, kit, [ROW | NOBODY | PHRASE])
+    with serving() as server:
+        server.reply = lambda body: completion("cyst")
+        endpoint = {"base_url": server.base_url, "model": "answerer", "key_env": "MEDTUNE_TEST_KEY",
+                    "cache": tmp_path / "cache", "volumes_as": "video"}  # fmt: skip
+        settings = [f"model.endpoint.{name}={value}" for name, value in endpoint.items()]
+        settings += ["data.benchmark=ctlesionvqa", f"data.root={prepared.root}", "log.wandb=disabled"]
+        settings += ["eval.conditions=[image]", "model.answer_format=letter"]
+        assert main(["eval", "endpoint_fetal_gauge", "--out", str(tmp_path / "run"), "--set", *settings]) == 0
+        (body,) = server.bodies
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert body["messages"][1]["content"][-1]["text"] == "Watch a clip.\nWhich kind?\nA phrase."
 
 
 def test_conditions(kit: Path, tmp_path: Path) -> None:
