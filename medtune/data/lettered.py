@@ -29,7 +29,29 @@ def split_options(text: str) -> Lettered | None:
         >>> split_options("Does segment A: 2 matter? A: yes B: no")
         Lettered(text='Does segment A: 2 matter?', options=('yes', 'no'))
     """
-    return _taken_apart(text, _AT_LINE_START) or _taken_apart(text, _INSIDE)
+    run = _run(text)
+    if not run:
+        return None
+    ends = [mark.start() for mark in run[1:]] + [len(text)]
+    options = tuple(text[mark.end() : end].strip() for mark, end in zip(run, ends, strict=True))
+    return Lettered(text[: run[0].start()].strip(), options)
+
+
+def layout_of(text: str) -> str | None:
+    r"""Returns what is left of a text that `split_options` takes apart: "{question}" and "{A}" where these stood.
+
+    Example:
+        >>> layout_of("Which organ?\nA) liver\nB) colon ")
+        '{question}\nA) {A}\nB) {B} '
+    """
+    run = _run(text)
+    if not run:
+        return None
+    ends = [mark.start() for mark in run[1:]] + [len(text)]
+    said = _gap("question", text[: run[0].start()])
+    for mark, end in zip(run, ends, strict=True):
+        said += mark[0] + _gap(mark[1], text[mark.end() : end])
+    return said
 
 
 def option_of(answer: str, options: tuple[str, ...]) -> str | None:
@@ -41,7 +63,12 @@ def option_of(answer: str, options: tuple[str, ...]) -> str | None:
     return options[place] if 0 <= place < len(options) else None
 
 
-def _taken_apart(text: str, marker: re.Pattern[str]) -> Lettered | None:
+def _run(text: str) -> list[re.Match[str]]:
+    """Returns the marks A, B, C, ... of the options; none where there are not two."""
+    return _run_of(_AT_LINE_START, text) or _run_of(_INSIDE, text)
+
+
+def _run_of(marker: re.Pattern[str], text: str) -> list[re.Match[str]]:
     marks = list(marker.finditer(text))
     for start in range(len(marks) - 1, -1, -1):
         if marks[start][1] == "A":
@@ -50,7 +77,12 @@ def _taken_apart(text: str, marker: re.Pattern[str]) -> Lettered | None:
                 if mark[1] == LETTERS[len(run)]:
                     run.append(mark)
             if len(run) > 1:
-                ends = [mark.start() for mark in run[1:]] + [len(text)]
-                options = tuple(text[mark.end() : end].strip() for mark, end in zip(run, ends, strict=True))
-                return Lettered(text[: run[0].start()].strip(), options)
-    return None
+                return run
+    return []
+
+
+def _gap(name: str, part: str) -> str:
+    """Returns the blanks around a part, and its name in its place."""
+    inner = part.strip()
+    before, _, after = part.partition(inner) if inner else (part, "", "")
+    return f"{before}{{{name}}}{after}"

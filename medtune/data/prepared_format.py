@@ -22,7 +22,7 @@ from medtune.data.rejects import REJECTS
 from medtune.data.splits import Fractions
 from medtune.data.types import Box, MediaKind, MediaRef, Provenance, Question, Split, UnofficialSplit
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 MANIFEST = "manifest.json"
 QUESTIONS = "questions.arrow"
 MEDIA = "media.arrow"
@@ -43,10 +43,12 @@ _QUESTION_SCHEMA = pa.schema(
         ("answer_kind", pa.string()),
         ("unit", pa.string()),
         ("facets", pa.map_(pa.string(), pa.string())),
+        ("printed", pa.map_(pa.string(), pa.string())),
         ("patient_id", pa.string()),
         ("split", pa.string()),
     ]
 )
+_MAPS = ("facets", "printed")
 _MEDIA_SCHEMA = pa.schema(
     [
         ("media_id", pa.string()),
@@ -137,9 +139,10 @@ def data_hash(questions: Sequence[Question], media: Sequence[StoredMedia]) -> st
     for q in questions:
         patient = patients.setdefault(q.patient_id, len(patients))
         row = [q.id, q.media_id, q.text, q.options, q.answer, q.answer_kind, q.unit, sorted(q.facets.items())]
-        digest.update(json.dumps([*row, patient, q.split]).encode() + b"\n")
+        # What is not there leaves no trace, here and below: runs know their data by this hash.
+        printed = [sorted(q.printed.items())] if q.printed else []
+        digest.update(json.dumps([*row, patient, q.split, *printed]).encode() + b"\n")
     for item in media:
-        # An encoding that is not there leaves no trace: runs know their data by this hash.
         said = item if item.encoding is not None else item[:-1]
         digest.update(json.dumps(said).encode() + b"\n")
     return digest.hexdigest()
@@ -154,8 +157,8 @@ def write_tables(folder: Path, questions: Sequence[Question], media: Sequence[St
 
 
 def _question_columns(questions: Sequence[Question]) -> dict[str, list[object]]:
-    columns = {name: [getattr(q, name) for q in questions] for name in _QUESTION_SCHEMA.names if name != "facets"}
-    return columns | {"facets": [sorted(question.facets.items()) for question in questions]}
+    columns = {name: [getattr(q, name) for q in questions] for name in _QUESTION_SCHEMA.names if name not in _MAPS}
+    return columns | {name: [sorted(getattr(q, name).items()) for q in questions] for name in _MAPS}
 
 
 def map_table(path: Path) -> pa.Table:
@@ -180,7 +183,8 @@ AGAIN = "Run `medtune prepare` again."
 def read_questions(table: pa.Table) -> Iterator[Question]:
     """Yields the rows of (a slice of) questions.arrow."""
     columns = (table.column(name).to_pylist() for name in _QUESTION_SCHEMA.names)
-    for question_id, media_id, text, options, answer, kind, unit, facets, patient, split in zip(*columns, strict=True):
+    for row in zip(*columns, strict=True):
+        question_id, media_id, text, options, answer, kind, unit, facets, printed, patient, split = row
         yield Question(
             id=question_id,
             media_id=media_id,
@@ -192,6 +196,7 @@ def read_questions(table: pa.Table) -> Iterator[Question]:
             facets=dict(facets),
             unit=unit,
             split=split,
+            printed=dict(printed),
         )
 
 

@@ -154,6 +154,7 @@ class Question:
         facets: What scores are broken down by, e.g. {"task": "diagnosis"}.
         patient_id: Unit of splitting and of resampling; a keyed hash once prepared.
         split: None until splits are assigned.
+        printed: What official prompts print of the released row, untouched, by the names of their gaps.
     """
 
     id: str
@@ -166,6 +167,7 @@ class Question:
     facets: Mapping[str, str] = field(default_factory=dict)
     unit: str | None = None
     split: Split | None = None
+    printed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,8 @@ class Prediction:
         option_logprobs: Natural log-probability of each shown option's words and end of turn.
         option_tokens: How many tokens each of those sums has.
         finish_reason: "stop" (end of turn), "length" (token limit) or None where not known.
+        verdict: What a judge said about the reply, unparsed, where verdicts stand beside the scores; no file of
+            predictions holds it.
     """
 
     key: PredictionKey
@@ -253,6 +257,7 @@ class Prediction:
     option_logprobs: tuple[float, ...] | None = None
     option_tokens: tuple[int, ...] | None = None
     finish_reason: str | None = None
+    verdict: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

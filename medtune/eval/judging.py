@@ -61,7 +61,7 @@ def judge(
 
 def needs_judge(question: Question, prediction: Prediction, benchmark: Benchmark) -> bool:
     """Returns whether a prediction is a free answer with words in it, which a judge has to score."""
-    is_free = benchmark.judging is not None and benchmark.judging.covers(question)
+    is_free = benchmark.judging is not None and benchmark.judging.is_needed(question)
     return is_free and prediction.key.reading == "generation" and bool(words_of(prediction))
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from medtune.data.types import AnswerFormat, Condition, Prompt, Question
+from medtune.data.types import AnswerFormat, Condition, Prompt, Question, VolumesAs
 
 if TYPE_CHECKING:
     from medtune.data.prepared import Prepared
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 OURS = "ours"
 FOREIGN = "those of the tool that answered"
+SHOWN = "shown"
+"""The gap for what a model is shown, where official prompts say that."""
 _ROLE = re.compile(r"\A(?:You are\b.*?\.(?=\s|[A-Z])\s*)+", re.DOTALL)
 # {name}, or {name||what the benchmark says where a question does not know it}.
 _GAP = re.compile(r"\{(\w+)(?:\|\|([^{}]+))?\}")
@@ -39,6 +41,8 @@ class OfficialPrompts(NamedTuple):
         answer: What the model should say, given the option or answer in that format.
         system_until: The gap before which a template belongs into a system turn; None where all of it is the user's.
         blind: Name of the template that asks without media, where there is one of its own.
+        shown: How a CT is shown, None for as a volume -> name of the template that says so and fills the gap `SHOWN`;
+            None where the templates have no such gap.
         stems: Condition -> names of the templates that open its prompts in place of the official role; the first one
             counts whose gaps the question can fill.
     """
@@ -50,6 +54,7 @@ class OfficialPrompts(NamedTuple):
     answer: Callable[[Question, str], str] = lambda question, said: said
     system_until: str | None = None
     blind: str | None = None
+    shown: Callable[[VolumesAs | None], str] | None = None
     stems: Mapping[Condition, Sequence[str]] = {}
 
 
@@ -120,7 +125,7 @@ def official_for(judged_by: Benchmark, templates: Mapping[str, str], questions: 
         if scenario not in templates:
             lacking.setdefault(scenario, Counter())["there is no template"] += 1
             continue
-        filled = official.gaps(question)
+        filled = _filled(official, templates, question)
         for gap in _GAP.finditer(templates[scenario]):
             if _filler(gap, filled) is None:
                 lacking.setdefault(scenario, Counter())[f"nothing for {{{gap[1]}}}"] += 1
@@ -142,8 +147,8 @@ def official_for(judged_by: Benchmark, templates: Mapping[str, str], questions: 
     )
 
 
-def worded(judged_by: Benchmark, prepared: Prepared) -> Benchmark:
-    """Returns the benchmark in the words that the folder was prepared with.
+def worded(judged_by: Benchmark, prepared: Prepared, *, volumes_as: VolumesAs | None = None) -> Benchmark:
+    """Returns the benchmark in the words that the folder was prepared with, for a model that is so shown volumes.
 
     Scenarios without an official template are asked in our words. Under official prompts "with_anatomy" and
     "without_anatomy" need official words for them, and "text_only" is asked in those of the blind setting, if any.
@@ -162,21 +167,33 @@ def worded(judged_by: Benchmark, prepared: Prepared) -> Benchmark:
     if name_of(templates).removeprefix("official, ") not in name:
         raise ValueError(f"{prepared.root}: its prompts.json is not the one that its manifest names. Prepare it again")
 
+    def gaps(question: Question) -> Mapping[str, str | None]:
+        return _filled(official, templates, question, volumes_as)
+
+    asking = official._replace(gaps=gaps)
+
     def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-        template = templates.get(official.scenario(question))
+        template = templates.get(asking.scenario(question))
         if template is None:
             return judged_by.render(question, answer_format)
-        return _render(official, template, question, answer_format)
+        return _render(asking, template, question, answer_format)
 
     def render_blind(question: Question, answer_format: AnswerFormat) -> Prompt:
-        return _render(official, templates[official.blind or ""], question, answer_format)
+        return _render(asking, templates[asking.blind or ""], question, answer_format)
 
     renders: dict[Condition, Render] = {"text_only": render_blind} if official.blind in templates else {}
     for condition, stems in official.stems.items():
         if set(stems) <= templates.keys():
             ours = judged_by.renders.get(condition, judged_by.render)
-            renders[condition] = _opened(official, templates, [templates[stem] for stem in stems], ours)
+            renders[condition] = _opened(asking, templates, [templates[stem] for stem in stems], ours)
     return replace(judged_by, render=render, renders=renders, wording=name)
+
+
+def _filled(
+    official: OfficialPrompts, templates: Mapping[str, str], question: Question, volumes_as: VolumesAs | None = None
+) -> Mapping[str, str | None]:
+    known = official.gaps(question)
+    return known if official.shown is None else {**known, SHOWN: templates.get(official.shown(volumes_as))}
 
 
 def _opened(official: OfficialPrompts, templates: Mapping[str, str], stems: Sequence[str], ours: Render) -> Render:
@@ -187,7 +204,7 @@ def _opened(official: OfficialPrompts, templates: Mapping[str, str], stems: Sequ
         if template is None:
             return ours(question, answer_format)
         gaps = official.gaps(question)
-        known = [stem for stem in stems if all(_filler(gap, gaps) for gap in _GAP.finditer(stem))]
+        known = [stem for stem in stems if all(_filler(gap, gaps) is not None for gap in _GAP.finditer(stem))]
         stem = next(iter(known), stems[-1])
         return _render(official, f"{stem}\n\n{_ROLE.sub('', template)}", question, answer_format)
 
@@ -203,7 +220,7 @@ def _render(official: OfficialPrompts, template: str, question: Question, answer
     gaps = official.gaps(question)
 
     def filled(part: str) -> str:
-        return _GAP.sub(lambda gap: _filler(gap, gaps) or gap[0], part)
+        return _GAP.sub(lambda gap: gap[0] if (known := _filler(gap, gaps)) is None else known, part)
 
     system = template.partition(f"{{{official.system_until}}}")[0].rstrip() if official.system_until else ""
     return Prompt(
@@ -215,5 +232,6 @@ def _render(official: OfficialPrompts, template: str, question: Question, answer
 
 
 def _filler(gap: re.Match[str], gaps: Mapping[str, str | None]) -> str | None:
-    """Returns what fills a gap: what the question knows, else the template's own default; None for nothing."""
-    return gaps.get(gap[1]) or gap[2]
+    """Returns what fills a gap: what the question knows, even "", else the template's own default; None for nothing."""
+    known = gaps.get(gap[1])
+    return gap[2] if known is None else known

@@ -54,7 +54,7 @@ def opened_bench(folder: RunFolder) -> Bench:
     """Returns the bench of a run's recipe for this process alone."""
     recipe = read_recipe(str(folder.recipe))
     prepared = opened(recipe.data.root, recipe.model)
-    judged_by = worded(benchmark(recipe.data.benchmark), prepared)
+    judged_by = worded(benchmark(recipe.data.benchmark), prepared, volumes_as=recipe.model.shows_volumes_as)
     check_fit(recipe, prepared, judged_by, training=False)
     learnt = run_label(folder).unofficial_training
     return Bench(recipe, judged_by, prepared, device_of_rank(0), rank=0, world_size=1, unofficial_training=learnt)

@@ -183,7 +183,7 @@ def _judged(judge: Judge, settings: JudgeSettings, answered: Answered) -> Judgin
     _say(f"{answered.title}: judged by {found.judge} ({own})")
     _say(
         f"  {found.free} free answers: {found.judged} judged, {found.empty} empty (no points), {len(found.failed)} "
-        "without a verdict (unscored)"
+        f"without a verdict{'' if answered.task.is_extra else ' (unscored)'}"
     )
     return found
 

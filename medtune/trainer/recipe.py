@@ -73,6 +73,11 @@ class ModelBlock:
         return self.name if self.endpoint is None else self.endpoint.model
 
     @property
+    def shows_volumes_as(self) -> VolumesAs | None:
+        """How the model, or the server, is shown a CT; None as a volume."""
+        return self.volumes_as if self.endpoint is None else self.endpoint.volumes_as
+
+    @property
     def loading(self) -> Loading:
         """How the pretrained weights are read."""
         return Loading(

@@ -120,7 +120,7 @@ def _open(job: Job, *, training: bool) -> Session:
     recipe = dataclasses.replace(recipe, train=train)
     pl.seed_everything(train.seed, workers=True, verbose=False)
     prepared = opened(recipe.data.root, recipe.model)
-    judged_by = worded(benchmark(recipe.data.benchmark), prepared)
+    judged_by = worded(benchmark(recipe.data.benchmark), prepared, volumes_as=recipe.model.shows_volumes_as)
     recipe = as_published(recipe, judged_by)
     check_fit(recipe, prepared, judged_by, training=training)
     folders = open_folders(recipe, prepared, judged_by) if training else ()

@@ -9,7 +9,7 @@ from medtune.eval.scores import LevelScore, StageScores
 def stage_metrics(stage: str, scores: StageScores, benchmark: Benchmark) -> dict[str, float]:
     """Returns the primary metric with its interval, overall and by level, and every metric of every reading.
 
-    A metric without a value is NaN. "STAGE/unscored" says how many answers wait for a judge, where a benchmark has one.
+    A metric without a value is NaN. "STAGE/unscored" says how many answers wait for a judge, where scores need one.
     """
     flat = _level(f"{stage}/{benchmark.primary}", scores.overall)
     for facet, levels in scores.by.items():
@@ -19,7 +19,7 @@ def stage_metrics(stage: str, scores: StageScores, benchmark: Benchmark) -> dict
         for parser, metrics in parsers.items():
             for name, score in metrics.items():
                 flat[f"{stage}/{condition}/{parser}/{name}"] = score.value
-    if benchmark.judging is not None:
+    if benchmark.judging is not None and not benchmark.judging.is_extra:
         flat[f"{stage}/unscored"] = float(scores.unscored)
     return flat
 

@@ -133,7 +133,10 @@ def open_folders(recipe: Recipe, prepared: Prepared, judged_by: Benchmark) -> tu
         is_root = named.root.resolve() == recipe.data.root.resolve()
         folder = prepared if is_root else opened(named.root, recipe.model)
         check_folder(named, folder, prepared)
-        found.append(Folder(named, folder, judged_by if is_root else worded(benchmark(named.benchmark), folder)))
+        asked_by = judged_by
+        if not is_root:
+            asked_by = worded(benchmark(named.benchmark), folder, volumes_as=recipe.model.shows_volumes_as)
+        found.append(Folder(named, folder, asked_by))
     return tuple(found)
 
 

@@ -48,16 +48,17 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
         ValueError: Something does not fit; the message says what.
     """
     judged_by, endpoint = benchmark(recipe.data.benchmark), recipe.model.endpoint
+    volumes_as = recipe.model.shows_volumes_as
     if endpoint is not None:
         no_data = missing_data(recipe, judged_by)
         prepared = None if no_data else _shown_data(recipe, judged_by, training=False)
-        judged_by = judged_by if prepared is None else worded(judged_by, prepared)
+        judged_by = judged_by if prepared is None else worded(judged_by, prepared, volumes_as=volumes_as)
         return _said_missing([no_data, show_served(recipe, endpoint, prepared, judged_by)])
     entry = zoo_entry(recipe.model.name)
     available = this_machine() if devices is None else parse_devices(devices)
     no_data, no_weights = missing_data(recipe, judged_by), missing_weights(recipe, entry)
     prepared = None if no_data else _shown_data(recipe, judged_by, training=True)
-    judged_by = judged_by if prepared is None else worded(judged_by, prepared)
+    judged_by = judged_by if prepared is None else worded(judged_by, prepared, volumes_as=volumes_as)
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
     assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model.loading) if loadable else None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.lettered import Lettered, option_of, split_options
+from medtune.data.lettered import Lettered, layout_of, option_of, split_options
 
 # Words that end in no mark of an option.
 WORDS = st.text("abcdefg hij-123,'µ", min_size=1, max_size=30).map(str.strip).filter(bool)
@@ -19,6 +19,14 @@ STYLES = ("\n{0}. {1}", "\n{0}) {1}", "\n({0}) {1}", "\n  {0}: {1}", " {0}: {1}"
 def test_every_style_is_taken_apart(text: str, options: list[str], style: str) -> None:
     written = text + "".join(style.format(ascii_uppercase[n], option) for n, option in enumerate(options))
     assert split_options(written) == Lettered(text, tuple(options))
+    gaps = [f"{{{letter}}}" for letter in ascii_uppercase[: len(options)]]
+    layout = "{question}" + "".join(style.format(ascii_uppercase[n], gap) for n, gap in enumerate(gaps))
+    assert layout_of(written) == layout
+
+
+def test_a_layout_keeps_the_blanks_around_each_part() -> None:
+    assert layout_of(" Why?  \nA.  b A \n\nB.\tno \n") == " {question}  \nA.  {A} \n\nB.\t{B} \n"
+    assert layout_of("Why? A: no") is None
 
 
 @given(st.text(max_size=80))

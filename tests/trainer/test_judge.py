@@ -14,6 +14,7 @@ import yaml
 
 from medtune.data import prepared_format
 from medtune.data.prepared import open_prepared, prepare
+from medtune.data.source import source
 from medtune.data.types import Question
 from medtune.eval.benchmark import benchmark
 from medtune.trainer.cli import main
@@ -247,6 +248,32 @@ def test_file_of_another_tool(
     out = " ".join(capsys.readouterr().out.split())
     assert "weighted kappa, quadratic 1.000" in out
     assert "judge-1, instructions" in out
+
+
+def test_answers_that_need_no_judge_keep_their_scores_and_get_a_table(
+    judge_file: Path, chat: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, root, answers = tmp_path / "raw", tmp_path / "prepared", tmp_path / "answers.jsonl"
+    write_example = source("ctlesionvqa").write_example
+    assert write_example is not None
+    write_example(raw)
+    questions = prepare("ctlesionvqa", benchmark="ctlesionvqa", root=raw, out=root).questions("test")
+    phrases = [question for question in questions if question.answer_kind == "text"]
+    answers.write_text("".join(json.dumps({"question_id": q.id, "text": "segment two"}) + "\n" for q in questions))
+    files = ["--predictions", str(answers), "--questions", str(root)]
+    assert main(["score", "ctlesionvqa", *files]) == 0
+    before = json.loads((tmp_path / "scores.json").read_text())
+    assert "by a judge" not in capsys.readouterr().out
+    chat.reply = lambda body: completion('{"points": 1, "explanation": "the same"}')
+    assert main(["judge", "ctlesionvqa", *files, "--judge", str(judge_file)]) == 0
+    out = capsys.readouterr().out
+    assert f"{len(phrases)} free answers: {len(phrases)} judged, 0 empty (no points), 0 without a verdict\n" in out
+    assert "Phrases in free text, by a judge" in out
+    after = json.loads((tmp_path / "scores.json").read_text())
+    added = [table for table in after["tables"] if table not in before["tables"]]
+    assert [table["title"] for table in added] == ["Phrases in free text, by a judge"]
+    assert added[0]["rows"][-1][:2] == ["all", 1.0]
+    assert {**after, "tables": None} == {**before, "tables": None}
 
 
 def test_agreement_of_a_run_needs_verdicts(

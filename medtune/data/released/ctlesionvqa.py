@@ -79,6 +79,10 @@ _BINARY = (
 )
 
 
+V2_TABLES = ("test_qa", "train_qa", "val_qa_pool")
+"""What the tables of v2 are called, without their endings."""
+
+
 def _key(name: str) -> str:
     return re.sub(r"[_\s]+", " ", name.strip()).casefold()
 

@@ -22,6 +22,7 @@ class JudgeTask:
         applied: Predictions and the judge's replies by key -> predictions as the benchmark's parsers read them.
         points: A usable reply of the judge -> points.
         levels: All points there are, lowest first.
+        is_extra: Whether verdicts stand beside the scores, which need none and never change by them.
     """
 
     covers: Callable[[Question], bool]
@@ -32,6 +33,11 @@ class JudgeTask:
     applied: Callable[[Iterable[Prediction], Mapping[PredictionKey, str]], list[Prediction]]
     points: Callable[[str], int]
     levels: tuple[int, ...]
+    is_extra: bool = False
+
+    def is_needed(self, question: Question) -> bool:
+        """Returns whether an answer to the question has no points until it is judged."""
+        return not self.is_extra and self.covers(question)
 
 
 class Judge(Protocol):

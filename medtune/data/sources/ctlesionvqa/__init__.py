@@ -6,7 +6,8 @@
     .../BDMAP_00000001.npz                  optional: CT-CHAT's encoding of a scan, in any folder, or ct.npz beside it
     AbdomenAtlas3.0MiniWithMeta.csv         optional: size of the largest lesion by organ
 
-A row of v1 holds both formats and becomes two questions. The splits are the release's: v1's "validation" is its test.
+A row holds both formats and becomes two questions, with what the official prompts of v2 print of it. The splits are the
+release's: v1's "validation" is its test.
 
 Source: arXiv 2505.18915 (v1) and 2605.09679 (v2); Schuture/DeepTumorVQA, branches v1 (README.md) and v2 (HF_README.md).
 """
@@ -25,6 +26,7 @@ from medtune.data.rejects import Reject, RowError
 from medtune.data.released.ctlesionvqa import answer_type, category, subtype
 from medtune.data.source import Missing, Source, SourceTable
 from medtune.data.sources.ctlesionvqa import answers, example
+from medtune.data.sources.ctlesionvqa.cells import printed_cells
 from medtune.data.sources.ctlesionvqa.lesions import LesionSizes
 from medtune.data.sources.ctlesionvqa.tables import Row, copied_row, question_files, read_rows
 from medtune.data.strata import age_decade, phase, scanner
@@ -61,6 +63,7 @@ class _Reader:
 
     Attributes:
         facets: Every combination that occurs, once: 800,000 questions have a few ten thousand.
+        printed: The same of what official prompts print.
     """
 
     cases: Mapping[str, Case]
@@ -70,6 +73,7 @@ class _Reader:
     rejects: list[Reject] = field(default_factory=list)
     missing: dict[str, Missing] = field(default_factory=dict)
     facets: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
+    printed: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
     options: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
     unknown: Counter[str] = field(default_factory=Counter)
 
@@ -103,7 +107,7 @@ class _Reader:
         elif answer_type(asked) == "numeric":
             answer_kind = "number"
             _, answer, unit = answers.number(row)
-        known = facets | {"format": kind}
+        known, cells = facets | {"format": kind}, printed_cells(row, _FORMATS[kind])
         return Question(
             id=f"{row.file} {row.line} {kind}",
             media_id=scan,
@@ -115,6 +119,7 @@ class _Reader:
             facets=self.facets.setdefault(tuple(known.items()), known),
             unit=unit,
             split=split,
+            printed=self.printed.setdefault(tuple(cells.items()), cells),
         )
 
     def _volume(self, row: Row, scan: str) -> MediaRef:

@@ -36,17 +36,23 @@ _EMPTY = frozenset({"", "nan", "none", "null", "n/a"})
 _LONGEST_EMPTY = max(map(len, _EMPTY))
 _KEPT = frozenset(
     {"image_id", "question", "answer", "mc_question", "correct_option", "organ", "question_type", "question_subtype"}
-    | {"sex", "age", "scanner", "contrast", "split"}
+    | {"sex", "age", "scanner", "contrast", "split", "qid", "spacing", "shape"}
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row, by our names; `line` is where it stands in its file, from 1."""
+    """One row, by our names; `line` is where it stands in its file, from 1.
+
+    Attributes:
+        values: As `text` makes them.
+        untouched: The same cells as the file has them.
+    """
 
     file: str
     line: int
     values: Mapping[str, str]
+    untouched: Mapping[str, object]
 
     def get(self, name: str) -> str:
         """Returns the text of a column, "" where it is missing or empty."""
@@ -82,12 +88,13 @@ def read_rows(root: Path, file: Path) -> Iterator[Row]:
     """
     name = str(file.relative_to(root))
     for line, values in enumerate(_rows(file), start=1):
-        yield Row(name, line, {column: text(value) for column, value in values.items()})
+        yield Row(name, line, {column: text(value) for column, value in values.items()}, values)
 
 
 def copied_row(cells: Mapping[str, str]) -> Row:
     """Returns another tool's copy of a row, by its own columns' names."""
-    return Row("", 0, {column: text(value) for column, value in _object(dict(cells)).items()})
+    copied = _object(dict(cells))
+    return Row("", 0, {column: text(value) for column, value in copied.items()}, copied)
 
 
 def text(value: object) -> str:

@@ -188,7 +188,8 @@ def _question(row: _Row, kind: str, question_id: str, media_id: str, patient: st
         answer=answer,
         answer_kind="choice" if options else "rubric",
         patient_id=patient,
-        facets={"task": task, "format": kind, "duration": duration_bin(duration_s), **marks},
+        facets={"task": task, "format": kind, "duration": duration_bin(duration_s)},
+        printed=marks,
     )
 
 

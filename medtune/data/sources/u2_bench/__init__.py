@@ -223,7 +223,6 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
     # In this set the organ is what is asked.
     if organ and dataset != released.ANATOMY:
         facets["anatomy"] = organ
-    facets |= _prompt_cells(row)
     asked_about = organ if dataset != released.ANATOMY else None
     return Question(
         id=f"{row.file} {row.line}",
@@ -235,6 +234,7 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
         patient_id=patient,
         facets=facets,
         unit=unit,
+        printed=_prompt_cells(row),
     )
 
 
@@ -279,9 +279,9 @@ def _prompt_cells(row: _Row) -> dict[str, str]:
     wanted = {"anatomy_location": "anatomy"} if row.dataset != released.ANATOMY else {}
     if row.task in released.DETECTION:
         wanted["seg_channel_name"] = "structure"
-    for facet, name in wanted.items():
+    for gap, name in wanted.items():
         if column := row.column(name):
-            found[facet] = cells.printed(row.cells[column])
+            found[gap] = cells.printed(row.cells[column])
     keypoints = row.column("keypoints") if row.task == "KD" else None
     keypoint = cells.printed_keypoint(row.cells[keypoints]) if keypoints else None
     return found | {"kp": keypoint} if keypoint else found

@@ -3,7 +3,8 @@
 Numbers in free text score by mean relative accuracy, all else by being right. "subtype_mean" is v1's average,
 unweighted over subtypes; "question_mean" weighs questions as v2 does. Mean relative accuracy is the paper's strict one;
 a table gives every subtype by the other definitions too.
-Both official prompts ask for a letter: `model.answer_format: letter`. The prompts are ours.
+Both official prompts ask for a letter: `model.answer_format: letter`. Those of v2 are read from its evaluation kit;
+v1 has none, and is asked in our words.
 
 Source: CTLesionVQA = DeepTumorVQA, arXiv 2505.18915 (v1) and 2605.09679 (v2);
 https://github.com/Schuture/DeepTumorVQA at 1df7460 (branch v2).
@@ -18,6 +19,8 @@ from medtune.eval.benchmark import Benchmark, Evidence, Scale
 from medtune.eval.benchmarks.ctlesionvqa import reading, scoring
 from medtune.eval.benchmarks.ctlesionvqa.changes import keeps
 from medtune.eval.benchmarks.ctlesionvqa.examples import EXAMPLES
+from medtune.eval.benchmarks.ctlesionvqa.judge_task import judge_task
+from medtune.eval.benchmarks.ctlesionvqa.official_prompts import official_prompts
 from medtune.eval.benchmarks.ctlesionvqa.paper_tables import references
 from medtune.eval.benchmarks.ctlesionvqa.reading import is_yes_no
 from medtune.eval.benchmarks.ctlesionvqa.tables import LESION_STRATA, SUBGROUPS, repeated_accuracies, tables
@@ -71,6 +74,8 @@ def benchmark() -> Benchmark:
         tables=own_tables,
         references=references,
         keeps=keeps,
+        judging=judge_task(),
+        official=official_prompts(),
     )
 
 

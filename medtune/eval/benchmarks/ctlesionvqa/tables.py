@@ -13,6 +13,7 @@ from medtune.data.strata import CONTRASTS, DIAMETERS, OVER_100_HU
 from medtune.eval.benchmark import Evidence, Judged
 from medtune.eval.benchmarks.ctlesionvqa import mra, yes_no_table
 from medtune.eval.benchmarks.ctlesionvqa.contradictions import contradictions
+from medtune.eval.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.eval.benchmarks.ctlesionvqa.paper_tables import FORMATS, Cells, rates, repeats_table, table3, table4
 from medtune.eval.benchmarks.ctlesionvqa.repeats import Repeated, repeated
 from medtune.eval.benchmarks.ctlesionvqa.scoring import (
@@ -30,6 +31,7 @@ from medtune.eval.benchmarks.ctlesionvqa.scoring import (
     subtype_of,
 )
 from medtune.eval.benchmarks.ctlesionvqa.v2_scoring import Json, Pair, V2Row, aggregate_free_text, aggregate_letters
+from medtune.eval.judge.beside import judged_table
 from medtune.eval.tables import Cell, Table
 
 Rows = list[tuple[Cell, ...]]
@@ -64,6 +66,7 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
     made += [table4(cells), *_official_v2(judged), _readings(evidence), _definitions(cells), _collapse(cells)]
     made += [_sensitivity_by(cells, facet) for facet in LESION_STRATA]
     made += [_category_by(cells, facet) for facet in SUBGROUPS]
+    made += judged_table(evidence, judge_task(), by="subtype", title="Phrases in free text, by a judge")
     return [table for table in (*made, contradictions()) if table.rows]
 
 

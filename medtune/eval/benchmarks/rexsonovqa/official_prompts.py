@@ -39,7 +39,7 @@ def official_prompts() -> OfficialPrompts:
 
 def as_released(question: Question) -> str:
     """Returns the question with its lettered options in the style in which it was released: "A." or "A)"."""
-    mark = question.facets.get("option_mark", ".")
+    mark = question.printed.get("option_mark", ".")
     lettered = [f"{letter}{mark} {option}" for letter, option in zip(LETTERS, question.options, strict=False)]
     return "\n".join([question.text, *lettered])
 

@@ -9,6 +9,7 @@ from medtune.data.masks import LOCATIONS
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.benchmarks.u2_bench.changes import keeps
+from medtune.eval.benchmarks.u2_bench.judge_task import judge_task
 from medtune.eval.benchmarks.u2_bench.metrics import METRICS, SCALES
 from medtune.eval.benchmarks.u2_bench.official_prompts import official_prompts
 from medtune.eval.benchmarks.u2_bench.parsers import parse_extracted, parse_lenient, parse_strict
@@ -43,6 +44,7 @@ def benchmark() -> Benchmark:
         tables=lambda evidence: tables(evidence, benchmark()),
         references=references,
         keeps=keeps,
+        judging=judge_task(),
         official=official_prompts(),
         protocol=AnswerProtocol(
             0.7,

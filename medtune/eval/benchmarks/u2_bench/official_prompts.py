@@ -141,14 +141,14 @@ def _paper_scenarios(entry: Mapping[str, object]) -> Iterable[str]:
 
 def _gaps(question: Question) -> Mapping[str, str | None]:
     """Returns the released row's own cells; a question that was made of no row has the names that it knows instead."""
-    facets = question.facets
-    organ = facets.get("anatomy_location") or facets.get("anatomy")
+    facets, printed = question.facets, question.printed
+    organ = printed.get("anatomy_location") or facets.get("anatomy")
     return {
         "organ": facets.get("anatomy"),
         "anatomy": organ,
         "anatomy_location": organ,
-        "seg_channel_name": facets.get("seg_channel_name") or facets.get("structure"),
-        "kp": facets.get("kp"),
+        "seg_channel_name": printed.get("seg_channel_name") or facets.get("structure"),
+        "kp": printed.get("kp"),
         "pixelSizeMm": pixel[1] if (pixel := _PIXEL.search(question.text)) else None,
     }
 

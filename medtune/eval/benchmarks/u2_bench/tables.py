@@ -11,9 +11,11 @@ from medtune.eval.benchmarks.u2_bench import official_rows, our_row
 from medtune.eval.benchmarks.u2_bench.anatomy import Paired, outcomes
 from medtune.eval.benchmarks.u2_bench.contradictions import contradictions
 from medtune.eval.benchmarks.u2_bench.errors import KINDS, VALID, family, reply_type
+from medtune.eval.benchmarks.u2_bench.judge_task import judge_task
 from medtune.eval.benchmarks.u2_bench.official_rows import OFFICIAL
 from medtune.eval.benchmarks.u2_bench.parsers import task_of
 from medtune.eval.bertscore import BertModel
+from medtune.eval.judge.beside import judged_table
 from medtune.eval.published import published
 from medtune.eval.reference import Reference
 from medtune.eval.tables import Cell, Table, rank
@@ -22,7 +24,7 @@ _RANDOM = "random"
 
 
 def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
-    """Returns Table 1, the parsers side by side, instruction following, kinds of replies, anatomy, contradictions."""
+    """Returns Table 1, the parsers side by side, instruction following, kinds of replies, anatomy, and the rest."""
     read = {name: rows for name, rows in evidence.verdicts["image"].items() if rows}
     replies = [row for row in read.get("robust", ()) if row.prediction is not None and row.prediction.text is not None]
     found = outcomes(evidence, benchmark)
@@ -33,6 +35,7 @@ def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
         *([_values(read)] if has_values else []),
         *([_following(replies), _kinds(replies)] if replies else []),
         *([_anatomy(found)] if found else []),
+        *judged_table(evidence, judge_task(), by="scenario", title="Reports and captions, by a judge"),
         contradictions(),
     )
 

@@ -1,0 +1,116 @@
+"""Verdicts beside the scores: free answers that a benchmark scores by itself, looked at by a judge as well.
+
+The verdicts fill one table of their own. No metric reads them, and without a judge there is no table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.benchmark import Evidence
+from medtune.eval.judge.task import JudgeTask
+from medtune.eval.statistics import mean_interval
+from medtune.eval.tables import Cell, Table
+from medtune.eval.thinking import without_thinking
+
+_FENCE = re.compile(r"^```\w*\s*|\s*```$")
+
+
+def beside_task(*, covers: Callable[[Question], bool], system: str, most: int) -> JudgeTask:
+    """Returns how free answers are judged from 0 to `most` points, beside the benchmark's own scores.
+
+    Args:
+        covers: The questions whose answers are shown to the judge.
+        system: What the points mean; the form of the verdict is added to it.
+        most: Points of an answer that says all that the reference says.
+    """
+    levels = tuple(range(most + 1))
+    form = f"Reply with one JSON object and nothing else, with the fields points (a whole number from 0 to {most})"
+    return JudgeTask(
+        covers=covers,
+        system=f"{system}\n\n{form} and explanation (one sentence).",
+        user=_shown,
+        schema={
+            "type": "object",
+            "properties": {"points": {"type": "integer", "enum": list(levels)}, "explanation": {"type": "string"}},
+            "required": ["points", "explanation"],
+            "additionalProperties": False,
+        },
+        is_usable=lambda text: read_points(text) in levels,
+        applied=_beside,
+        points=_points,
+        levels=levels,
+        is_extra=True,
+    )
+
+
+def read_points(text: str) -> int | None:
+    r"""Returns the points of a judge's reply, or None where it states none.
+
+    Example:
+        >>> read_points('```json\n{"points": 2, "explanation": "agrees"}\n```'), read_points("2 points")
+        (2, None)
+    """
+    try:
+        said = json.loads(_FENCE.sub("", without_thinking(text).strip()))
+    except ValueError:
+        return None
+    points = said.get("points") if isinstance(said, dict) else None
+    return points if isinstance(points, int) and not isinstance(points, bool) else None
+
+
+def judged_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -> list[Table]:
+    """Returns the mean points by a facet, as shares of all points; no table where no answer was judged.
+
+    An answer without words has no points. One without a verdict is counted apart, in no mean.
+    """
+    first = {each.key: each for each in evidence.predictions if each.key[1:] == ("image", "generation", 0)}
+    if all(each.verdict is None for each in first.values()):
+        return []
+    asked = [question for question in evidence.questions if task.covers(question)]
+    levels: dict[str, list[Question]] = {}
+    for question in asked:
+        levels.setdefault(question.facets.get(by, ""), []).append(question)
+    rows = [_row(name, members, first, task) for name, members in (*sorted(levels.items()), ("all", asked))]
+    note = "A language model's verdicts, by medtune's instructions or the user's: ours, no part of any official score."
+    return [Table(title, (by, "points", "95% low", "95% high", "n", "no verdict"), tuple(rows), (note,))]
+
+
+def _row(
+    name: str, asked: Sequence[Question], said: Mapping[PredictionKey, Prediction], task: JudgeTask
+) -> tuple[Cell, ...]:
+    shares, patients, waiting = list[float](), list[str](), 0
+    for question in asked:
+        each = said.get(PredictionKey(question.id, "image", "generation", 0))
+        is_silent = each is None or not without_thinking(each.text or "")
+        points = 0 if is_silent else None if each is None or each.verdict is None else read_points(each.verdict)
+        if points is None:
+            waiting += 1
+        else:
+            shares.append(points / task.levels[-1])
+            patients.append(question.patient_id)
+    if not shares:
+        return name, None, None, None, 0, waiting
+    low, high = mean_interval(shares, patients)
+    return name, sum(shares) / len(shares), low, high, len(shares), waiting
+
+
+def _beside(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:
+    return [
+        replace(each, verdict=judge_replies[each.key]) if each.key in judge_replies else each for each in predictions
+    ]
+
+
+def _points(text: str) -> int:
+    found = read_points(text)
+    if found is None:
+        raise ValueError("this reply of the judge is no verdict; judge the answer again")
+    return found
+
+
+def _shown(question: Question, reply: str) -> str:
+    return f"Question: {question.text}\n\nReference: {question.answer}\n\nAnswer of the model: {reply}"
