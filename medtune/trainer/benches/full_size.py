@@ -15,6 +15,9 @@ from pathlib import Path
 import torch
 
 from medtune.data.prepared import prepare
+from medtune.data.simulation_settings import write_num_patients
+from medtune.data.sources import ct_phantom
+from medtune.data.volumes.cache import VolumeCache
 from medtune.data.types import MediaGroup
 from medtune.eval.benchmark import benchmark
 from medtune.models.assemble import zoo_entry
@@ -32,6 +35,8 @@ from medtune.trainer.strategies import device_of_rank
 NUM_QUESTIONS = 43
 """About one CT, as many as CTLesionVQA asks on average: 395,612 about 9,262."""
 NUM_COMPARED = 3
+NUM_PATIENTS = 16
+"""Whose questions are asked together: a simulated CT has fewer."""
 BATCH_TOKENS = 16_384
 ANSWERING_TARGET, TRAINING_TARGET = 8.0, 3.0
 MEMORY_GB = 80.0
@@ -61,7 +66,12 @@ def measured(model: str, *, device: torch.device, num_questions: int) -> Measure
     recompute_activations(assembled.model)
     precision = resolved("auto", device)
     with tempfile.TemporaryDirectory() as folder:
-        prepared = prepare("ct_phantom", benchmark="ctlesionvqa", root=None, out=Path(folder) / "data", limit=16)
+        raw = Path(folder) / "raw"
+        write_num_patients(raw / ct_phantom.SETTINGS_FILE, NUM_PATIENTS)
+        prepared = prepare("ct_phantom", benchmark="ctlesionvqa", root=raw, out=Path(folder) / "data")
+        # As a run does it: the volume is brought into the tower's form once, in the warm-up.
+        transform = replace(assembled.transform, cache=VolumeCache(prepared.cache_folder))  # type: ignore[type-var]
+        assembled = replace(assembled, transform=transform)
         groups = one_ct(prepared.groups("train"), num_questions)
         few = one_ct(groups, NUM_COMPARED)
         apart = [
