@@ -17,8 +17,8 @@ import torch
 from medtune.data.prepared import prepare
 from medtune.data.simulation_settings import write_num_patients
 from medtune.data.sources import ct_phantom
-from medtune.data.volumes.cache import VolumeCache
 from medtune.data.types import MediaGroup
+from medtune.data.volumes.cache import VolumeCache
 from medtune.eval.benchmark import benchmark
 from medtune.models.assemble import zoo_entry
 from medtune.models.nano_volume import tokenizer
