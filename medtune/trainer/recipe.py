@@ -117,8 +117,8 @@ class DataBlock:
         mixture: What is learnt instead of `root` alone; name that too where it belongs to it.
         temperature: Of a mixture without weights: a folder's share is its number of media groups to the power
             1 / temperature. 1 mixes by size, a high one evenly.
-        balance: 1 asks every answer of a task and subtype equally often in each epoch of training, 0 all questions;
-            between them, frequent answers are thinned in part.
+        balance: 1 asks every frequent answer of a task and subtype equally often in each epoch of training, options and
+            free words alike, 0 all questions; between them, frequent answers are thinned in part.
         augment: Changes of training images (mirror, move, grey), each only where the benchmark says that the answers of
             all questions about the image stay true.
         cache: Whether volumes are kept in the prepared folder as the model reads them: float32, each prepared once.
