@@ -27,7 +27,7 @@ from medtune.data.source import Missing, Source, SourceTable
 from medtune.data.sources.ctlesionvqa import answers, example
 from medtune.data.sources.ctlesionvqa.lesions import LesionSizes
 from medtune.data.sources.ctlesionvqa.tables import Row, copied_row, question_files, read_rows
-from medtune.data.strata import age_decade, phase, scanner
+from medtune.data.strata import age_decade, phase, scanner, sex
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
 from medtune.data.volumes.abdomen_atlas import Case, find_cases
 
@@ -38,7 +38,6 @@ _SPLITS: Mapping[str, Split] = {"train": "train", "val": "val", "validation": "v
 _FORMATS = {"free_text": "question", "multi_choice": "mc_question"}
 _YES_NO = ("Yes", "No")
 _AGE = re.compile(r"\d+(\.\d+)?")
-_SEXES = {"m": "M", "male": "M", "f": "F", "female": "F"}
 
 
 def source() -> Source:
@@ -139,7 +138,7 @@ class _Reader:
             "subtype": asked,
             "organ": organ,
             **self.sizes.bins(row.get("image_id"), organ),
-            "sex": _SEXES.get(row.get("sex").lower(), ""),
+            "sex": sex(row.get("sex")) or "",
             "age": (age_decade(float(age)) if _AGE.fullmatch(age) else None) or "",
             "scanner": scanner(row.get("scanner")) if row.get("scanner") else "",
             "phase": phase(row.get("contrast")) if row.get("contrast") else "",

@@ -27,7 +27,7 @@ from medtune.data.raw_folder import raw_folder
 from medtune.data.rejects import Reject, RowError
 from medtune.data.released import u2_bench as released
 from medtune.data.source import Source, SourceTable
-from medtune.data.sources.u2_bench import cells, example
+from medtune.data.sources.u2_bench import cells, demographic, example
 from medtune.data.sources.u2_bench.wording import question_text
 from medtune.data.types import MediaRef, Question
 
@@ -47,6 +47,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "caption": ("caption", "gt_report", "report"),
     "dataset": ("dataset_name", "dataset"),
     "split": ("split",),
+    "demographic": ("demographic", "demographics"),
 }
 """Our names, and the spellings of each in the order in which a filled cell is looked for."""
 _LONGEST_INDEX = 64
@@ -223,7 +224,7 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
     # In this set the organ is what is asked.
     if organ and dataset != released.ANATOMY:
         facets["anatomy"] = organ
-    facets |= _prompt_cells(row)
+    facets |= _prompt_cells(row) | demographic.facets(row.get("demographic"))
     asked_about = organ if dataset != released.ANATOMY else None
     return Question(
         id=f"{row.file} {row.line}",

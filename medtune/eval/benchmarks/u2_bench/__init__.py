@@ -27,7 +27,7 @@ def benchmark() -> Benchmark:
         url="https://arxiv.org/abs/2505.17779",
         citation="U2-Bench: benchmarking large vision-language models on ultrasound understanding. arXiv:2505.17779.",
         sources=("u2_bench", "u2_bench_rebuilt"),
-        facets=("task", "scenario", "dataset", "anatomy"),
+        facets=("task", "scenario", "dataset", "anatomy", "sex", "age"),
         render=render,
         renders={"with_anatomy": render_with_anatomy},
         parsers={
