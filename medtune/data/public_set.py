@@ -32,6 +32,7 @@ class Frame:
         labels: What the image shows, by kind: plane, orientation, view, landmarks, diagnosis.
         boxes: Outer boxes of marked structures.
         values: Measured values, by name with unit, e.g. {"hc_mm": 175.2}.
+        facets: What scores may be broken down by and nobody asks, e.g. {"scanner": "Voluson E6"}.
         split: Of the set's own; None where it has none.
     """
 
@@ -42,6 +43,7 @@ class Frame:
     labels: Mapping[str, str] = field(default_factory=dict)
     boxes: tuple[Marked, ...] = ()
     values: Mapping[str, float] = field(default_factory=dict)
+    facets: Mapping[str, str] = field(default_factory=dict)
     split: Split | None = None
 
 

@@ -14,6 +14,7 @@ from medtune.data.source import SourceTable
 from medtune.data.sources import fetal_gauge_rebuilt
 from medtune.data.sources.fetal_gauge_rebuilt import vocabulary
 from medtune.data.types import SPLITS, Question
+from medtune.eval.benchmark import benchmark
 
 
 def _sets(folder: Path, *names: str) -> Path:
@@ -129,3 +130,13 @@ def test_a_folder_of_another_name_is_refused(tmp_path: Path) -> None:
     shutil.copytree(raw / "hc18", raw / "fetal_heads")
     with pytest.raises(ValueError, match="got 'fetal_heads'"):
         _read(raw, tmp_path / "scratch")
+
+
+def test_what_a_set_tells_beside_breaks_down_the_scores(tmp_path: Path) -> None:
+    table = _read(_sets(tmp_path / "raw", "pbf_us1", "fetal_planes_db"), tmp_path / "scratch")
+    found = {(q.facets["set"], q.facets.get("position"), q.facets.get("scanner")) for q in table.questions}
+    assert found == {
+        *(("pbf_us1", position, None) for position in ("OA", "OP", "SA", "SP")),
+        ("fetal_planes_db", None, "Voluson E6"),
+    }
+    assert {"position", "scanner"} <= set(benchmark("fetal_gauge").facets)

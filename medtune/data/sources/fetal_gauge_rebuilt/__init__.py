@@ -79,7 +79,7 @@ def _ask(
 ) -> Asked:
     frame = subject.frame
     media_id = subject.media_id if box is None else f"{subject.media_id} boxed {number}"
-    facets = {"task": task, "phantom": "yes" if subject.is_phantom else "no", "set": subject.set_name}
+    facets = {"task": task, "phantom": "yes" if subject.is_phantom else "no", "set": subject.set_name, **frame.facets}
     if box:
         facets["box_size"] = box_size(box, *frame.size)
     if task == "plane_identification":

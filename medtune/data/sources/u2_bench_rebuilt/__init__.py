@@ -135,4 +135,5 @@ def _facets(subject: Subject, task: str) -> dict[str, str]:
         "scenario": f"{task} {dataset}",
         "dataset": dataset,
         "anatomy": ANATOMY[subject.set_name],
+        **subject.frame.facets,
     }

@@ -27,7 +27,7 @@ def benchmark() -> Benchmark:
         url="https://arxiv.org/abs/2505.17779",
         citation="U2-Bench: benchmarking large vision-language models on ultrasound understanding. arXiv:2505.17779.",
         sources=("u2_bench", "u2_bench_rebuilt"),
-        facets=("task", "scenario", "dataset", "anatomy", "sex", "age"),
+        facets=("task", "scenario", "dataset", "anatomy", "sex", "age", "scanner"),
         render=render,
         renders={"with_anatomy": render_with_anatomy},
         parsers={
@@ -54,7 +54,9 @@ def benchmark() -> Benchmark:
     )
 
 
-def _choice(task: str, dataset: str, text: str, options: tuple[str, ...], answer: str, anatomy: str) -> Question:
+def _choice(
+    task: str, dataset: str, text: str, options: tuple[str, ...], answer: str, anatomy: str, **facets: str
+) -> Question:
     return Question(
         id=f"example-{task}",
         media_id=f"example-image-{task}",
@@ -63,7 +65,7 @@ def _choice(task: str, dataset: str, text: str, options: tuple[str, ...], answer
         answer=answer,
         answer_kind="choice",
         patient_id=f"example-patient-{task}",
-        facets={"task": task, "scenario": f"{task} {dataset}", "dataset": dataset, "anatomy": anatomy},
+        facets={"task": task, "scenario": f"{task} {dataset}", "dataset": dataset, "anatomy": anatomy, **facets},
     )
 
 
@@ -84,7 +86,7 @@ _EXAMPLES = (
     _choice("DD", "23", "What is the diagnosis?", ("benign", "normal", "malignant"), "malignant", "breast"),
     _choice("VRA", "18", "Which view of the heart is this?", ("4CH", "2CH"), "2CH", "heart"),
     _choice("LL", "04", "Where is the lesion?", LOCATIONS, "upper right", "thyroid"),
-    _choice("OD", "31", "Where is the head?", LOCATIONS, "center", "fetal head"),
+    _choice("OD", "31", "Where is the head?", LOCATIONS, "center", "fetal head", scanner="Voluson E6"),
     _choice("KD", "48", "Where is the mitral valve's middle?", LOCATIONS, "not visible", "heart"),
     Question(
         id="example-CVE",
@@ -95,7 +97,7 @@ _EXAMPLES = (
         answer_kind="number",
         unit="%",
         patient_id="example-patient-CVE",
-        facets={"task": "CVE", "scenario": "CVE 18", "dataset": "18", "anatomy": "heart"},
+        facets={"task": "CVE", "scenario": "CVE 18", "dataset": "18", "anatomy": "heart", "sex": "F", "age": "50-59"},
     ),
     _report("RG", "39", "Write the findings.", "The liver is of normal size and even in texture.", "liver"),
     _report(
