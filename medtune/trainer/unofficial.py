@@ -13,7 +13,7 @@ from medtune.trainer.recipe import ModelBlock
 def whole_test(prepared: Prepared) -> str | None:
     """Returns why a folder is all test and how to divide it; None where its source is not for evaluation alone.
 
-    Dividing is `medtune prepare`'s alone: the folder holds the splits, and every output reads off it how they were made.
+    Dividing is `medtune prepare`'s alone: the folder holds the splits, and outputs read off it how they were made.
     """
     made = prepared.manifest
     if made.unofficial_split is not None or not source(made.source).test_only:
