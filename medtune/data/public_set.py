@@ -67,6 +67,7 @@ class PublicSet:
 
     Attributes:
         patient_unit: What stands for a patient, in words.
+        has_patients: Whether the release tells whose images, or of which film, they are: else they cannot be divided.
         read: (folder of the set, scratch) -> table. Frames of films that hold several are written into `scratch`.
         write_example: Writes a small synthetic tree in the set's own layout, for tests.
     """
@@ -78,6 +79,7 @@ class PublicSet:
     is_phantom: bool
     read: Callable[[Path, Path], SetTable]
     write_example: Callable[[Path], None]
+    has_patients: bool = True
 
 
 def public_set(name: str) -> PublicSet:

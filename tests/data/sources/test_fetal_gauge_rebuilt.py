@@ -10,6 +10,7 @@ import pytest
 from medtune.data import rebuilding
 from medtune.data.prepared import prepare
 from medtune.data.public_set import public_set
+from medtune.data.sets import fpus23
 from medtune.data.source import SourceTable
 from medtune.data.sources import fetal_gauge_rebuilt
 from medtune.data.sources.fetal_gauge_rebuilt import vocabulary
@@ -80,6 +81,17 @@ def test_small_sets_are_test_and_own_splits_are_kept(tmp_path: Path) -> None:
         name: {q.split for q in table.questions if q.facets["set"] == name} for name in ("hc18", "fetal_planes_db")
     }
     assert splits == {"hc18": {"test"}, "fetal_planes_db": set(SPLITS)}
+
+
+def test_a_set_without_patients_or_streams_is_test(tmp_path: Path, big: None) -> None:
+    table = _read(_sets(tmp_path / "raw", "psfhs", "jnu_ifm"), tmp_path / "scratch")
+    splits = {name: {q.split for q in table.questions if q.facets["set"] == name} for name in ("psfhs", "jnu_ifm")}
+    assert splits == {"psfhs": {"test"}, "jnu_ifm": {None}}
+    assert any(note.endswith("12 images, all in test: it names neither patients nor films") for note in table.notes)
+
+
+def test_every_orientation_has_its_term() -> None:
+    assert set(vocabulary.ORIENTATIONS) == set(fpus23.POSES)
 
 
 def test_streams_stay_in_one_split(tmp_path: Path, big: None) -> None:
