@@ -94,6 +94,7 @@ def test_weights_keep_what_they_learnt_when_they_are_asked_about_another_set(
 ) -> None:
     run = tmp_path / "run"
     assert Nano(divided).here("train", run, "data.benchmark=u2_bench", *QUICKER) == 0
+    assert f"Trained on sets for evaluation alone: {SAYS_SO}." in capsys.readouterr().out
     assert main(["export", str(run), "--out", str(tmp_path / "model")]) == 0
     assert SAYS_SO in plain(tmp_path / "model" / "README.md"), "the card of a run that was not evaluated"
     quick = ("eval.readings=[likelihood]", "eval.conditions=[image]")
