@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import doctest
 import math
+from dataclasses import replace
 from pathlib import Path
 
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval import uncounted
 from medtune.eval.benchmark import benchmark
+from medtune.eval.compare import About, Side, compare
+from medtune.eval.compare_text import comparison_json, notes
 from medtune.eval.data_label import DataLabel
 from medtune.eval.report.headline import headline
 from medtune.eval.report.run_data import read_run
@@ -62,6 +65,17 @@ def test_reports_say_it(prepared_tiny: Path, tmp_path: Path) -> None:
     assert said in " ".join(headline(read_run(run), num_patients=None).sentences)
     write_runs([run], tmp_path / "several")
     assert said in (tmp_path / "several" / "report.md").read_text()
+
+
+def test_comparisons_say_it() -> None:
+    rows = tuple(_stage("likelihood").rows)
+    about = About("one", "u2_bench 1.1", "hash", "test", "likelihood", DataLabel("released", "ours"))
+    left = uncounted.uncounted(U2.examples, rows, U2.scale(U2.primary))
+    one, two = (Side(replace(about, name=name), rows, left) for name in ("one", "two"))
+    found = compare(one, two, U2)
+    assert any(SAYS_SO in note for note in notes(found))
+    assert comparison_json(found)["uncounted"] == {"CVE": 1, "RG": 1, "CG": 1}
+    assert not any("Not counted" in note for note in notes(replace(found, uncounted={})))
 
 
 def test_doctests_pass() -> None:
