@@ -5,8 +5,9 @@ A model that is trained on ninety "no" to ten "yes" says "no" to everything, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,13 @@ def cell_of(question: Question) -> tuple[str, str]:
 class Balanced:
     """Groups whose frequent answers take turns: each epoch asks some of their questions, and in time all of them.
 
-    Of an answer that comes n times in its task and subtype, whose rarest answer comes m times, an epoch asks
-    m ** strength * n ** (1 - strength) questions: 1 asks every answer equally often, 0 asks everything. Questions
-    without options are always asked.
+    Options, free words and numbers alike: answers that differ in case or a last period are one, and 0.0 is 0. An answer
+    is frequent in its task and subtype where it comes at least as often as the square root of the number of their
+    questions. Of one that comes n times, where the least frequent of them comes m times, an epoch asks
+    m ** strength * n ** (1 - strength) questions: 1 asks each equally often, 0 asks everything.
+
+    The others, such as sentences and measures that come once, are always asked. Where a single answer is frequent, m is
+    how many others there are together, if those are fewer: so a cell of sentences is never thinned to one of each.
     """
 
     def __init__(self, groups: Sequence[MediaGroup], *, strength: float, seed: int) -> None:
@@ -39,11 +44,11 @@ class Balanced:
         self._turn = np.zeros(len(questions), dtype=np.int64)
         number_of = {question.id: number for number, question in enumerate(questions)}
         for answers in _cells(questions).values():
-            rarest = min(map(len, answers.values()))
-            for ids in answers.values():
+            frequent, least = _frequent(answers.values())
+            for ids in frequent:
                 numbers = np.array([number_of[id_] for id_ in stable_order(ids, seed, "balance")])
                 self._count[numbers] = len(ids)
-                self._wanted[numbers] = max(1, round(rarest**strength * len(ids) ** (1 - strength)))
+                self._wanted[numbers] = max(1, round(least**strength * len(ids) ** (1 - strength)))
                 self._turn[numbers] = np.arange(len(ids))
 
     def groups_in(self, epoch: int) -> Sequence[int]:
@@ -65,9 +70,33 @@ class Balanced:
 
 
 def _cells(questions: Sequence[Question]) -> dict[tuple[str, str], dict[str, list[str]]]:
-    """Returns the ids of the questions with options, by cell and answer."""
+    """Returns the ids of the questions, by cell and answer."""
     cells: dict[tuple[str, str], dict[str, list[str]]] = {}
     for question in questions:
-        if question.options:
-            cells.setdefault(cell_of(question), {}).setdefault(question.answer, []).append(question.id)
+        cells.setdefault(cell_of(question), {}).setdefault(_class(question), []).append(question.id)
     return cells
+
+
+class _Frequent(NamedTuple):
+    """The answers that may be thinned, as the ids of the questions with each, and to how many."""
+
+    answers: Sequence[Sequence[str]]
+    least: int
+
+
+def _frequent(answers: Collection[Sequence[str]]) -> _Frequent:
+    total = sum(map(len, answers))
+    frequent = [ids for ids in answers if len(ids) ** 2 >= total]
+    others = total - sum(map(len, frequent))
+    counts = list(map(len, frequent))
+    if len(frequent) == 1 and others:
+        counts.append(others)
+    return _Frequent(frequent, min(counts, default=0))
+
+
+def _class(question: Question) -> str:
+    """Returns an answer as it counts: a number by its value, words without case and last period."""
+    try:
+        return f"{float(question.answer) + 0.0:.12g}"
+    except ValueError:
+        return question.answer.casefold().strip().removesuffix(".")

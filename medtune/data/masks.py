@@ -144,7 +144,11 @@ def box_size(box: Box, width: int, height: int) -> BoxSize:
         >>> box_size(Box(0, 0, 20, 20), 100, 100), box_size(Box(0, 0, 50, 50), 100, 100)
         ('small', 'large')
     """
-    share = (box.x1 - box.x0) * (box.y1 - box.y0) / (width * height)
+    return size_of_share((box.x1 - box.x0) * (box.y1 - box.y0) / (width * height))
+
+
+def size_of_share(share: float) -> BoxSize:
+    """Returns the size of a box that takes up that share of its image, as `box_size`."""
     if share < SMALL_BELOW:
         return "small"
     return "large" if share >= LARGE_FROM else "medium"

@@ -32,6 +32,7 @@ class Frame:
         labels: What the image shows, by kind: plane, orientation, view, landmarks, diagnosis.
         boxes: Outer boxes of marked structures.
         values: Measured values, by name with unit, e.g. {"hc_mm": 175.2}.
+        facets: What scores may be broken down by and nobody asks, e.g. {"scanner": "Voluson E6"}.
         split: Of the set's own; None where it has none.
     """
 
@@ -42,6 +43,7 @@ class Frame:
     labels: Mapping[str, str] = field(default_factory=dict)
     boxes: tuple[Marked, ...] = ()
     values: Mapping[str, float] = field(default_factory=dict)
+    facets: Mapping[str, str] = field(default_factory=dict)
     split: Split | None = None
 
 
@@ -65,6 +67,7 @@ class PublicSet:
 
     Attributes:
         patient_unit: What stands for a patient, in words.
+        has_patients: Whether the release tells whose images, or of which film, they are: else they cannot be divided.
         read: (folder of the set, scratch) -> table. Frames of films that hold several are written into `scratch`.
         write_example: Writes a small synthetic tree in the set's own layout, for tests.
     """
@@ -76,6 +79,7 @@ class PublicSet:
     is_phantom: bool
     read: Callable[[Path, Path], SetTable]
     write_example: Callable[[Path], None]
+    has_patients: bool = True
 
 
 def public_set(name: str) -> PublicSet:

@@ -20,7 +20,7 @@ SMALL_BELOW = 500
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An image to ask about; its split is the set's own, or test where the set is small."""
+    """An image to ask about; its split is the set's own, or test where the set is small or names no patients."""
 
     set_name: str
     frame: Frame
@@ -78,8 +78,9 @@ def rebuilt_source(
 ) -> Source:
     """Returns the source that reads one folder for each of the sets that are there.
 
-    A set's own split is kept; of the others, one of fewer than 500 images is test as a whole, and the rest is split by
-    patient. An image that cannot be read, or of which a label has no term, is rejected alone.
+    A set's own split is kept; of the others, one of fewer than 500 images, or that names neither patients nor films, is
+    test as a whole, and the rest is split by patient. An image that cannot be read, or of which a label has no term, is
+    rejected alone.
 
     Args:
         title: Of the source.
@@ -130,8 +131,10 @@ def _add_set(
     left_out: Callable[[Frame], str],
 ) -> None:
     of_name = public_set(name)
-    is_small = len(table.frames) < SMALL_BELOW
-    frames = [replace(frame, split="test") if is_small and not frame.split else frame for frame in table.frames]
+    why_test = None if of_name.has_patients else "it names neither patients nor films"
+    if len(table.frames) < SMALL_BELOW:
+        why_test = f"fewer than {SMALL_BELOW}"
+    frames = [replace(frame, split="test") if why_test and not frame.split else frame for frame in table.frames]
     subjects = [
         Subject(name, frame, Place(name, number), of_name.is_phantom, seed)
         for number, frame in enumerate(frames, start=1)
@@ -142,8 +145,8 @@ def _add_set(
         gathered.media[each.question.media_id] = each.media
     num_questions = sum(len(of_frame) for _, of_frame in asked)
     gathered.rejects += as_often((*table.rejects, *unknown), made=num_questions, of=len(asked))
-    is_test = is_small and any(frame.split is None for frame in table.frames)
-    where = f", all in test: fewer than {SMALL_BELOW}" if is_test else ""
+    is_test = why_test and any(frame.split is None for frame in table.frames)
+    where = f", all in test: {why_test}" if is_test else ""
     gathered.notes.append(f"{name} ({of_name.title}): {len(table.frames)} images{where}")
     gathered.notes += (f"{name}: {note}" for note in table.notes)
     why = Counter(left_out(frame) for frame, of_frame in asked if not of_frame)

@@ -23,6 +23,7 @@ _PHASE_WORDS = {
     "venous": "venous",
     "non-contrast": "plain",
 }
+_SEXES = {"m": "M", "male": "M", "f": "F", "female": "F"}
 OTHER = "other"
 
 
@@ -78,6 +79,16 @@ def age_decade(age_years: float) -> str | None:
         return None
     start = int(age_years) // 10 * 10
     return f"{start}-{start + 9}"
+
+
+def sex(name: str) -> str | None:
+    """Returns "M" or "F"; None for anything else.
+
+    Example:
+        >>> [sex(name) for name in ("Female", " m", "unknown")]
+        ['F', 'M', None]
+    """
+    return _SEXES.get(name.strip().casefold())
 
 
 def scanner(name: str) -> str:

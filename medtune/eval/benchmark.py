@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from itertools import compress
 from typing import Protocol, cast
@@ -209,6 +209,12 @@ class Benchmark:
     def primary(self) -> str:
         """Name of the metric that results and checkpoints go by."""
         return next(iter(self.metrics))
+
+    def for_part(self, questions: Sequence[Question]) -> Benchmark:
+        """Returns the benchmark for some of its questions: the first metric that is about any of them is primary."""
+        about = (name for name in self.metrics if any(map(self.scale(name).covers, questions)))
+        first = next(about, self.primary)
+        return replace(self, metrics={first: self.metrics[first], **self.metrics})
 
 
 def benchmark(name: str) -> Benchmark:

@@ -6,7 +6,7 @@ The order is that of `gain`: the difference is second minus first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from medtune.eval.benchmark import Benchmark, Judged, scored_everywhere
 from medtune.eval.data_label import DataLabel
@@ -41,10 +41,12 @@ class Side:
 
     Attributes:
         rows: All questions that may have been asked; those without a prediction were not answered.
+        uncounted: Questions that the parser cannot read, by task: they are in no row.
     """
 
     about: About
     rows: tuple[Judged, ...]
+    uncounted: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -87,6 +89,7 @@ class Comparison:
         neither: Questions of the split that nobody answered.
         reworded: Questions of `both` whose prompts are known to differ, e.g. by the answer format.
         unscored: Questions that both answered, but an answer waits for a judge; they are left out.
+        uncounted: Questions that the parser cannot read, by task; they are left out.
     """
 
     names: tuple[str, str]
@@ -102,6 +105,7 @@ class Comparison:
     overall: Difference
     by_task: Mapping[str, Difference]
     unscored: int = 0
+    uncounted: Mapping[str, int] = field(default_factory=dict)
 
 
 def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:
@@ -142,6 +146,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         overall=_difference(pairs, benchmark, seed=seed),
         by_task=_by_task(pairs, benchmark, seed=seed),
         unscored=len(shared) - len(pairs),
+        uncounted=first.uncounted,
     )
 
 

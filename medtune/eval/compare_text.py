@@ -9,6 +9,7 @@ from medtune.eval.compare import Comparison, Difference
 from medtune.eval.forest_plot import ForestRow, forest_svg, shortened
 from medtune.eval.report.table import spoken
 from medtune.eval.tables import Cell, Table, finite
+from medtune.eval.uncounted import uncounted_text
 
 PLOT = "compare.svg"
 
@@ -50,6 +51,8 @@ def notes(found: Comparison) -> tuple[str, ...]:
         "McNemar's exact test takes questions as independent. The permutation test flips whole patients;",
         "Holm's correction over the tasks is of its p values.",
     ]
+    if found.uncounted:
+        said.append(uncounted_text(found.uncounted))
     if found.unscored:
         said.append(
             f"Unscored: {found.unscored} that both answered wait for a judge (medtune judge), and are left out."

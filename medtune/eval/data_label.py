@@ -64,11 +64,16 @@ class DataLabel:
     def notes(self) -> tuple[str, ...]:
         """Returns the same in short lines of plain text, for tables."""
         found = [f"Data: {self.provenance}. Prompts: {self.prompts}."]
-        if self.unofficial_training:
-            found.insert(0, f"Trained on sets for evaluation alone: {self.unofficial_training}.")
+        if learnt := self.training_note():
+            found.insert(0, learnt)
         if self.unofficial_split:
             found.insert(0, f"Unofficial split by {self.unofficial_split}: not comparable with published numbers.")
         return tuple(found)
+
+    def training_note(self) -> str:
+        """Returns the line about what the model learnt of evaluation sets; "" where it learnt none."""
+        learnt = self.unofficial_training
+        return f"Trained on sets for evaluation alone: {learnt}." if learnt else ""
 
 
 LABEL_FIELDS = tuple(field.name for field in fields(DataLabel))

@@ -15,6 +15,7 @@ from medtune.eval.gain import Gain, LevelGain
 from medtune.eval.refusals import refusals_text
 from medtune.eval.scores import LevelScore, StageScores
 from medtune.eval.tables import finite, table_json
+from medtune.eval.uncounted import uncounted_text
 
 Json = dict[str, object]
 
@@ -38,6 +39,7 @@ def stage_json(stage: StageScores) -> Json:
         "calibration": _calibration(stage.calibration) if stage.calibration else None,
         "refusals": asdict(stage.refusals) if stage.refusals else None,
         "unscored": stage.unscored,
+        "uncounted": dict(stage.uncounted),
     }
 
 
@@ -122,6 +124,8 @@ def _notes(stages: Mapping[str, StageScores], gain: Gain | None, benchmark: Benc
         f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}; intervals resample patients.",
         f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {score.n}.",
     ]
+    if last.uncounted:
+        notes.append(uncounted_text(last.uncounted))
     waiting = [f"{name.replace('_', '-')} {stage.unscored}" for name, stage in stages.items() if stage.unscored]
     if waiting:
         notes.append(f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}.")

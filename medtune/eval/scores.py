@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
 from medtune.data.catalog import nearest
@@ -18,6 +18,7 @@ from medtune.eval.judging import LIKELIHOOD, judge
 from medtune.eval.refusals import Refusals, count_refusals
 from medtune.eval.sums import Sums
 from medtune.eval.tables import Table
+from medtune.eval.uncounted import uncounted
 
 _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
 
@@ -50,6 +51,7 @@ class StageScores:
         calibration: Of the likelihood reading under condition "image"; None where there is none.
         refusals: Among the generations; None where there are no generations.
         unscored: Answers to all questions, whatever the primary metric is about, that wait for a judge.
+        uncounted: Questions that the primary metric is about and `parser` cannot read, by task.
     """
 
     parser: str
@@ -61,6 +63,7 @@ class StageScores:
     calibration: Calibration | None = None
     refusals: Refusals | None = None
     unscored: int = 0
+    uncounted: Mapping[str, int] = field(default_factory=dict)
 
 
 def score_stage(
@@ -131,6 +134,7 @@ def score_stage(
         calibration=_calibration(verdicts["image"].get(LIKELIHOOD, ())),
         refusals=refusals if refusals.n else None,
         unscored=sum(row.unscored for row in verdicts["image"].get(_generation(parser, benchmark), ())),
+        uncounted=uncounted(questions, rows, scale),
     )
 
 

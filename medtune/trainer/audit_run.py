@@ -82,8 +82,10 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
     groups: dict[str, Sequence[MediaGroup]] = {each: prepared.groups(each) for each in SPLITS}
     findings = findings_of(groups, split=split, near_duplicates=prepared.manifest.near_duplicates)
     print(findings_text(findings, title=f"Audit of {name}, {questions}, split {split}"))
+    label = label_of(prepared.manifest, prompts=prepared.manifest.prompts)
+    print("\n".join(label.notes()))
     if out is not None:
         content = findings_json(findings, benchmark=name, split=split, data_hash=prepared.data_hash)
-        write_json(out, {**label_of(prepared.manifest, prompts=prepared.manifest.prompts).facts(), **content})
+        write_json(out, {**label.facts(), **content})
         print(f"items: {out}")
     return 0

@@ -110,7 +110,7 @@ def audit_with_model(bench: Bench, folder: RunFolder, stage: AnsweredStage, mode
     audit = _audit(bench, stage, answers, model)
     write_json(folder.audit, {**bench.label.facts(), **audit_json(audit)})
     text = audit_text(audit, title=f"Audit of {folder.root} ({stage.name.replace('_', '-')})")
-    return "\n".join([text, *_left_out(bench, audit)])
+    return "\n".join([text, *bench.label.notes(), *_left_out(bench, audit)])
 
 
 @torch.no_grad()

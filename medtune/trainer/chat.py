@@ -10,7 +10,7 @@ from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prompt, Question
 from medtune.models.answering import LocalAnswerer
 from medtune.models.precision import narrow_frozen, precise, resolved
 from medtune.trainer.assembling import assemble_run
-from medtune.trainer.run_folder import RunFolder
+from medtune.trainer.run_folder import RunFolder, run_label
 from medtune.trainer.strategies import device_of_rank
 
 NOTICE = "For research. Replies may be wrong in any way; they are no finding and no advice."
@@ -38,7 +38,8 @@ def chat(root: Path, *, media: Path, questions: Sequence[str] | None, max_new_to
         raise ValueError("the question is empty; write one behind --question")
     ref = MediaRef(media, kind=_kind(media))
     device = device_of_rank(0)
-    recipe, assembled = assemble_run(RunFolder(root), device)
+    folder = RunFolder(root)
+    recipe, assembled = assemble_run(folder, device)
     if ref.kind not in assembled.transform.kinds:
         reads = " and ".join(f"{kind}s" for kind in assembled.transform.kinds)
         raise ValueError(f"{media}: this is taken for {_A[ref.kind]}; the model {recipe.model.name} reads {reads} only")
@@ -52,6 +53,8 @@ def chat(root: Path, *, media: Path, questions: Sequence[str] | None, max_new_to
         precise=precise(precision, device),
     )
     print(NOTICE, file=sys.stderr, flush=True)
+    if learnt := run_label(folder).training_note():
+        print(learnt, file=sys.stderr, flush=True)
     for asked in [questions] if questions is not None else ([line] for line in _typed()):
         for reply in _replies(answerer, ref, asked):
             print(reply, flush=True)

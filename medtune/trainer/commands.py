@@ -142,6 +142,7 @@ def score_file(
         if not asked:
             wanted = ", ".join(f"{facet}={value}" for facet, value in only.items())
             raise ValueError(f"--only: no question of the split {split!r} has {wanted}")
+        judged_by = judged_by.for_part(asked)
     found = with_verdicts(_any_predictions(predictions, asked, prepared), predictions, judged_by)
     if any(prediction.prompt_hash is None for prediction in found):
         judged_by = replace(judged_by, wording=FOREIGN)

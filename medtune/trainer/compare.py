@@ -17,6 +17,7 @@ from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions import read_predictions, replace_file
 from medtune.eval.scores import all_verdicts
 from medtune.eval.tables import table_text
+from medtune.eval.uncounted import uncounted
 from medtune.eval.wording import FOREIGN
 from medtune.trainer.evaluation import write_json
 from medtune.trainer.recipe_file import read_recipe
@@ -158,7 +159,8 @@ def _side(answers: Answers, prepared: Prepared, judged_by: Benchmark) -> Side:
             f"{answers.predictions}: nothing there that the parser {parser!r} reads; name with --parser one that both "
             f"sides have; here: {', '.join(verdicts)}"
         )
-    return Side(answers.about, tuple(verdicts[parser]))
+    rows = tuple(verdicts[parser])
+    return Side(answers.about, rows, uncounted(asked, rows, judged_by.scale(judged_by.primary)))
 
 
 def _read_by(answers: Answers, parser: str) -> Answers:

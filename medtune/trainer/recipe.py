@@ -122,8 +122,8 @@ class DataBlock:
         mixture: What is learnt instead of `root` alone; name that too where it belongs to it.
         temperature: Of a mixture without weights: a folder's share is its number of media groups to the power
             1 / temperature. 1 mixes by size, a high one evenly.
-        balance: 1 asks every answer of a task and subtype equally often in each epoch of training, 0 all questions;
-            between them, frequent answers are thinned in part.
+        balance: 1 asks every frequent answer of a task and subtype equally often in each epoch of training, options and
+            free words alike, 0 all questions; between them, frequent answers are thinned in part.
         augment: Changes of training images, videos and volumes (mirror, move, grey), each only for questions whose
             answers the benchmark says stay true; an image whose questions allow different ones counts as several
             groups. A changed volume is prepared anew each time.

@@ -89,6 +89,7 @@ def train(job: Job) -> int:
         return _interrupted(session)
     _close(loggers)
     _say(session, f"weights: {session.folder.checkpoints / BEST} (best on validation), {LAST} (last step)")
+    _say(session, "\n".join(session.bench.label.notes()))
     return 0
 
 

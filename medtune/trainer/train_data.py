@@ -20,6 +20,7 @@ from medtune.trainer.opening import opened
 from medtune.trainer.order import AllGroups, Draw, EndlessRow, Epochs
 from medtune.trainer.recipe import DataBlock, Recipe, Stage, TrainFolder
 from medtune.trainer.stages import training_groups
+from medtune.trainer.unofficial import whole_test
 
 _CHANGE_SEED = 0xA06
 
@@ -181,7 +182,9 @@ def check_folder(part: TrainFolder, folder: Prepared, evaluated: Prepared) -> No
             f"{part.root} was prepared for the benchmark {made_for!r}; data.mixture says {part.benchmark!r}"
         )
     if folder.num_questions("train") == 0:
-        raise ValueError(f"{part.root}: the split 'train' is empty; leave the folder out of data.mixture")
+        why = whole_test(folder)
+        otherwise = f"{why}; or leave" if why else "Leave"
+        raise ValueError(f"{part.root}: the split 'train' is empty. {otherwise} the folder out of data.mixture")
     if folder is evaluated:
         return
     held_out: list[MediaGroup] = [

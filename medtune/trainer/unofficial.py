@@ -1,11 +1,28 @@
-"""What a run's weights learnt before it, of sets that are for evaluation alone."""
+"""Sets that are for evaluation alone: how to train on one nevertheless, and what a run's weights learnt of them."""
 
 from __future__ import annotations
 
+from medtune.data.prepared import Prepared
+from medtune.data.source import source
 from medtune.eval.data_label import recorded_label
 from medtune.models.checkpoint import read_about
 from medtune.models.exported import is_exported, read_exported
 from medtune.trainer.recipe import ModelBlock
+
+
+def whole_test(prepared: Prepared) -> str | None:
+    """Returns why a folder is all test and how to divide it; None where its source is not for evaluation alone.
+
+    Dividing is `medtune prepare`'s alone: the folder holds the splits, and outputs read off it how they were made.
+    """
+    made = prepared.manifest
+    if made.unofficial_split is not None or not source(made.source).test_only:
+        return None
+    return (
+        f"{made.benchmark} is for evaluation alone, so that all of it is test. To train on it nevertheless, divide it: "
+        f"medtune prepare {made.benchmark} --source {made.source} --from ... --out ... --unofficial-split patient; "
+        "every output then says so"
+    )
 
 
 def unofficial_before(model: ModelBlock) -> list[str]:

@@ -28,6 +28,7 @@ from medtune.trainer.opening import opened
 from medtune.trainer.readiness import missing_data, missing_weights
 from medtune.trainer.recipe import Recipe, Stage
 from medtune.trainer.train_data import described, open_folders, train_data
+from medtune.trainer.unofficial import whole_test
 from medtune.trainer.validate_served import show_served
 
 
@@ -134,11 +135,9 @@ def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, train
     needed: tuple[Split, ...] = (*learnt, recipe.eval.split) if training else (recipe.eval.split,)
     for split in needed:
         if prepared.num_questions(split) == 0:
-            raise ValueError(
-                f"{prepared.root}: the split {split!r} is empty. Prepare the folder with more patients, or with "
-                f"--unofficial-split patient where the benchmark is for evaluation alone"
-                f"{'; to evaluate only, use `medtune eval`' if training else ', or choose another eval.split'}"
-            )
+            why = whole_test(prepared) or "Prepare the folder with more patients"
+            otherwise = "To evaluate only, use `medtune eval`" if training else "Or choose another eval.split"
+            raise ValueError(f"{prepared.root}: the split {split!r} is empty. {why}. {otherwise}")
     if set(recipe.eval.conditions) - set(CONDITIONS):
         check_conditions(prepared.groups(recipe.eval.split), judged_by, recipe.eval.conditions)
 

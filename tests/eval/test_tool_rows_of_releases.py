@@ -1,4 +1,4 @@
-"""Other tools' rows of U2-Bench and CTLesionVQA: copies of the release's rows, found by what they state as true."""
+"""Other tools' rows of U2-Bench, CTLesionVQA and M3D-VQA: copies of released rows, found by what they state as true."""
 
 from __future__ import annotations
 
@@ -47,6 +47,11 @@ def u2_bench(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 @pytest.fixture(scope="module")
 def ctlesionvqa(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return prepared_example("ctlesionvqa", tmp_path_factory.mktemp("ct"))
+
+
+@pytest.fixture(scope="module")
+def m3d_vqa(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    return prepared_example("m3d_vqa", tmp_path_factory.mktemp("m3d"))
 
 
 def rows_of(prepared: Prepared, name: str, *, delimiter: str) -> Rows:
@@ -142,3 +147,37 @@ def test_a_row_of_ctlesionvqa_is_scored_by_the_format_that_was_asked(
     write(file, rows[::-1])
     assert score(ctlesionvqa, file, f"format={kind}") == 1
     assert "not in the order of the benchmark's files" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("write", [write_xlsx, write_samples], ids=["vlmevalkit", "lmms_eval"])
+@pytest.mark.parametrize(("kind", "reply"), [("multi_choice", "Answer Choice"), ("free_text", "Answer")])
+def test_a_row_of_m3d_vqa_is_scored_by_the_format_that_was_asked(
+    m3d_vqa: Prepared, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, reply: str, write: Write
+) -> None:
+    rows = [
+        {**row, "prediction": f"{row[reply]}." if kind == "multi_choice" else row[reply]}
+        for row in rows_of(m3d_vqa, "M3D-VQA/M3D_VQA_test.csv", delimiter=",")
+    ]
+    file = tmp_path / ("model.xlsx" if write is write_xlsx else "samples.jsonl")
+    write(file, rows)
+    assert score(m3d_vqa, file, f"format={kind}") == 0
+    overall = json.loads((tmp_path / "scores.json").read_text())["overall"]
+    assert (overall["value"], overall["n"]) == (1.0, len(rows))
+    assert len(rows) == m3d_vqa.num_questions("test") / 2
+    assert ("accuracy" if kind == "multi_choice" else "free_answers") in capsys.readouterr().out.splitlines()[0]
+    write(file, rows[::-1])
+    assert score(m3d_vqa, file, f"format={kind}") == 1
+    assert "not in the order of the benchmark's files" in capsys.readouterr().err
+
+
+def test_letters_of_m3d_vqa_go_by_the_columns_of_vlmevalkit(m3d_vqa: Prepared, tmp_path: Path) -> None:
+    rows = []
+    for row in rows_of(m3d_vqa, "M3D-VQA/M3D_VQA_test.csv", delimiter=","):
+        choices = [cell for letter in "DCBA" if (cell := row[f"Choice {letter}"]) != "NA"]
+        letter = "ABCD"[choices.index(row["Answer"])]
+        lettered = dict(zip("ABCD", choices, strict=False))
+        rows.append({"index": row["index"], "question": row["Question"], **lettered, "answer": letter})
+    file = tmp_path / "model.json"
+    file.write_text(json.dumps([{**row, "prediction": f"{row['answer']}."} for row in rows]))
+    assert score(m3d_vqa, file, "format=multi_choice") == 0
+    assert [row["robust"] for row in parsed(file)] == [row["answer"] for row in parsed(file)]

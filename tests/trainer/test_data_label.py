@@ -65,6 +65,8 @@ def test_every_output_says_that_an_evaluation_set_was_learnt(
     assert_labelled(read(series / "seeds.json"), is_part=is_part)
     assert_page(first, is_part=is_part)
 
+    assert main(["audit", str(first)]) == 0
+    assert f"Trained on sets for evaluation alone: {SAYS_SO}." in capsys.readouterr().out
     assert main(["report", str(first), str(second), "--out", str(tmp_path / "both")]) == 0
     assert_page(tmp_path / "both", is_part=is_part)
     assert main(["compare", str(first), str(second), "--out", str(tmp_path / "compared")]) == 0
@@ -92,10 +94,14 @@ def test_weights_keep_what_they_learnt_when_they_are_asked_about_another_set(
 ) -> None:
     run = tmp_path / "run"
     assert Nano(divided).here("train", run, "data.benchmark=u2_bench", *QUICKER) == 0
+    assert f"Trained on sets for evaluation alone: {SAYS_SO}." in capsys.readouterr().out
     assert main(["export", str(run), "--out", str(tmp_path / "model")]) == 0
     assert SAYS_SO in plain(tmp_path / "model" / "README.md"), "the card of a run that was not evaluated"
     quick = ("eval.readings=[likelihood]", "eval.conditions=[image]")
     best = run / "checkpoints" / "best.safetensors"
+    image = next((divided / "media").glob("*.png"))
+    assert main(["chat", str(run), "--media", str(image), "--question", "What is it?"]) == 0
+    assert f"Trained on sets for evaluation alone: {SAYS_SO}." in capsys.readouterr().err
     for number, weights in enumerate((f"model.checkpoint={best}", f"model.weights={tmp_path / 'model'}")):
         again = tmp_path / f"again_{number}"
         capsys.readouterr()
@@ -110,6 +116,29 @@ def test_validate_says_it_before_anything_is_learnt(divided: Path, capsys: Captu
     settings = [f"data.root={divided}", "data.benchmark=u2_bench", *QUICK]
     assert main(["validate", "nano_busi_lora", "--set", *settings]) == 0
     assert "unofficial split by patient" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_part", [False, True], ids=["data.root", "data.mixture"])
+def test_a_set_for_evaluation_alone_is_refused_with_what_to_do(
+    *, is_part: bool, prepared_tiny: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    write = source("u2_bench").write_example
+    assert write is not None
+    write(tmp_path / "raw")
+    whole = tmp_path / "whole"
+    assert main(["prepare", "u2_bench", "--from", str(tmp_path / "raw"), "--out", str(whole)]) == 0
+    parts = f"data.mixture=[{{benchmark: u2_bench, root: {whole}}}]"
+    root, settings = (prepared_tiny, parts) if is_part else (whole, "data.benchmark=u2_bench")
+    assert Nano(root).here("train", tmp_path / "run", settings) == 1
+    said = capsys.readouterr().err
+    assert "u2_bench is for evaluation alone" in said
+    assert "medtune prepare u2_bench --source u2_bench --from ... --out ... --unofficial-split patient" in said
+    assert ("medtune eval" in said) is not is_part
+
+
+def test_an_audit_of_the_folder_says_it(divided: Path, capsys: Capture) -> None:
+    assert main(["audit", "u2_bench", "--questions", str(divided)]) == 0
+    assert "Unofficial split by patient: not comparable" in capsys.readouterr().out
 
 
 def read(path: Path) -> Any:

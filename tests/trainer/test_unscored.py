@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,8 @@ def test_weights_without_a_value_are_never_better_than_ones_with(
     value: float, best: float | None, sign: int, replaced: bool
 ) -> None:
     assert is_best(value, best, sign=sign) is replaced
+
+
+def test_the_dashboard_says_how_many_questions_a_score_leaves_out() -> None:
+    found = replace(stage((True, False)), uncounted={"CVE": 2, "RG": 1})
+    assert summary({"zero_shot": found}, None)["zero_shot_uncounted"] == 3

@@ -110,7 +110,14 @@ OPTIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
 }
 # Of the value in the column "measurement"; set 31 has none in the official scorer, which leaves it out.
 VALUE_KEYS: Mapping[str, str] = {"18": "EF", "27": "IMT", "50": "abdominal_circumference", "57": "fat value"}
+# FPUS23 is of a phantom, 67 simulated: of neither a phantom nor a patient.
+_PHANTOM, _SIMULATED = "10", "67"
 UNITS: Mapping[str, str] = {"18": "%", "27": "mm", "31": "mm", "50": "mm", "57": "%"}
+
+
+def phantom(dataset: str) -> str | None:
+    """Returns "yes" where a data set shows a phantom, "no" where it shows patients, and None where neither."""
+    return None if dataset == _SIMULATED else "yes" if dataset == _PHANTOM else "no"
 
 
 def task_of_folder(name: str) -> str | None:

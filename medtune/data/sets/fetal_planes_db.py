@@ -80,7 +80,8 @@ def _frame(folder: Path, line: Line, seen: set[str]) -> Frame:
     with place.reading(path):
         size = image_size(path)
     seen.add(name)
-    return Frame(name, path, patient, size, {"plane": plane}, split=split)
+    facets = {"scanner": row["US_Machine"]} if row["US_Machine"] else {}
+    return Frame(name, path, patient, size, {"plane": plane}, split=split, facets=facets)
 
 
 def _write_example(folder: Path) -> None:

@@ -1,13 +1,16 @@
 """PBF-US1: blind sweeps over a fetal phantom, every frame with its standard plane.
 
 Layouts: the release's folders of studies with frames, and resume.csv with the columns file_name, studie, class, value,
-image; or images in one folder with labels.csv, columns file, class and value.
+image; or images in one folder with labels.csv, columns file, class and value. The release's metadata.csv has a line for
+each study: its column position says how the phantom lay, OA or OP (occiput anterior, posterior) or SA or SP (sacrum).
+Its other columns, Age and Gender among them, are about the volunteer who held the probe.
 
-Source: NatalIA PBF-US1, Zenodo 14193949.
+Source: NatalIA PBF-US1, Zenodo 14193949; columns: BiomedLabUGgt/NatalIA-PBF-US1, README.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,8 +40,8 @@ PATIENT_UNIT = (
 )
 _FLAT_COLUMNS = ["file", "class", "value"]
 _RELEASED_COLUMNS = ["file_name", "studie", "class", "value"]
-# The release's metadata.csv says how a sweep was made; no question needs it.
-_UNUSED = ("metadata.csv",)
+_STUDIES = "metadata.csv"
+_STUDY_COLUMNS = ["Study Name", "position"]
 
 
 class _Released(NamedTuple):
@@ -66,11 +69,11 @@ def read_frames(folder: Path) -> SetTable:
 
     Raises:
         FileNotFoundError: There is no table.
-        ValueError: The table lacks a column.
+        ValueError: The table, or metadata.csv where it is there, lacks a column.
     """
     if (folder / RELEASED).is_file():
         table, columns = RELEASED, _RELEASED_COLUMNS
-        entries = [path for path in visible(folder) if path.name not in (table, *_UNUSED)]
+        entries = [path for path in visible(folder) if path.name not in (table, _STUDIES)]
         waiting = {
             (study.name, path.name): _Released(path, Place(f"[{number}]", place))
             for number, study in enumerate(entries, start=1)
@@ -80,8 +83,9 @@ def read_frames(folder: Path) -> SetTable:
         table, columns, entries = FLAT, _FLAT_COLUMNS, []
         listed = (path for path in visible(folder) if path.name != table)
         waiting = {("", path.name): _Released(path, Place("", number)) for number, path in enumerate(listed, start=1)}
+    positions = _positions(folder / _STUDIES)
     frames, rejects = collected(
-        csv_lines(folder / table, columns, file=table), lambda line: _frame(folder, line, waiting)
+        csv_lines(folder / table, columns, file=table), lambda line: _frame(folder, line, waiting, positions)
     )
     wanted = f"only files that {table} lists"
     unlisted = (unexpected(path, place, wanted=wanted).reject for path, place in waiting.values())
@@ -89,7 +93,14 @@ def read_frames(folder: Path) -> SetTable:
     return SetTable(tuple(frames), note, (*rejects, *unlisted))
 
 
-def _frame(folder: Path, line: Line, waiting: dict[tuple[str, str], _Released]) -> Frame:
+def _positions(table: Path) -> dict[str, str]:
+    """Returns how the phantom lay in each study; none where the table is not there."""
+    lines = csv_lines(table, _STUDY_COLUMNS, file=table.name) if table.is_file() else []
+    name, position = _STUDY_COLUMNS
+    return {line.cells[name]: line.cells[position] for line in lines if line.cells[position]}
+
+
+def _frame(folder: Path, line: Line, waiting: dict[tuple[str, str], _Released], positions: Mapping[str, str]) -> Frame:
     place, row = line
     column = _FLAT_COLUMNS[0] if _FLAT_COLUMNS[0] in row else _RELEASED_COLUMNS[0]
     study, name = row.get("studie", ""), row[column]
@@ -104,7 +115,9 @@ def _frame(folder: Path, line: Line, waiting: dict[tuple[str, str], _Released]) 
         raise place.error(said, field="value")
     with place.reading(found.path):
         size = image_size(found.path)
-    return Frame(f"{study} {name}".strip(), found.path, study or name, size, {"plane": row["class"]})
+    facets = {"position": positions[study]} if study in positions else {}
+    full_name = f"{study} {name}".strip()
+    return Frame(full_name, found.path, study or name, size, {"plane": row["class"]}, facets=facets)
 
 
 def write_flat(folder: Path) -> None:
@@ -119,16 +132,19 @@ def write_flat(folder: Path) -> None:
 
 
 def _write_released(folder: Path) -> None:
-    """Writes eight studies with a frame of each class, in the release's layout."""
+    """Writes eight studies with a frame of each class, in the release's layout; the phantom lies in four positions."""
     lines = [",".join([*_RELEASED_COLUMNS, "image"])]
+    studies = [",".join([*_STUDY_COLUMNS, "Age", "Gender"])]
     for number in range(8):
         study = f"Obstetrics Exam - {number + 1:02d}-Mar-2024_10_AM"
         (folder / study).mkdir(parents=True, exist_ok=True)
+        studies.append(f"{study},{('OA', 'OP', 'SA', 'SP')[number % 4]},{20 + number},Female")
         for value, plane in enumerate(PLANES):
             name = f"cineframe_{value}_2024-03-{number + 1:02d}T10.jpeg"
             _write_frame(folder / study / name, value, number)
             lines.append(f"{name},{study},{plane},{value},")
     (folder / RELEASED).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / _STUDIES).write_text("\n".join(studies) + "\n", encoding="utf-8")
 
 
 def _write_frame(path: Path, value: int, number: int) -> None:

@@ -1,7 +1,7 @@
 """PSFHS and FH-PS-AOP: intrapartum ultrasound with masks of the pubic symphysis and the fetal head.
 
 Layout: image_mha/<number>.mha (three equal channels of 256 x 256) and label_mha/<number>.mha (0 background, 1 pubic
-symphysis, 2 fetal head). Both challenges use it.
+symphysis, 2 fetal head). Both challenges use it, and neither says which images are of one birth.
 
 Source: PSFHS, Zenodo 10969427; FH-PS-AOP (MICCAI 2023), Zenodo 7851339.
 """
@@ -31,11 +31,11 @@ def public_set() -> PublicSet:
         title="PSFHS, pubic symphysis and fetal head",
         licence="CC BY 4.0",
         url="https://zenodo.org/records/10969427",
-        patient_unit="one image stands for one patient: the release names none, so that frames of one birth may lie in "
-        "two splits (see near_duplicates)",
+        patient_unit="one image stands for one patient: the release names none, so that all are test",
         is_phantom=False,
         read=_read,
         write_example=_write_example,
+        has_patients=False,
     )
 
 

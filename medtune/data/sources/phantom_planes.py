@@ -55,7 +55,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
             answer=PLANES[frame.labels["plane"]],
             labels=tuple(PLANES.values()),
             patient_id=frame.patient,
-            facets={"task": "plane_identification", "phantom": "yes"},
+            facets={"task": "plane_identification", "phantom": "yes", **frame.facets},
             seed=seed,
             num_options=NUM_OPTIONS,
         )

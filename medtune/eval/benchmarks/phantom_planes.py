@@ -23,7 +23,7 @@ def benchmark() -> Benchmark:
         url="https://doi.org/10.5281/zenodo.14193949",
         citation="NatalIA PBF-US1, a data set of fetal ultrasound phantom planes. Zenodo 14193949.",
         sources=("phantom_planes",),
-        facets=("task", "phantom"),
+        facets=("task", "phantom", "position"),
         render=render_choice,
         parsers={"robust": parse_choice, "strict": parse_choice_strict},
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
@@ -42,7 +42,7 @@ _EXAMPLES = tuple(
         answer=answer,
         answer_kind="choice",
         patient_id=f"example-sweep-{number}",
-        facets={"task": "plane_identification", "phantom": "example"},
+        facets={"task": "plane_identification", "phantom": "example", "position": "OA"},
     )
     for number, answer in enumerate(("no plane", "femur standard plane"))
 )

@@ -9,6 +9,7 @@ from medtune.eval.refusals import refusals_text
 from medtune.eval.report.audit import blind_scores
 from medtune.eval.report.run_data import Change, RunData
 from medtune.eval.report.table import p_text, plain, signed, span, spoken
+from medtune.eval.uncounted import uncounted_text
 
 MAX_FLAGS = 5
 Verdict = Literal["gain", "loss", "unclear", "single"]
@@ -139,6 +140,8 @@ def _counted(run: RunData) -> tuple[str, ...]:
     found = []
     if level.unparsable or level.unanswered:
         found.append(f"Counted as wrong: {level.unparsable:,} unreadable and {level.unanswered:,} missing answers.")
+    if run.last.uncounted:
+        found.append(uncounted_text(run.last.uncounted))
     if run.last.unscored:
         found.append(
             f"Unscored: {run.last.unscored:,} free answers wait for a judge (medtune judge); no score counts them."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -83,7 +83,12 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One evaluation; `unscored` counts the answers to any question that wait for a judge."""
+    """One evaluation.
+
+    Attributes:
+        unscored: Answers to any question that wait for a judge.
+        uncounted: Questions that the primary reading leaves out, by task.
+    """
 
     parser: str
     overall: Level
@@ -93,6 +98,7 @@ class Stage:
     calibration: Calibration | None
     refusals: Refusals | None = None
     unscored: int = 0
+    uncounted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +258,7 @@ def _stage(node: Node) -> Stage:
         calibration=_calibration(node["calibration"]) if node["calibration"].value is not None else None,
         refusals=_refusals(node["refusals"]) if node["refusals"].value is not None else None,
         unscored=_unscored(node),
+        uncounted={task: number.count() for task, number in node["uncounted"].fields()},
     )
 
 

@@ -21,6 +21,7 @@ from medtune.eval.report.table import (
     stage_title,
     word,
 )
+from medtune.eval.uncounted import uncounted_text
 
 READINGS = ("likelihood", "generation")
 
@@ -134,9 +135,10 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
         "The last columns are the last stage by the option with the highest log-likelihood and by generated reply; "
     )
     readings += "n/a where a model cannot give it."
+    left_out = [f"{name}: {uncounted_text(run.last.uncounted)}" for name, run in members if run.last.uncounted]
     waiting = [f"{name} {run.last.unscored:,}" for name, run in members if run.last.unscored]
     unscored = [f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}."] * bool(waiting)
-    return ReportTable("The runs", tuple(columns), tuple(rows), (note, readings, *unscored))
+    return ReportTable("The runs", tuple(columns), tuple(rows), (note, readings, *left_out, *unscored))
 
 
 def _by_reading(run: RunData, reading: str) -> Cell:

@@ -139,11 +139,13 @@ def summary(stages: Mapping[str, StageScores], gain: Gain | None) -> dict[str, f
     """Returns what the table of runs shows: each stage's score, the gain, its interval and p values.
 
     "gain_p" is McNemar's exact p over all questions, "gain_p_holm/TASK" that of a task after Holm's correction. A stage
-    without a value, because no answer was judged yet, is left out; "STAGE_unscored" counts what waits for a judge.
+    without a value, because no answer was judged yet, is left out; "STAGE_unscored" counts what waits for a judge,
+    "STAGE_uncounted" what the primary reading cannot read.
     """
     values = {name: stage.overall.score.value for name, stage in stages.items()}
     found = {name: value for name, value in values.items() if math.isfinite(value)}
     found |= {f"{name}_unscored": float(stage.unscored) for name, stage in stages.items() if stage.unscored}
+    found |= {f"{name}_uncounted": float(sum(left.values())) for name, s in stages.items() if (left := s.uncounted)}
     for name, stage in stages.items():
         ci95 = stage.overall.score.ci95
         if ci95:

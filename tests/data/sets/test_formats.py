@@ -202,11 +202,30 @@ def test_pbf_us1_goes_by_study(tmp_path: Path) -> None:
     frames = _read("pbf_us1", folder).frames
     assert len(frames) == 48
     assert len({frame.patient for frame in frames}) == 8
-    (folder / "metadata.csv").write_text("Study Name,protocol,position\n")
-    assert len(_read("pbf_us1", folder).frames) == 48
     _change(folder / "resume.csv", "cineframe_2", "cineframe_7")
     table = _read("pbf_us1", folder)
     assert len(table.frames) == 47
     line, file = map(str, table.rejects)
     assert re.search(r"resume\.csv, line 4, field 'file_name': there is no such frame.*cineframe_7", line)
     assert re.search(r"\[1\], number 3: unexpected file, wanted only files that resume\.csv lists.*cineframe_2", file)
+
+
+def test_pbf_us1_tells_how_the_phantom_lay_and_not_who_held_the_probe(tmp_path: Path) -> None:
+    folder = _tree("pbf_us1", tmp_path / "pbf")
+    study = "Obstetrics Exam - 01-Mar-2024_10_AM"
+    table = folder / "metadata.csv"
+    assert study in table.read_text("utf-8")
+    table.write_text(f"Study Name,protocol,position,Age,Gender\n{study},Diagonal /,SP,22,Female\n", "utf-8")
+    facets = {frame.patient: frame.facets for frame in _read("pbf_us1", folder).frames}
+    assert facets.pop(study) == {"position": "SP"}
+    assert all(found == {} for found in facets.values())
+    table.unlink()
+    assert all(frame.facets == {} for frame in _read("pbf_us1", folder).frames)
+
+
+def test_fetal_planes_db_tells_the_scanner(tmp_path: Path) -> None:
+    folder = _tree("fetal_planes_db", tmp_path / "db")
+    _change(folder / "FETAL_PLANES_DB_data.csv", "Voluson E6", "Aloka")
+    _change(folder / "FETAL_PLANES_DB_data.csv", "Voluson E6", "")
+    frames = _read("fetal_planes_db", folder).frames
+    assert Counter(frame.facets.get("scanner") for frame in frames) == {"Voluson E6": 46, "Aloka": 1, None: 1}

@@ -10,10 +10,12 @@ import pytest
 from medtune.data import rebuilding
 from medtune.data.prepared import prepare
 from medtune.data.public_set import public_set
+from medtune.data.sets import fpus23
 from medtune.data.source import SourceTable
 from medtune.data.sources import fetal_gauge_rebuilt
 from medtune.data.sources.fetal_gauge_rebuilt import vocabulary
 from medtune.data.types import SPLITS, Question
+from medtune.eval.benchmark import benchmark
 
 
 def _sets(folder: Path, *names: str) -> Path:
@@ -81,6 +83,17 @@ def test_small_sets_are_test_and_own_splits_are_kept(tmp_path: Path) -> None:
     assert splits == {"hc18": {"test"}, "fetal_planes_db": set(SPLITS)}
 
 
+def test_a_set_without_patients_or_streams_is_test(tmp_path: Path, big: None) -> None:
+    table = _read(_sets(tmp_path / "raw", "psfhs", "jnu_ifm"), tmp_path / "scratch")
+    splits = {name: {q.split for q in table.questions if q.facets["set"] == name} for name in ("psfhs", "jnu_ifm")}
+    assert splits == {"psfhs": {"test"}, "jnu_ifm": {None}}
+    assert any(note.endswith("12 images, all in test: it names neither patients nor films") for note in table.notes)
+
+
+def test_every_orientation_has_its_term() -> None:
+    assert set(vocabulary.ORIENTATIONS) == set(fpus23.POSES)
+
+
 def test_streams_stay_in_one_split(tmp_path: Path, big: None) -> None:
     prepared = prepare(
         "fetal_gauge_rebuilt", benchmark="fetal_gauge", root=_sets(tmp_path / "raw", "fpus23"), out=tmp_path / "out"
@@ -129,3 +142,13 @@ def test_a_folder_of_another_name_is_refused(tmp_path: Path) -> None:
     shutil.copytree(raw / "hc18", raw / "fetal_heads")
     with pytest.raises(ValueError, match="got 'fetal_heads'"):
         _read(raw, tmp_path / "scratch")
+
+
+def test_what_a_set_tells_beside_breaks_down_the_scores(tmp_path: Path) -> None:
+    table = _read(_sets(tmp_path / "raw", "pbf_us1", "fetal_planes_db"), tmp_path / "scratch")
+    found = {(q.facets["set"], q.facets.get("position"), q.facets.get("scanner")) for q in table.questions}
+    assert found == {
+        *(("pbf_us1", position, None) for position in ("OA", "OP", "SA", "SP")),
+        ("fetal_planes_db", None, "Voluson E6"),
+    }
+    assert {"position", "scanner"} <= set(benchmark("fetal_gauge").facets)

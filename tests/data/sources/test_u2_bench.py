@@ -144,6 +144,7 @@ ROWS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "caption": ("caption_generation/10.tsv", {"caption": "a plane"}),
     "dataset": ("disease_diagnosis/data.tsv", {"dataset": "BUSI", "label": "normal"}),
     "split": (DD, {"label": "benign", "split": "train"}),
+    "demographic": (DD, {"label": "benign", "demographic": '{"sex": "F", "age": 61}'}),
 }
 
 

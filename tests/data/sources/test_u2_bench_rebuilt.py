@@ -71,3 +71,11 @@ def test_small_sets_are_test_and_own_splits_are_kept(table: SourceTable) -> None
 def test_licence_and_doubt_are_said(table: SourceTable) -> None:
     assert "NC" in u2_bench_rebuilt.source().licence
     assert table.notes[0] == "U2-Bench took its test cases from these sets and does not say which"
+
+
+def test_phantom_and_size_of_the_box_break_down_the_scores(table: SourceTable) -> None:
+    phantom = {(q.facets["dataset"], q.facets["phantom"]) for q in table.questions}
+    assert {dataset for dataset, said in phantom if said == "yes"} == {"10"}
+    places = [q for q in table.questions if q.facets["task"] in ("OD", "LL")]
+    assert all(("box_size" in q.facets) == (q.answer != "not visible") for q in places)
+    assert not any("box_size" in q.facets for q in table.questions if q.facets["task"] == "VRA")

@@ -4,7 +4,8 @@
     .../BDMAP_00000001/ct.nii.gz            scans in any folder, three levels down at most
     .../BDMAP_00000001/segmentations/*      masks beside them, or under the same name elsewhere (image_only, mask_only)
     .../BDMAP_00000001.npz                  optional: CT-CHAT's encoding of a scan, in any folder, or ct.npz beside it
-    AbdomenAtlas3.0MiniWithMeta.csv         optional: size of the largest lesion by organ
+    AbdomenAtlas3.0MiniWithMeta.csv         optional: size of the largest lesion by organ; sex, age, scanner, phase
+    metadata/*.csv                          optional: the same of version 2
 
 A row holds both formats and becomes two questions, with what the official prompts of v2 print of it. The splits are the
 release's: v1's "validation" is its test.
@@ -28,8 +29,9 @@ from medtune.data.source import Missing, Source, SourceTable
 from medtune.data.sources.ctlesionvqa import answers, example
 from medtune.data.sources.ctlesionvqa.cells import printed_cells
 from medtune.data.sources.ctlesionvqa.lesions import LesionSizes
+from medtune.data.sources.ctlesionvqa.scans import Scans
 from medtune.data.sources.ctlesionvqa.tables import Row, copied_row, question_files, read_rows
-from medtune.data.strata import age_decade, phase, scanner
+from medtune.data.strata import age_decade, phase, scanner, sex
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
 from medtune.data.volumes.abdomen_atlas import Case, find_cases
 
@@ -40,7 +42,6 @@ _SPLITS: Mapping[str, Split] = {"train": "train", "val": "val", "validation": "v
 _FORMATS = {"free_text": "question", "multi_choice": "mc_question"}
 _YES_NO = ("Yes", "No")
 _AGE = re.compile(r"\d+(\.\d+)?")
-_SEXES = {"m": "M", "male": "M", "f": "F", "female": "F"}
 
 
 def source() -> Source:
@@ -68,6 +69,7 @@ class _Reader:
 
     cases: Mapping[str, Case]
     sizes: LesionSizes
+    scans: Scans
     questions: list[Question] = field(default_factory=list)
     media: dict[str, MediaRef] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
@@ -138,16 +140,16 @@ class _Reader:
         if task is None:
             self.unknown[asked] += 1
             task = row.get("question_type").replace("_", " ").lower() or "other"
-        age = row.get("age")
+        age, made_by, contrast = (self.scans.get(row, column) for column in ("age", "scanner", "contrast"))
         found = {
             "task": task,
             "subtype": asked,
             "organ": organ,
             **self.sizes.bins(row.get("image_id"), organ),
-            "sex": _SEXES.get(row.get("sex").lower(), ""),
+            "sex": sex(self.scans.get(row, "sex")) or "",
             "age": (age_decade(float(age)) if _AGE.fullmatch(age) else None) or "",
-            "scanner": scanner(row.get("scanner")) if row.get("scanner") else "",
-            "phase": phase(row.get("contrast")) if row.get("contrast") else "",
+            "scanner": scanner(made_by) if made_by else "",
+            "phase": phase(contrast) if contrast else "",
         }
         return {name: value for name, value in found.items() if value}
 
@@ -165,14 +167,15 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         raise ValueError(
             f"{folder}: wanted a .csv, .parquet, .json or .jsonl table with columns image_id and question, found none."
         )
-    sizes, said = LesionSizes(), set[Split | None]()
+    sizes, scans, said = LesionSizes(), Scans(), set[Split | None]()
     for row, split in _rows(folder, files):
         said.add(split)
         sizes.add_answer(row.get("image_id"), _organ(row), subtype(row.get("question_subtype")), row.get("answer"))
     for file in (*others, *(folder / "metadata").glob("*.csv")):
         if file.suffix == ".csv":
             sizes.add_table(file)
-    reader = _Reader(find_cases(folder), sizes)
+            scans.add(read_rows(folder, file))
+    reader = _Reader(find_cases(folder), sizes, scans)
     # v1 calls its test split "validation".
     is_v1 = "val" in said and "test" not in said
     for row, split in _rows(folder, files):

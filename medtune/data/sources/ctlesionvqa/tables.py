@@ -27,6 +27,7 @@ SPELLINGS: Mapping[str, str] = {
     "subtype": "question_subtype",
     "manufacturer": "scanner",
     "phase": "contrast",
+    "ct_phase": "contrast",
 }
 """Other spellings of a column, in small letters with underscores, and ours."""
 _FOLDERS = (".", "benchmark", "train", "data", "Data")

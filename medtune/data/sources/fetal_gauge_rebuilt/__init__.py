@@ -27,7 +27,6 @@ VIEW_TEXT = "Is this view of the fetal abdomen complete enough to measure the ab
 GROUNDING_TEXT = "What does the red bounding box mark?"
 NUM_OPTIONS = 4
 _TERMS = "medtune/data/sources/fetal_gauge_rebuilt/vocabulary.py"
-_ORIENTATIONS = {str(pose): words for pose, words in ORIENTATION_WORDS.items()}
 
 
 def source() -> Source:
@@ -57,7 +56,7 @@ def _questions(subject: Subject) -> Iterator[Asked]:
         if answer:
             yield _ask(subject, "view_completeness", VIEW_TEXT, answer, ("complete", "incomplete"))
     if "orientation" in labels:
-        answer = subject.term(_ORIENTATIONS, labels["orientation"], kind="orientation", file=_TERMS)
+        answer = subject.term(vocabulary.ORIENTATIONS, labels["orientation"], kind="orientation", file=_TERMS)
         if answer:
             yield _ask(subject, "fetal_orientation", ORIENTATION_TEXT, answer, tuple(ORIENTATION_WORDS.values()))
     for number, (label, box) in enumerate(subject.frame.boxes):
@@ -79,7 +78,7 @@ def _ask(
 ) -> Asked:
     frame = subject.frame
     media_id = subject.media_id if box is None else f"{subject.media_id} boxed {number}"
-    facets = {"task": task, "phantom": "yes" if subject.is_phantom else "no", "set": subject.set_name}
+    facets = {"task": task, "phantom": "yes" if subject.is_phantom else "no", "set": subject.set_name, **frame.facets}
     if box:
         facets["box_size"] = box_size(box, *frame.size)
     if task == "plane_identification":

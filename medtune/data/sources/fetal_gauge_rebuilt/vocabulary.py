@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from medtune.data.sources.fetal_phantom.questions import ORIENTATION_WORDS
+
 ABDOMEN, HEAD, FEMUR = "abdominal circumference plane", "biparietal diameter plane", "femur length plane"
 BRAIN = "fetal brain plane"
 
@@ -50,6 +52,9 @@ STRUCTURES: Mapping[str, Mapping[str, str | None]] = {
     "acouslic": {"fetal abdomen": "fetal abdomen"},
 }
 ALL_STRUCTURES = tuple(dict.fromkeys(term for terms in STRUCTURES.values() for term in terms.values() if term))
+
+ORIENTATIONS: Mapping[str, str | None] = {str(pose): words for pose, words in ORIENTATION_WORDS.items()}
+"""FPUS23's poses, in the words of the simulated fetus."""
 
 VIEWS: Mapping[str, str | None] = {"optimal": "complete", "suboptimal": "incomplete", "none": None}
 """ACOUSLIC-AI's frames for the abdominal circumference."""

@@ -18,12 +18,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from medtune.data.raw_folder import raw_folder
 from medtune.data.rejects import Reject, RowError
 from medtune.data.source import Missing, Source, SourceTable
 from medtune.data.sources.m3d_vqa import example
-from medtune.data.sources.m3d_vqa.tables import CHOICES, Row, question_files, read_rows, split_of
+from medtune.data.sources.m3d_vqa.tables import CHOICES, Row, copied_row, question_files, read_rows, split_of
 from medtune.data.types import MediaRef, Question, Split
 from medtune.data.volumes.scaled_array import SUFFIX, read_meaning
 
@@ -42,7 +43,15 @@ def source() -> Source:
         patient_unit="the case: the folder that holds its volumes",
         read=_read,
         write_example=example.write,
+        answer_in=_answer_in,
     )
+
+
+class _Choices(NamedTuple):
+    """A row's choices in their order, and the right one."""
+
+    options: tuple[str, ...]
+    right: str
 
 
 @dataclass(slots=True)
@@ -64,17 +73,8 @@ class _Reader:
                 self.rejects.append(error.reject)
 
     def _choice(self, row: Row, split: Split | None) -> Question:
-        lettered = {letter: words for letter in CHOICES if (words := row.get(f"choice_{letter.lower()}"))}
-        options = tuple(lettered.values())
-        if len(options) < 2 or len(set(options)) < len(options):
-            raise row.error("Choice A", f"wanted two or more different choices, got {len(set(options))}")
-        said, answer = row.get("answer_choice"), row.get("answer")
-        found = _LETTER.fullmatch(said)
-        right = lettered.get(found[1].upper()) if found else None
-        if right is None and not said and answer in options:
-            right = answer
-        if right is None:
-            raise row.error("Answer Choice", f"{said!r} is none of the choices {', '.join(lettered)}")
+        options, right = _choices(row)
+        answer = row.get("answer")
         self.counts["whose answer in words is not the choice of its letter, which counts"] += bool(answer) and _plain(
             answer
         ) != _plain(right)
@@ -117,6 +117,31 @@ class _Reader:
             self.missing.setdefault(written, Missing(written, CAP))
             raise row.error("Image Path", "its volume is not in the folder (list what to fetch with --list-missing)")
         return MediaRef(self.root / path, kind="volume")
+
+
+def _choices(row: Row) -> _Choices:
+    lettered = {letter: words for letter in CHOICES if (words := row.get(f"choice_{letter.lower()}"))}
+    options = tuple(lettered.values())
+    if len(options) < 2 or len(set(options)) < len(options):
+        raise row.error("Choice A", f"wanted two or more different choices, got {len(set(options))}")
+    said, answer = row.get("answer_choice"), row.get("answer")
+    found = _LETTER.fullmatch(said)
+    right = lettered.get(found[1].upper()) if found else None
+    if right is None and not said and answer in options:
+        right = answer
+    if right is None:
+        raise row.error("Answer Choice", f"{said!r} is none of the choices {', '.join(lettered)}")
+    return _Choices(options, right)
+
+
+def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
+    row = copied_row(fields)
+    if not question.options:
+        return row.get("answer") or None
+    try:
+        return _choices(row).right
+    except RowError:
+        return None
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:

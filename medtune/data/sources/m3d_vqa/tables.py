@@ -76,6 +76,11 @@ def read_rows(root: Path, file: Path) -> Iterator[Row]:
             yield Row(name, line, dict(zip(columns, cells, strict=False)))
 
 
+def copied_row(cells: Mapping[str, str]) -> Row:
+    """Returns another tool's copy of a row, by its own columns' names."""
+    return Row("", 0, {_ours(name): cell for name, cell in cells.items()})
+
+
 def split_of(file: Path) -> Split | None:
     """Returns the split that a table's name states.
 

@@ -22,12 +22,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from medtune.data.masks import LOCATIONS
+from medtune.data.masks import LOCATIONS, size_of_share
 from medtune.data.raw_folder import raw_folder
 from medtune.data.rejects import Reject, RowError
 from medtune.data.released import u2_bench as released
 from medtune.data.source import Source, SourceTable
-from medtune.data.sources.u2_bench import cells, example
+from medtune.data.sources.u2_bench import cells, demographic, example
 from medtune.data.sources.u2_bench.wording import question_text
 from medtune.data.types import MediaRef, Question
 
@@ -47,6 +47,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "caption": ("caption", "gt_report", "report"),
     "dataset": ("dataset_name", "dataset"),
     "split": ("split",),
+    "demographic": ("demographic", "demographics"),
 }
 """Our names, and the spellings of each in the order in which a filled cell is looked for."""
 _LONGEST_INDEX = 64
@@ -206,13 +207,13 @@ def _index(cell: str) -> str:
 def _question(row: _Row, media_id: str, patient: str) -> Question:
     task, dataset = row.task, row.dataset
     organ = None if cells.is_nothing(row.get("anatomy")) else cells.label(row.get("anatomy")).replace("_", " ").lower()
-    structure, unit, text_more = None, None, ""
+    structure, share, unit, text_more = None, None, None, ""
     options: tuple[str, ...] = ()
     if task in released.CLASSIFICATION:
         options, answer = _classes(row)
     elif task in released.DETECTION:
         options = LOCATIONS
-        structure, answer = _place(row)
+        structure, answer, share = _place(row)
     elif task == released.VALUE:
         answer, unit, text_more = _value(row)
     else:
@@ -220,9 +221,14 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
     facets = {"task": task, "scenario": f"{task} {dataset}", "dataset": dataset}
     if structure:
         facets["structure"] = structure
+    if share is not None:
+        facets["box_size"] = size_of_share(share)
+    if phantom := released.phantom(dataset):
+        facets["phantom"] = phantom
     # In this set the organ is what is asked.
     if organ and dataset != released.ANATOMY:
         facets["anatomy"] = organ
+    facets |= demographic.facets(row.get("demographic"))
     asked_about = organ if dataset != released.ANATOMY else None
     return Question(
         id=f"{row.file} {row.line}",
@@ -246,7 +252,7 @@ def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
         if row.task in released.CLASSIFICATION:
             return _classes(row)[1]
         if row.task in released.DETECTION:
-            return _place(row)[1] if has_place else None
+            return _place(row).position if has_place else None
         return _value(row)[0] if row.task == released.VALUE else _text(row)
     except RowError:
         return None
@@ -262,7 +268,7 @@ def _classes(row: _Row) -> tuple[tuple[str, ...], str]:
     return options, alike[0]
 
 
-def _place(row: _Row) -> tuple[str | None, str]:
+def _place(row: _Row) -> cells.Place:
     ordered = ("keypoints", "box") if row.task == "KD" else ("box", "keypoints")
     name = next((name for name in ordered if not cells.is_nothing(row.get(name))), ordered[0])
     try:
@@ -270,7 +276,8 @@ def _place(row: _Row) -> tuple[str | None, str]:
     except ValueError as error:
         raise row.error(name, str(error)) from None
     named = found.structure or next((part for part in cells.options(row.get("structure"))), None)
-    return named.replace("_", " ") if named else None, found.position
+    share = found.share if name == "box" else None
+    return cells.Place(named.replace("_", " ") if named else None, found.position, share)
 
 
 def _prompt_cells(row: _Row) -> dict[str, str]:

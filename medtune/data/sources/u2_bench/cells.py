@@ -25,10 +25,17 @@ _LETTER = re.compile(r"^\s*\(?[A-Z][.):]\s+")
 
 
 class Place(NamedTuple):
-    """Where something is: its name, where the cell says it, and its cell of the image or "not visible"."""
+    """Where something is.
+
+    Attributes:
+        structure: Its name, where the cell says it.
+        position: Its cell of the image, or "not visible".
+        share: Of the image that its box takes up; None where there is no box.
+    """
 
     structure: str | None
     position: str
+    share: float | None = None
 
 
 def unpacked(cell: str) -> object:
@@ -126,7 +133,9 @@ def place(cell: str) -> Place:
         return Place(str(name), NOT_VISIBLE)
     if not isinstance(point, list | tuple) or len(point) < 2 or not all(_is_share(side) for side in point[:2]):
         raise ValueError(f"wanted x and y from 0 to 1, got {_short(cell)}")
-    return Place(str(name), cell_of(float(point[0]), float(point[1])))
+    has_box = len(point) == 4 and all(_is_share(side) and side > 0 for side in point[2:])
+    share = float(point[2]) * float(point[3]) if has_box else None
+    return Place(str(name), cell_of(float(point[0]), float(point[1])), share)
 
 
 def value(cell: str, dataset: str) -> float:

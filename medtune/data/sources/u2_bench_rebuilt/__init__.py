@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from medtune.data.choices import choice_question
-from medtune.data.masks import NINE_CELLS, NOT_VISIBLE, nine_cell
+from medtune.data.masks import NINE_CELLS, NOT_VISIBLE, box_size, nine_cell
 from medtune.data.rebuilding import Asked, Subject, rebuilt_source
 from medtune.data.source import Source
 from medtune.data.sources.u2_bench_rebuilt.vocabulary import (
@@ -91,6 +91,7 @@ def _place(subject: Subject, structure: str, text: str) -> Question:
     frame = subject.frame
     boxes = [marked.box for marked in frame.boxes if marked.label == structure]
     task = "LL" if structure == "lesion" else "OD"
+    size = {"box_size": box_size(boxes[0], *frame.size)} if boxes else {}
     return choice_question(
         f"{subject.media_id} {task} {structure}",
         media_id=subject.media_id,
@@ -98,7 +99,7 @@ def _place(subject: Subject, structure: str, text: str) -> Question:
         answer=nine_cell(boxes[0], *frame.size) if boxes else NOT_VISIBLE,
         labels=(*NINE_CELLS, NOT_VISIBLE),
         patient_id=subject.patient_id,
-        facets={**_facets(subject, task), "structure": structure},
+        facets={**_facets(subject, task), "structure": structure, **size},
         seed=subject.seed,
         split=frame.split,
     )
@@ -135,4 +136,6 @@ def _facets(subject: Subject, task: str) -> dict[str, str]:
         "scenario": f"{task} {dataset}",
         "dataset": dataset,
         "anatomy": ANATOMY[subject.set_name],
+        "phantom": "yes" if subject.is_phantom else "no",
+        **subject.frame.facets,
     }

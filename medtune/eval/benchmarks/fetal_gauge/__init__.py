@@ -25,7 +25,7 @@ def benchmark() -> Benchmark:
         url="https://arxiv.org/abs/2512.22278",
         citation="Alasmawi H, Saeed N, Yaqub M. Fetal-Gauge. arXiv:2512.22278 (ICLR 2026).",
         sources=("fetal_phantom", "fetal_gauge", "fetal_gauge_rebuilt"),
-        facets=("task", "subtype", "box_size", "phantom", "plane", "geometry", "set"),
+        facets=("task", "subtype", "box_size", "phantom", "plane", "geometry", "set", "position", "scanner"),
         render=render_choice,
         parsers={"robust": parse_choice, "strict": parse_choice_strict},
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
@@ -73,7 +73,8 @@ _EXAMPLES = (
         phantom="yes",
         plane="femur",
         geometry="sector",
-        set="fpus23",
+        set="pbf_us1",
+        position="SA",
     ),
     _example(
         "view_completeness",
@@ -109,5 +110,6 @@ _EXAMPLES = (
         "pubic symphysis",
         phantom="no",
         box_size="small",
+        scanner="Voluson E6",
     ),
 )

@@ -28,7 +28,7 @@ def benchmark() -> Benchmark:
         url="https://arxiv.org/abs/2505.17779",
         citation="U2-Bench: benchmarking large vision-language models on ultrasound understanding. arXiv:2505.17779.",
         sources=("u2_bench", "u2_bench_rebuilt"),
-        facets=("task", "scenario", "dataset", "anatomy"),
+        facets=("task", "scenario", "dataset", "anatomy", "box_size", "phantom", "sex", "age", "scanner"),
         render=render,
         renders={"with_anatomy": render_with_anatomy},
         parsers={
@@ -56,7 +56,9 @@ def benchmark() -> Benchmark:
     )
 
 
-def _choice(task: str, dataset: str, text: str, options: tuple[str, ...], answer: str, anatomy: str) -> Question:
+def _choice(
+    task: str, dataset: str, text: str, options: tuple[str, ...], answer: str, anatomy: str, **facets: str
+) -> Question:
     return Question(
         id=f"example-{task}",
         media_id=f"example-image-{task}",
@@ -65,11 +67,11 @@ def _choice(task: str, dataset: str, text: str, options: tuple[str, ...], answer
         answer=answer,
         answer_kind="choice",
         patient_id=f"example-patient-{task}",
-        facets={"task": task, "scenario": f"{task} {dataset}", "dataset": dataset, "anatomy": anatomy},
+        facets={"task": task, "scenario": f"{task} {dataset}", "dataset": dataset, "anatomy": anatomy, **facets},
     )
 
 
-def _report(task: str, dataset: str, text: str, answer: str, anatomy: str) -> Question:
+def _report(task: str, dataset: str, text: str, answer: str, anatomy: str, **facets: str) -> Question:
     return Question(
         id=f"example-{task}",
         media_id=f"example-image-{task}",
@@ -78,7 +80,7 @@ def _report(task: str, dataset: str, text: str, answer: str, anatomy: str) -> Qu
         answer=answer,
         answer_kind="text",
         patient_id=f"example-patient-{task}",
-        facets={"task": task, "scenario": f"{task} {dataset}", "dataset": dataset, "anatomy": anatomy},
+        facets={"task": task, "scenario": f"{task} {dataset}", "dataset": dataset, "anatomy": anatomy, **facets},
     )
 
 
@@ -86,7 +88,9 @@ _EXAMPLES = (
     _choice("DD", "23", "What is the diagnosis?", ("benign", "normal", "malignant"), "malignant", "breast"),
     _choice("VRA", "18", "Which view of the heart is this?", ("4CH", "2CH"), "2CH", "heart"),
     _choice("LL", "04", "Where is the lesion?", LOCATIONS, "upper right", "thyroid"),
-    _choice("OD", "31", "Where is the head?", LOCATIONS, "center", "fetal head"),
+    _choice(
+        "OD", "31", "Where is the head?", LOCATIONS, "center", "fetal head", box_size="large", scanner="Voluson E6"
+    ),
     _choice("KD", "48", "Where is the mitral valve's middle?", LOCATIONS, "not visible", "heart"),
     Question(
         id="example-CVE",
@@ -97,10 +101,15 @@ _EXAMPLES = (
         answer_kind="number",
         unit="%",
         patient_id="example-patient-CVE",
-        facets={"task": "CVE", "scenario": "CVE 18", "dataset": "18", "anatomy": "heart"},
+        facets={"task": "CVE", "scenario": "CVE 18", "dataset": "18", "anatomy": "heart", "sex": "F", "age": "50-59"},
     ),
     _report("RG", "39", "Write the findings.", "The liver is of normal size and even in texture.", "liver"),
     _report(
-        "CG", "10", "Describe the image in one sentence.", "A plane of the abdomen of a fetal phantom.", "fetal abdomen"
+        "CG",
+        "10",
+        "Describe the image in one sentence.",
+        "A plane of the abdomen of a fetal phantom.",
+        "fetal abdomen",
+        phantom="yes",
     ),
 )

@@ -1,0 +1,31 @@
+"""Questions that the primary reading says nothing of: free answers, where options are read by likelihood."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from medtune.data.types import Question
+from medtune.eval.benchmark import Judged, Scale
+
+
+def uncounted(questions: Sequence[Question], rows: Sequence[Judged], scale: Scale) -> dict[str, int]:
+    """Returns how many questions that the primary metric is about are in no row of its reading, by task."""
+    counted = {row.question.id for row in rows}
+    left = [question for question in questions if scale.covers(question) and question.id not in counted]
+    return dict(Counter(question.facets.get("task", "no task") for question in left))
+
+
+def uncounted_text(found: Mapping[str, int]) -> str:
+    """Returns what the primary score leaves out, as a sentence.
+
+    Example:
+        >>> uncounted_text({"CVE": 521, "RG": 600})
+        'Not counted: 1,121 questions without options (CVE 521, RG 600), which a likelihood cannot read; eval.parser \
+or --parser names a reading that counts them.'
+    """
+    by_task = ", ".join(f"{task} {count:,}" for task, count in found.items())
+    return (
+        f"Not counted: {sum(found.values()):,} questions without options ({by_task}), which a likelihood cannot read; "
+        "eval.parser or --parser names a reading that counts them."
+    )
