@@ -90,10 +90,7 @@ def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> VisualTokens:
 
 
 def _encode_video(whole: PreTrainedModel, one: Pixels) -> VisualTokens:
-    others = {name: tensor for name, tensor in one.items() if name != "pixel_values_videos"}
-    features: Any = whole.get_video_features(  # type: ignore[operator]
-        one["pixel_values_videos"], **others, return_dict=True
-    )
+    features: Any = whole.get_video_features(**one, return_dict=True)  # type: ignore[operator]
     layers = getattr(features, "deepstack_features", None) or ()
     return VisualTokens(
         (torch.cat(tuple(features.pooler_output)),), tuple((torch.cat(tuple(layer)),) for layer in layers)

@@ -57,10 +57,9 @@ class LlavaVideoModel(LlavaOnevisionModel):
 
     config_class = LlavaVideoConfig
 
-    def get_video_features(self, *pixels: Tensor, **settings: Any) -> Any:
+    def get_video_features(self, pixel_values_videos: Tensor, **settings: Any) -> Any:
         """Returns transformers' record of the tower, its `pooler_output` the visual tokens (B, N, D) of the videos."""
-        # transformers named the pixels anew between 5.17 and 5.23, and gives them by name.
-        features: Any = super().get_video_features(*pixels, **settings)
+        features: Any = super().get_video_features(pixel_values_videos, **settings)
         # OneVision's one line break is the last token.
         features.pooler_output = newline_grid(
             features.pooler_output[:, :-1], self.image_newline, side=_side(self.config)
