@@ -12,10 +12,11 @@ from medtune.models.transformers_vlm.nano_qwen import nano_qwen
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_entry("Random Qwen2.5-VL of width 32; for tests", QWEN2_VL, _build)
+    return nano_entry("Random Qwen2.5-VL of width 32; for tests", QWEN2_VL, build)
 
 
-def _build() -> Nano:
+def build() -> Nano:
+    """Returns the twin's configuration and processor."""
     return nano_qwen(
         Qwen2_5_VLConfig,
         Qwen2_5_VLProcessor,

@@ -1,8 +1,9 @@
-"""A model over volumes at full size on a GPU: 43 questions about one CT, by default with M3D-LaMed on Llama 2.
+"""Full-size models with random weights on a GPU: the questions about one CT, or one image, that its benchmark asks.
 
-The weights are random, and a tokenizer that spells bytes takes the place of the released one, whose files are behind
-licences: how long the work takes depends on neither, but each text has about four times as many tokens as it would
-have, which makes the shared image a smaller part of the whole.
+By default M3D-LaMed on Llama 2 with 43 questions about a CT; `medtune bench full_size qwen25vl_7b` shows a picture. A
+tokenizer that spells bytes takes the place of the released one, whose files lie behind licences or on the hub: how long
+the work takes depends on neither, but each text has about four times as many tokens as it would have, which makes the
+shared image a smaller part of the whole.
 """
 
 from __future__ import annotations
@@ -11,95 +12,131 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+import PIL.Image
 import torch
+from transformers import AutoModelForImageTextToText
 
 from medtune.data.prepared import prepare
 from medtune.data.simulation_settings import write_num_patients
-from medtune.data.sources import ct_phantom
+from medtune.data.sources import ct_phantom, fetal_phantom
 from medtune.data.types import MediaGroup
 from medtune.data.volumes.cache import VolumeCache
 from medtune.eval.benchmark import benchmark
 from medtune.models.assemble import zoo_entry
+from medtune.models.loading_plan import DEFAULT
 from medtune.models.nano_volume import tokenizer
 from medtune.models.precision import narrow_frozen, resolved
 from medtune.models.recompute import recompute_activations
+from medtune.models.transformers_vlm.families import QWEN2_VL
+from medtune.models.transformers_vlm.loading import put_together
 from medtune.models.tuning import apply_tuning
 from medtune.models.tuning_plan import Tuning
 from medtune.models.vlm import Assembled
-from medtune.models.volume_vlm import chosen, modules
-from medtune.trainer.benches.shared_prefix import answering, device_text, training, two_ways, widest_apart
+from medtune.models.volume_vlm import VolumeInput, chosen, modules
+from medtune.models.zoo import nano_qwen25vl, qwen25vl_7b
+from medtune.trainer.benches.shared_prefix import Work, answering, device_text, training, two_ways, widest_apart
 from medtune.trainer.benching import GB, Limit, Measured
 from medtune.trainer.strategies import device_of_rank
 
-NUM_QUESTIONS = 43
-"""About one CT, as many as CTLesionVQA asks on average: 395,612 about 9,262."""
-NUM_COMPARED = 3
-NUM_PATIENTS = 16
-"""Whose questions are asked together: a simulated CT has fewer."""
+NUM_COMPARED = 2
 BATCH_TOKENS = 16_384
-ANSWERING_TARGET, TRAINING_TARGET = 8.0, 3.0
 MEMORY_GB = 80.0
 """Of the smallest device that the papers train on."""
+PICTURE_PX = (1024, 576)
+"""589,824 pixels: the limit of the recipe for Fetal-Gauge, 720 visual tokens of Qwen2.5-VL, which rounds down to 36 x 20."""
+_TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+
+
+class Subject(NamedTuple):
+    """What is asked about one media item.
+
+    Attributes:
+        num_questions: As many as the benchmark asks about one on average.
+        answering_target: How many times as fast sharing has to be.
+    """
+
+    benchmark: str
+    source: str
+    settings_file: str
+    num_questions: int
+    answering_target: float
+    training_target: float
+
+
+# 395,612 questions about 9,262 CTs; 93,451 about 42,036 images. Source: the two papers' counts.
+CT = Subject("ctlesionvqa", "ct_phantom", ct_phantom.SETTINGS_FILE, 43, 8.0, 3.0)
+PICTURE = Subject("fetal_gauge", "fetal_phantom", fetal_phantom.SETTINGS_FILE, 2, 4.0, 1.3)
 
 
 def bench(subject: str | None) -> Measured:
     """Returns the figures of one model, by its name.
 
     Raises:
-        ValueError: There is no GPU, or the model is none over volumes with parts of its own.
+        ValueError: There is no GPU, or the model cannot be built without its files.
     """
     device = device_of_rank(0)
     if device.type != "cuda":
         raise ValueError("the bench 'full_size' needs a GPU with 80 GB; on a CPU take `medtune bench shared_prefix`")
-    return measured(subject or "m3d_llama2", device=device, num_questions=NUM_QUESTIONS)
+    model = subject or "m3d_llama2"
+    return measured(model, PICTURE if model == "qwen25vl_7b" else CT, device=device)
 
 
-def measured(model: str, *, device: torch.device, num_questions: int) -> Measured:
-    """Returns both comparisons for so many questions about one simulated CT.
+def measured(model: str, asked: Subject, *, device: torch.device) -> Measured:
+    """Returns both comparisons about one simulated CT or picture.
 
     Raises:
-        ValueError: The model is none over volumes with parts of its own.
+        ValueError: The model cannot be built without its files.
     """
-    assembled, judged_by = random_weights(model, device), benchmark("ctlesionvqa")
+    assembled, judged_by = random_weights(model, device), benchmark(asked.benchmark)
     apply_tuning(assembled.model, Tuning(), seed=0)
     recompute_activations(assembled.model)
     precision = resolved("auto", device)
-    with tempfile.TemporaryDirectory() as folder:
-        raw = Path(folder) / "raw"
-        write_num_patients(raw / ct_phantom.SETTINGS_FILE, NUM_PATIENTS)
-        prepared = prepare("ct_phantom", benchmark="ctlesionvqa", root=raw, out=Path(folder) / "data")
-        # As a run does it: the volume is brought into the tower's form once, in the warm-up.
-        transform = replace(assembled.transform, cache=VolumeCache(prepared.cache_folder))  # type: ignore[type-var]
-        assembled = replace(assembled, transform=transform)
-        groups = one_ct(prepared.groups("train"), num_questions)
-        few = one_ct(groups, NUM_COMPARED)
+    with tempfile.TemporaryDirectory() as scratch:
+        groups = one_item(asked, Path(scratch))
+        assembled = _keeping(assembled, Path(scratch))
+        few = [replace(groups[0], questions=groups[0].questions[:NUM_COMPARED])]
         apart = [
             widest_apart(answering(assembled, few, judged_by, precision="32-true")),
-            widest_apart(training(assembled, few, judged_by, precision="32-true", steps=1)),
+            widest_apart(learning(assembled, training(assembled, few, judged_by, precision="32-true", steps=1))),
         ]
         narrow_frozen(assembled.model, precision)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         works = [
             answering(assembled, groups, judged_by, precision=precision, batch_tokens=BATCH_TOKENS),
-            training(assembled, groups, judged_by, precision=precision, steps=1),
+            learning(assembled, training(assembled, groups, judged_by, precision=precision, steps=1)),
         ]
+        targets = (asked.answering_target, asked.training_target)
         ways = tuple(
             two_ways(title, work, apart=found, target=target)
             for title, work, found, target in zip(
-                ("answering", "training with LoRA"), works, apart, (ANSWERING_TARGET, TRAINING_TARGET), strict=True
+                ("answering", "training with LoRA"), works, apart, targets, strict=True
             )
         )
     count = sum(parameter.numel() for parameter in assembled.model.parameters())
     return Measured(
-        f"{model} with random weights ({count / 1e9:.2f} billion), {num_questions} questions about one CT, "
-        f"{precision}, {device_text(device)}",
+        f"{model} with random weights ({count / 1e9:.2f} billion), {asked.num_questions} questions about one "
+        f"{groups[0].media.kind}, {precision}, {device_text(device)}",
         ways,
         (Limit("memory of the device", torch.cuda.max_memory_allocated(device) / GB, MEMORY_GB, "GB"),)
         if device.type == "cuda"
         else (),
     )
+
+
+def learning(assembled: Assembled, work: Work) -> Work:
+    """Returns the work done in training mode: only there are activations recomputed."""
+
+    def learn(share_prefix: bool) -> torch.Tensor:
+        assembled.model.train()
+        try:
+            return work(share_prefix)
+        finally:
+            assembled.model.eval()
+
+    return learn
 
 
 def random_weights(model: str, device: torch.device) -> Assembled:
@@ -108,14 +145,21 @@ def random_weights(model: str, device: torch.device) -> Assembled:
     Raises:
         ValueError: The entry has no parts that could be built without its files.
     """
+    torch.manual_seed(0)
+    assembled = _qwen(device) if model == "qwen25vl_7b" else _over_volumes(model, device)
+    assembled.model.eval()
+    return assembled
+
+
+def _over_volumes(model: str, device: torch.device) -> Assembled:
     entry = zoo_entry(model)
     if not entry.variants:
-        raise ValueError(f"the bench 'full_size' takes a model over volumes such as m3d_llama2 or merlin, not {model}")
+        raise ValueError(
+            f"the bench 'full_size' takes qwen25vl_7b, or a model over volumes such as m3d_llama2, not {model}"
+        )
     parts = chosen(entry.variants, None)
-    torch.manual_seed(0)
     with device:
         built = modules(parts)
-    built.eval()
     return Assembled(
         model=built,
         family=parts.limited(tokenizer()),
@@ -124,9 +168,37 @@ def random_weights(model: str, device: torch.device) -> Assembled:
     )
 
 
-def one_ct(groups: Sequence[MediaGroup], num_questions: int) -> list[MediaGroup]:
-    """Returns one group: the first CT, asked what all of them are asked, as far as so many questions."""
-    asked = [question for group in groups for question in group.questions]
-    if len(asked) < num_questions:
-        raise ValueError(f"wanted {num_questions} questions, there are {len(asked)}")
-    return [replace(groups[0], questions=tuple(asked[:num_questions]))]
+def _qwen(device: torch.device) -> Assembled:
+    twin, config = nano_qwen25vl.build(), qwen25vl_7b.architecture()
+    for name in _TOKENS:
+        setattr(config, name, getattr(twin.config, name))
+    # The released limits; the twin's own shrink every picture to a few tokens.
+    twin.processor.image_processor.size = {"shortest_edge": 56 * 56, "longest_edge": PICTURE_PX[0] * PICTURE_PX[1]}
+    with device:
+        whole = AutoModelForImageTextToText.from_config(config, attn_implementation="sdpa")
+    return put_together(whole, twin.processor, QWEN2_VL, DEFAULT, where="random (seed 0)")
+
+
+def one_item(asked: Subject, scratch: Path) -> list[MediaGroup]:
+    """Returns one group: the first simulated CT or picture, asked what several of them are asked, as far as wanted."""
+    raw = scratch / "raw"
+    write_num_patients(raw / asked.settings_file, 16)
+    prepared = prepare(asked.source, benchmark=asked.benchmark, root=raw, out=scratch / "data")
+    groups: Sequence[MediaGroup] = prepared.groups("train")
+    questions = [question for group in groups for question in group.questions if question.options]
+    if len(questions) < asked.num_questions:
+        raise ValueError(f"wanted {asked.num_questions} questions with options, there are {len(questions)}")
+    media = groups[0].media
+    if media.kind == "image":
+        large = scratch / "large.png"
+        PIL.Image.open(media.path).resize(PICTURE_PX).save(large)
+        media = replace(media, path=large)
+    return [replace(groups[0], media=media, questions=tuple(questions[: asked.num_questions]))]
+
+
+def _keeping(assembled: Assembled, scratch: Path) -> Assembled:
+    """Returns the model as a run has it: a volume is brought into the tower's form once, in the warm-up."""
+    transform = assembled.transform
+    if not isinstance(transform, VolumeInput):
+        return assembled
+    return replace(assembled, transform=replace(transform, cache=VolumeCache(scratch / "cache")))
