@@ -27,7 +27,7 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.mark.parametrize(
     "strategy",
     [
-        "ddp",
+        pytest.param("ddp", marks=pytest.mark.slow),
         pytest.param("deepspeed_stage_1", marks=pytest.mark.slow),
         pytest.param("deepspeed_stage_2", marks=pytest.mark.slow),
         pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),

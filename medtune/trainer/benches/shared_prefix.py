@@ -154,8 +154,9 @@ def widest_apart(work: Work) -> float:
 
 
 def two_ways(title: str, work: Work, *, apart: float, target: float) -> TwoWays:
-    """Returns how long the work takes in both ways, after one run that warms up."""
+    """Returns how long the work takes in both ways, after one of each that warms up."""
     work(True)
+    work(False)
     _, quick_s = timed(lambda: work(True))
     _, plain_s = timed(lambda: work(False))
     return TwoWays(

@@ -27,9 +27,7 @@ def test_a_machine_without_a_gpu_is_told_what_it_can_run(monkeypatch: pytest.Mon
 
 
 def test_a_model_of_images_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="or a model over volumes such as m3d_llama2, not nano_qwen25vl"
-    ):
+    with pytest.raises(ValueError, match="or a model over volumes such as m3d_llama2, not nano_qwen25vl"):
         random_weights("nano_qwen25vl", CPU)
 
 
