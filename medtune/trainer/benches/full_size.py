@@ -45,7 +45,7 @@ BATCH_TOKENS = 16_384
 MEMORY_GB = 80.0
 """Of the smallest device that the papers train on."""
 PICTURE_PX = (1024, 576)
-"""589,824 pixels: the limit of the recipe for Fetal-Gauge, 720 visual tokens of Qwen2.5-VL, which rounds down to 36 x 20."""
+"""589,824 pixels: the limit of the recipe for Fetal-Gauge; 36 x 20 visual tokens of Qwen2.5-VL, which rounds down."""
 _TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
 
 
