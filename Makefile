@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # full_size needs a GPU: `make bench-full_size` where there is one.
 BENCHES := $(filter-out full_size,$(sort $(patsubst medtune/trainer/benches/%.py,%,$(wildcard medtune/trainer/benches/[a-z]*.py))))
 
-.PHONY: setup demo test test-slow check bench clean
+.PHONY: setup demo test test-slow test-gpu check bench clean
 
 setup: $(READY)
 
@@ -27,6 +27,9 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow --durations 20
+
+test-gpu: $(READY)
+	$(BIN)/python -m pytest -n 2 -m gpu --durations 10
 
 check: $(READY)
 	$(BIN)/ruff check .
