@@ -28,7 +28,8 @@ class Frame:
 
     Attributes:
         name: Unique in the set.
-        patient: Whose image it is, or what stands for a patient.
+        patient: Whose image it is, or what stands for a patient; None where the release does not tell: the image then
+            stands alone.
         labels: What the image shows, by kind: plane, orientation, view, landmarks, diagnosis.
         boxes: Outer boxes of marked structures.
         values: Measured values, by name with unit, e.g. {"hc_mm": 175.2}.
@@ -38,7 +39,7 @@ class Frame:
 
     name: str
     path: Path
-    patient: str
+    patient: str | None
     size: Size
     labels: Mapping[str, str] = field(default_factory=dict)
     boxes: tuple[Marked, ...] = ()
@@ -67,7 +68,6 @@ class PublicSet:
 
     Attributes:
         patient_unit: What stands for a patient, in words.
-        has_patients: Whether the release tells whose images, or of which film, they are: else they cannot be divided.
         read: (folder of the set, scratch) -> table. Frames of films that hold several are written into `scratch`.
         write_example: Writes a small synthetic tree in the set's own layout, for tests.
     """
@@ -79,7 +79,6 @@ class PublicSet:
     is_phantom: bool
     read: Callable[[Path, Path], SetTable]
     write_example: Callable[[Path], None]
-    has_patients: bool = True
 
 
 def public_set(name: str) -> PublicSet:

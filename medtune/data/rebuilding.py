@@ -36,7 +36,7 @@ class Subject:
     @property
     def patient_id(self) -> str:
         """Names the patient."""
-        return f"{self.set_name} {self.frame.patient}"
+        return f"{self.set_name} {self.frame.patient or self.frame.name}"
 
     def term(self, terms: Mapping[str, str | None], label: str, *, kind: str, file: str) -> str | None:
         """Returns the term for a label of the set; None where the table of terms says that it stands for nothing.
@@ -130,11 +130,14 @@ def _add_set(
     ask: Callable[[Subject], Iterable[Asked]],
     left_out: Callable[[Frame], str],
 ) -> None:
-    of_name = public_set(name)
-    why_test = None if of_name.has_patients else "it names neither patients nor films"
-    if len(table.frames) < SMALL_BELOW:
-        why_test = f"fewer than {SMALL_BELOW}"
-    frames = [replace(frame, split="test") if why_test and not frame.split else frame for frame in table.frames]
+    of_name, is_small = public_set(name), len(table.frames) < SMALL_BELOW
+    without_split = [frame for frame in table.frames if frame.split is None]
+    # Frames of one patient or film could come to lie on both sides.
+    undivided = sum(frame.patient is None for frame in without_split)
+    frames = [
+        replace(frame, split="test") if frame.split is None and (is_small or frame.patient is None) else frame
+        for frame in table.frames
+    ]
     subjects = [
         Subject(name, frame, Place(name, number), of_name.is_phantom, seed)
         for number, frame in enumerate(frames, start=1)
@@ -145,8 +148,9 @@ def _add_set(
         gathered.media[each.question.media_id] = each.media
     num_questions = sum(len(of_frame) for _, of_frame in asked)
     gathered.rejects += as_often((*table.rejects, *unknown), made=num_questions, of=len(asked))
-    is_test = why_test and any(frame.split is None for frame in table.frames)
-    where = f", all in test: {why_test}" if is_test else ""
+    where = f", {undivided} of them in test: they name neither patients nor films" if undivided else ""
+    if is_small and without_split:
+        where = f", all in test: fewer than {SMALL_BELOW}"
     gathered.notes.append(f"{name} ({of_name.title}): {len(table.frames)} images{where}")
     gathered.notes += (f"{name}: {note}" for note in table.notes)
     why = Counter(left_out(frame) for frame, of_frame in asked if not of_frame)

@@ -38,7 +38,7 @@ def public_set() -> PublicSet:
         licence="MIT",
         url="https://github.com/bharathprabakaran/FPUS23",
         patient_unit="a stream (one sweep over the phantom in one pose); the frames of Dataset_Plane name no "
-        "stream, so that each stands for one patient",
+        "stream, so that all are test",
         is_phantom=True,
         read=_read,
         write_example=_write_example,
@@ -166,7 +166,7 @@ def _plane_files(planes: Path) -> Iterator[tuple[str, Path, Place]]:
 def _plane_frame(plane: str, path: Path, place: Place) -> Frame:
     name = f"{plane} {path.stem}"
     with place.reading(path):
-        return Frame(name, path, name, image_size(path), {"plane": plane})
+        return Frame(name, path, None, image_size(path), {"plane": plane})
 
 
 def _write_example(folder: Path) -> None:

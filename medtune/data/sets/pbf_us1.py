@@ -57,7 +57,8 @@ def public_set() -> PublicSet:
         title=TITLE,
         licence="CC BY 4.0",
         url="https://zenodo.org/records/14193949",
-        patient_unit=PATIENT_UNIT,
+        patient_unit="a study (one sweep over the phantom) where resume.csv names it; the frames of labels.csv name "
+        "none, so that all are test",
         is_phantom=True,
         read=lambda folder, scratch: read_frames(folder),
         write_example=_write_released,
@@ -117,7 +118,7 @@ def _frame(folder: Path, line: Line, waiting: dict[tuple[str, str], _Released], 
         size = image_size(found.path)
     facets = {"position": positions[study]} if study in positions else {}
     full_name = f"{study} {name}".strip()
-    return Frame(full_name, found.path, study or name, size, {"plane": row["class"]}, facets=facets)
+    return Frame(full_name, found.path, study or None, size, {"plane": row["class"]}, facets=facets)
 
 
 def write_flat(folder: Path) -> None:

@@ -31,11 +31,10 @@ def public_set() -> PublicSet:
         title="PSFHS, pubic symphysis and fetal head",
         licence="CC BY 4.0",
         url="https://zenodo.org/records/10969427",
-        patient_unit="one image stands for one patient: the release names none, so that all are test",
+        patient_unit="none: the release does not tell which images are of one birth, so that all are test",
         is_phantom=False,
         read=_read,
         write_example=_write_example,
-        has_patients=False,
     )
 
 
@@ -72,7 +71,7 @@ def _frame(path: Path, label: Path, place: Place, scratch: Path) -> Frame:
     boxes = ((name, outer_box(marks_HW == value)) for value, name in STRUCTURES.items())
     height, width = grey_HW.shape
     marked = tuple(Marked(name, box) for name, box in boxes if box)
-    return Frame(path.stem, written, path.stem, Size(width, height), boxes=marked)
+    return Frame(path.stem, written, None, Size(width, height), boxes=marked)
 
 
 def grey(stored: NDArray[np.uint8], path: Path) -> NDArray[np.uint8]:

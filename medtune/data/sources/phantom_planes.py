@@ -54,7 +54,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
             text="Which standard plane does this ultrasound image show?",
             answer=PLANES[frame.labels["plane"]],
             labels=tuple(PLANES.values()),
-            patient_id=frame.patient,
+            patient_id=frame.patient or frame.name,
             facets={"task": "plane_identification", "phantom": "yes", **frame.facets},
             seed=seed,
             num_options=NUM_OPTIONS,

@@ -43,7 +43,7 @@ def _only(table: SetTable, message: str, *, times: int = 1) -> None:
 def test_fetal_planes_db_keeps_the_authors_test_set(tmp_path: Path) -> None:
     folder = _tree("fetal_planes_db", tmp_path / "db")
     frames = _read("fetal_planes_db", folder).frames
-    splits = {frame.patient: frame.split for frame in frames}
+    splits = {str(frame.patient): frame.split for frame in frames}
     assert all((split == "test") == (int(patient) % 3 == 0) for patient, split in splits.items())
     assert {patient for patient, split in splits.items() if split == "val"} == {"8", "16"}
     assert Counter(frame.labels["plane"] for frame in frames)["Fetal brain, Trans-thalamic"] > 0

@@ -87,7 +87,15 @@ def test_a_set_without_patients_or_streams_is_test(tmp_path: Path, big: None) ->
     table = _read(_sets(tmp_path / "raw", "psfhs", "jnu_ifm"), tmp_path / "scratch")
     splits = {name: {q.split for q in table.questions if q.facets["set"] == name} for name in ("psfhs", "jnu_ifm")}
     assert splits == {"psfhs": {"test"}, "jnu_ifm": {None}}
-    assert any(note.endswith("12 images, all in test: it names neither patients nor films") for note in table.notes)
+    said = "12 images, 12 of them in test: they name neither patients nor films"
+    assert any(note.endswith(said) for note in table.notes)
+
+
+def test_frames_without_a_stream_are_test_beside_streams_that_are_divided(tmp_path: Path, big: None) -> None:
+    table = _read(_sets(tmp_path / "raw", "fpus23"), tmp_path / "scratch")
+    tasks = {"plane_identification": {"test"}, "fetal_orientation": {None}}
+    assert {task: {q.split for q in table.questions if q.facets["task"] == task} for task in tasks} == tasks
+    assert any("16 of them in test: they name neither patients nor films" in note for note in table.notes)
 
 
 def test_every_orientation_has_its_term() -> None:
