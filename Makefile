@@ -6,6 +6,9 @@ READY := $(VENV)/.ready
 # full_size needs a GPU: `make bench-full_size` where there is one.
 BENCHES := $(filter-out full_size,$(sort $(patsubst medtune/trainer/benches/%.py,%,$(wildcard medtune/trainer/benches/[a-z]*.py))))
 
+# Without compiled files every start of medtune would compile its libraries anew: 29 s in place of 12.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test test-slow test-gpu check bench clean
 
 setup: $(READY)

@@ -30,7 +30,7 @@ class Said:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     silence_s: float = 0.0
-    hold: Callable[[], None] = lambda: None
+    hold: Callable[[], object] = lambda: None
     pieces: tuple[object, ...] | None = None
 
 

@@ -131,7 +131,16 @@ def test_likelihood_is_refused(answering: Any, visits: Any, chat: ChatServer) ->
 
 
 def test_replies_under_way_are_kept_when_another_fails(answering: Any, visits: Any, chat: ChatServer) -> None:
-    chat.reply = lambda body: failure(401) if asked_text(body) == "Question 0?" else completion("head")
+    another_asked = threading.Event()
+
+    def about(body: Any) -> Any:
+        if asked_text(body) == "Question 0?":
+            # Refused only while another question is under way.
+            return replace(failure(401), hold=lambda: another_asked.wait(4))
+        another_asked.set()
+        return completion("head")
+
+    chat.reply = about
     with pytest.raises(EndpointError, match="question 'q0'"), answering(concurrency=2) as answerer:
         answers(answerer, visits)
     before = len(chat.bodies)
