@@ -83,8 +83,8 @@ def test_two_devices_resume(nano: Nano, uninterrupted: Path, tmp_path: Path, cur
 
 @pytest.mark.slow
 def test_ctrl_c_while_answering_keeps_the_answers(nano: Nano, tmp_path: Path) -> None:
-    # Long replies: the last answer must not come before the signal does, however busy the machine is.
-    out, settings = tmp_path / "run", ("eval.max_new_tokens=512",)
+    # Long replies, image by image: the last answer must not come before the signal does, however busy the machine is.
+    out, settings = tmp_path / "run", ("eval.max_new_tokens=512", "eval.batch_groups=1")
     process = nano.process("eval", out, *settings)
     shard, deadline = out / "zero_shot" / "predictions.rank0.jsonl", time.monotonic() + 300
     while time.monotonic() < deadline and not (shard.is_file() and shard.stat().st_size):
