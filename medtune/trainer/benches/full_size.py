@@ -1,9 +1,6 @@
 """Full-size models with random weights on a GPU: the questions about one CT, or one image, that its benchmark asks.
 
-By default M3D-LaMed on Llama 2 with 43 questions about a CT; `medtune bench full_size qwen25vl_7b` shows a picture. A
-tokenizer that spells bytes takes the place of the released one, whose files lie behind licences or on the hub: how long
-the work takes depends on neither, but each text has about four times as many tokens as it would have, which makes the
-shared image a smaller part of the whole.
+By default M3D-LaMed on Llama 2 with 43 questions about a CT; `medtune bench full_size qwen25vl_7b` shows a picture.
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ from typing import NamedTuple
 
 import PIL.Image
 import torch
-from transformers import AutoModelForImageTextToText
 
 from medtune.data.prepared import prepare
 from medtune.data.simulation_settings import write_num_patients
@@ -24,18 +20,13 @@ from medtune.data.sources import ct_phantom, fetal_phantom
 from medtune.data.types import MediaGroup
 from medtune.data.volumes.cache import VolumeCache
 from medtune.eval.benchmark import benchmark
-from medtune.models.assemble import zoo_entry
-from medtune.models.loading_plan import DEFAULT
-from medtune.models.nano_volume import tokenizer
 from medtune.models.precision import narrow_frozen, resolved
+from medtune.models.random_weights import PICTURE_PX, random_weights
 from medtune.models.recompute import recompute_activations
-from medtune.models.transformers_vlm.families import QWEN2_VL
-from medtune.models.transformers_vlm.loading import put_together
 from medtune.models.tuning import apply_tuning
 from medtune.models.tuning_plan import Tuning
 from medtune.models.vlm import Assembled
-from medtune.models.volume_vlm import VolumeInput, chosen, modules
-from medtune.models.zoo import nano_qwen25vl, qwen25vl_7b
+from medtune.models.volume_vlm import VolumeInput
 from medtune.trainer.benches.shared_prefix import Work, answering, device_text, training, two_ways, widest_apart
 from medtune.trainer.benching import GB, Limit, Measured
 from medtune.trainer.strategies import device_of_rank
@@ -44,9 +35,6 @@ NUM_COMPARED = 2
 BATCH_TOKENS = 16_384
 MEMORY_GB = 80.0
 """Of the smallest device that the papers train on."""
-PICTURE_PX = (1024, 576)
-"""589,824 pixels: the limit of the recipe for Fetal-Gauge; 36 x 20 visual tokens of Qwen2.5-VL, which rounds down."""
-_TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
 
 
 class Subject(NamedTuple):
@@ -137,46 +125,6 @@ def learning(assembled: Assembled, work: Work) -> Work:
             assembled.model.eval()
 
     return learn
-
-
-def random_weights(model: str, device: torch.device) -> Assembled:
-    """Returns the model as its zoo entry builds it, drawn at random on the device, with a tokenizer of bytes.
-
-    Raises:
-        ValueError: The entry has no parts that could be built without its files.
-    """
-    torch.manual_seed(0)
-    assembled = _qwen(device) if model == "qwen25vl_7b" else _over_volumes(model, device)
-    assembled.model.eval()
-    return assembled
-
-
-def _over_volumes(model: str, device: torch.device) -> Assembled:
-    entry = zoo_entry(model)
-    if not entry.variants:
-        raise ValueError(
-            f"the bench 'full_size' takes qwen25vl_7b, or a model over volumes such as m3d_llama2, not {model}"
-        )
-    parts = chosen(entry.variants, None)
-    with device:
-        built = modules(parts)
-    return Assembled(
-        model=built,
-        family=parts.limited(tokenizer()),
-        transform=parts.input_of(built.vision),
-        provenance=dict.fromkeys(("vision", "projector", "language"), "random (seed 0)"),
-    )
-
-
-def _qwen(device: torch.device) -> Assembled:
-    twin, config = nano_qwen25vl.build(), qwen25vl_7b.architecture()
-    for name in _TOKENS:
-        setattr(config, name, getattr(twin.config, name))
-    # The released limits; the twin's own shrink every picture to a few tokens.
-    twin.processor.image_processor.size = {"shortest_edge": 56 * 56, "longest_edge": PICTURE_PX[0] * PICTURE_PX[1]}
-    with device:
-        whole = AutoModelForImageTextToText.from_config(config, attn_implementation="sdpa")
-    return put_together(whole, twin.processor, QWEN2_VL, DEFAULT, where="random (seed 0)")
 
 
 def one_item(asked: Subject, scratch: Path) -> list[MediaGroup]:
