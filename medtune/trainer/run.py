@@ -304,6 +304,8 @@ def _loggers(session: Session) -> list[Logger]:
 def _close(loggers: list[Logger]) -> None:
     for logger in loggers:
         logger.finalize("success")
+    if dashboard := dashboard_of(loggers):
+        dashboard.end()
 
 
 def _say(session: Session, text: str) -> None:

@@ -144,6 +144,8 @@ def test_grid_makes_a_run_of_every_pair_and_a_table(
     assert main([*arguments, "--set", *settings]) == 0
     found = json.loads((tmp_path / "out" / GRID).read_text())["runs"]
     assert [row["settings"]["model.projector"] for row in found] == ["linear", "coca"]
+    for name in ("vit3d-linear", "vit3d-coca"):
+        assert len(list((tmp_path / "out" / name / "wandb").glob("offline-run-*"))) == 1, "a W&B run of its own"
     table = capsys.readouterr().out
     assert "projector" in table
     assert "visual reasoning" in table

@@ -129,6 +129,12 @@ class Dashboard(WandbLogger):
         path.write_text(workspace_script(self._benchmark, [*curves], group=group, project=project), "utf-8")
         self.experiment.save(str(path), base_path=str(path.parent), policy="now")
 
+    @rank_zero_only
+    def end(self) -> None:
+        """Ends the W&B run; otherwise the next one of this process, of a series or a grid, would be logged into it."""
+        if self._experiment is not None:
+            self._experiment.finish()
+
 
 def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
     """Returns the dashboard among a run's loggers; None where W&B is disabled."""
