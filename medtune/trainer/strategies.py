@@ -106,8 +106,6 @@ def prefer_one_order(device: torch.device) -> None:
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
-        # Nothing here reads memory that it has not written.
-        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def gradient_divisor(name: StrategyName, *, world_size: int, accumulate: int) -> int:

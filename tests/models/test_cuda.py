@@ -20,7 +20,7 @@ from medtune.models.tuning_plan import Precision, Tuning
 from medtune.models.vlm import Assembled
 from tests.models.any_twin import EVERY_TWIN, logprobs
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
+pytestmark = pytest.mark.gpu
 
 GPU = torch.device("cuda")
 IN_16_BITS = 0.15

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from medtune.trainer.callbacks import saved_step
 from tests.trainer.conftest import Nano
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
+pytestmark = pytest.mark.gpu
 
 Curve = Callable[[Path, str], list[float]]
 LEARNS = ("train.max_steps=16", "eval.every_steps=16", "model.tuning.language.lr=0.01")

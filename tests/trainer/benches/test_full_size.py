@@ -7,6 +7,7 @@ import torch
 
 from medtune.data.images import image_size
 from medtune.models.random_weights import PICTURE_PX
+from medtune.models.vlm import VisionLanguageModel
 from medtune.trainer.benches import full_size
 from medtune.trainer.benches.full_size import CT, PICTURE, bench, measured, one_item
 
@@ -19,6 +20,18 @@ def test_sharing_gives_the_same_for_many_questions_about_one_scan() -> None:
     assert [ways.title for ways in found.ways] == ["answering", "training with LoRA"]
     assert all(ways.agree for ways in found.ways)
     assert "5 questions about one volume" in found.subject
+
+
+@pytest.mark.slow
+def test_questions_that_see_each_other_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = VisionLanguageModel.forward
+
+    def leaking(self, rows, tokens_MNE):  # type: ignore[no-untyped-def]
+        return forward(self, rows._replace(mask_BLL=torch.ones_like(rows.mask_BLL).tril()), tokens_MNE)
+
+    monkeypatch.setattr(VisionLanguageModel, "forward", leaking)
+    found = measured("nano_ct_chat", CT._replace(num_questions=5), device=CPU)
+    assert not any(ways.agree for ways in found.ways)
 
 
 def test_a_machine_without_a_gpu_is_told_what_it_can_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from medtune.data.augment import allowed
 from medtune.data.released.ctlesionvqa import V1, V2_ONLY, answer_type
-from medtune.data.types import Question
+from medtune.data.types import AnswerKind, Question
 from medtune.eval.benchmarks.ctlesionvqa.changes import SUBTYPES, keeps
 
 
-def _asked(subtype: str, text: str = "What?", kind: str = "choice") -> Question:
+def _asked(subtype: str, text: str = "What?", kind: AnswerKind = "choice") -> Question:
     options = ("a", "b") if kind == "choice" else ()
-    return Question("q", "m", text, options, "a", kind, "p", {"subtype": subtype})  # type: ignore[arg-type]
+    return Question("q", "m", text, options, "a", kind, "p", {"subtype": subtype})
 
 
 def test_every_subtype_is_decided_and_none_is_mirrored() -> None:
