@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("trainer", "models", "data", "recipes", "eval")
+ROOMS = ("trainer", "models", "data", "benchmarks", "recipes", "eval")
 UNUSED = (
     "av", "bert_score", "bitsandbytes", "deepspeed", "gguf", "imagehash", "monai", "nibabel", "openai", "openpyxl",
     "pycocoevalcap", "pydicom", "SimpleITK", "wandb",
@@ -30,7 +30,8 @@ def test_room_stands_at_the_front_door(room: str) -> None:
 def test_a_run_imports_no_bare_room_and_nothing_that_it_does_not_use() -> None:
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({UNUSED!r})); "
-        "import medtune.trainer.run, medtune.trainer.fit, medtune.trainer.validate, medtune.trainer.commands; "
+        "import medtune.trainer.experiment.run, medtune.trainer.training.fit; "
+        "import medtune.trainer.commands.validate, medtune.trainer.commands.prepare_and_score; "
         "from medtune.models.assemble import zoo_entry; zoo_entry('nano_pocket').assemble(0); "
         f"print([name for name in {ROOMS!r} if name in sys.modules])"
     )
@@ -41,7 +42,7 @@ def test_a_run_imports_no_bare_room_and_nothing_that_it_does_not_use() -> None:
 
 def test_the_door_opens_without_torch() -> None:
     code = (
-        "import sys; from medtune.trainer.cli import main; main(['list', 'recipes']); "
+        "import sys; from medtune.trainer.commands.cli import main; main(['list', 'recipes']); "
         "print([name for name in ('torch', 'numpy', 'transformers', 'yaml') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medtune.data import catalog
-from medtune.trainer.cli import KINDS, parser
+from medtune.trainer.commands.cli import KINDS, parser
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -21,7 +21,7 @@ def test_command_is_one_that_medtune_takes(command: str) -> None:
     options = parser().parse_args(shlex.split(command)[1:])
     if hasattr(options, "recipe"):
         assert options.recipe in catalog.names("medtune.recipes", ".yaml")
-        from medtune.trainer.recipe_file import read_recipe
+        from medtune.trainer.recipe.read import read_recipe
 
         read_recipe(options.recipe, options.overrides)
 

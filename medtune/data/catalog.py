@@ -20,16 +20,20 @@ def _folder(package: str) -> Traversable:
     return resources.files(root).joinpath(*rest.split("."))
 
 
-def names(package: str, suffix: str = ".py") -> list[str]:
-    """Returns the sorted extension names of `package`, e.g. "medtune.eval.benchmarks"; imports none of them."""
+def names(package: str, suffix: str = ".py", *, defining: str | None = None) -> list[str]:
+    """Returns the sorted extension names of `package`, e.g. "medtune.benchmarks"; imports none of them.
+
+    With `defining`, only modules that define a function of that name at their top level are extensions.
+    """
     found = []
     for entry in _folder(package).iterdir():
         if entry.name.startswith(("_", ".")):
             continue
-        if entry.name.endswith(suffix):
+        file = entry.joinpath("__init__.py") if entry.is_dir() else entry
+        if not file.name.endswith(suffix) or not file.is_file():
+            continue
+        if defining is None or f"\ndef {defining}(" in file.read_text("utf-8"):
             found.append(entry.name.removesuffix(suffix))
-        elif suffix == ".py" and entry.is_dir() and entry.joinpath("__init__.py").is_file():
-            found.append(entry.name)
     return sorted(found)
 
 
@@ -49,7 +53,7 @@ def load(package: str, name: str, attribute: str) -> object:
     Raises:
         ValueError: There is no such extension; the message offers the nearest name.
     """
-    known = names(package)
+    known = names(package, defining=attribute)
     if name not in known:
         kind = package.rpartition(".")[2]
         raise ValueError(f"no {name!r} among the {kind}.{nearest(name, known)} There are: {', '.join(known)}")

@@ -6,20 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from itertools import compress
-from typing import Protocol, cast
+from typing import Protocol
 
-from medtune.data import catalog
-from medtune.data.augment import Keeps, keep_nothing
+from medtune.data.media.augment import Keeps, keep_nothing
 from medtune.data.types import AnswerFormat, Condition, Interval, Prediction, Prompt, Question
-from medtune.eval.bertscore import BertModel
+from medtune.eval.asking.official_prompts import OURS, OfficialPrompts
+from medtune.eval.asking.protocol import AnswerProtocol
 from medtune.eval.judge.task import JudgeTask
-from medtune.eval.protocol import AnswerProtocol
-from medtune.eval.reference import Reference, no_references
-from medtune.eval.sums import Sums
-from medtune.eval.tables import Table
-from medtune.eval.wording import OURS, OfficialPrompts
-
-PACKAGE = "medtune.eval.benchmarks"
+from medtune.eval.published_numbers import Reference, no_references
+from medtune.eval.scoring.bertscore import BertModel
+from medtune.eval.scoring.tables import Table
+from medtune.eval.statistics.summed_metric import Sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +158,7 @@ class Benchmark:
     Attributes:
         version: Changes whenever a number could: prompts, parsers or metrics.
         licence: Of the questions and media, not of this code.
-        sources: Names in data/sources whose prepared folders it accepts; the first is the default.
+        sources: Names of the sources whose prepared folders it accepts; the first is the default.
         facets: What scores are broken down by.
         render: Words a question; training and evaluation use this one function.
         parsers: Reply -> option, by name; the first is the default.
@@ -215,13 +212,3 @@ class Benchmark:
         about = (name for name in self.metrics if any(map(self.scale(name).covers, questions)))
         first = next(about, self.primary)
         return replace(self, metrics={first: self.metrics[first], **self.metrics})
-
-
-def benchmark(name: str) -> Benchmark:
-    """Returns the benchmark of that name.
-
-    Raises:
-        ValueError: There is none; the message offers the nearest name.
-    """
-    build = cast("Callable[[], Benchmark]", catalog.load(PACKAGE, name, "benchmark"))
-    return build()

@@ -9,13 +9,13 @@ from typing import cast
 
 from medtune.data.types import Condition, Interval, Reading, Score
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.calibration import Calibration
+from medtune.eval.comparing.gain import Gain, LevelGain
 from medtune.eval.data_label import DataLabel
-from medtune.eval.gain import Gain, LevelGain
-from medtune.eval.refusals import refusals_text
-from medtune.eval.scores import LevelScore, StageScores
-from medtune.eval.tables import finite, table_json
-from medtune.eval.uncounted import uncounted_text
+from medtune.eval.scoring.left_out import uncounted_text
+from medtune.eval.scoring.refusals import refusals_text
+from medtune.eval.scoring.score import LevelScore, StageScores
+from medtune.eval.scoring.tables import finite, table_json
+from medtune.eval.statistics.calibration import Calibration
 
 Json = dict[str, object]
 

@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 import torch
 
-from medtune.data.media import Shape
+from medtune.data.media.load import Shape
 from medtune.data.seeding import stable_int
 from medtune.data.types import MediaGroup, Prediction, PredictionKey, Request
 from medtune.models.contract import Encoded, MediaItem
-from medtune.models.drawing import drawn
-from medtune.models.precision import Precise
-from medtune.models.reading import read_item
+from medtune.models.drawn_replies import drawn
+from medtune.models.read_media import read_item
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, balanced, batched, pack
 from medtune.models.sequence.prompts import pad_left
 from medtune.models.sequence.tree import grow, grow_within
+from medtune.models.tuning.precision import Precise
 from medtune.models.vlm import Assembled
 
 Options = tuple[Layout, ...]

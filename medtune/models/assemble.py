@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from medtune.data import catalog
-from medtune.models.loading_plan import DEFAULT, Loading
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.vlm import Assembled, VisionLanguageModel
-from medtune.models.volume_vlm import VolumeParts
+from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.weights.loading_options import DEFAULT, Loading
 
 PACKAGE = "medtune.models.zoo"
 

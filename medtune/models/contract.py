@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from medtune.data.media import Shape
+from medtune.data.media.load import Shape
+from medtune.data.media.videos.sampling import Sampling
 from medtune.data.types import Media, MediaKind, MediaRef
-from medtune.data.videos.sampling import Sampling
 from medtune.models.sequence.packing import PackedRows
 from medtune.models.sequence.prompts import PromptRows
-from medtune.models.tuning_plan import GroupName
+from medtune.models.tuning.plan import GroupName
 
 GROUPS: tuple[GroupName, ...] = ("vision", "projector", "language")
 

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from medtune.data.types import JudgeRequest, PredictionKey
-from medtune.models.loading_plan import DtypeName
+from medtune.models.weights.loading_options import DtypeName
 
 
 class LocalJudge:

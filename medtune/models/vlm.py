@@ -19,7 +19,7 @@ from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, additive
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.transformers_vlm.model import TransformersVlm
-from medtune.models.tuning_plan import GroupName
+from medtune.models.tuning.plan import GroupName
 
 
 class VisionLanguageModel(nn.Module):

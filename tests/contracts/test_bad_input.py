@@ -12,9 +12,9 @@ import torch
 
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
-from medtune.models.exported import assemble_model
-from medtune.models.loading_plan import Loading
-from tests.data.videos.making import mp4
+from medtune.models.weights.export import assemble_model
+from medtune.models.weights.loading_options import Loading
+from tests.data.media.videos.making import mp4
 from tests.models.transformers_vlm.twins import NANOS, saved, twin
 
 OPTIONS = ("head", "femur")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medtune.data import catalog
-from medtune.trainer.cli import BENCHES
+from medtune.trainer.commands.cli import BENCHES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

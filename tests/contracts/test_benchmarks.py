@@ -8,19 +8,19 @@ from typing import Literal
 
 import pytest
 
-from medtune.data import catalog
+from medtune.benchmarks import benchmark, names
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import PACKAGE, Benchmark, Judged, benchmark
-from medtune.eval.judging import judge
-from medtune.eval.scores import covered, score_stage
-from medtune.eval.tables import table_text
+from medtune.eval.benchmark import Benchmark, Judged
+from medtune.eval.scoring.parse_replies import judge
+from medtune.eval.scoring.score import covered, score_stage
+from medtune.eval.scoring.tables import table_text
 
 PUBLISHED = ("official", "vsi")
 """How the names of parsers begin that read as published code does, each in one answer format."""
 ANSWER_FORMATS: tuple[Literal["text", "letter"], ...] = ("text", "letter")
 
 
-@pytest.fixture(params=catalog.names(PACKAGE))
+@pytest.fixture(params=names())
 def found(request: pytest.FixtureRequest) -> Benchmark:
     return benchmark(request.param)
 

@@ -15,19 +15,19 @@ import PIL.Image
 import pytest
 import torch
 
-from medtune.data.blank import BLANKS
-from medtune.data.media import load_media
+from medtune.benchmarks import benchmark
+from medtune.data.media.blank import BLANKS
+from medtune.data.media.load import load_media
+from medtune.data.media.videos.write import write_video
+from medtune.data.media.volumes.slices import axial_pictures
 from medtune.data.types import Condition, Image, MediaGroup, MediaKind, MediaRef, Prediction, Question, Volume
-from medtune.data.videos.stored import write_video
-from medtune.data.volumes.slices import axial_pictures
-from medtune.eval.benchmark import benchmark
-from medtune.eval.evaluate import AUDITED, evaluate
+from medtune.eval.asking.ask import AUDITED, evaluate
 from medtune.models.answering import LocalAnswerer
 from medtune.models.endpoint.pictures import sampling
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.endpoint.settings import Endpoint
-from medtune.models.reading import read_item
-from tests.data.volumes.making import nifti
+from medtune.models.read_media import read_item
+from tests.data.media.volumes.making import nifti
 from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving
 from tests.models.transformers_vlm.twins import twin
 

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.prepared import prepare
-from medtune.data.splits import Fractions
-from medtune.trainer.cli import main
+from medtune.benchmarks import source
+from medtune.data.prepared.folder import prepare
+from medtune.data.prepared.splits import Fractions
+from medtune.trainer.commands.cli import main
 from tests.conftest import REPOSITORY
-from tests.data.videos.real_clips import write_release
+from tests.data.media.videos.real_clips import write_release
 from tests.models.transformers_vlm.twins import NANOS
 
 QUICK = ("nano_gemma3", "nano_mllama", "nano_pocket", "nano_qwen25vl")
@@ -40,7 +41,7 @@ def prepared_images(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactor
     out = tmp_path_factory.mktemp("real") / "busi"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
-        prepare("busi", benchmark="busi", root=real, out=out, limit=20)
+        prepare("busi", source("busi"), benchmark="busi", root=real, out=out, limit=20)
     return out
 
 
@@ -53,6 +54,7 @@ def prepared_clips(shared_real: Path, tmp_path_factory: pytest.TempPathFactory) 
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         prepare(
             "rexsonovqa",
+            source("rexsonovqa"),
             benchmark="rexsonovqa",
             root=folder / "raw",
             out=folder / "prepared",

@@ -8,8 +8,8 @@ from medtune.data import catalog
 from medtune.models.assemble import PACKAGE, ServedEntry, any_entry, zoo_entry
 from medtune.models.contract import Model
 from medtune.models.transformers_vlm.model import TransformersVlm
-from medtune.models.tuning import apply_tuning
-from medtune.models.tuning_plan import Tuning
+from medtune.models.tuning.apply import apply_tuning
+from medtune.models.tuning.plan import Tuning
 from medtune.models.vlm import VisionLanguageModel
 
 ALL = catalog.names(PACKAGE)
@@ -47,7 +47,7 @@ def _from_hub(name: str) -> bool:
 )
 def test_assembled_model_has_the_tensors_of_its_skeleton(name: str) -> None:
     if not name.startswith(("nano", "pocket")):
-        pytest.skip("its weights are its authors' to give; tests/models/test_volume_vlm.py reads a folder like theirs")
+        pytest.skip("its weights are its authors' to give; tests/models/volumes/test_vlm.py reads a folder like theirs")
     entry = zoo_entry(name)
     assembled, skeleton = entry.assemble(0), entry.skeleton()
     shapes = [{k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (assembled.model, skeleton)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from medtune import benchmarks
 from medtune.data import catalog
 from medtune.models.assemble import ServedEntry, any_entry
-from medtune.models.tuning import apply_tuning
-from medtune.trainer.recipe_file import find_recipe, read_recipe, recipe_from_tree, recipe_to_yaml
+from medtune.models.tuning.apply import apply_tuning
+from medtune.trainer.recipe.read import find_recipe, read_recipe, recipe_from_tree, recipe_to_yaml
 
 NAMES = catalog.names("medtune.recipes", ".yaml")
 
@@ -24,7 +25,7 @@ def test_header_says_source_command_hardware_and_result(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_everything_it_names_exists(name: str) -> None:
     recipe = read_recipe(name)
-    assert recipe.data.benchmark in catalog.names("medtune.eval.benchmarks")
+    assert recipe.data.benchmark in benchmarks.names()
     entry = any_entry(recipe.model.name)
     if isinstance(entry, ServedEntry):
         assert recipe.model.endpoint is not None

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from medtune.benchmarks import source, source_packages
 from medtune.data import catalog
-from medtune.data.prepared import Prepared, prepare
-from medtune.data.source import PACKAGE, Source, SourceTable, source
+from medtune.data.prepared.folder import Prepared, prepare
+from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import SPLITS
 
-NAMES = catalog.names(PACKAGE)
+NAMES = sorted(source_packages())
 # A simulation makes as many patients as it likes: a few are enough here.
 LIMIT = 12
 
@@ -29,7 +30,7 @@ class Example:
     folder: Path
 
     def prepare(self, out: Path) -> Prepared:
-        return prepare(self.name, benchmark="contract", root=self.root, out=out, seed=3, limit=LIMIT)
+        return prepare(self.name, source(self.name), benchmark="contract", root=self.root, out=out, seed=3, limit=LIMIT)
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -58,7 +59,7 @@ def test_source_says_where_it_comes_from(example: Example) -> None:
 
 
 def test_source_module_opens_with_a_sentence() -> None:
-    assert all(catalog.first_line(PACKAGE, name) for name in NAMES)
+    assert all(catalog.first_line(source_packages()[name], name) for name in NAMES)
 
 
 def test_ids_are_unique_and_media_are_listed(example: Example) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from medtune.benchmarks import benchmark
+from medtune.benchmarks.m3d_vqa.free_answers import with_verdicts
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Benchmark, benchmark
-from medtune.eval.benchmarks.m3d_vqa.free_answers import with_verdicts
-from medtune.eval.scores import StageScores, score_stage
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.scoring.score import StageScores, score_stage
 
 M3D = benchmark("m3d_vqa")
 FREE: Benchmark = replace(M3D, metrics={"free_answers": M3D.metrics["free_answers"]})

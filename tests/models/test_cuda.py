@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from medtune.data.prepared import open_prepared
+from medtune.benchmarks import benchmark
+from medtune.data.prepared.folder import open_prepared
 from medtune.data.types import Request
-from medtune.eval.benchmark import benchmark
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
-from medtune.models.precision import Precise, narrow_frozen, precise, resolved
-from medtune.models.quantize import quantize_language
-from medtune.models.tuning import apply_tuning
-from medtune.models.tuning_plan import Precision, Tuning
+from medtune.models.tuning.apply import apply_tuning
+from medtune.models.tuning.plan import Precision, Tuning
+from medtune.models.tuning.precision import Precise, narrow_frozen, precise, resolved
+from medtune.models.tuning.quantize import quantize_language
 from medtune.models.vlm import Assembled
 from tests.models.any_twin import EVERY_TWIN, logprobs
 

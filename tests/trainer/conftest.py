@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.trainer.cli import main
+from medtune.trainer.commands.cli import main
 
 QUICK = ("log.wandb=disabled", "train.max_steps=4", "eval.every_steps=2", "eval.max_new_tokens=4")
 

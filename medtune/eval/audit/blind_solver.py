@@ -15,7 +15,7 @@ import numpy as np
 
 from medtune.data.seeding import stable_order
 from medtune.data.types import Question
-from medtune.eval.calibration import option_probabilities
+from medtune.eval.statistics.calibration import option_probabilities
 
 FOLDS = 5
 MAX_QUESTIONS = 10_000

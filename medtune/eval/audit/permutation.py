@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from medtune.data.types import Question
-from medtune.eval import statistics
 from medtune.eval.audit.row import AuditRow, accuracy_row
 from medtune.eval.audit.subject import Subject
 from medtune.eval.benchmark import Judged
+from medtune.eval.statistics import clustered
 
 
 def permutation_rows(subject: Subject) -> list[AuditRow]:
@@ -36,7 +36,7 @@ def permutation_rows(subject: Subject) -> list[AuditRow]:
     option = [float(before == row.parsed) for _, before, row in pairs]
     place = [float(_place(question, before) == _shown(row)) for question, before, row in pairs]
     patients = [question.patient_id for question, *_ in pairs]
-    lead = statistics.gain_interval(place, option, patients)
+    lead = clustered.gain_interval(place, option, patients)
     share = sum(option) / len(option), sum(place) / len(place)
     flag = None
     if share[1] > share[0]:
@@ -50,7 +50,7 @@ def permutation_rows(subject: Subject) -> list[AuditRow]:
         "share",
         share[0],
         len(pairs),
-        statistics.mean_interval(option, patients),
+        clustered.mean_interval(option, patients),
         flag=flag,
         note=f"{share[1]:.3f} follow the place (letter); the rest neither",
     )

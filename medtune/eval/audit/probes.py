@@ -16,7 +16,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.data.preview import preview
+from medtune.data.media.preview import preview
 from medtune.data.types import MediaGroup, Question
 
 THUMBNAIL_PX = 16

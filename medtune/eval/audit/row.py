@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from medtune.data.types import Interval
-from medtune.eval import statistics
-from medtune.eval.tables import Table, table_text
+from medtune.eval.scoring.tables import Table, table_text
+from medtune.eval.statistics import clustered
 
 VERSION = 1
 ACCURACY = "accuracy"
@@ -109,9 +109,9 @@ def accuracy_row(
     """
     gap = None
     if model is not None:
-        found = statistics.gain_interval(right, model, patients)
+        found = clustered.gain_interval(right, model, patients)
         gap = Gap(float(np.mean(model)) - float(np.mean(right)), found)
-    interval = statistics.mean_interval(right, patients)
+    interval = clustered.mean_interval(right, patients)
     return AuditRow(name, title, stage, ACCURACY, float(np.mean(right)), len(right), interval, gap, note=note)
 
 

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from medtune.data.types import Condition, Prediction, Question
 from medtune.eval.audit.row import AuditRow, accuracy_row
-from medtune.eval.baselines import TrainAnswers, train_answers
 from medtune.eval.benchmark import Benchmark, Judged, Verdicts
-from medtune.eval.scores import all_verdicts
+from medtune.eval.scoring.baselines import TrainAnswers, train_answers
+from medtune.eval.scoring.score import all_verdicts
 
 
 @dataclass(frozen=True)

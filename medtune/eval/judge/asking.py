@@ -17,7 +17,7 @@ from medtune.eval.judge.verdicts import (
     reply_hash,
     verdicts_path,
 )
-from medtune.eval.judging import index, question_of, words_of
+from medtune.eval.scoring.parse_replies import index, question_of, words_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from medtune.data.types import Prediction, PredictionKey
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.predictions import replace_file
+from medtune.eval.predictions.files import replace_file
 
 
 @dataclass(frozen=True, slots=True)

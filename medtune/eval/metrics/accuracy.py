@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medtune.eval.benchmark import Judged, SummedMetric
-from medtune.eval.sums import Sums, mean_of
+from medtune.eval.statistics.summed_metric import Sums, mean_of
 
 
 @SummedMetric

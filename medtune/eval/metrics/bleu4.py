@@ -8,7 +8,7 @@ import numpy as np
 from pycocoevalcap.bleu.bleu_scorer import cook_refs, cook_test
 
 from medtune.eval.benchmark import Judged, SummedMetric
-from medtune.eval.sums import Floats, Sums, dense_sums
+from medtune.eval.statistics.summed_metric import Floats, Sums, dense_sums
 
 _ORDER = 4
 _TINY, _SMALL = 1e-15, 1e-9

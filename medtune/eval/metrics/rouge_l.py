@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pycocoevalcap.rouge.rouge import Rouge
 
 from medtune.eval.benchmark import Judged, SummedMetric
-from medtune.eval.sums import Sums, mean_of
+from medtune.eval.statistics.summed_metric import Sums, mean_of
 
 
 @SummedMetric

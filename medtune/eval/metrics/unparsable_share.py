@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from medtune.eval.benchmark import Judged, SummedMetric
-from medtune.eval.sums import Floats, Sums, dense_sums
+from medtune.eval.statistics.summed_metric import Floats, Sums, dense_sums
 
 
 @SummedMetric

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from medtune.data.prepared import open_prepared
+from medtune.data.prepared.folder import open_prepared
 from medtune.data.types import MediaRef, Question, Split
-from medtune.eval.calibration import option_probabilities
-from medtune.eval.judging import UNSCORED
-from medtune.eval.predictions import read_predictions
+from medtune.eval.predictions.files import read_predictions
 from medtune.eval.report.checked_json import read_json_lines
 from medtune.eval.report.run_data import RunData
+from medtune.eval.scoring.parse_replies import UNSCORED
+from medtune.eval.statistics.calibration import option_probabilities
 
 Outcome = Literal["right", "wrong", "unreadable", "graded", "unscored"]
 Change = Literal["broken", "still wrong", "fixed", "still right", ""]

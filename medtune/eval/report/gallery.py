@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import PIL.Image
 
-from medtune.data.preview import preview
+from medtune.data.media.preview import preview
 from medtune.data.types import MediaRef
 from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies
 from medtune.eval.report.run_data import RunData

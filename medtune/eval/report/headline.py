@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from medtune.eval.refusals import refusals_text
 from medtune.eval.report.audit import blind_scores
 from medtune.eval.report.run_data import Change, RunData
 from medtune.eval.report.table import p_text, plain, signed, span, spoken
-from medtune.eval.uncounted import uncounted_text
+from medtune.eval.scoring.left_out import uncounted_text
+from medtune.eval.scoring.refusals import refusals_text
 
 MAX_FLAGS = 5
 Verdict = Literal["gain", "loss", "unclear", "single"]

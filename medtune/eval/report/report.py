@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from medtune.eval.benchmark import benchmark
-from medtune.eval.published import published
+from medtune.eval.published_numbers import Paper, PaperOf
 from medtune.eval.report.audit import audit_table, collapse_table
 from medtune.eval.report.charts import (
     BarChart,
@@ -42,20 +41,6 @@ class Facet:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """The benchmark's paper.
-
-    Attributes:
-        printed: Where the paper's numbers come from; None where none are known.
-    """
-
-    title: str
-    citation: str
-    url: str
-    printed: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Reproduction:
     """How to get the same numbers.
 
@@ -79,7 +64,7 @@ class Report:
     """All parts of the report of one run."""
 
     run: RunData
-    source: Source
+    source: Paper
     headline: Headline
     gain: ReportTable
     facets: tuple[Facet, ...]
@@ -94,7 +79,7 @@ class Report:
     reproduction: Reproduction
 
 
-def run_report(run: RunData) -> Report:
+def run_report(run: RunData, paper_of: PaperOf) -> Report:
     """Returns the parts of a run's report.
 
     Raises:
@@ -105,7 +90,7 @@ def run_report(run: RunData) -> Report:
     curves = (loss_chart(run), validation_chart(run))
     return Report(
         run=run,
-        source=_source(run),
+        source=paper_of(run.benchmark) or Paper(spoken(run.benchmark), "", "", None),
         headline=headline(run, num_patients=shown.num_patients),
         gain=gain_table(run),
         facets=tuple(_facet(run, name) for name, levels in run.last.by.items() if len(levels) > 1),
@@ -196,15 +181,3 @@ def _facet(run: RunData, name: str) -> Facet:
     levels = run.last.by[name]
     chart = facet_chart(run, name) if len(levels) <= MAX_LEVELS else None
     return Facet(spoken(name), chart, facet_table(run, name))
-
-
-def _source(run: RunData) -> Source:
-    try:
-        known = benchmark(run.benchmark)
-    except ValueError:
-        return Source(spoken(run.benchmark), "", "", None)
-    try:
-        printed = str(published(run.benchmark)["source"])
-    except FileNotFoundError:
-        printed = None
-    return Source(known.title, known.citation, known.url, printed)

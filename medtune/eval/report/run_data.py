@@ -12,8 +12,8 @@ from pathlib import Path
 import yaml
 
 from medtune.eval.data_label import LABEL_FIELDS, DataLabel, recorded_label
-from medtune.eval.refusals import Refusals
 from medtune.eval.report.checked_json import AGAIN, Node, read_json
+from medtune.eval.scoring.refusals import Refusals
 
 Interval = tuple[float, float]
 STAGES = ("zero_shot", "final")

@@ -21,7 +21,7 @@ from medtune.eval.report.table import (
     stage_title,
     word,
 )
-from medtune.eval.uncounted import uncounted_text
+from medtune.eval.scoring.left_out import uncounted_text
 
 READINGS = ("likelihood", "generation")
 

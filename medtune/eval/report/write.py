@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from medtune.eval.predictions import replace_file
+from medtune.eval.predictions.files import replace_file
+from medtune.eval.published_numbers import PaperOf
 from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS
 from medtune.eval.report.html import render
 from medtune.eval.report.markdown import run_markdown
@@ -16,7 +17,7 @@ from medtune.eval.report.several import runs_html, runs_markdown, several_runs
 HTML, MARKDOWN = "report.html", "report.md"
 
 
-def write_report(folder: Path) -> Path:
+def write_report(folder: Path, paper_of: PaperOf) -> Path:
     """Writes the report of a run into its folder and returns the path of report.html.
 
     Raises:
@@ -24,7 +25,7 @@ def write_report(folder: Path) -> Path:
         ValueError: One is broken; the message names it.
         OSError: The folder cannot be written; an earlier report is as it was.
     """
-    report = run_report(read_run(folder))
+    report = run_report(read_run(folder), paper_of)
     return _write(folder, run_html(report), run_markdown(report))
 
 

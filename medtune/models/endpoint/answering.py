@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import lru_cache
 from types import TracebackType
 
-from medtune.data.media import load_media
+from medtune.data.media.load import load_media
 from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Request
 from medtune.models.endpoint.client import ChatClient
 from medtune.models.endpoint.estimate import Asked, request_tokens, total_tokens

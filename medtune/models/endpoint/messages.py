@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from medtune.data.images import Size
+from medtune.data.media.images import Size
 from medtune.data.types import Prompt
 from medtune.models.endpoint.settings import Endpoint
 

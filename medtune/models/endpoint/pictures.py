@@ -12,11 +12,11 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.data.images import Size
-from medtune.data.media import Shape, media_shape
+from medtune.data.media.images import Size
+from medtune.data.media.load import Shape, media_shape
+from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume
-from medtune.data.videos.sampling import Sampling
-from medtune.data.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.endpoint.settings import Endpoint
 
 SLICES_INSTEAD = "set model.endpoint.volumes_as to send slices"

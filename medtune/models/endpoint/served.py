@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from medtune.models.assets import cache_folder
 from medtune.models.endpoint.answering import EndpointAnswerer
 from medtune.models.endpoint.cache import ReplyCache
 from medtune.models.endpoint.client import ChatClient
 from medtune.models.endpoint.purse import Purse
 from medtune.models.endpoint.settings import Endpoint, read_key
+from medtune.models.weights.assets import cache_folder
 
 NO_LIKELIHOOD = "a model behind an endpoint gives no log-probabilities of given options"
 

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from medtune.models.golden.file import GoldenFile
 from medtune.models.golden.recording import recorded
-from medtune.models.keymaps import ct_chat, ct_clip
-from medtune.models.keymaps.key_map import load_published
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
-from medtune.models.vision3d.ctvit import CTViT, CTViTConfig
+from medtune.models.towers.ctvit import CTViT, CTViTConfig
+from medtune.models.weights.keymaps import ct_chat, ct_clip
+from medtune.models.weights.keymaps.key_map import load_published
 
 _CTVIT = "visual_transformer."
 _PROJECTOR = "model.mm_projector."

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from medtune.models.golden.file import GoldenFile
 from medtune.models.golden.recording import recorded
-from medtune.models.keymaps import m3d
-from medtune.models.keymaps.key_map import load_published
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
-from medtune.models.vision3d.m3d_vit import M3DViT, M3DViTConfig
+from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
+from medtune.models.weights.keymaps import m3d
+from medtune.models.weights.keymaps.key_map import load_published
 
 _VIT = "model.vision_tower.vision_tower."
 _PROJECTOR = "model.mm_projector.projector."

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from medtune.models.golden.file import GoldenFile
 from medtune.models.golden.recording import recorded
-from medtune.models.keymaps import merlin
-from medtune.models.keymaps.key_map import load_published
 from medtune.models.projectors import flat
-from medtune.models.vision3d.merlin_resnet import MerlinResNet, MerlinResNetConfig
+from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
+from medtune.models.weights.keymaps import merlin
+from medtune.models.weights.keymaps.key_map import load_published
 
 _STAGES = ("maxpool", "layer1", "layer2", "layer3", "layer4")
 _REPORT_LAYERS = tuple(f"encode_image.vision_model.features.{index}." for index in (4, 5, 6, 7))

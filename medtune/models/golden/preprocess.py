@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.volumes.cache import VolumeCache
+from medtune.data.media.volumes.formats.nifti import write_nifti
+from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin, radfm
+from medtune.data.media.volumes.transforms.transform import VolumeTransform
 from medtune.data.types import MediaRef
-from medtune.data.volumes import ct_chat, m3d, merlin, radfm
-from medtune.data.volumes.cache import VolumeCache
-from medtune.data.volumes.nifti import write_nifti
-from medtune.data.volumes.transform import VolumeTransform
 from medtune.models.golden.file import GoldenFile
 
 Arrays = Iterator[tuple[str, NDArray[np.generic]]]

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from medtune.models.golden.file import GoldenFile
 from medtune.models.golden.recording import recorded
-from medtune.models.keymaps import radfm
-from medtune.models.keymaps.key_map import load_published
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
-from medtune.models.vision3d.radfm_vit import RadFMViT, RadFMViTConfig
+from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
+from medtune.models.weights.keymaps import radfm
+from medtune.models.weights.keymaps.key_map import load_published
 
 _VISION = "embedding_layer.vision_encoder."
 _PERCEIVER = "embedding_layer.perceiver."

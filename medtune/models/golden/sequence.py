@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from medtune.models.golden.file import GoldenFile
-from medtune.models.keymaps import m3d as m3d_keys
-from medtune.models.keymaps import radfm as radfm_keys
-from medtune.models.keymaps.key_map import KeyMap, load_published
 from medtune.models.sequence import layout
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.m3d import M3D
 from medtune.models.sequence.radfm import RadFM
+from medtune.models.weights.keymaps import m3d as m3d_keys
+from medtune.models.weights.keymaps import radfm as radfm_keys
+from medtune.models.weights.keymaps.key_map import KeyMap, load_published
 
 _NUM_TAGS = 2
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
 
-from medtune.data.media import Shape
+from medtune.data.media.load import Shape
 from medtune.models.sequence.layout import IGNORED, Sequence, Span
 
 OPEN, CLOSE = "<|im_start|>", "<|im_end|>"

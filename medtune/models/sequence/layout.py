@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from medtune.data.media import Shape
+from medtune.data.media.load import Shape
 
 Position = int | tuple[int, int, int]
 """Where a token stands; three numbers (time, row, column) for M-RoPE."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from pathlib import Path
 
-from medtune.data.media import Shape
+from medtune.data.media.load import Shape
 from medtune.models.sequence.layout import Sequence, SequenceFamily
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from transformers import PreTrainedTokenizerFast
 
-from medtune.data.media import Shape
+from medtune.data.media.load import Shape
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from medtune.data.images import Size
-from medtune.data.videos.read import Frames
+from medtune.data.media.images import Size
+from medtune.data.media.videos.read import Frames
 from medtune.models.sequence.templated import MediaText, Placement, Templated, Writing, Written
 
 

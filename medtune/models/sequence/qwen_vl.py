@@ -14,8 +14,8 @@ import numpy as np
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize as smart_resize_video
 
-from medtune.data.images import Size
-from medtune.data.videos.read import Frames
+from medtune.data.media.images import Size
+from medtune.data.media.videos.read import Frames
 from medtune.models.sequence.templated import MediaText, Placement, Templated, Writing, Written
 
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"

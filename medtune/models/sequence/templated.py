@@ -16,9 +16,9 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from jinja2 import TemplateError
 
-from medtune.data.images import Size
-from medtune.data.media import Shape
-from medtune.data.videos.read import Frames
+from medtune.data.media.images import Size
+from medtune.data.media.load import Shape
+from medtune.data.media.videos.read import Frames
 from medtune.models.sequence.layout import IGNORED, Position, Sequence, Span
 
 ShapeT = TypeVar("ShapeT", Size, Frames)

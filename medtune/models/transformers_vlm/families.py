@@ -15,7 +15,7 @@ from medtune.models.transformers_vlm.in_sequence import VisualTokens, in_sequenc
 from medtune.models.transformers_vlm.llava_video import LlavaVideoConfig
 from medtune.models.transformers_vlm.media import as_images, as_tiles, as_video
 from medtune.models.transformers_vlm.wiring import Step
-from medtune.models.tuning_plan import GroupName
+from medtune.models.tuning.plan import GroupName
 
 LANGUAGE = ("model.language_model", "lm_head")
 

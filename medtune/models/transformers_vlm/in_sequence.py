@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
 from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
-from medtune.models.tuning_plan import GroupName
+from medtune.models.tuning.plan import GroupName
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,15 @@ from accelerate import init_empty_weights
 from torch import Tensor
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
-from medtune.models.keymaps.key_map import load_published
-from medtune.models.keymaps.llava_video import KEY_MAP
-from medtune.models.keymaps.read_file import read_tensors
-from medtune.models.loading_plan import Loading
-from medtune.models.release import read_tokenizer, release_folder
 from medtune.models.transformers_vlm.families import LLAVA_VIDEO
 from medtune.models.transformers_vlm.llava_video import LlavaVideoConfig, build_processor
 from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_image_size
 from medtune.models.vlm import Assembled
+from medtune.models.weights.keymaps.key_map import load_published
+from medtune.models.weights.keymaps.llava_video import KEY_MAP
+from medtune.models.weights.keymaps.read_file import read_tensors
+from medtune.models.weights.loading_options import Loading
+from medtune.models.weights.release import read_tokenizer, release_folder
 
 SO400M: Mapping[str, Any] = {
     "model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 26,

@@ -11,15 +11,15 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
-from medtune.data.videos.sampling import Sampling
-from medtune.data.volumes.slices import AxialPictures, axial_pictures
+from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.assets import AssetError
-from medtune.models.loading_plan import DEFAULT, Loading
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.vlm import Assembled
+from medtune.models.weights.assets import AssetError
+from medtune.models.weights.loading_options import DEFAULT, Loading
 
 VIDEO_FRAMES = 16
 """Frames of a video where the recipe does not say: a few seconds of ultrasound change little more often."""

@@ -14,10 +14,10 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.media import Shape, media_shape
+from medtune.data.media.load import Shape, media_shape
+from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.volumes.slices import AxialPictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, wanted
-from medtune.data.videos.sampling import Sampling
-from medtune.data.volumes.slices import AxialPictures
 from medtune.models.transformers_vlm.wiring import Pixels
 
 

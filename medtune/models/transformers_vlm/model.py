@@ -15,7 +15,7 @@ from medtune.models.contract import Encoded, TargetLogprobs, read_targets, root_
 from medtune.models.sequence.packing import PackedRows, media_of_rows
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
-from medtune.models.tuning_plan import GroupName
+from medtune.models.tuning.plan import GroupName
 
 
 class TransformersVlm(nn.Module):

@@ -12,10 +12,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForImageTextToText, PreTrainedConfig, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.loading_plan import DEFAULT, Loading
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.loading import pretrained, skeleton
 from medtune.models.vlm import Assembled
+from medtune.models.weights.loading_options import DEFAULT, Loading
 
 INITIALIZER_RANGE = 0.2
 """The default of 0.02 leaves a tiny model so flat that parity tests are nearly blind."""

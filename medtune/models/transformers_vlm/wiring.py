@@ -21,7 +21,7 @@ from transformers import Cache, PreTrainedModel
 
 from medtune.models.contract import Encoded
 from medtune.models.sequence.packing import additive
-from medtune.models.tuning_plan import GroupName
+from medtune.models.tuning.plan import GroupName
 
 Pixels = Mapping[str, Tensor]
 """What a processor makes of one image, by the name of the tower's argument; the first axis counts images or patches."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.loading_plan import DEFAULT, Loading
 from medtune.models.transformers_vlm.families import LLAVA_VIDEO
 from medtune.models.transformers_vlm.llava_video import LlavaVideoConfig
 from medtune.models.transformers_vlm.llava_video_release import SO400M, assemble_llava_video
 from medtune.models.transformers_vlm.loading import skeleton
 from medtune.models.vlm import Assembled
+from medtune.models.weights.loading_options import DEFAULT, Loading
 
 HUB = HubWeights("lmms-lab/LLaVA-Video-7B-Qwen2", gated=False)
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from transformers import Phi3Config
 
-from medtune.data.volumes import m3d as preparation
+from medtune.data.media.volumes.transforms import m3d as preparation
 from medtune.models.assemble import ZooEntry
-from medtune.models.keymaps import m3d as keys
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
-from medtune.models.release import Release, release_entry
 from medtune.models.sequence.m3d import M3D
-from medtune.models.vision3d.m3d_vit import M3DViT, M3DViTConfig
-from medtune.models.volume_vlm import VolumeParts
+from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
+from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.weights.keymaps import m3d as keys
+from medtune.models.weights.release import Release, release_entry
 
 RELEASE = Release("*.safetensors", keys.LAMED, "model.embed_tokens.weight")
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from transformers import LlamaConfig
 
-from medtune.data.volumes import merlin as preparation
+from medtune.data.media.volumes.transforms import merlin as preparation
 from medtune.models.assemble import ZooEntry
-from medtune.models.keymaps import merlin as keys
 from medtune.models.projectors import flat
-from medtune.models.release import Release, release_entry
 from medtune.models.sequence.merlin import REPORT_STOP_ID, Merlin
-from medtune.models.vision3d.merlin_resnet import MerlinResNet, MerlinResNetConfig
-from medtune.models.volume_vlm import VolumeParts
+from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
+from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.weights.keymaps import merlin as keys
+from medtune.models.weights.release import Release, release_entry
 
 RELEASE = Release(
     "resnet_gpt2_best_stanford_report_generation_*.pt",

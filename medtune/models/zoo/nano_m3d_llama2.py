@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from medtune.data.volumes import m3d as preparation
-from medtune.models import nano_volume
+from medtune.data.media.volumes.transforms import m3d as preparation
 from medtune.models.assemble import ZooEntry
+from medtune.models.nano import volume
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.sequence.m3d import M3D
-from medtune.models.vision3d.m3d_vit import M3DViT, M3DViTConfig
-from medtune.models.volume_vlm import VolumeParts
+from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
+from medtune.models.volumes.vlm import VolumeParts
 
 TOWER = M3DViTConfig(patch=(8, 64, 64), width=24, mlp_width=32, depth=1, heads=2)
 NUM_TOKENS = 8
@@ -16,7 +16,7 @@ NUM_TOKENS = 8
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_volume.nano_entry("Random M3D-LaMed of width 24 and 32 on LLaMA; for tests", parts())
+    return volume.nano_entry("Random M3D-LaMed of width 24 and 32 on LLaMA; for tests", parts())
 
 
 def parts() -> VolumeParts:
@@ -24,7 +24,7 @@ def parts() -> VolumeParts:
     return VolumeParts(
         vision=lambda: M3DViT(TOWER),
         projector=lambda width: SpatialPoolProjector(TOWER.width, width),
-        language=nano_volume.llama(),
+        language=volume.llama(),
         family=lambda tokenizer: M3D(tokenizer, num_media_tokens=NUM_TOKENS),
         transform=preparation.SLICES8,
     )

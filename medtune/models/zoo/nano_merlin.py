@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from medtune.data.volumes import merlin as preparation
-from medtune.models import nano_volume
+from medtune.data.media.volumes.transforms import merlin as preparation
 from medtune.models.assemble import ZooEntry
+from medtune.models.nano import volume
 from medtune.models.projectors import flat
 from medtune.models.sequence.merlin import Merlin
-from medtune.models.vision3d.merlin_resnet import MerlinResNet, MerlinResNetConfig
-from medtune.models.volume_vlm import VolumeParts
+from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
+from medtune.models.volumes.vlm import VolumeParts
 
 TOWER = MerlinResNetConfig(layers=(1, 1, 1, 1), planes=(2, 4, 4, 8), pooled=True)
 
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_volume.nano_entry("Random Merlin of width 32; for tests", parts())
+    return volume.nano_entry("Random Merlin of width 32; for tests", parts())
 
 
 def parts() -> VolumeParts:
@@ -23,7 +23,7 @@ def parts() -> VolumeParts:
     return VolumeParts(
         vision=lambda: MerlinResNet(TOWER),
         projector=lambda width: flat.linear(TOWER.width, width),
-        language=nano_volume.llama(),
+        language=volume.llama(),
         family=lambda tokenizer: Merlin(tokenizer, num_media_tokens=1),
         transform=preparation.PUBLIC,
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from medtune.models import nano_chatml
 from medtune.models.assemble import ZooEntry
-from medtune.models.loading_plan import DEFAULT, Loading, refuse_loading
-from medtune.models.nano_chatml import byte_tokenizer
+from medtune.models.nano import chatml
+from medtune.models.nano.chatml import byte_tokenizer
 from medtune.models.projectors.grid_mixer import GridMixer
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
 
 GRID = 4
 NUM_TOKENS = 8
@@ -27,13 +27,13 @@ def entry() -> ZooEntry:
 
 
 def _modules(vocabulary: int) -> VisionLanguageModel:
-    vision, language = nano_chatml.tower(grid=GRID), nano_chatml.language(vocabulary)
+    vision, language = chatml.tower(grid=GRID), chatml.language(vocabulary)
     projector = GridMixer(
-        nano_chatml.FEATURE_WIDTH,
+        chatml.FEATURE_WIDTH,
         num_cells=GRID * GRID,
         reduced_width=16,
         num_tokens=NUM_TOKENS,
-        embedding_width=nano_chatml.HIDDEN,
+        embedding_width=chatml.HIDDEN,
     )
     return VisionLanguageModel(vision, projector, language)
 
@@ -45,7 +45,7 @@ def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
     return Assembled(
         model=_modules(len(tokenizer)),
         family=ChatML(tokenizer, num_media_tokens=NUM_TOKENS),
-        transform=nano_chatml.TRANSFORM,
+        transform=chatml.TRANSFORM,
         provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
     )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from medtune.models import nano_volume
 from medtune.models.assemble import ZooEntry
-from medtune.models.pocket_volume import pocket_entry
+from medtune.models.nano import volume
+from medtune.models.pocket.smollm2 import LanguageModel
+from medtune.models.pocket.volumes import pocket_entry
 from medtune.models.sequence.chatml import CLOSE, OPEN
-from medtune.models.smollm2 import LanguageModel
 from medtune.models.transformers_vlm.nano import byte_tokenizer
 
 
@@ -23,7 +23,7 @@ def entry() -> ZooEntry:
 
 
 def _architecture() -> LlamaConfig:
-    config = nano_volume.llama()
+    config = volume.llama()
     config.vocab_size = len(byte_tokenizer((OPEN, CLOSE), bos=OPEN, eos=CLOSE, pad=CLOSE))
     return config
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from medtune.data.volumes import radfm as preparation
-from medtune.models import nano_volume
+from medtune.data.media.volumes.transforms import radfm as preparation
 from medtune.models.assemble import ZooEntry
+from medtune.models.nano import volume
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
-from medtune.models.scan_input import ScanInput
 from medtune.models.sequence.radfm import RadFM
-from medtune.models.vision3d.radfm_vit import RadFMViT, RadFMViTConfig
-from medtune.models.volume_vlm import VolumeParts
+from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
+from medtune.models.volumes.scan_input import ScanInput
+from medtune.models.volumes.vlm import VolumeParts
 
 TOWER = RadFMViTConfig(width=24, depth=1, heads=2, head_width=8, mlp_width=32)
 RESAMPLER = PerceiverConfig(width=24, depth=1, heads=2, head_width=8, latents=4)
@@ -17,7 +17,7 @@ RESAMPLER = PerceiverConfig(width=24, depth=1, heads=2, head_width=8, latents=4)
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_volume.nano_entry("Random RadFM of width 24 and 32; for tests", parts())
+    return volume.nano_entry("Random RadFM of width 24 and 32; for tests", parts())
 
 
 def parts() -> VolumeParts:
@@ -25,7 +25,7 @@ def parts() -> VolumeParts:
     return VolumeParts(
         vision=lambda: RadFMViT(TOWER),
         projector=lambda width: PerceiverProjector(RESAMPLER, width),
-        language=nano_volume.llama(),
+        language=volume.llama(),
         family=lambda tokenizer: RadFM(tokenizer, tokens_per_scan=RESAMPLER.num_tokens),
         transform=preparation.PAPER,
         seen_as=lambda transform, _: ScanInput(transform),

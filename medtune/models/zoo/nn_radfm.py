@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.organ_cropped import cropped
+from medtune.models.volumes.organ_cropped import cropped
 
 
 def entry() -> ZooEntry:

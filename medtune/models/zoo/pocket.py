@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from medtune.models import efficientnet_lite0
 from medtune.models.assemble import ZooEntry
-from medtune.models.pocket_imagenet import pocket_entry
+from medtune.models.pocket import efficientnet_lite0
+from medtune.models.pocket.images import pocket_entry
 from medtune.models.projectors.grid_mixer import GridMixer
 
 GRID = 4

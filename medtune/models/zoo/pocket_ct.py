@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from medtune.models import smollm2
 from medtune.models.assemble import ZooEntry
-from medtune.models.pocket_volume import pocket_entry
+from medtune.models.pocket import smollm2
+from medtune.models.pocket.volumes import pocket_entry
 
 
 def entry() -> ZooEntry:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from medtune.models import efficientnet_lite0
 from medtune.models.assemble import ZooEntry
-from medtune.models.frames import ClipTower, ClipTransform
-from medtune.models.pocket_imagenet import pocket_entry
+from medtune.models.pocket import efficientnet_lite0
+from medtune.models.pocket.images import pocket_entry
 from medtune.models.projectors.clip_mixer import ClipMixer
+from medtune.models.video_frames import ClipTower, ClipTransform
 
 GRID = 4
 SIZE_PX = 128

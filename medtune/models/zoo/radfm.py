@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from transformers import LlamaConfig
 
-from medtune.data.volumes import radfm as preparation
+from medtune.data.media.volumes.transforms import radfm as preparation
 from medtune.models.assemble import ZooEntry
-from medtune.models.keymaps import radfm as keys
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
-from medtune.models.release import Release, release_entry
-from medtune.models.scan_input import ScanInput
 from medtune.models.sequence.radfm import RadFM
-from medtune.models.vision3d.radfm_vit import RadFMViT
-from medtune.models.volume_vlm import VolumeParts
+from medtune.models.towers.radfm_vit import RadFMViT
+from medtune.models.volumes.scan_input import ScanInput
+from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.weights.keymaps import radfm as keys
+from medtune.models.weights.release import Release, release_entry
 
 RELEASE = Release("pytorch_model.bin", keys.KEY_MAP, "lang_model.model.embed_tokens.weight")
 

@@ -14,22 +14,23 @@ from typing import NamedTuple
 import PIL.Image
 import torch
 
-from medtune.data.prepared import prepare
-from medtune.data.simulation_settings import write_num_patients
-from medtune.data.sources import ct_phantom, fetal_phantom
+from medtune.benchmarks import benchmark, source
+from medtune.benchmarks.ctlesionvqa.sources import ct_phantom
+from medtune.benchmarks.fetal_gauge.sources import fetal_phantom
+from medtune.benchmarks.simulators.settings import write_num_patients
+from medtune.data.media.volumes.cache import VolumeCache
+from medtune.data.prepared.folder import prepare
 from medtune.data.types import MediaGroup
-from medtune.data.volumes.cache import VolumeCache
-from medtune.eval.benchmark import benchmark
-from medtune.models.precision import narrow_frozen, resolved
-from medtune.models.random_weights import PICTURE_PX, random_weights
-from medtune.models.recompute import recompute_activations
-from medtune.models.tuning import apply_tuning
-from medtune.models.tuning_plan import Tuning
+from medtune.models.tuning.apply import apply_tuning
+from medtune.models.tuning.gradient_checkpointing import recompute_activations
+from medtune.models.tuning.plan import Tuning
+from medtune.models.tuning.precision import narrow_frozen, resolved
 from medtune.models.vlm import Assembled
-from medtune.models.volume_vlm import VolumeInput
+from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.weights.random_weights import PICTURE_PX, random_weights
 from medtune.trainer.benches.shared_prefix import Work, answering, device_text, training, two_ways, widest_apart
-from medtune.trainer.benching import GB, Limit, Measured
-from medtune.trainer.strategies import device_of_rank
+from medtune.trainer.commands.bench import GB, Limit, Measured
+from medtune.trainer.experiment.strategies import device_of_rank
 
 NUM_COMPARED = 2
 BATCH_TOKENS = 16_384
@@ -131,7 +132,7 @@ def one_item(asked: Subject, scratch: Path) -> list[MediaGroup]:
     """Returns one group: the first simulated CT or picture, asked what several of them are asked, as far as wanted."""
     raw = scratch / "raw"
     write_num_patients(raw / asked.settings_file, 16)
-    prepared = prepare(asked.source, benchmark=asked.benchmark, root=raw, out=scratch / "data")
+    prepared = prepare(asked.source, source(asked.source), benchmark=asked.benchmark, root=raw, out=scratch / "data")
     groups: Sequence[MediaGroup] = prepared.groups("train")
     questions = [question for group in groups for question in group.questions if question.options]
     if len(questions) < asked.num_questions:

@@ -18,16 +18,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from medtune.data import prepared_format
-from medtune.data.prepared import Prepared, open_prepared, prepare
-from medtune.data.released.ctlesionvqa import V1, answer_type
-from medtune.data.sources.ctlesionvqa.example import HEADER
+from medtune.benchmarks import benchmark, source
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.example import HEADER
+from medtune.benchmarks.ctlesionvqa.terms import V1, answer_type
+from medtune.data.media.volumes.formats.nifti import write_nifti
+from medtune.data.prepared import file_format
+from medtune.data.prepared.folder import Prepared, open_prepared, prepare
 from medtune.data.types import SPLITS, Question
-from medtune.data.volumes.nifti import write_nifti
-from medtune.eval.benchmark import benchmark
-from medtune.eval.predictions import read_predictions
-from medtune.eval.scores import score_stage
-from medtune.trainer.benching import Limit, Measured, TwoWays, peak_memory_gb, refuse_subject, timed
+from medtune.eval.predictions.files import read_predictions
+from medtune.eval.scoring.score import score_stage
+from medtune.trainer.commands.bench import Limit, Measured, TwoWays, peak_memory_gb, refuse_subject, timed
 
 ROWS, SCANS, TEST_SCANS = 395_612, 9_262, 928
 PREPARE_S, PREPARE_GB, OPEN_S, SCORE_S = 300.0, 2.0, 1.0, 60.0
@@ -87,7 +87,9 @@ def measured(*, rows: int, scans: int, test_scans: int) -> Measured:
 def prepare_alone(raw: Path, out: Path, config: Path) -> _Prepared:
     """Returns the time of `prepare` and the most memory that this process ever held."""
     os.environ["XDG_CONFIG_HOME"] = str(config)
-    _, seconds = timed(lambda: prepare("ctlesionvqa", benchmark="ctlesionvqa", root=raw, out=out))
+    _, seconds = timed(
+        lambda: prepare("ctlesionvqa", source("ctlesionvqa"), benchmark="ctlesionvqa", root=raw, out=out)
+    )
     return _Prepared(seconds, peak_memory_gb())
 
 
@@ -143,5 +145,5 @@ def _asked(text: str, subtype: str, numbers: Sequence[int]) -> tuple[str, str, s
 
 def _hashed_anew(opened: Prepared) -> str:
     questions = [question for split in SPLITS for question in opened.questions(split)]
-    media = list(prepared_format.read_media(prepared_format.map_table(opened.root / prepared_format.MEDIA)))
-    return prepared_format.data_hash(questions, media)
+    media = list(file_format.read_media(file_format.map_table(opened.root / file_format.MEDIA)))
+    return file_format.data_hash(questions, media)

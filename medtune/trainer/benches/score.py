@@ -14,14 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
+from medtune.benchmarks import benchmark
 from medtune.data.types import Question
-from medtune.eval import statistics
-from medtune.eval.benchmark import Benchmark, Judged, SummedMetric, benchmark
-from medtune.eval.predictions import read_predictions
-from medtune.eval.scores import all_verdicts, covered, score_stage
-from medtune.eval.statistics import Rows, cluster_codes
-from medtune.eval.sums import Floats
-from medtune.trainer.benching import Limit, Measured, TwoWays, peak_memory_gb, timed
+from medtune.eval.benchmark import Benchmark, Judged, SummedMetric
+from medtune.eval.predictions.files import read_predictions
+from medtune.eval.scoring.score import all_verdicts, covered, score_stage
+from medtune.eval.statistics import clustered
+from medtune.eval.statistics.clustered import Rows, cluster_codes
+from medtune.eval.statistics.summed_metric import Floats
+from medtune.trainer.commands.bench import Limit, Measured, TwoWays, peak_memory_gb, timed
 
 NUMBER = 400_000
 NUMBER_OF = {"u2_bench": 7_241}
@@ -94,13 +95,13 @@ def resampled_two_ways(rows: Sequence[Judged], judged_by: Benchmark) -> TwoWays:
     """Returns every metric on the same resamples: from column sums, and computed anew."""
 
     def by_sums(metric: SummedMetric, chosen: Sequence[Judged]) -> Floats:
-        return statistics.resampled_sums(metric.sums(chosen), _codes(chosen), resamples=RESAMPLES, seed=0)
+        return clustered.resampled_sums(metric.sums(chosen), _codes(chosen), resamples=RESAMPLES, seed=0)
 
     def anew(metric: SummedMetric, chosen: Sequence[Judged]) -> Floats:
         def value(numbers: Rows) -> float:
             return metric([chosen[number] for number in numbers])
 
-        return statistics.resampled_rows(value, _codes(chosen), resamples=RESAMPLES, seed=0)
+        return clustered.resampled_rows(value, _codes(chosen), resamples=RESAMPLES, seed=0)
 
     def all_of(way: Callable[[SummedMetric, Sequence[Judged]], Floats]) -> Floats:
         return np.concatenate([way(metric, chosen) for metric, chosen in _metrics(rows, judged_by)])

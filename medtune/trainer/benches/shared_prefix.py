@@ -12,20 +12,21 @@ from pathlib import Path
 
 import torch
 
-from medtune.data.prepared import prepare
+from medtune.benchmarks import benchmark, source
+from medtune.data.prepared.folder import prepare
 from medtune.data.types import MediaGroup, Request
-from medtune.eval.benchmark import Benchmark, benchmark
+from medtune.eval.benchmark import Benchmark
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
-from medtune.models.precision import narrow_frozen, precise, resolved
-from medtune.models.tuning import apply_tuning
-from medtune.models.tuning_plan import Precision, Tuning
+from medtune.models.tuning.apply import apply_tuning
+from medtune.models.tuning.plan import Precision, Tuning
+from medtune.models.tuning.precision import narrow_frozen, precise, resolved
 from medtune.models.vlm import Assembled
-from medtune.trainer.batches import MicroBatches
-from medtune.trainer.benching import Measured, TwoWays, timed
-from medtune.trainer.order import StepOrder
-from medtune.trainer.strategies import device_of_rank
-from medtune.trainer.train_data import whole_part
+from medtune.trainer.commands.bench import Measured, TwoWays, timed
+from medtune.trainer.experiment.strategies import device_of_rank
+from medtune.trainer.training.batches import MicroBatches
+from medtune.trainer.training.mixture import whole_part
+from medtune.trainer.training.sampling import StepOrder
 
 NUM_GROUPS, NUM_COMPARED = 40, 4
 STEPS = 4
@@ -52,7 +53,14 @@ def measured(model: str, *, num_groups: int, steps: int) -> Measured:
     assembled.model.to(device)
     precision = resolved("auto", device)
     with tempfile.TemporaryDirectory() as folder:
-        prepared = prepare("fetal_phantom", benchmark="fetal_gauge", root=None, out=Path(folder) / "data", limit=24)
+        prepared = prepare(
+            "fetal_phantom",
+            source("fetal_phantom"),
+            benchmark="fetal_gauge",
+            root=None,
+            out=Path(folder) / "data",
+            limit=24,
+        )
         groups = prepared.groups("train")[:num_groups]
         few = groups[:NUM_COMPARED]
         apart = [

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from medtune.trainer.benching import Measured, TwoWays, refuse_subject, timed
+from medtune.trainer.commands.bench import Measured, TwoWays, refuse_subject, timed
 
 REPEATS = 3
 TARGET = 5.0
 _COMMAND = ["list", "recipes"]
-_LAZY = f"from medtune.trainer.cli import main; main({_COMMAND!r})"
-_EAGER = f"import medtune.trainer.run, medtune.models.zoo.pocket; {_LAZY}"
+_LAZY = f"from medtune.trainer.commands.cli import main; main({_COMMAND!r})"
+_EAGER = f"import medtune.trainer.experiment.run, medtune.models.zoo.pocket; {_LAZY}"
 
 
 def bench(subject: str | None) -> Measured:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medtune.data.lookalikes import NearDuplicate, NearDuplicates
+from medtune.data.prepared.near_duplicates import NearDuplicate, NearDuplicates
 from medtune.data.seeding import stable_order
 from medtune.data.types import MediaGroup, MediaRef, Question
 from medtune.eval.audit import blind_solver

@@ -8,13 +8,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from medtune.data.blank import BLANK
-from medtune.data.images import load_image
+from medtune.data.media.blank import BLANK
+from medtune.data.media.images import load_image
 from medtune.data.types import Box, MediaGroup, MediaRef, Prediction, Request
+from medtune.eval.asking.ask import evaluate, permuted, plan_visits
 from medtune.eval.audit import probes
 from medtune.eval.audit.subject import subject_of
-from medtune.eval.evaluate import evaluate, permuted, plan_visits
-from tests.eval.asking import reply
+from tests.eval.answerers import reply
 from tests.eval.audit.world import JUDGE, PLANES, Honest, World, guess, row, said
 
 

@@ -11,17 +11,17 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.data.images import load_image
+from medtune.benchmarks import benchmark
+from medtune.data.media.images import load_image
 from medtune.data.seeding import stable_int, stable_order
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Question, Request
-from medtune.eval.answerer import Answerer
+from medtune.eval.asking.answerer import Answerer
+from medtune.eval.asking.ask import audited, evaluate
 from medtune.eval.audit.probes import thumbnails
 from medtune.eval.audit.row import Audit, AuditRow
 from medtune.eval.audit.run_rows import audit_of, thumbnail_probes
 from medtune.eval.audit.subject import Subject, subject_of
-from medtune.eval.benchmark import benchmark
-from medtune.eval.evaluate import audited, evaluate
-from tests.eval.asking import reply
+from tests.eval.answerers import reply
 
 JUDGE = benchmark("fetal_gauge")
 PLANES = ("head plane", "abdomen plane", "femur plane", "heart plane")

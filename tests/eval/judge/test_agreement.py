@@ -10,7 +10,7 @@ from statsmodels.stats.inter_rater import cohens_kappa
 
 from medtune.data.types import PredictionKey
 from medtune.eval.judge.agreement import Agreement, agreement, agreement_tables, read_human
-from medtune.eval.tables import table_text
+from medtune.eval.scoring.tables import table_text
 
 LEVELS = (0, 1, 2)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from medtune.benchmarks import benchmark
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
-from medtune.eval.benchmark import benchmark
 from medtune.eval.judge.asking import Judging, judge_predictions
 from medtune.eval.judge.verdicts import read_verdicts, verdicts_path, with_verdicts
-from medtune.eval.scores import score_stage
+from medtune.eval.scoring.score import score_stage
 
 REX = benchmark("rexsonovqa")
 TASK = REX.judging

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from medtune.benchmarks import benchmark
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
-from medtune.eval.benchmark import benchmark
 from medtune.eval.judge.asking import judge_predictions
 from medtune.eval.judge.verdicts import with_verdicts
-from medtune.eval.scores import StageScores, score_stage
-from medtune.eval.tables import Table
+from medtune.eval.scoring.score import StageScores, score_stage
+from medtune.eval.scoring.tables import Table
 
 PHRASE = Question(
     "p", "m", "Which kind?", (), "cyst", "text", "p",

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import yaml
 
-from medtune.data import prepared_format
-from medtune.data.prepared import Prepared, open_prepared
+from medtune.benchmarks import benchmark
+from medtune.data.prepared import file_format
+from medtune.data.prepared.folder import Prepared, open_prepared
 from medtune.data.types import Prediction, PredictionKey, Question, Split
-from medtune.eval.benchmark import benchmark
-from medtune.eval.gain import gain_between
-from medtune.eval.judging import write_parsed
-from medtune.eval.predictions import format_line
+from medtune.eval.comparing.gain import gain_between
+from medtune.eval.predictions.files import format_line
 from medtune.eval.results import results_json, stage_json
-from medtune.eval.scores import StageScores, score_stage
+from medtune.eval.scoring.parse_replies import write_parsed
+from medtune.eval.scoring.score import StageScores, score_stage
 
 BUSI = benchmark("busi")
 SCRIPT = "<script>document.title='owned'</script>"
@@ -41,10 +41,10 @@ def hostile(prepared: Prepared) -> None:
 
     asked = [question for split in ("train", "val", "test") for question in prepared.questions(split)]
     asked = [spoilt(question, number) for number, question in enumerate(asked)]
-    media = list(prepared_format.read_media(prepared_format.map_table(prepared.root / prepared_format.MEDIA)))
-    prepared_format.write_tables(prepared.root, asked, media)
-    manifest = replace(prepared.manifest, data_hash=prepared_format.data_hash(asked, media))
-    prepared_format.write_manifest(prepared.root, manifest)
+    media = list(file_format.read_media(file_format.map_table(prepared.root / file_format.MEDIA)))
+    file_format.write_tables(prepared.root, asked, media)
+    manifest = replace(prepared.manifest, data_hash=file_format.data_hash(asked, media))
+    file_format.write_manifest(prepared.root, manifest)
 
 
 def likelihood(question: Question, said: str) -> Prediction:

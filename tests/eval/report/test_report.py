@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.prepared import open_prepared
+from medtune.benchmarks import paper_of
+from medtune.data.prepared.folder import open_prepared
 from medtune.eval.report.html import TEMPLATES
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
 from medtune.eval.report.write import write_report, write_runs
-from medtune.trainer.cli import main
+from medtune.trainer.commands.cli import main
 from tests.eval.report.folders import SCRIPT, change_json, write_audit, write_run
 
 
@@ -32,12 +33,12 @@ class Tags(HTMLParser):
 
 
 def page(run: Path) -> str:
-    return write_report(run).read_text()
+    return write_report(run, paper_of).read_text()
 
 
 def test_headline_says_what_was_measured_on_whom_and_whether_it_is_real(run: Path) -> None:
     results = json.loads((run / "results.json").read_text())
-    gain, report = results["gain"], run_report(read_run(run))
+    gain, report = results["gain"], run_report(read_run(run), paper_of)
     patients = {
         question.patient_id
         for question in open_prepared(Path(str(report.run.setting("data", "root")))).questions("test")
@@ -64,7 +65,7 @@ def test_verdict_follows_the_interval_and_the_direction(
 ) -> None:
     change_json(run / "results.json", "gain", "ci95", value=ci95)
     change_json(run / "results.json", "primary", "higher_is_better", value=higher)
-    assert run_report(read_run(run)).headline.verdict == verdict
+    assert run_report(read_run(run), paper_of).headline.verdict == verdict
 
 
 def test_baseline_within_the_interval_is_a_warning_and_one_below_is_none(run: Path) -> None:
@@ -72,15 +73,15 @@ def test_baseline_within_the_interval_is_a_warning_and_one_below_is_none(run: Pa
         change_json(run / "results.json", "stages", "final", "overall", "baselines", name, value=None)
     change_json(run / "results.json", "stages", "final", "overall", "ci95", value=[0.5, 0.9])
     change_json(run / "results.json", "stages", "final", "overall", "baselines", "random", value=0.3)
-    assert run_report(read_run(run)).headline.warnings == ()
+    assert run_report(read_run(run), paper_of).headline.warnings == ()
     change_json(run / "results.json", "stages", "final", "overall", "baselines", "text_only", value=0.6)
-    (warning,) = run_report(read_run(run)).headline.warnings
+    (warning,) = run_report(read_run(run), paper_of).headline.warnings
     assert "the same model without the image reaches 0.60" in warning
 
 
 def test_audit_of_the_run_is_shown_and_its_flags_reach_the_top(run: Path) -> None:
     write_audit(run)
-    report = run_report(read_run(run))
+    report = run_report(read_run(run), paper_of)
     titles = [row[0].text for row in report.audit.rows]
     assert titles == ["guessing", f"a blank image {SCRIPT}"]
     assert [cell.text for cell in report.audit.rows[1]][-3:-1] == ["−0.050", "−0.200 to +0.100"]
@@ -91,7 +92,7 @@ def test_audit_of_the_run_is_shown_and_its_flags_reach_the_top(run: Path) -> Non
 
 
 def test_gallery_shows_every_change_wrong_ones_first_and_says_how_many_there_are(run: Path) -> None:
-    shown = run_report(read_run(run)).gallery
+    shown = run_report(read_run(run), paper_of).gallery
     counts = json.loads((run / "results.json").read_text())["gain"]["counts"]
     assert dict(shown.counts) == {
         "broken by training": counts["only_before"],
@@ -106,7 +107,7 @@ def test_gallery_shows_every_change_wrong_ones_first_and_says_how_many_there_are
 
 
 def test_gallery_has_probabilities_that_sum_to_one_and_marks_truth_and_answer(run: Path) -> None:
-    for item in run_report(read_run(run)).gallery.items:
+    for item in run_report(read_run(run), paper_of).gallery.items:
         for place in range(2):
             assert sum(option.probabilities[place][1] for option in item.options) == pytest.approx(1)
         (true,) = [option for option in item.options if option.is_true]
@@ -119,7 +120,7 @@ def test_gallery_has_probabilities_that_sum_to_one_and_marks_truth_and_answer(ru
 def test_gallery_keeps_to_its_items_and_bytes(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medtune.eval.report.gallery.MAX_ITEMS", 4)
     monkeypatch.setattr("medtune.eval.report.gallery.MAX_IMAGE_BYTES", 2_500)
-    shown = run_report(read_run(run)).gallery
+    shown = run_report(read_run(run), paper_of).gallery
     sizes = [len(item.picture.uri or "") for item in shown.items]
     assert len(sizes) == 4
     assert sum(sizes) <= 2_500
@@ -128,7 +129,7 @@ def test_gallery_keeps_to_its_items_and_bytes(run: Path, monkeypatch: pytest.Mon
 
 
 def test_red_box_survives_in_the_picture(run: Path) -> None:
-    boxed = [item for item in run_report(read_run(run)).gallery.items if "red box" in item.picture.alt]
+    boxed = [item for item in run_report(read_run(run), paper_of).gallery.items if "red box" in item.picture.alt]
     assert boxed
     assert all(item.task == "red box grounding" for item in boxed)
 
@@ -206,7 +207,7 @@ def test_holm_permutation_and_calibration_are_shown_where_the_run_has_them(run: 
         change_json(run / "results.json", "gain", "by", "task", level, "permutation_p", value=0.0532)
     bins = [{"low": 0.6, "high": 0.7, "n": 9, "confidence": 0.65, "accuracy": 0.5}]
     change_json(run / "results.json", "stages", "final", "calibration", value={"ece": 0.1234, "bins": bins})
-    report = run_report(read_run(run))
+    report = run_report(read_run(run), paper_of)
     task = next(facet.table for facet in report.facets if facet.title == "task")
     assert [cell.text for cell in task.rows[0][-2:]] == ["0.042", "0.053"]
     chart = report.reliability[-1]
@@ -215,7 +216,7 @@ def test_holm_permutation_and_calibration_are_shown_where_the_run_has_them(run: 
 
 
 def test_markdown_has_the_numbers_of_the_page_and_escapes(hostile_run: Path) -> None:
-    write_report(hostile_run)
+    write_report(hostile_run, paper_of)
     text = (hostile_run / "report.md").read_text()
     results = json.loads((hostile_run / "results.json").read_text())
     assert f"| after training | {results['stages']['final']['overall']['value']:.3f} |" in text
@@ -230,7 +231,7 @@ def test_evaluation_alone_has_a_report_without_gain(stage: str, prepared_tiny: P
     run = write_run(tmp_path / "run", prepared_tiny, stages=(stage,))
     (run / "metrics.csv").unlink()
     (run / "weights.json").unlink()
-    report = run_report(read_run(run))
+    report = run_report(read_run(run), paper_of)
     assert (report.headline.verdict, report.headline.gain, report.curves) == ("single", None, ())
     assert "no gain to judge" in page(run)
 
@@ -269,7 +270,7 @@ def test_broken_file_is_named_and_the_earlier_report_stays(run: Path, name: str,
     earlier = page(run)
     (run / name).write_text(content)
     with pytest.raises(ValueError, match=re.escape(message)):
-        write_report(run)
+        write_report(run, paper_of)
     assert (run / "report.html").read_text() == earlier
 
 
@@ -283,7 +284,7 @@ def test_number_of_another_kind_is_named_with_its_field(run: Path) -> None:
 def test_missing_file_is_named(run: Path, name: str) -> None:
     (run / name).unlink()
     with pytest.raises(FileNotFoundError, match=re.escape(name.split("/")[-1])):
-        write_report(run)
+        write_report(run, paper_of)
 
 
 def test_command_writes_one_run_into_its_folder(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

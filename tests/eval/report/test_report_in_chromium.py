@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
+from medtune.benchmarks import paper_of
 from medtune.eval.report.write import write_report, write_runs
 from tests.eval.report.folders import ARABIC
 
@@ -42,7 +43,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def report(hostile_run: Path) -> Path:
-    return write_report(hostile_run)
+    return write_report(hostile_run, paper_of)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from medtune.benchmarks import paper_of
 from medtune.eval.report.answers import answered_questions
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
@@ -37,7 +38,7 @@ def without_verdicts(run: Path, *stages: str) -> None:
 def test_run_without_any_verdict_has_dashes_and_counts(run: Path) -> None:
     without_verdicts(run, "zero_shot", "final")
     found = read_run(run)
-    report = run_report(found)
+    report = run_report(found, paper_of)
     waiting = found.last.unscored
     assert waiting > 0
     assert report.headline.after == "no value"
@@ -48,7 +49,7 @@ def test_run_without_any_verdict_has_dashes_and_counts(run: Path) -> None:
     by_task = next(facet.table for facet in report.facets if facet.table.columns[0] == "task")
     assert sum(map(int, column(by_task, "unscored"))) == waiting
     assert {answer.outcome for one in answered_questions(found) for answer in one.answers.values()} == {"unscored"}
-    page, plain = write_report(run).read_text(), (run / "report.md").read_text()
+    page, plain = write_report(run, paper_of).read_text(), (run / "report.md").read_text()
     assert "waits for a judge" in page
     assert "could not be read" not in page
     assert "nan" not in plain.split()
@@ -57,7 +58,7 @@ def test_run_without_any_verdict_has_dashes_and_counts(run: Path) -> None:
 def test_one_judged_stage_is_shown_beside_one_that_waits(run: Path) -> None:
     judged = read_run(run).stages["final"].overall
     without_verdicts(run, "zero_shot")
-    report = run_report(read_run(run))
+    report = run_report(read_run(run), paper_of)
     assert column(report.gain, "accuracy")[0] == NONE
     assert column(report.gain, "questions") == ["0", str(judged.n)]
     assert "with trained weights" in report.headline.sentences[0]
@@ -65,9 +66,11 @@ def test_one_judged_stage_is_shown_beside_one_that_waits(run: Path) -> None:
 
 
 def test_gain_says_how_many_questions_it_leaves_out(run: Path) -> None:
-    assert not any("unscored" in note for note in run_report(read_run(run)).gain.notes)
+    assert not any("unscored" in note for note in run_report(read_run(run), paper_of).gain.notes)
     change_json(run / "results.json", "gain", "unscored", value=3)
-    assert "Left out of the gain: 3 questions with an unscored answer." in run_report(read_run(run)).gain.notes
+    assert (
+        "Left out of the gain: 3 questions with an unscored answer." in run_report(read_run(run), paper_of).gain.notes
+    )
 
 
 def test_several_runs_say_which_of_them_waits(run: Path, prepared_tiny: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from medtune.models.golden.compare import compare
 from medtune.models.golden.file import draw, golden_files
 from medtune.models.golden.verify import verify_file
-from medtune.trainer.cli import main
+from medtune.trainer.commands.cli import main
 
 SLOW = ("m3d-vision", "ctclip-preprocess")
 """Full-size towers, or volumes of 55 million voxels: too long for the quick tests on a shared core."""

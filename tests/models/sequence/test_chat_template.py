@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from medtune.models.sequence.chat_template import ChatTemplate
 from medtune.models.sequence.layout import IGNORED
-from tests.models.languages import TEMPLATE, tokenizer
+from tests.models.weights.languages import TEMPLATE, tokenizer
 
 FAMILY = ChatTemplate(tokenizer(), num_media_tokens=3)
 

@@ -13,17 +13,17 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from medtune.data.images import Size
+from medtune.data.media.images import Size
+from medtune.data.media.videos.read import Frames
 from medtune.data.types import Video
-from medtune.data.videos.read import Frames
 from medtune.models.assemble import zoo_entry
-from medtune.models.loading_plan import Loading
 from medtune.models.transformers_vlm.families import LLAVA_ONEVISION, LLAVA_VIDEO
 from medtune.models.transformers_vlm.llava_video import build_processor
 from medtune.models.transformers_vlm.llava_video_release import assemble_llava_video
 from medtune.models.transformers_vlm.loading import pretrained, put_together
 from medtune.models.transformers_vlm.nano import Nano
 from medtune.models.vlm import Assembled
+from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo import nano_llava_video
 from tests.models.transformers_vlm.twins import prompts, rows, saved, twin, whole
 

@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.assets import AssetError
-from medtune.models.loading_plan import Loading
 from medtune.models.transformers_vlm.loading import kept_weights
+from medtune.models.weights.assets import AssetError
+from medtune.models.weights.loading_options import Loading
 from tests.models.transformers_vlm.twins import picture, saved, twin, whole
 
 

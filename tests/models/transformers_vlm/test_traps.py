@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from medtune.data.images import Size
+from medtune.data.media.images import Size
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.templated import Templated
 from medtune.models.transformers_vlm.families import QWEN2_VL

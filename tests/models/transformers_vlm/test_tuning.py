@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from medtune.models.adaptable import Tunable
 from medtune.models.assemble import zoo_entry
-from medtune.models.checkpoint import load_trained, trainable_names, write_trained
 from medtune.models.contract import GROUPS, group_parameters
-from medtune.models.tuning import GradientAudit, apply_tuning, parameter_groups
-from medtune.models.tuning_plan import GroupTuning, Lora, Tuning
+from medtune.models.tuning.adaptable import Tunable
+from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameter_groups
+from medtune.models.tuning.plan import GroupTuning, Lora, Tuning
 from medtune.models.vlm import Assembled
+from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from tests.models.transformers_vlm.twins import NANOS, encoded, picture, rows, size_of
 
 SELF = [f"self_attn.{n}_proj" for n in "qkvo"]

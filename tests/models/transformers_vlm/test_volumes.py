@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
+from medtune.data.media.volumes.formats.nifti import write_nifti
+from medtune.data.media.volumes.geometry import affine_of
+from medtune.data.media.volumes.slices import SLICES, VIDEO
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request, Volume
-from medtune.data.volumes.geometry import affine_of
-from medtune.data.volumes.nifti import write_nifti
-from medtune.data.volumes.slices import SLICES, VIDEO
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
-from medtune.models.loading_plan import Loading
-from medtune.models.reading import read_item
+from medtune.models.read_media import read_item
 from medtune.models.vlm import Assembled
+from medtune.models.weights.loading_options import Loading
 from tests.models.transformers_vlm.twins import rows, twin
 
 QUESTION, ANSWER = "Is there a cyst?", "no"

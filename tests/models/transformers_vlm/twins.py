@@ -12,7 +12,7 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.images import Size
+from medtune.data.media.images import Size
 from medtune.data.types import Image
 from medtune.models.assemble import zoo_entry
 from medtune.models.sequence.layout import Sequence

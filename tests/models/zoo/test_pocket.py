@@ -6,11 +6,12 @@ import pytest
 import torch
 from sklearn.datasets import load_sample_images
 
+from medtune.benchmarks import benchmark
 from medtune.data.types import Image
-from medtune.eval.benchmark import benchmark
-from medtune.eval.choice_prompt import render_choice
-from medtune.models import assets, efficientnet_lite0, smollm2
+from medtune.eval.asking.choice_prompt import render_choice
+from medtune.models.pocket import efficientnet_lite0, smollm2
 from medtune.models.sequence.chatml import ChatML
+from medtune.models.weights import assets
 
 pytestmark = pytest.mark.slow
 

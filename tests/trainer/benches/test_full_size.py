@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from medtune.data.images import image_size
-from medtune.models.random_weights import PICTURE_PX
+from medtune.data.media.images import image_size
 from medtune.models.vlm import VisionLanguageModel
+from medtune.models.weights.random_weights import PICTURE_PX
 from medtune.trainer.benches import full_size
 from medtune.trainer.benches.full_size import CT, PICTURE, bench, measured, one_item
 

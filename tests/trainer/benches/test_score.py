@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data import catalog
-from medtune.eval import statistics
-from medtune.eval.benchmark import PACKAGE, benchmark
-from medtune.eval.predictions import read_predictions
+from medtune.benchmarks import benchmark, names
+from medtune.eval.predictions.files import read_predictions
+from medtune.eval.statistics import clustered
 from medtune.trainer.benches.score import made_up, measured
 
 
-@pytest.mark.parametrize("name", catalog.names(PACKAGE))
+@pytest.mark.parametrize("name", names())
 def test_every_metric_of_a_benchmark_is_the_same_both_ways(name: str) -> None:
     found = measured(name, number=430, compared=129)
     (ways,) = found.ways
@@ -22,8 +21,8 @@ def test_every_metric_of_a_benchmark_is_the_same_both_ways(name: str) -> None:
 
 
 def test_other_resamples_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = statistics.resampled_rows
-    monkeypatch.setattr(statistics, "resampled_rows", lambda *given, **more: drawn(*given, **{**more, "seed": 1}))
+    drawn = clustered.resampled_rows
+    monkeypatch.setattr(clustered, "resampled_rows", lambda *given, **more: drawn(*given, **{**more, "seed": 1}))
     (ways,) = measured("fetal_gauge", number=430, compared=129).ways
     assert not ways.agree
 

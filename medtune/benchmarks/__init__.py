@@ -1,0 +1,76 @@
+"""Benchmarks, one folder (or file) each: sources, words, prompts, parsers, tables and published numbers.
+
+The rest of medtune asks this module for a benchmark or a source by name and never imports one itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any, cast
+
+from medtune.data import catalog
+from medtune.data.raw.source import Source
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.published_numbers import Paper
+
+PACKAGE = __name__
+
+
+def names() -> list[str]:
+    """Returns the names of all benchmarks, sorted."""
+    return catalog.names(PACKAGE, defining="benchmark")
+
+
+def benchmark(name: str) -> Benchmark:
+    """Returns the benchmark of that name.
+
+    Raises:
+        ValueError: There is none; the message offers the nearest name.
+    """
+    build = cast("Callable[[], Benchmark]", catalog.load(PACKAGE, name, "benchmark"))
+    return build()
+
+
+def source_packages() -> dict[str, str]:
+    """Returns for every source, by name, the package that it lies in; imports none of them."""
+    packages = (f"{PACKAGE}.{name}.sources" for name in names())
+    return {name: package for package in packages for name in catalog.names(package, defining="source")}
+
+
+def source(name: str) -> Source:
+    """Returns the source of that name.
+
+    Raises:
+        ValueError: There is none; the message offers the nearest name.
+    """
+    packages = source_packages()
+    if name not in packages:
+        raise ValueError(
+            f"no {name!r} among the sources.{catalog.nearest(name, packages)} There are: {', '.join(sorted(packages))}"
+        )
+    build = cast("Callable[[], Source]", catalog.load(packages[name], name, "source"))
+    return build()
+
+
+def published(name: str) -> dict[str, Any]:
+    """Returns the numbers that a benchmark's paper prints, with their source, e.g. of "u2_bench".
+
+    Raises:
+        FileNotFoundError: There are none of that name.
+    """
+    found: dict[str, Any] = json.loads((files(PACKAGE) / name / "published.json").read_text("utf-8"))
+    return found
+
+
+def paper_of(name: str) -> Paper | None:
+    """Returns the paper of a benchmark; None where there is no such benchmark."""
+    if name not in names():
+        return None
+    known = benchmark(name)
+    try:
+        printed = str(published(name)["source"])
+    except FileNotFoundError:
+        printed = None
+    return Paper(known.title, known.citation, known.url, printed)

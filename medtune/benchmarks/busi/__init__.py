@@ -1,0 +1,80 @@
+"""Breast ultrasound: diagnosis, where the lesion is, and what a red box marks.
+
+Source: Al-Dhabyani et al. 2020, doi:10.1016/j.dib.2019.104863. The questions are ours, not a published benchmark's.
+"""
+
+from __future__ import annotations
+
+from medtune.data.media.augment import ALL, NONE, Change
+from medtune.data.types import Question
+from medtune.eval.asking.choice_prompt import render_choice
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.metrics.macro_f1 import metric as macro_f1
+from medtune.eval.scoring.choice_parsers import parse_choice, parse_choice_strict
+
+
+def benchmark() -> Benchmark:
+    """Returns the benchmark."""
+    return Benchmark(
+        title="BUSI breast ultrasound",
+        version="1.0",
+        licence="CC0-1.0 (as listed in U2-Bench, Table 7)",
+        url="https://doi.org/10.1016/j.dib.2019.104863",
+        citation=(
+            "Al-Dhabyani W, Gomaa M, Khaled H, Fahmy A. Dataset of breast ultrasound images. "
+            "Data in Brief 28, 104863 (2020)."
+        ),
+        sources=("busi",),
+        facets=("task", "lesion_class", "box_size"),
+        render=render_choice,
+        parsers={"robust": parse_choice, "strict": parse_choice_strict},
+        metrics={"accuracy": accuracy, "macro_f1": macro_f1},
+        higher_is_better=True,
+        examples=_EXAMPLES,
+        keeps=_keeps,
+    )
+
+
+def _keeps(question: Question) -> frozenset[Change]:
+    """A mirrored or moved breast has the same diagnosis; a red box may be cut where the image is moved."""
+    task_keeps: dict[str, frozenset[Change]] = {
+        "diagnosis": ALL,
+        "red_box_grounding": frozenset({"mirror", "grey"}),
+        "lesion_localisation": frozenset({"grey"}),
+    }
+    return task_keeps.get(question.facets["task"], NONE)
+
+
+_EXAMPLES = (
+    Question(
+        id="example-diagnosis",
+        media_id="example-image",
+        text="What does this breast ultrasound image show?",
+        options=("malignant", "normal", "benign"),
+        answer="benign",
+        answer_kind="choice",
+        patient_id="example-patient",
+        facets={"task": "diagnosis", "lesion_class": "benign"},
+    ),
+    Question(
+        id="example-localisation",
+        media_id="example-image",
+        text="Where in the image is the lesion?",
+        options=("center", "upper left", "not visible", "middle left"),
+        answer="middle left",
+        answer_kind="choice",
+        patient_id="example-patient",
+        facets={"task": "lesion_localisation", "lesion_class": "benign"},
+    ),
+    Question(
+        id="example-grounding",
+        media_id="example-image-box",
+        text="What does the red box mark?",
+        options=("normal tissue", "malignant lesion", "benign lesion"),
+        answer="benign lesion",
+        answer_kind="choice",
+        patient_id="example-patient",
+        facets={"task": "red_box_grounding", "lesion_class": "benign", "box_size": "small"},
+    ),
+)

@@ -1,0 +1,1 @@
+"""Layouts that BUSI questions are read from, one module each."""

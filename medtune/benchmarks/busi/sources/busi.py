@@ -1,0 +1,113 @@
+"""BUSI: breast ultrasound images with lesion masks, asked about diagnosis, place and a red box.
+
+Layout: medtune/benchmarks/public_sets/sets/busi.
+
+Source: Al-Dhabyani et al., Dataset of breast ultrasound images, Data in Brief 28 (2020) 104863.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from medtune.benchmarks.public_sets.sets.busi import CLASSES, LICENCE, PATIENT_UNIT, Case, busi_cases, write_example
+from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, nine_cell
+from medtune.data.prepared.rejects import as_often
+from medtune.data.raw.choices import choice_question
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.seeding import stable_int
+from medtune.data.types import Box, MediaRef, Question
+
+TISSUE = "normal breast tissue"
+MARKED = {"normal": TISSUE, "benign": "benign lesion", "malignant": "malignant lesion"}
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="BUSI, breast ultrasound images",
+        licence=LICENCE,
+        url="https://doi.org/10.1016/j.dib.2019.104863",
+        provenance="reconstruction",
+        patient_unit=PATIENT_UNIT,
+        read=_read,
+        write_example=write_example,
+    )
+
+
+def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns three tasks.
+
+    - diagnosis: normal, benign or malignant, on the plain image.
+    - lesion_localisation: the cell in which the centre of the smallest box around all lesions lies, or "not visible".
+    - red_box_grounding: what the red box marks. It is the outer box of the largest connected lesion, so that it holds
+      one lesion. A normal image gets the relative box of a lesion image drawn by seed: place and size of a box
+      alone then do not tell tissue from lesion.
+
+    An image that is not measurable (a further mask has another size) is asked for its diagnosis alone, and so is a
+    normal one where there is no lesion box.
+    """
+    folder = raw_folder(root, holds="the BUSI folders benign, malignant and normal")
+    cases, notes, rejects = busi_cases(folder)
+    donors = [case for case in cases if case.largest is not None]
+    questions: list[Question] = []
+    media: dict[str, MediaRef] = {}
+    for case in cases:
+        media[case.stem] = MediaRef(case.path)
+        questions.append(_diagnosis(case, seed))
+        if case.is_measurable and donors:
+            box = case.largest or _tissue_box(case, donors[stable_int(seed, "tissue", case.stem) % len(donors)])
+            media[f"{case.stem} boxed"] = MediaRef(case.path, (box,))
+            questions.extend(_place_questions(case, box, seed))
+    missing = missing_media(rejects, folder, fetch=source().url)
+    rejects = as_often(rejects, made=len(questions), of=len(cases))
+    return SourceTable(tuple(questions), media, notes, rejects, missing)
+
+
+def _diagnosis(case: Case, seed: int) -> Question:
+    return choice_question(
+        f"{case.stem} diagnosis",
+        media_id=case.stem,
+        text="What does this breast ultrasound image show?",
+        answer=case.lesion_class,
+        labels=CLASSES,
+        patient_id=case.stem,
+        facets={"task": "diagnosis", "lesion_class": case.lesion_class},
+        seed=seed,
+    )
+
+
+def _place_questions(case: Case, box: Box, seed: int) -> Iterator[Question]:
+    ask = partial(choice_question, patient_id=case.stem, seed=seed)
+    facets = {"lesion_class": case.lesion_class}
+    around = case.around
+    yield ask(
+        f"{case.stem} lesion_localisation",
+        media_id=case.stem,
+        text="Where in this breast ultrasound image is the lesion? "
+        "If there are several, answer for the smallest box around all of them.",
+        answer=nine_cell(around, *case.size) if around else NOT_VISIBLE,
+        labels=(*NINE_CELLS, NOT_VISIBLE),
+        facets={"task": "lesion_localisation", **facets}
+        | ({"box_size": box_size(around, *case.size)} if around else {}),
+    )
+    yield ask(
+        f"{case.stem} red_box_grounding",
+        media_id=f"{case.stem} boxed",
+        text="What does the red box in this breast ultrasound image mark?",
+        answer=MARKED[case.lesion_class],
+        labels=tuple(MARKED.values()),
+        facets={"task": "red_box_grounding", "box_size": box_size(box, *case.size), **facets},
+    )
+
+
+def _tissue_box(case: Case, donor: Case) -> Box:
+    """Returns the donor's lesion box at the same relative place of this image, at least one pixel wide."""
+    box, (width, height) = donor.largest, case.size
+    if box is None:
+        raise ValueError(f"{donor.path}: a normal image has no lesion box to lend.")
+    x0, y0 = box.x0 * width // donor.size.width, box.y0 * height // donor.size.height
+    x1, y1 = box.x1 * width // donor.size.width, box.y1 * height // donor.size.height
+    return Box(x0, y0, max(x1, x0 + 1), max(y1, y0 + 1))

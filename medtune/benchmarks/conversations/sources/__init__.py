@@ -1,0 +1,1 @@
+"""Training data of other tools, one module for each tool's format."""

@@ -1,0 +1,107 @@
+"""CTLesionVQA, which is DeepTumorVQA: lesions in abdominal CT, multiple choice and free text, v1 and v2.
+
+Numbers in free text score by mean relative accuracy, all else by being right. "subtype_mean" is v1's average,
+unweighted over subtypes; "question_mean" weighs questions as v2 does. Mean relative accuracy is the paper's strict one;
+a table gives every subtype by the other definitions too.
+Both official prompts ask for a letter: `model.answer_format: letter`. Those of v2 are read from its evaluation kit;
+v1 has none, and is asked in our words.
+
+Source: CTLesionVQA = DeepTumorVQA, arXiv 2505.18915 (v1) and 2605.09679 (v2);
+https://github.com/Schuture/DeepTumorVQA at 1df7460 (branch v2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
+from medtune.benchmarks.ctlesionvqa.allowed_changes import keeps
+from medtune.benchmarks.ctlesionvqa.examples import EXAMPLES
+from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
+from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
+from medtune.benchmarks.ctlesionvqa.paper_tables import references
+from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
+from medtune.benchmarks.ctlesionvqa.tables import LESION_STRATA, SUBGROUPS, repeated_accuracies, tables
+from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.eval.asking.choice_prompt import render_choice
+from medtune.eval.asking.protocol import AnswerProtocol
+from medtune.eval.benchmark import Benchmark, Evidence, Scale
+from medtune.eval.scoring.parse_replies import judge
+from medtune.eval.scoring.tables import Table
+
+
+def benchmark() -> Benchmark:
+    """Returns the benchmark."""
+    return Benchmark(
+        title="CTLesionVQA (DeepTumorVQA)",
+        version="1.0",
+        licence="v1 CC BY-NC-ND 4.0, v2 CC BY 4.0",
+        url="https://github.com/Schuture/DeepTumorVQA",
+        citation="DeepTumorVQA. arXiv:2505.18915 (2025); version 2: arXiv:2605.09679 (2026).",
+        sources=("ctlesionvqa", "ct_phantom"),
+        facets=("task", "subtype", "format", "organ", *LESION_STRATA, *SUBGROUPS),
+        render=render,
+        parsers={
+            "robust": reply_parsers.robust,
+            "official": reply_parsers.official,
+            "vsi": reply_parsers.vsi,
+            "vsi_original": reply_parsers.vsi_original,
+        },
+        metrics={
+            "subtype_mean": scoring.subtype_mean,
+            "question_mean": scoring.question_mean,
+            "multi_choice": scoring.subtype_mean,
+            "free_text": scoring.subtype_mean,
+            "mra": scoring.question_mean,
+            "sensitivity": scoring.right_share,
+            "specificity": scoring.right_share,
+            "youden": scoring.youden,
+        },
+        higher_is_better=True,
+        # What was repeated, training or answering, is not said; replies are what an evaluation can repeat.
+        protocol=AnswerProtocol(
+            None, repeats=5, max_new_tokens=None, source='arXiv 2505.18915, appendix F: "5 repeated experiments"'
+        ),
+        examples=EXAMPLES,
+        scales={
+            "multi_choice": Scale(covers=scoring.is_multiple_choice),
+            "free_text": Scale(covers=scoring.is_free_text),
+            "mra": Scale(covers=scoring.is_number),
+            "sensitivity": Scale(covers=scoring.is_positive),
+            "specificity": Scale(covers=scoring.is_negative),
+            "youden": Scale(worst=-1, covers=is_yes_no),
+        },
+        tables=own_tables,
+        references=references,
+        keeps=keeps,
+        judging=judge_task(),
+        official=official_prompts(),
+    )
+
+
+def render(question: Question, answer_format: AnswerFormat) -> Prompt:
+    """Returns the question with its lettered options, or with the form that a free answer should have."""
+    match question.answer_kind:
+        case "choice":
+            return render_choice(question, answer_format)
+        case "yes_no":
+            how = f"Answer {' or '.join(question.options)}."
+            return Prompt(f"{question.text}\n{how}", question.options, question.answer)
+        case "number":
+            unit = f", in {question.unit}" if question.unit else ""
+            return Prompt(f"{question.text}\nAnswer with one number{unit}.", (), question.answer)
+        case _:
+            return Prompt(f"{question.text}\nAnswer with a short phrase.", (), question.answer)
+
+
+def own_tables(evidence: Evidence) -> Sequence[Table]:
+    """Returns the tables, with intervals over repeats where the predictions hold further passes."""
+    generated = [each for each in evidence.predictions if each.key.condition == "image" and each.text is not None]
+    passes = sorted({each.key.repeat for each in generated})
+    if len(passes) < 2 or evidence.parser not in benchmark().parsers:
+        return tables(evidence, {})
+    judged = [
+        judge(evidence.questions, generated, benchmark(), reading="generation", repeat=number)[evidence.parser]
+        for number in passes
+    ]
+    return tables(evidence, repeated_accuracies(judged))

@@ -1,0 +1,145 @@
+"""CTLesionVQA's own prompts of v2, read from its evaluation kit: a system turn, then what its `build_prompt` says.
+
+The kit: a clone of its branch v2, or a folder with its prompt.py, which is read, never run. Each way through its code
+is a template: what is asked for, and what the row says about patient and scan. A volume is announced as the kit
+announces it, or as its video where a model is shown one. v1 has no published prompts: it is asked in our words.
+
+Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/prompt.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+
+from medtune.benchmarks.ctlesionvqa.kit_code import UNKNOWN, KitCode, Value
+from medtune.benchmarks.ctlesionvqa.terms import answer_type
+from medtune.data.raw.lettered_options import LETTERS
+from medtune.data.types import Question, VolumesAs
+from medtune.eval.asking.official_prompts import SHOWN, OfficialPrompts
+
+NOT_V2 = "not of v2"
+MULTIPLE_CHOICE = "multiple choice"
+VOLUME, VIDEO = "3d_volume", "2d_video"
+_FILE, _TYPES_FILE = "prompt.py", Path("eval/metrics.py")
+_FOLDERS = (".", "data", "deeptumorvqa/data", "src/deeptumorvqa/data")
+_TYPES = "SUBTYPE_ANSWER_TYPE"
+_ANSWER_TYPES = ("numeric", "binary", "categorical")
+_PATIENT = ("sex", "age", "scanner", "contrast")
+_SPACING = "spacing"
+_ROW_GAP = re.compile(r"\{(\w+)\}")
+
+
+def official_prompts() -> OfficialPrompts:
+    """Returns how they are read and filled."""
+    return OfficialPrompts(
+        read=read,
+        scenario=scenario,
+        gaps=_gaps,
+        answer_format="letter",
+        answer=_answer,
+        system_until=SHOWN,
+        shown=_shown,
+    )
+
+
+def scenario(question: Question) -> str:
+    """Returns what is asked for and what the row says, e.g. "numeric + sex + spacing"; `NOT_V2` for all but v2."""
+    if "layout" not in question.printed:
+        return NOT_V2
+    form = MULTIPLE_CHOICE if question.answer_kind == "choice" else answer_type(question.facets["subtype"])
+    return " + ".join([form, *(name for name in (*_PATIENT, _SPACING) if name in question.printed)])
+
+
+def read(folder: Path) -> Mapping[str, str]:
+    """Returns the templates by scenario, and how a CT is announced by the kit's name of how it is shown.
+
+    Raises:
+        FileNotFoundError: The kit's file is not there.
+        ValueError: It is not as medtune knows it.
+    """
+    path = next((file for place in _FOLDERS if (file := folder / place / _FILE).is_file()), None)
+    if path is None:
+        raise FileNotFoundError(
+            f"{folder}: wanted {_FILE} of DeepTumorVQA's evaluation kit: give a clone of "
+            "https://github.com/Schuture/DeepTumorVQA, branch v2, or its folder src/deeptumorvqa/data; check --prompts"
+        )
+    _check_types(path.parent.parent / _TYPES_FILE)
+    code = KitCode(path)
+    found = {way: code.result("_modality_blurb", way) for way in (VOLUME, VIDEO)}
+    if not all(found.values()):
+        raise ValueError(f"{path}: _modality_blurb does not say what {VOLUME} and {VIDEO} are. {UNKNOWN}")
+    system = code.constant("SYSTEM_PROMPT_VQA")
+    # A stand-in for each subtype: the name of what it asks for.
+    given: dict[str, Value] = {_TYPES: {each: each for each in _ANSWER_TYPES}}
+    asking = KitCode(path, given=given, returned={"_modality_blurb": f"{{{SHOWN}}}"})
+    for name, row, form in _rows():
+        text = asking.result("build_prompt", row, VOLUME, form)
+        if not text.startswith(f"{{{SHOWN}}}") or "{question}" not in text:
+            raise ValueError(
+                f"{path}: wanted build_prompt to say first what is shown, and to ask the question; for {name!r} it "
+                f"does not. {UNKNOWN}"
+            )
+        found[name] = f"{system}\n\n{text}"
+    return found
+
+
+def _rows() -> Iterator[tuple[str, dict[str, Value], str]]:
+    """Yields each scenario, a row of it with gaps for cells, and the kit's name of the format."""
+    known = [names for count in range(len(_PATIENT) + 1) for names in combinations(_PATIENT, count)]
+    forms: list[tuple[str, str, Sequence[str]]] = [
+        (MULTIPLE_CHOICE, "categorical", ()),
+        (MULTIPLE_CHOICE, "numeric", (_SPACING,)),
+        *((each, each, ()) for each in _ANSWER_TYPES),
+        ("numeric", "numeric", (_SPACING,)),
+    ]
+    for form, asked, scan in forms:
+        column, fmt = ("mc_question", "mc") if form == MULTIPLE_CHOICE else ("question", "freeform")
+        for names in known:
+            cells = (*names, *scan, *(("shape",) if scan else ()))
+            row: dict[str, Value] = {name: f"{{{name}}}" for name in cells}
+            yield " + ".join([form, *names, *scan]), row | {column: "{question}", "question_subtype": asked}, fmt
+
+
+def _check_types(path: Path) -> None:
+    """Refuses a kit that takes the answers of a subtype for something else than medtune does."""
+    if not path.is_file():
+        return
+    try:
+        nodes = ast.parse(path.read_text("utf-8")).body
+        (said,) = [
+            ast.literal_eval(node.value)
+            for node in nodes
+            if isinstance(node, ast.AnnAssign | ast.Assign) and node.value and _names(node) == [_TYPES]
+        ]
+        other = [name for name, each in dict(said).items() if answer_type(name) != each]
+    except (SyntaxError, ValueError, TypeError) as error:
+        raise ValueError(f"{path}: wanted a dict {_TYPES} ({type(error).__name__}). {UNKNOWN}") from None
+    if other:
+        raise ValueError(f"{path}: {_TYPES} has other kinds of answers than medtune for {', '.join(other)}. {UNKNOWN}")
+
+
+def _names(node: ast.AnnAssign | ast.Assign) -> list[str]:
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _shown(volumes_as: VolumesAs | None) -> str:
+    """Returns the kit's name of how a CT is shown; it has none for many slices, which are the volume."""
+    return VIDEO if volumes_as == "video" else VOLUME
+
+
+def _gaps(question: Question) -> Mapping[str, str | None]:
+    inside = {"question": question.text, **dict(zip(LETTERS, question.options, strict=False))}
+    layout = question.printed.get("layout", "{question}")
+    return {**question.printed, "question": _ROW_GAP.sub(lambda gap: inside.get(gap[1], gap[0]), layout)}
+
+
+def _answer(question: Question, said: str) -> str:
+    """Returns the letter of an option, "yes" or "no" in small letters; a phrase or number as it is."""
+    if question.answer_kind == "choice":
+        return LETTERS[question.options.index(said)]
+    return said.lower() if question.answer_kind == "yes_no" else said

@@ -1,0 +1,138 @@
+"""CTLesionVQA's own tables with our numbers beside the paper's: Tables 3, 4 and 10 to 13."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from medtune.benchmarks import published
+from medtune.benchmarks.ctlesionvqa import yes_no_table
+from medtune.benchmarks.ctlesionvqa.repeats import Repeated
+from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_score
+from medtune.benchmarks.ctlesionvqa.terms import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
+from medtune.data.types import Interval
+from medtune.eval.benchmark import Judged
+from medtune.eval.published_numbers import Reference
+from medtune.eval.scoring.tables import Cell, Table, rank
+
+OURS = "ours"
+FORMATS = {"multi_choice": "multiple choice", "free_text": "free text"}
+_TYPES = {
+    "Measurement": MEASUREMENT,
+    "Recognition": RECOGNITION,
+    "Visual Reasoning": VISUAL,
+    "Medical Reasoning": MEDICAL,
+}
+_TABLE_4 = {
+    "liver_lesion": "liver lesion existence",
+    "kidney_tumor": "kidney tumor existence",
+    "pancreatic_lesion": "pancreatic lesion existence",
+}
+Cells = Mapping[tuple[str, str], Sequence[Judged]]
+
+
+def table3(cells: Cells, format_: str) -> Table:
+    """Returns Table 3's half for one format, our column last; averages are over the subtypes that we have."""
+    means = {
+        name: mean
+        for (kind, name), found in cells.items()
+        if kind == format_ and (mean := mean_score(found)) is not None
+    }
+    known = [(type_, means[name]) for type_, names in V1.items() for name in names if name in means]
+    ours = averages(known) if known else None
+    printed = published("ctlesionvqa")["table3"]
+    models = [*printed[0][format_]]
+    made: list[tuple[Cell, ...]] = []
+    for row in printed:
+        type_ = _TYPES.get(row["type"])
+        if row["is_average"]:
+            value = (ours.by_category.get(type_) if type_ else ours.total) if ours else None
+        else:
+            value = means.get(row["subtype"])
+        random = [row["random_multi_choice"]] if format_ == "multi_choice" else []
+        theirs = [row[format_][model] for model in models]
+        place = rank(value, theirs) if value is not None else None
+        made.append((row["type"], row["subtype"], *random, *theirs, value, place))
+    number = len(known), sum(len(names) for names in V1.values())
+    notes = (
+        f"Averages of ours are over {number[0]} of {number[1]} subtypes, as the paper unweighted; rank among "
+        f"{len(models) + 1} models. Free-text numbers by mean relative accuracy (strict; right for 0 only if 0).",
+    )
+    random_column = ("random",) if format_ == "multi_choice" else ()
+    columns = ("type", "subtype", *random_column, *models, OURS, "rank")
+    return Table(f"Table 3, {FORMATS[format_]}", columns, tuple(made), notes)
+
+
+def references() -> Sequence[Reference]:
+    """Returns Table 3's total averages over subtypes by format; one over both formats is not printed."""
+    (totals,) = [row for row in published("ctlesionvqa")["table3"] if row["type"] == "Total"]
+    return [Reference(model, value, "format", name) for name in FORMATS for model, value in totals[name].items()]
+
+
+def table4(cells: Cells) -> Table:
+    """Returns Table 4, multiple choice in percent, our row last and its rank by accuracy."""
+    printed = published("ctlesionvqa")["table4"]
+    keys = [f"{name}_{kind}" for name in _TABLE_4 for kind in ("sens", "spec", "acc")]
+    made: list[tuple[Cell, ...]] = [(row["model"], *(row[key] for key in keys)) for row in printed]
+    ours: list[Cell] = [OURS]
+    places = []
+    for name, subtype in _TABLE_4.items():
+        found = cells.get(("multi_choice", subtype), [])
+        detected = yes_no_table.wrong(detection_table(found))
+        accuracy = _percent(mean_score(found))
+        ours += [_percent(detected.sensitivity), _percent(detected.specificity), accuracy]
+        if accuracy is not None:
+            place = rank(accuracy, [row[f"{name}_acc"] for row in printed])
+            places.append(f"{name.replace('_', ' ')} {place}")
+    notes = (
+        f"Rank of ours by accuracy among {len(printed) + 1}: {', '.join(places) or '-'}. Unread answers are wrong.",
+    )
+    columns = ("model", *(key.replace("_", " ") for key in keys))
+    return Table(
+        "Table 4, lesion recognition, multiple choice, percent", columns, (*made, tuple(ours)), notes, digits=1
+    )
+
+
+def rates(cells: Cells, format_: str) -> Table:
+    """Returns Table 12 (multiple choice) or 13 (free text): sensitivity and specificity of the recognition subtypes."""
+    number = {"multi_choice": 12, "free_text": 13}[format_]
+    printed = published("ctlesionvqa")[f"table{number}"]
+    models = [name for name in printed[0] if name not in ("subtype", "metric")]
+    made: list[tuple[Cell, ...]] = []
+    for row in printed:
+        detected = yes_no_table.wrong(detection_table(cells.get((format_, row["subtype"]), [])))
+        value = detected.sensitivity if row["metric"] == "sensitivity" else detected.specificity
+        theirs = [row[model] for model in models]
+        made.append((row["subtype"], row["metric"], *theirs, value, None if value is None else rank(value, theirs)))
+    title = f"Table {number}, {FORMATS[format_]}"
+    notes = ("Unread answers of ours are wrong on either side.",)
+    return Table(title, ("subtype", "rate", *models, OURS, "rank"), tuple(made), notes)
+
+
+def repeats_table(ours: Mapping[str, Repeated], format_: str) -> Table:
+    """Returns Table 10 (multiple choice) or 11 (free text): accuracies with intervals over repeated experiments.
+
+    Args:
+        ours: Subtype -> accuracy over the repeats.
+        format_: "multi_choice" or "free_text".
+    """
+    number = {"multi_choice": 10, "free_text": 11}[format_]
+    printed = published("ctlesionvqa")[f"table{number}"]
+    models = [name for name in printed[0] if name != "subtype"]
+    made: list[tuple[Cell, ...]] = []
+    for row in printed:
+        theirs = [row[model]["accuracy"] for model in models]
+        found = ours.get(row["subtype"])
+        printed_cells = [_with_interval(row[model]["accuracy"], Interval(*row[model]["ci95"])) for model in models]
+        place = rank(found.mean, theirs) if found else None
+        made.append((row["subtype"], *printed_cells, _with_interval(found.mean, found.ci95) if found else None, place))
+    repeats = max((each.repeats for each in ours.values()), default=0)
+    notes = (f"Ours: Student's interval over {repeats} repeats; the paper has 5 and names no method.",)
+    return Table(f"Table {number}, {FORMATS[format_]}", ("subtype", *models, OURS, "rank"), tuple(made), notes)
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _with_interval(value: float, interval: Interval | None) -> str:
+    return f"{value:.3f} [{interval.low:.3f}, {interval.high:.3f}]" if interval else f"{value:.3f}"

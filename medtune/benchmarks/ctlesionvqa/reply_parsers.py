@@ -1,0 +1,97 @@
+"""What a reply says, by what its question asks for: three parsers, one of which refuses to guess."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from medtune.benchmarks.ctlesionvqa.number_parsers import (
+    first_token,
+    official_number,
+    plain,
+    robust_number,
+    vsi_first_token,
+    vsi_number,
+)
+from medtune.benchmarks.ctlesionvqa.word_parsers import (
+    LETTERS,
+    normalised,
+    official_letter,
+    official_yes_no,
+    robust_yes_no,
+)
+from medtune.data.types import Question
+from medtune.eval.scoring.choice_parsers import parse_choice
+from medtune.eval.scoring.reasoning import without_thinking
+
+
+def robust(reply: str, question: Question) -> str | None:
+    """Returns what the reply clearly says, or None.
+
+    An option by letter or words, "Yes" or "No" as the question spells them, a number, or a phrase in `normalised`
+    form; a phrase that equals the truth comes back as the truth is written.
+    """
+    match question.answer_kind:
+        case "choice":
+            return parse_choice(without_thinking(reply), question)
+        case "yes_no":
+            return _option(robust_yes_no(reply), question)
+        case "number":
+            return _printed(robust_number(reply, question.unit))
+        case _:
+            return _phrase(reply, question)
+
+
+def official(reply: str, question: Question) -> str | None:
+    """Returns what the code of v2 reads, its errors included, or None. That of v1 was never published."""
+    match question.answer_kind:
+        case "choice":
+            return _of_letter(official_letter(reply), question)
+        case "yes_no":
+            return _option(official_yes_no(without_thinking(reply)), question)
+        case "number":
+            return _printed(official_number(without_thinking(reply)))
+        case _:
+            return _phrase(reply, question)
+
+
+def vsi(reply: str, question: Question) -> str | None:
+    """Returns what VSI-Bench's code of today reads: first tokens and the first number or number word, or None."""
+    return _vsi(reply, question, vsi_number)
+
+
+def vsi_original(reply: str, question: Question) -> str | None:
+    """Returns what VSI-Bench's first code reads: the first token alone, or None."""
+    return _vsi(reply, question, vsi_first_token)
+
+
+def is_yes_no(question: Question) -> bool:
+    """Returns whether the answer is yes or no, in either format."""
+    return question.answer.strip().lower() in ("yes", "no")
+
+
+def _vsi(reply: str, question: Question, number: Callable[[str], float | None]) -> str | None:
+    if question.answer_kind == "number":
+        return _printed(number(reply))
+    token = first_token(reply).lower()
+    if question.answer_kind == "choice":
+        return _of_letter(token.upper(), question)
+    return _option(token, question) if question.answer_kind == "yes_no" else _phrase(reply, question)
+
+
+def _of_letter(letter: str, question: Question) -> str | None:
+    place = LETTERS.find(letter) if len(letter) == 1 else -1
+    return question.options[place] if 0 <= place < len(question.options) else None
+
+
+def _option(word: str | None, question: Question) -> str | None:
+    return next((option for option in question.options if word and option.lower() == word), None)
+
+
+def _printed(value: float | None) -> str | None:
+    return plain(value) if value is not None and math.isfinite(value) else None
+
+
+def _phrase(reply: str, question: Question) -> str | None:
+    said = normalised(without_thinking(reply))
+    return question.answer if said and said == normalised(question.answer) else said.strip() or None

@@ -1,0 +1,248 @@
+"""Scores per question and their averages: over subtypes as in v1, over questions as in v2."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medtune.benchmarks.ctlesionvqa import mra
+from medtune.benchmarks.ctlesionvqa.number_parsers import robust_number
+from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
+from medtune.benchmarks.ctlesionvqa.terms import category, subtype
+from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable, yes_no_table
+from medtune.data.types import Question
+from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.statistics.summed_metric import Sums, dense_sums, mean_of
+
+RowScore = Callable[[Judged], float]
+Floats = NDArray[np.float64]
+_REMEMBERED = 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class Averages:
+    """Unweighted means over subtypes.
+
+    Attributes:
+        by_category: Of the subtypes of a category.
+        total: Of all subtypes: the paper's "Total Average".
+        of_categories: Of the category means; the paper prints it nowhere.
+    """
+
+    by_category: Mapping[str, float]
+    total: float
+    of_categories: float
+
+
+def averages(cells: Sequence[tuple[str, float]]) -> Averages:
+    """Returns the averages of (category, subtype's value) cells.
+
+    Raises:
+        ValueError: There are no cells.
+
+    Example:
+        >>> found = averages([("a", 1.0), ("a", 0.0), ("b", 1.0)])
+        >>> found.by_category["a"], round(found.total, 3), found.of_categories
+        (0.5, 0.667, 0.75)
+
+    Source:
+        CTLesionVQA (arXiv 2505.18915), Table 3, whose columns of models all reproduce so.
+    """
+    if not cells:
+        raise ValueError("an average needs at least one subtype, got none")
+    groups: defaultdict[str, list[float]] = defaultdict(list)
+    for name, value in cells:
+        groups[name].append(value)
+    means = {name: sum(values) / len(values) for name, values in groups.items()}
+    return Averages(means, sum(value for _, value in cells) / len(cells), sum(means.values()) / len(means))
+
+
+def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
+    """Returns the score of a row by one definition of MRA: 0 for an unread answer; without numbers, equality."""
+
+    # One evaluation scores a row for several metrics and for each level of each facet.
+    @lru_cache(maxsize=_REMEMBERED)
+    def of_texts(parsed: str, answer: str) -> float:
+        truth = robust_number(answer)
+        if truth is None:
+            return float(parsed == answer)
+        said = robust_number(parsed)
+        return 0.0 if said is None else definition(said, truth)
+
+    return lambda row: 0.0 if row.parsed is None else of_texts(row.parsed, row.question.answer)
+
+
+def row_score(row: Judged) -> float:
+    """Returns 0 to 1: MRA (the paper's, strict) of a number, else 1 for the true answer and 0 for any other.
+
+    Source:
+        CTLesionVQA (arXiv 2505.18915), section 3.1 (task-specific metrics).
+    """
+    return row_scores([row])[0]
+
+
+def row_scores(judged: Iterable[Judged]) -> list[float]:
+    """Returns `row_score` of each row."""
+    return [_paper(row) if row.question.answer_kind == "number" else float(row.correct) for row in judged]
+
+
+def mean_score(judged: Sequence[Judged]) -> float | None:
+    """Returns the mean of `row_scores`, or None where there is no row."""
+    return math.fsum(row_scores(judged)) / len(judged) if judged else None
+
+
+def is_number(question: Question) -> bool:
+    """Returns whether a number is asked for in free text."""
+    return question.answer_kind == "number"
+
+
+def is_number_but_zero(question: Question) -> bool:
+    """Returns whether a number other than 0 is asked for: VSI-Bench's code stops at a truth of 0."""
+    return is_number(question) and robust_number(question.answer) not in (None, 0)
+
+
+def is_multiple_choice(question: Question) -> bool:
+    """Returns whether the question has options to choose from by letter."""
+    return question.answer_kind == "choice"
+
+
+def is_free_text(question: Question) -> bool:
+    """Returns whether the question is answered in the model's own words."""
+    return not is_multiple_choice(question)
+
+
+def is_positive(question: Question) -> bool:
+    """Returns whether the true answer is yes."""
+    return question.answer.strip().lower() == "yes"
+
+
+def is_negative(question: Question) -> bool:
+    """Returns whether the true answer is no."""
+    return question.answer.strip().lower() == "no"
+
+
+@SummedMetric
+def subtype_mean(judged: Sequence[Judged]) -> Sums:
+    """Returns the unweighted mean over subtypes of their mean score; each format of a subtype counts as one.
+
+    Source:
+        CTLesionVQA (arXiv 2505.18915), Table 3 ("Total Average").
+    """
+    cells = _numbered(_some(judged))
+    width = int(cells.max()) + 1
+    rows = np.arange(len(judged))
+    return Sums(
+        rows=np.concatenate([rows, rows]),
+        columns=np.concatenate([cells, cells + width]),
+        values=np.concatenate([np.array(row_scores(judged)), np.ones(len(judged))]),
+        num_rows=len(judged),
+        width=2 * width,
+        finish=_mean_of_means,
+    )
+
+
+@SummedMetric
+def question_mean(judged: Sequence[Judged]) -> Sums:
+    """Returns the mean score over questions, which weighs subtypes by their number of questions.
+
+    Source:
+        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate: the weighting alone).
+    """
+    return mean_of(row_scores(_some(judged)))
+
+
+@SummedMetric
+def right_share(judged: Sequence[Judged]) -> Sums:
+    """Returns the share of true answers: on questions whose truth is yes the sensitivity, on the others specificity.
+
+    Unread and unanswered questions are wrong on either side.
+    """
+    return mean_of([float(row.correct) for row in _some(judged)])
+
+
+@SummedMetric
+def youden(judged: Sequence[Judged]) -> Sums:
+    """Returns sensitivity + specificity - 1, -1 to 1; nan where a class is missing. Unread answers are wrong.
+
+    Source:
+        Youden 1950; CTLesionVQA (arXiv 2505.18915), Figure 6.
+    """
+    positive = np.array([is_positive(row.question) for row in _some(judged)], dtype=np.float64)
+    right = np.array([row.correct for row in judged], dtype=np.float64)
+    return dense_sums(np.column_stack([positive * right, positive, (1 - positive) * right, 1 - positive]), _youden)
+
+
+def cell_of(question: Question) -> tuple[str, str]:
+    """Returns the format and the subtype of a question: the unit of v1's averages."""
+    return "multi_choice" if is_multiple_choice(question) else "free_text", subtype_of(question)
+
+
+def subtype_of(question: Question) -> str:
+    """Returns the subtype by its facet; the task where there is none."""
+    return subtype(question.facets.get("subtype", question.facets.get("task", "")))
+
+
+def category_of(question: Question) -> str:
+    """Returns the category of the subtype; for an unknown one the task."""
+    return category(subtype_of(question)) or question.facets.get("task", "")
+
+
+def by_cell(judged: Iterable[Judged]) -> dict[tuple[str, str], list[Judged]]:
+    """Returns the rows by format and subtype."""
+    found = defaultdict(list)
+    for row in judged:
+        found[cell_of(row.question)].append(row)
+    return dict(found)
+
+
+def detection_table(judged: Iterable[Judged]) -> YesNoTable:
+    """Returns the counts of answers against truths of the yes-no questions among the rows."""
+    return yes_no_table(
+        ((row.parsed or "").lower(), row.question.answer.strip().lower()) for row in judged if is_yes_no(row.question)
+    )
+
+
+_paper = numeric_score(mra.paper)
+
+
+def _some(judged: Sequence[Judged]) -> Sequence[Judged]:
+    if not judged:
+        raise ValueError("a score needs at least one question, got none")
+    return judged
+
+
+def _numbered(judged: Sequence[Judged]) -> NDArray[np.intp]:
+    """Returns a number per row: that of its cell, in alphabetical order, so that sums do not depend on that of rows."""
+    # Names are spelled in few ways: each is resolved once, which matters for 400,000 rows.
+    spelled: dict[Hashable, int] = {}
+    cells: dict[tuple[str, str], int] = {}
+    numbers = np.empty(len(judged), dtype=np.intp)
+    for place, row in enumerate(judged):
+        question = row.question
+        key = question.answer_kind, question.facets.get("subtype"), question.facets.get("task")
+        number = spelled.get(key)
+        if number is None:
+            number = spelled[key] = cells.setdefault(cell_of(question), len(cells))
+        numbers[place] = number
+    return np.argsort([cells[cell] for cell in sorted(cells)])[numbers]
+
+
+def _mean_of_means(sums: Floats) -> Floats:
+    width = sums.shape[-1] // 2
+    totals, counts = sums[..., :width], sums[..., width:]
+    means = np.divide(totals, counts, out=np.zeros_like(totals), where=counts > 0)
+    mean: Floats = means.sum(axis=-1) / (counts > 0).sum(axis=-1)
+    return mean
+
+
+def _youden(sums: Floats) -> Floats:
+    hits, positives, rejections, negatives = (sums[..., column] for column in range(4))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        index: Floats = hits / positives + rejections / negatives - 1
+    return index

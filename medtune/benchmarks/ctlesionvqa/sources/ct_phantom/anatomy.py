@@ -1,0 +1,195 @@
+"""A simulated patient: where the organs lie, how large they are and how bright; nothing here knows of lesions.
+
+Positions are millimetres to the patient's left, to the back and to the head of the grid's centre.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import (
+    Ball,
+    Depth,
+    Point,
+    Solid,
+    Tube,
+    axes_mm,
+    depth_of,
+    union,
+)
+
+Phase = Literal["venous", "delay"]
+PHASES: tuple[Phase, ...] = ("venous", "delay")
+SEXES = ("F", "M")
+MAKERS = ("GE", "Philips", "Siemens")
+ORGANS = ("liver", "spleen", "kidney_left", "kidney_right", "pancreas", "colon")
+PANCREAS_PARTS = ("head", "body", "tail")
+COLON_PARTS = ("ascending", "transverse", "descending")
+SEGMENTS = tuple(f"segment {number}" for number in range(1, 9))
+
+AIR_HU, FAT_HU, MUSCLE_HU, BONE_HU, GAS_HU = -1000.0, -100.0, 55.0, 280.0, -700.0
+# Usual values of healthy organs by contrast phase; each patient's differ from them by a few HU.
+_HU: Mapping[Phase, Mapping[str, float]] = {
+    "venous": {"liver": 110, "spleen": 120, "kidney": 170, "pancreas": 90, "colon": 60, "vessel": 170},
+    "delay": {"liver": 90, "spleen": 95, "kidney": 150, "pancreas": 75, "colon": 50, "vessel": 120},
+}
+_HU_SD = 5.0
+_SHIFT_MM = 3.0
+_LOOPS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """Who lies in the scanner, and how it is set.
+
+    Attributes:
+        organs: Each organ on the grid.
+        parts: Organ -> part -> where that part lies; of the liver its segments, of pancreas and colon their thirds.
+        hu: Brightness of each organ.
+        surroundings: What lies around the organs, in the order in which it is drawn, with its brightness.
+    """
+
+    sex: str
+    age_years: int
+    maker: str
+    phase: Phase
+    organs: Mapping[str, Depth]
+    parts: Mapping[str, Mapping[str, Depth]]
+    hu: Mapping[str, float]
+    surroundings: tuple[tuple[Depth, float], ...]
+    body_radii_mm: tuple[float, float]
+
+
+def draw_patient(rng: np.random.Generator) -> Patient:
+    """Returns a random patient."""
+    sex, maker, phase = SEXES[rng.integers(2)], MAKERS[rng.integers(3)], PHASES[rng.integers(2)]
+    size = float(rng.normal(1.0, 0.025)) * (0.97 if sex == "F" else 1.03)
+    place = _Placer(rng, size)
+    liver = [place.ball((-72, 0, 42), (66, 70, 70)), place.ball((-5, -42, 52), (68, 34, 38))]
+    pancreas = {
+        "head": [place.tube((-32, 2, -12), (-22, -8, 2), 15)],
+        "body": [place.tube((-22, -8, 2), (28, -10, 18), 12)],
+        "tail": [place.tube((28, -10, 18), (78, 20, 34), 11)],
+    }
+    colon = {
+        "ascending": [place.tube((-122, -2, -115), (-120, -6, -48), 21)],
+        "transverse": [
+            place.tube((-112, -40, -52), (-55, -74, -50), 20),
+            place.tube((-55, -74, -50), (70, -74, -44), 20),
+        ],
+        "descending": [place.tube((118, 8, -30), (116, 10, -115), 19)],
+    }
+    organs = {
+        "liver": place.drawn(liver),
+        "spleen": place.drawn([place.ball((104, 42, 58), (30, 44, 48))]),
+        "kidney_left": place.drawn([place.ball((66, 56, -8), (28, 29, 53))]),
+        "kidney_right": place.drawn([place.ball((-66, 56, -20), (28, 29, 53))]),
+    }
+    shared = {"pancreas": place.shift(), "colon": place.shift()}
+    parts = {
+        organ: {name: place.drawn(solids, shared[organ]) for name, solids in thirds.items()}
+        for organ, thirds in (("pancreas", pancreas), ("colon", colon))
+    }
+    organs |= {organ: union(list(thirds.values())) for organ, thirds in parts.items()}
+    hu = {name: value + float(rng.normal(0, _HU_SD)) for name, value in _HU[phase].items()}
+    hu |= {"kidney_left": hu["kidney"], "kidney_right": hu["kidney"]}
+    body = (168 * size * float(rng.normal(1, 0.03)), 122 * size * float(rng.normal(1, 0.03)))
+    return Patient(
+        sex=sex,
+        age_years=int(rng.integers(25, 90)),
+        maker=maker,
+        phase=phase,
+        organs=organs,
+        parts=parts | {"liver": _segments(organs["liver"])},
+        hu=hu,
+        surroundings=_surroundings(place, hu["vessel"]),
+        body_radii_mm=body,
+    )
+
+
+class _Placer:
+    """Scales and shifts what a usual patient has to the one who is drawn."""
+
+    def __init__(self, rng: np.random.Generator, size: float) -> None:
+        self.rng = rng
+        self._size = size
+        self._lift = self.shift()
+
+    def shift(self) -> Point:
+        x, y, z = (float(v) for v in self.rng.uniform(-_SHIFT_MM, _SHIFT_MM, 3))
+        return x, y, z
+
+    def ball(self, centre: Point, radii_mm: Point) -> Ball:
+        a, b, c = (radius * self._size * float(self.rng.normal(1, 0.04)) for radius in radii_mm)
+        return Ball(self._scaled(centre), (a, b, c))
+
+    def tube(self, start: Point, stop: Point, radius_mm: float) -> Tube:
+        return Tube(self._scaled(start), self._scaled(stop), radius_mm * self._size)
+
+    def drawn(self, solids: list[Ball] | list[Tube], shift: Point | None = None) -> Depth:
+        by = tuple(a + b for a, b in zip(self._lift, self.shift() if shift is None else shift, strict=True))
+        return union([depth_of(_moved(solid, by)) for solid in solids])
+
+    def _scaled(self, point: Point) -> Point:
+        x, y, z = (value * self._size for value in point)
+        return x, y, z
+
+
+def _moved(solid: Solid, by: tuple[float, ...]) -> Solid:
+    def moved(point: Point) -> Point:
+        return point[0] + by[0], point[1] + by[1], point[2] + by[2]
+
+    if isinstance(solid, Ball):
+        return solid._replace(centre=moved(solid.centre))
+    return solid._replace(start=moved(solid.start), stop=moved(solid.stop))
+
+
+def _surroundings(place: _Placer, vessel_hu: float) -> tuple[tuple[Depth, float], ...]:
+    """Spine, large vessels, stomach with its gas, and loops of small bowel."""
+    rng = place.rng
+    found = [
+        (place.drawn([place.tube((0, 82, -200), (0, 82, 200), 21)]), BONE_HU),
+        (place.drawn([place.tube((14, 48, -200), (14, 48, 200), 10)]), vessel_hu),
+        (place.drawn([place.tube((-16, 46, -200), (-16, 46, 200), 11)]), vessel_hu),
+        (place.drawn([place.ball((62, -28, 70), (44, 34, 48))]), 15.0),
+        (place.drawn([place.ball((60, -44, 74), (26, 14, 26))]), GAS_HU),
+    ]
+    for _ in range(_LOOPS):
+        x, y, z = float(rng.uniform(-80, 80)), float(rng.uniform(-55, 25)), float(rng.uniform(-120, -65))
+        radius = float(rng.uniform(11, 17))
+        found.append((place.drawn([place.ball((x, y, z), (1.4 * radius, radius, radius))]), float(rng.uniform(10, 45))))
+    return tuple(found)
+
+
+def _segments(liver: Depth) -> dict[str, Depth]:
+    """Splits the liver as Couinaud did, by four upright planes and one level one, the caudate lobe at the back.
+
+    From the right: 6 and 7, then 5 and 8, then 4, then 3 and 2; the first of each pair lies below. Segment 1 is what
+    lies behind the middle, near the spine.
+    """
+    i, j, k = liver.block
+    x, y, z = axes_mm()
+    x_IJK, y_IJK, z_IJK = np.broadcast_arrays(x[i], y[:, j], z[:, :, k])
+    inside = liver.depth_IJK > 0
+    lefts, backs, heads = (values[inside] for values in (x_IJK, y_IJK, z_IJK))
+    right, middle, left = (float(np.quantile(lefts, share)) for share in (0.33, 0.62, 0.8))
+    level = float(np.median(heads))
+    caudate = (x_IJK > float(np.quantile(lefts, 0.5))) & (y_IJK > float(np.quantile(backs, 0.55)))
+    upper = z_IJK > level
+    columns = [x_IJK <= right, (x_IJK > right) & (x_IJK <= middle), (x_IJK > middle) & (x_IJK <= left), x_IJK > left]
+    where = {
+        "segment 1": caudate,
+        "segment 2": columns[3] & upper & ~caudate,
+        "segment 3": columns[3] & ~upper & ~caudate,
+        "segment 4": columns[2] & ~caudate,
+        "segment 5": columns[1] & ~upper & ~caudate,
+        "segment 6": columns[0] & ~upper & ~caudate,
+        "segment 7": columns[0] & upper & ~caudate,
+        "segment 8": columns[1] & upper & ~caudate,
+    }
+    outside = np.float32(-1000)
+    return {name: Depth(liver.block, np.where(part, liver.depth_IJK, outside)) for name, part in where.items()}

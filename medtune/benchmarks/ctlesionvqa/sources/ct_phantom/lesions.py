@@ -1,0 +1,193 @@
+"""Which lesions a simulated patient has: drawn apart from everything else, so that no organ tells of them.
+
+Whether an organ holds lesions, where, how bright and how many is dealt out in equal shares; sizes and contrasts are
+spread evenly over their ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import COLON_PARTS, PANCREAS_PARTS, SEGMENTS, Patient
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import (
+    SIZE,
+    SPACING_MM,
+    Ball,
+    Depth,
+    Floats,
+    Point,
+    axes_mm,
+    counted,
+)
+
+Site = Literal["liver", "kidney", "pancreas", "colon"]
+SITES: tuple[Site, ...] = ("liver", "kidney", "pancreas", "colon")
+Label = TypeVar("Label")
+
+DIAMETERS_MM = (5.0, 40.0)
+CONTRASTS_HU = (10.0, 80.0)
+PLACES: Mapping[Site, tuple[str, ...]] = {
+    "liver": SEGMENTS,
+    "kidney": ("left", "right"),
+    "pancreas": PANCREAS_PARTS,
+    "colon": COLON_PARTS,
+}
+ADJECTIVES: Mapping[Site, str] = {"liver": "liver", "kidney": "kidney", "pancreas": "pancreatic", "colon": "colon"}
+WITH_KINDS: tuple[Site, ...] = ("kidney", "pancreas")
+"""Where dark lesions are cysts and bright ones tumours."""
+MAX_LESIONS: Mapping[Site, int] = {"liver": 3, "kidney": 1, "pancreas": 1, "colon": 1}
+_SMALLER = (0.3, 0.6)
+_ASPECT = (0.85, 1.0)
+_GAP_MM = 4.0
+_UPWARDS = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with an organ.
+
+    Attributes:
+        place: Of the largest lesion.
+        is_bright: Whether the lesions are brighter than the organ; in kidney and pancreas these are tumours, dark
+            ones cysts.
+        diameter_mm: Of the largest lesion.
+        contrast_hu: Absolute difference to the organ.
+        number: Lesions.
+    """
+
+    place: str
+    is_bright: bool
+    diameter_mm: float
+    contrast_hu: float
+    number: int
+
+
+Findings = Mapping[Site, Finding | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lesion:
+    """One lesion in the grid.
+
+    Attributes:
+        hu: Its own brightness.
+        contrast_hu: Absolute difference to the organ.
+    """
+
+    site: Site
+    place: str
+    solid: Ball
+    drawn: Depth
+    hu: float
+    contrast_hu: float
+    is_bright: bool
+
+    @property
+    def kind(self) -> Literal["cyst", "tumor"] | None:
+        """None in organs whose lesions have no kinds here."""
+        if self.site not in WITH_KINDS:
+            return None
+        return "tumor" if self.is_bright else "cyst"
+
+    @property
+    def diameter_mm(self) -> float:
+        """Longest extent in an axial slice."""
+        return 2 * max(self.solid.radii_mm[:2])
+
+    @property
+    def volume_cm3(self) -> float:
+        """Of what fills the voxels."""
+        return float(self.drawn.filled().sum()) * SPACING_MM**3 / 1000
+
+
+def draw_findings(num_patients: int, rng: np.random.Generator) -> list[Findings]:
+    """Returns the findings of all patients; each organ is ill in half of them."""
+    drawn = {site: _of_site(site, num_patients, rng) for site in SITES}
+    return [{site: drawn[site][patient] for site in SITES} for patient in range(num_patients)]
+
+
+def in_equal_shares(labels: Sequence[Label], count: int, rng: np.random.Generator) -> list[Label]:
+    """Returns `count` labels in random order, each as often as any other, give or take one."""
+    order = np.resize(rng.permutation(len(labels)), count)
+    return [labels[i] for i in rng.permutation(order)]
+
+
+def _of_site(site: Site, num_patients: int, rng: np.random.Generator) -> list[Finding | None]:
+    ill = in_equal_shares((True, False), num_patients, rng)
+    numbers = range(1, MAX_LESIONS[site] + 1)
+    kinds = in_equal_shares(list(product(PLACES[site], (True, False), numbers)), sum(ill), rng)
+    findings = iter(
+        Finding(place, is_bright, diameter, contrast, number)
+        for (place, is_bright, number), diameter, contrast in zip(
+            kinds, _spread(DIAMETERS_MM, sum(ill), rng), _spread(CONTRASTS_HU, sum(ill), rng), strict=True
+        )
+    )
+    return [next(findings) if is_ill else None for is_ill in ill]
+
+
+def _spread(limits: tuple[float, float], count: int, rng: np.random.Generator) -> list[float]:
+    """Returns `count` values in random order that cover the range, denser towards its upper end."""
+    low, high = limits
+    shares = ((np.arange(count) + rng.random(count)) / max(count, 1)) ** _UPWARDS
+    return [low + (high - low) * float(share) for share in rng.permutation(shares)]
+
+
+def place_lesions(patient: Patient, findings: Findings, rng: np.random.Generator) -> list[Lesion]:
+    """Returns the lesions of a patient, the largest of each organ first.
+
+    A further lesion for which an organ has no room is left out.
+    """
+    placed: list[Lesion] = []
+    for site, finding in findings.items():
+        if finding is None:
+            continue
+        for number in range(finding.number):
+            share = 1.0 if number == 0 else float(rng.uniform(*_SMALLER))
+            diameter = max(finding.diameter_mm * share, DIAMETERS_MM[0])
+            place = finding.place if number == 0 else str(rng.choice(PLACES[site]))
+            lesion = _placed(patient, site, place, diameter, finding, placed, rng)
+            if lesion is not None:
+                placed.append(lesion)
+    return placed
+
+
+def _placed(
+    patient: Patient,
+    site: Site,
+    place: str,
+    diameter_mm: float,
+    finding: Finding,
+    others: Sequence[Lesion],
+    rng: np.random.Generator,
+) -> Lesion | None:
+    organ = f"kidney_{place}" if site == "kidney" else site
+    inside = patient.organs[organ].whole() if site == "kidney" else patient.parts[site][place].whole()
+    for other in others:
+        reach = max(other.solid.radii_mm) + diameter_mm / 2 + _GAP_MM
+        inside[_distance_mm(other.solid.centre) < reach] = 0
+    deepest = float(inside.max())
+    if deepest <= 0:
+        return None
+    # A large lesion may bulge out of a thin organ, but its middle lies within.
+    candidates = np.argwhere(inside >= min(0.7 * diameter_mm / 2, 0.8 * deepest))
+    i, j, k = (
+        (float(index) - (count - 1) / 2 + float(rng.uniform(-0.5, 0.5))) * SPACING_MM
+        for index, count in zip(candidates[rng.integers(len(candidates))], SIZE, strict=True)
+    )
+    radii = [diameter_mm / 2, *(diameter_mm / 2 * float(rng.uniform(*_ASPECT)) for _ in range(2))]
+    if rng.random() < 0.5:
+        radii[0], radii[1] = radii[1], radii[0]
+    solid = Ball((i, j, k), (radii[0], radii[1], radii[2]))
+    hu = patient.hu[organ] + (finding.contrast_hu if finding.is_bright else -finding.contrast_hu)
+    return Lesion(site, place, solid, counted(solid), hu, finding.contrast_hu, finding.is_bright)
+
+
+def _distance_mm(centre: Point) -> Floats:
+    x, y, z = axes_mm()
+    distance: Floats = np.sqrt((x - centre[0]) ** 2 + (y - centre[1]) ** 2 + (z - centre[2]) ** 2)
+    return distance

@@ -1,0 +1,103 @@
+"""A simulated patient in the scanner: Hounsfield units with partial volume and noise, and the masks of it all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import AIR_HU, FAT_HU, MUSCLE_HU, ORGANS, Patient
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import ADJECTIVES, Lesion
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import SIZE, SPACING_MM, Depth, Floats, axes_mm
+from medtune.data.media.volumes.formats.abdomen_atlas import MASKS, SCAN
+from medtune.data.media.volumes.formats.nifti import write_nifti
+
+NOISE_SD_HU = 15.0
+LPS = np.diag([-SPACING_MM, -SPACING_MM, SPACING_MM, 1.0])
+"""From voxels to the patient's right, front and head: i grows to the left, j to the back, k to the head."""
+# Of the way from the middle of the body to its skin.
+_MUSCLE_FROM, _MUSCLE_TO = 0.84, 0.93
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One simulated CT.
+
+    Attributes:
+        masks: By AbdomenAtlas's names; what is not there has none.
+    """
+
+    hu_IJK: NDArray[np.int16]
+    masks: Mapping[str, Mask]
+
+
+def scan(patient: Patient, lesions: Sequence[Lesion], rng: np.random.Generator) -> Scan:
+    """Returns the scan of a patient with these lesions."""
+    hu_IJK = _body(patient)
+    for drawn, hu in patient.surroundings:
+        _draw(hu_IJK, drawn, hu)
+    masks: dict[str, Mask] = {}
+    for organ in ORGANS:
+        drawn = patient.organs[organ]
+        _draw(hu_IJK, drawn, patient.hu[organ])
+        inside = _mask(drawn)
+        for earlier in masks.values():
+            earlier &= ~inside
+        masks[organ] = inside
+    for name, part in patient.parts["liver"].items():
+        masks[f"liver_{name.replace(' ', '_')}"] = _mask(part) & masks["liver"]
+    for name, part in patient.parts["pancreas"].items():
+        masks[f"pancreas_{name}"] = _mask(part) & masks["pancreas"]
+    for lesion in lesions:
+        _draw(hu_IJK, lesion.drawn, lesion.hu)
+        for name in lesion_masks(lesion):
+            # Where no voxel's centre lies inside the lesion, the one that it fills most.
+            own = _mask(lesion.drawn)
+            own = own if own.any() else lesion.drawn.whole() >= lesion.drawn.depth_IJK.max()
+            masks[name] = masks.get(name, np.zeros(SIZE, np.bool_)) | own
+    hu_IJK += rng.standard_normal(SIZE, dtype=np.float32) * np.float32(NOISE_SD_HU)
+    return Scan(np.clip(np.rint(hu_IJK), -1024, 3071).astype(np.int16), masks)
+
+
+def lesion_masks(lesion: Lesion) -> tuple[str, ...]:
+    """Returns the names of the masks that a lesion belongs to: all lesions of its organ, and those of its kind."""
+    adjective = ADJECTIVES[lesion.site]
+    names = (f"{adjective}_lesion",)
+    return names if lesion.kind is None else (*names, f"{adjective}_{lesion.kind}")
+
+
+def write(folder: Path, scanned: Scan) -> None:
+    """Writes a scan as AbdomenAtlas lays it out."""
+    (folder / MASKS).mkdir(parents=True)
+    write_nifti(folder / SCAN, scanned.hu_IJK, LPS)
+    for name, mask in scanned.masks.items():
+        write_nifti(folder / MASKS / f"{name}.nii.gz", mask.astype(np.uint8), LPS)
+
+
+def _body(patient: Patient) -> Floats:
+    x, y, _ = axes_mm()
+    across, deep = patient.body_radii_mm
+    reach_IJ = np.sqrt((x / across) ** 2 + (y / deep) ** 2)[:, :, 0]
+    blur = np.float32(SPACING_MM / min(across, deep))
+    hu_IJ: Floats = np.full(reach_IJ.shape, AIR_HU, np.float32)
+    for limit, hu in ((1.0, FAT_HU), (_MUSCLE_TO, MUSCLE_HU), (_MUSCLE_FROM, FAT_HU)):
+        share = np.clip((limit - reach_IJ) / blur + 0.5, 0, 1)
+        hu_IJ += (share * (np.float32(hu) - hu_IJ)).astype(np.float32)
+    return np.repeat(hu_IJ[:, :, None], SIZE[2], axis=2).astype(np.float32)
+
+
+def _draw(hu_IJK: Floats, drawn: Depth, hu: float) -> None:
+    share = drawn.filled()
+    here = hu_IJK[drawn.block]
+    here += share * (np.float32(hu) - here)
+
+
+def _mask(drawn: Depth) -> Mask:
+    mask = np.zeros(SIZE, np.bool_)
+    mask[drawn.block] = drawn.depth_IJK > 0
+    return mask

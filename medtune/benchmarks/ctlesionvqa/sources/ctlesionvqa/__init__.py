@@ -1,0 +1,211 @@
+"""CTLesionVQA (DeepTumorVQA) v1 and v2: the released tables of questions, with the scans of AbdomenAtlas.
+
+    *.csv, *.parquet, *.json, *.jsonl       tables of questions: here, or in benchmark, train or data
+    .../BDMAP_00000001/ct.nii.gz            scans in any folder, three levels down at most
+    .../BDMAP_00000001/segmentations/*      masks beside them, or under the same name elsewhere (image_only, mask_only)
+    .../BDMAP_00000001.npz                  optional: CT-CHAT's encoding of a scan, in any folder, or ct.npz beside it
+    AbdomenAtlas3.0MiniWithMeta.csv         optional: size of the largest lesion by organ; sex, age, scanner, phase
+    metadata/*.csv                          optional: the same of version 2
+
+A row holds both formats and becomes two questions, with what the official prompts of v2 print of it. The splits are the
+release's: v1's "validation" is its test.
+
+Source: arXiv 2505.18915 (v1) and 2605.09679 (v2); Schuture/DeepTumorVQA, branches v1 (README.md) and v2 (HF_README.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from sys import intern
+
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import answers, example
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.cells import printed_cells
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.lesions import LesionSizes
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scans import Scans
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row, copied_row, question_files, read_rows
+from medtune.benchmarks.ctlesionvqa.terms import answer_type, category, subtype
+from medtune.benchmarks.facets import age_decade, phase, scanner, sex
+from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
+from medtune.data.prepared.rejects import Reject, RowError
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.source import Missing, Source, SourceTable
+from medtune.data.types import AnswerKind, MediaRef, Question, Split
+
+# What questions are about and a model may be shown; masks of lesions would tell the answer.
+ORGANS = ("colon", "kidney_left", "kidney_right", "liver", "pancreas", "spleen")
+ATLAS = "https://huggingface.co/datasets/AbdomenAtlas/AbdomenAtlas3.0Mini"
+_SPLITS: Mapping[str, Split] = {"train": "train", "val": "val", "validation": "val", "test": "test", "bench": "test"}
+_FORMATS = {"free_text": "question", "multi_choice": "mc_question"}
+_YES_NO = ("Yes", "No")
+_AGE = re.compile(r"\d+(\.\d+)?")
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="CTLesionVQA (DeepTumorVQA)",
+        licence="v1 CC BY-NC-ND 4.0, v2 CC BY 4.0; scans as AbdomenAtlas states",
+        url="https://github.com/Schuture/DeepTumorVQA",
+        provenance="released",
+        patient_unit="the scan: the release does not say which scans are one patient's",
+        read=_read,
+        write_example=example.write,
+        answer_in=_answer_in,
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What is gathered while the tables are read.
+
+    Attributes:
+        facets: Every combination that occurs, once: 800,000 questions have a few ten thousand.
+        printed: The same of what official prompts print.
+    """
+
+    cases: Mapping[str, Case]
+    sizes: LesionSizes
+    scans: Scans
+    questions: list[Question] = field(default_factory=list)
+    media: dict[str, MediaRef] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)
+    missing: dict[str, Missing] = field(default_factory=dict)
+    facets: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
+    printed: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
+    options: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    unknown: Counter[str] = field(default_factory=Counter)
+
+    def read(self, row: Row, split: Split | None) -> None:
+        formats = [name for name, column in _FORMATS.items() if row.get(column)]
+        if not formats:
+            self.rejects.append(row.error("question", "wanted a question, the row has none").reject)
+        facets = self._facets(row) if formats else {}
+        for name in formats:
+            try:
+                self.questions.append(self._question(row, name, facets, split))
+            except RowError as error:
+                self.rejects.append(error.reject)
+
+    def _question(self, row: Row, kind: str, facets: dict[str, str], split: Split | None) -> Question:
+        scan = intern(row.get("image_id"))
+        if scan not in self.media:
+            self.media[scan] = self._volume(row, scan)
+        asked = subtype(row.get("question_subtype"))
+        if not asked:
+            raise row.error("question_subtype", "wanted a subtype, the cell is empty")
+        text, options, answer, unit = row.get("question"), tuple[str, ...](), row.get("answer"), None
+        answer_kind: AnswerKind = "text"
+        if kind == "multi_choice":
+            answer_kind = "choice"
+            text, options, answer = answers.choice(row)
+        elif not answer:
+            raise row.error("answer", "wanted an answer, the cell is empty")
+        elif answer.lower() in ("yes", "no"):
+            answer_kind, options, answer = "yes_no", _YES_NO, answer.capitalize()
+        elif answer_type(asked) == "numeric":
+            answer_kind = "number"
+            _, answer, unit = answers.number(row)
+        known, cells = facets | {"format": kind}, printed_cells(row, _FORMATS[kind])
+        return Question(
+            id=f"{row.file} {row.line} {kind}",
+            media_id=scan,
+            text=intern(text),
+            options=self.options.setdefault(options, options),
+            answer=intern(answer),
+            answer_kind=answer_kind,
+            patient_id=scan,
+            facets=self.facets.setdefault(tuple(known.items()), known),
+            unit=unit,
+            split=split,
+            printed=self.printed.setdefault(tuple(cells.items()), cells),
+        )
+
+    def _volume(self, row: Row, scan: str) -> MediaRef:
+        case = self.cases.get(scan)
+        if case is None:
+            if not re.fullmatch(r"\w+", scan):
+                raise row.error("image_id", "wanted a scan's name")
+            self.missing.setdefault(scan, Missing(f"{scan}/ct.nii.gz", ATLAS))
+            raise row.error("image_id", "its scan is not in the folder (list what to fetch with --list-missing)")
+        masks = tuple((organ, case.masks[organ]) for organ in ORGANS if organ in case.masks)
+        return MediaRef(case.scan, kind="volume", masks=masks, encoding=case.encoding)
+
+    def _facets(self, row: Row) -> dict[str, str]:
+        asked, organ = subtype(row.get("question_subtype")), _organ(row)
+        task = category(asked)
+        if task is None:
+            self.unknown[asked] += 1
+            task = row.get("question_type").replace("_", " ").lower() or "other"
+        age, made_by, contrast = (self.scans.get(row, column) for column in ("age", "scanner", "contrast"))
+        found = {
+            "task": task,
+            "subtype": asked,
+            "organ": organ,
+            **self.sizes.bins(row.get("image_id"), organ),
+            "sex": sex(self.scans.get(row, "sex")) or "",
+            "age": (age_decade(float(age)) if _AGE.fullmatch(age) else None) or "",
+            "scanner": scanner(made_by) if made_by else "",
+            "phase": phase(contrast) if contrast else "",
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the table of a folder; the order of options is the files' own, whatever the seed.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        ValueError: It has no table of questions, or one is damaged; a row that is wrong is rejected alone.
+    """
+    folder = raw_folder(root, holds="CTLesionVQA's tables and the scans of AbdomenAtlas")
+    files, others = question_files(folder)
+    if not files:
+        raise ValueError(
+            f"{folder}: wanted a .csv, .parquet, .json or .jsonl table with columns image_id and question, found none."
+        )
+    sizes, scans, said = LesionSizes(), Scans(), set[Split | None]()
+    for row, split in _rows(folder, files):
+        said.add(split)
+        sizes.add_answer(row.get("image_id"), _organ(row), subtype(row.get("question_subtype")), row.get("answer"))
+    for file in (*others, *(folder / "metadata").glob("*.csv")):
+        if file.suffix == ".csv":
+            sizes.add_table(file)
+            scans.add(read_rows(folder, file))
+    reader = _Reader(find_cases(folder), sizes, scans)
+    # v1 calls its test split "validation".
+    is_v1 = "val" in said and "test" not in said
+    for row, split in _rows(folder, files):
+        reader.read(row, "test" if is_v1 and split == "val" else split)
+    notes = [f"{count} questions of the unknown subtype {name!r}" for name, count in reader.unknown.most_common()]
+    if is_v1:
+        notes.append("the release's validation questions are its test, and are test here")
+    if None in said and len(said) > 1:
+        raise ValueError(f"{folder}: some tables state a split and some do not. Move those apart that do not.")
+    missing = tuple(reader.missing.values())
+    return SourceTable(reader.questions, reader.media, tuple(notes), tuple(reader.rejects), missing)
+
+
+def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
+    row = copied_row(fields)
+    try:
+        if question.facets["format"] == "multi_choice":
+            return answers.choice(row).answer
+        return answers.number(row).text if question.answer_kind == "number" else row.get("answer") or None
+    except RowError:
+        return None
+
+
+def _rows(folder: Path, files: Sequence[Path]) -> Iterator[tuple[Row, Split | None]]:
+    for file in files:
+        words = re.split(r"[^a-z]+", file.stem.lower())
+        of_file = next((_SPLITS[word] for word in words if word in _SPLITS), None)
+        for row in read_rows(folder, file):
+            yield row, _SPLITS.get(row.get("split").lower(), of_file)
+
+
+def _organ(row: Row) -> str:
+    return row.get("organ").replace("_", " ").lower()

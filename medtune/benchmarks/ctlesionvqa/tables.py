@@ -1,0 +1,181 @@
+"""CTLesionVQA's tables: the paper's with ours, v2's official result, readings and definitions, collapse and strata."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
+from typing import cast
+
+from medtune.benchmarks.ctlesionvqa import mra, yes_no_table
+from medtune.benchmarks.ctlesionvqa.contradictions import contradictions
+from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
+from medtune.benchmarks.ctlesionvqa.paper_tables import FORMATS, Cells, rates, repeats_table, table3, table4
+from medtune.benchmarks.ctlesionvqa.repeats import Repeated, repeated
+from medtune.benchmarks.ctlesionvqa.scoring import (
+    by_cell,
+    category_of,
+    detection_table,
+    is_multiple_choice,
+    is_number,
+    is_number_but_zero,
+    is_positive,
+    mean_score,
+    numeric_score,
+    row_scores,
+    subtype_mean,
+    subtype_of,
+)
+from medtune.benchmarks.ctlesionvqa.terms import V1
+from medtune.benchmarks.ctlesionvqa.v2_scoring import Json, Pair, V2Row, aggregate_free_text, aggregate_letters
+from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
+from medtune.eval.benchmark import Evidence, Judged
+from medtune.eval.judge.beside import judged_table
+from medtune.eval.scoring.tables import Cell, Table
+
+Rows = list[tuple[Cell, ...]]
+LESION_STRATA = ("diameter", "hu_contrast")
+SUBGROUPS = ("sex", "age", "scanner", "phase")
+COLLAPSED = 0.999
+_LEVELS = {"diameter": DIAMETERS, "hu_contrast": (*CONTRASTS, OVER_100_HU)}
+_DEFINITIONS = {
+    "strict (paper)": numeric_score(mra.paper),
+    "inclusive": numeric_score(mra.paper_inclusive),
+    "v2 code": numeric_score(mra.v2_code),
+}
+_VSI = numeric_score(mra.vsi_code)
+_RULES = (yes_no_table.official, yes_no_table.wrong, yes_no_table.skipped)
+
+
+def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> list[Table]:
+    """Returns every table of one evaluation; those that would hold nothing of ours are left out.
+
+    Args:
+        evidence: What was asked and judged.
+        repeats: (format, subtype) -> accuracy over repeats, for what was asked more than once.
+    """
+    judged = evidence.rows("image")
+    cells = by_cell(judged)
+    made = []
+    for kind in FORMATS:
+        if any(format_ == kind for format_, _ in cells):
+            made += [table3(cells, kind), rates(cells, kind)]
+            ours = {name: each for (format_, name), each in repeats.items() if format_ == kind}
+            made += [repeats_table(ours, kind)] if ours else []
+    made += [table4(cells), *_official_v2(judged), _readings(evidence), _definitions(cells), _collapse(cells)]
+    made += [_sensitivity_by(cells, facet) for facet in LESION_STRATA]
+    made += [_category_by(cells, facet) for facet in SUBGROUPS]
+    made += judged_table(evidence, judge_task(), by="subtype", title="Phrases in free text, by a judge")
+    return [table for table in (*made, contradictions()) if table.rows]
+
+
+def repeated_accuracies(passes: Sequence[Sequence[Judged]]) -> dict[tuple[str, str], Repeated]:
+    """Returns (format, subtype) -> mean score over the passes, with Student's interval."""
+    cells = [by_cell(judged) for judged in passes]
+    return {
+        cell: repeated([mean for each in cells if (mean := mean_score(each.get(cell, ()))) is not None])
+        for cell in cells[0]
+    }
+
+
+def _official_v2(judged: Sequence[Judged]) -> list[Table]:
+    """v2's own scorer on the reply texts: rounded, weighted by questions, unanswered ones left out."""
+    letters, free_text = list[V2Row](), list[V2Row]()
+    for row in judged:
+        if row.prediction is not None and row.prediction.text is not None:
+            shown = row.prediction.options_shown or row.question.options
+            is_choice = row.question.answer_kind == "choice"
+            truth = ascii_uppercase[shown.index(row.question.answer)] if is_choice else row.question.answer
+            found = V2Row(subtype_of(row.question), category_of(row.question), Pair(row.prediction.text, truth))
+            (letters if is_choice else free_text).append(found)
+    made = [("multiple choice", aggregate_letters(letters)), ("free text", aggregate_free_text(free_text))]
+    return [_v2_table(title, found) for title, found in made]
+
+
+def _v2_table(title: str, found: Json) -> Table:
+    rows: Rows = []
+    for kind in ("by_super_type", "by_subtype"):
+        for name, details in cast("Mapping[str, Mapping[str, float]]", found[kind]).items():
+            value = details["mean_mra"] if "mean_mra" in details else details["accuracy"]
+            rows.append((kind[3:].replace("_", " "), name, value, details["n_total"]))
+    overall = cast("Mapping[str, float]", found["overall"])
+    if rows:
+        rows.append(("overall", "", overall["accuracy"], overall["n_total"]))
+    note = "The official code of v2: unanswered questions are left out, numbers by its continuous relative accuracy."
+    return Table(f"DeepTumorVQA v2's scorer, {title}", ("level", "name", "value", "n"), tuple(rows), (note,), digits=4)
+
+
+def _readings(evidence: Evidence) -> Table:
+    rows: Rows = []
+    for name, judged in evidence.verdicts["image"].items():
+        unread = sum(row.prediction is not None and row.parsed is None for row in judged)
+        halves = [[row for row in judged if is_multiple_choice(row.question) is is_mc] for is_mc in (True, False)]
+        means = [subtype_mean(half) if half else None for half in halves]
+        rows.append((name, *means, unread, len(judged)))
+    columns = ("parser", *(f"{name}, subtype mean" for name in FORMATS.values()), "unread", "n")
+    return Table("How answers are read", columns, tuple(rows))
+
+
+def _definitions(cells: Cells) -> Table:
+    """Mean relative accuracy of each numeric subtype by every definition."""
+    rows: Rows = []
+    for (kind, name), found in cells.items():
+        numbers = [row for row in found if is_number(row.question)]
+        if kind == "free_text" and numbers:
+            nonzero = [row for row in numbers if is_number_but_zero(row.question)]
+            means = [_mean_of([score(row) for row in numbers]) for score in _DEFINITIONS.values()]
+            counts = len(numbers), len(numbers) - len(nonzero)
+            rows.append((name, *means, _mean_of([_VSI(row) for row in nonzero]), *counts))
+    note = "VSI-Bench's code gives 1 to any answer where the truth is negative, and stops at 0: there it is left out."
+    columns = ("subtype", *_DEFINITIONS, "VSI code", "n", "truth is 0")
+    return Table("Mean relative accuracy by definition", columns, tuple(rows), (note,))
+
+
+def _collapse(cells: Cells) -> Table:
+    """Whether a model looks: share of its most frequent answer, Youden's index, and the unread answers' part in it."""
+    rows: Rows = []
+    for (kind, name), found in cells.items():
+        counts = detection_table(found)
+        if counts.n:
+            share = yes_no_table.collapse_share(counts)
+            indices = [rule(counts).youden for rule in _RULES]
+            verdict = "always one answer" if share > COLLAPSED else ""
+            accuracy = (counts.yes_yes + counts.no_no) / counts.n
+            majority = yes_no_table.majority_accuracy(counts)
+            rows.append((FORMATS[kind], name, counts.n, accuracy, majority, share, *indices, verdict))
+    columns = ("format", "subtype", "n", "accuracy", "majority class", "most frequent answer")
+    rules = ("J, unread is no", "J, unread is wrong", "J, unread left out")
+    return Table("Yes or no: collapse to one answer", (*columns, *rules, "verdict"), tuple(rows))
+
+
+def _sensitivity_by(cells: Cells, facet: str) -> Table:
+    """Figure 5: sensitivity of the recognition subtypes by a property of the lesion."""
+    rows: Rows = []
+    for (kind, name), found in cells.items():
+        positives = [row for row in found if is_positive(row.question) and facet in row.question.facets]
+        present = {row.question.facets[facet] for row in positives}
+        for level in [*(name for name in _LEVELS[facet] if name in present), *sorted(present - {*_LEVELS[facet]})]:
+            chosen = [row for row in positives if row.question.facets[facet] == level]
+            rows.append((FORMATS[kind], name, level, mean_score(chosen), len(chosen)))
+    return Table(f"Sensitivity by {facet}", ("format", "subtype", facet, "sensitivity", "n"), tuple(rows))
+
+
+def _category_by(cells: Cells, facet: str) -> Table:
+    """Appendix H: mean score of each category by a property of the patient or the scan."""
+    found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for judged in cells.values():
+        category = category_of(judged[0].question)
+        for row, score in zip(judged, row_scores(judged), strict=True):
+            level = row.question.facets.get(facet)
+            if level is not None:
+                found[level][category].append(score)
+    rows: Rows = []
+    for level in sorted(found):
+        means = [_mean_of(found[level][name]) for name in V1]
+        rows.append((level, *means, sum(map(len, found[level].values()))))
+    return Table(f"Mean score over questions by {facet}", (facet, *V1, "n"), tuple(rows))
+
+
+def _mean_of(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None

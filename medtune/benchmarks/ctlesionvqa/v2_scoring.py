@@ -1,0 +1,218 @@
+"""DeepTumorVQA v2's scoring, from reply texts to the official result; all shares are rounded to 4 places, as there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from medtune.benchmarks.ctlesionvqa import yes_no_table
+from medtune.benchmarks.ctlesionvqa.mra import v2_code
+from medtune.benchmarks.ctlesionvqa.number_parsers import official_number
+from medtune.benchmarks.ctlesionvqa.terms import answer_type, subtype
+from medtune.benchmarks.ctlesionvqa.word_parsers import normalised, official_letter, official_yes_no
+from medtune.eval.scoring.reasoning import without_thinking
+
+TOLERANCES = (0.05, 0.1, 0.2, 0.5)
+_PLACES = 4
+
+Json = dict[str, object]
+
+
+class Pair(NamedTuple):
+    """A reply and the truth, as text."""
+
+    reply: str
+    truth: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubtypeScore:
+    """One subtype's official result.
+
+    Attributes:
+        value: What the super type and the whole average: mean MRA of a numeric subtype, else accuracy.
+        n: All its questions; that of a numeric one counts those without a number as truth too.
+        details: The official dictionary.
+    """
+
+    value: float
+    n: int
+    details: Json
+
+
+@dataclass(frozen=True, slots=True)
+class V2Row:
+    """A question of v2 that was answered."""
+
+    subtype: str
+    super_type: str
+    pair: Pair
+
+
+def score_numeric(pairs: Sequence[Pair]) -> SubtypeScore:
+    """Returns the mean MRA (v2's) and the shares within 5, 10, 20 and 50 %.
+
+    A truth without a number is left out of the mean but not of `n`; a reply without one scores 0.
+
+    Source:
+        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_numeric).
+    """
+    values, errors = [], []
+    for reply, text in pairs:
+        truth, said = official_number(text), official_number(without_thinking(reply))
+        if truth is not None:
+            values.append(0.0 if said is None else v2_code(said, truth))
+            errors.append(float("inf") if said is None else _relative_error(said, truth))
+    mean = _mean(values)
+    within = {f"tol_{100 * bound:.0f}%": _mean([float(error <= bound) for error in errors]) for bound in TOLERANCES}
+    return SubtypeScore(
+        mean,
+        len(pairs),
+        {"metric": "MRA", "mean_mra": mean, "tolerance_acc": within, "n_total": len(pairs), "n_scored": len(values)},
+    )
+
+
+def score_binary(pairs: Sequence[Pair]) -> SubtypeScore:
+    """Returns accuracy, sensitivity and specificity; an unreadable reply is never right, but a true negative.
+
+    Source:
+        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_binary).
+    """
+    read = [(official_yes_no(without_thinking(reply)), official_yes_no(truth)) for reply, truth in pairs]
+    found = yes_no_table.official(yes_no_table.yes_no_table(read))
+    accuracy = _mean([float(said == truth and said != "") for said, truth in read])
+    return SubtypeScore(
+        accuracy,
+        len(pairs),
+        {
+            "metric": "exact_match",
+            "accuracy": accuracy,
+            "sensitivity": round(found.sensitivity or 0.0, _PLACES),
+            "specificity": round(found.specificity or 0.0, _PLACES),
+            "n_total": len(pairs),
+        },
+    )
+
+
+def score_categorical(pairs: Sequence[Pair]) -> SubtypeScore:
+    """Returns the share of equal phrases, and of those where one holds the other.
+
+    Source:
+        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_categorical).
+    """
+    read = [(normalised(without_thinking(reply)), normalised(truth)) for reply, truth in pairs]
+    accuracy = _mean([float(said == truth) for said, truth in read])
+    partial = [said == truth or (said != "" != truth and (said in truth or truth in said)) for said, truth in read]
+    return SubtypeScore(
+        accuracy,
+        len(pairs),
+        {
+            "metric": "exact_match",
+            "accuracy": accuracy,
+            "partial_accuracy": _mean([float(is_partial) for is_partial in partial]),
+            "n_total": len(pairs),
+        },
+    )
+
+
+def score_letters(pairs: Sequence[Pair]) -> SubtypeScore:
+    """Returns the share of right letters and how many could be read.
+
+    Source:
+        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_mc).
+    """
+    read = [(official_letter(reply), key.strip().upper()) for reply, key in pairs]
+    accuracy = _mean([float(said == key) for said, key in read])
+    parsed = sum(said != "" for said, _ in read)
+    return SubtypeScore(
+        accuracy,
+        len(pairs),
+        {"metric": "exact_match", "accuracy": accuracy, "n_parsed": parsed, "n_total": len(pairs)},
+    )
+
+
+_FREE_TEXT = {"numeric": score_numeric, "binary": score_binary, "categorical": score_categorical}
+
+
+def score_free_text(name: str, pairs: Sequence[Pair]) -> SubtypeScore:
+    """Returns the score of a subtype's free-text answers, by what it asks for."""
+    return _FREE_TEXT[answer_type(name)](pairs)
+
+
+def answered(
+    questions: Iterable[Mapping[str, str]], predictions: Iterable[Mapping[str, str]], truth: str
+) -> list[V2Row]:
+    """Returns the official files' rows; what has only a question or only a prediction is left out.
+
+    Args:
+        questions: With "qid", "question_subtype", "question_type" and the truth.
+        predictions: With "qid" and "pred_answer" or, where that is empty or missing, "raw_output".
+        truth: Key of the truth: "correct_option" for multiple choice, "answer" for free text.
+
+    Source:
+        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate).
+    """
+    by_id = {question["qid"]: question for question in questions}
+    super_types: dict[str, str] = {}
+    for question in by_id.values():
+        super_types.setdefault(question["question_subtype"], question["question_type"])
+    rows = []
+    for prediction in predictions:
+        asked = by_id.get(prediction["qid"])
+        if asked is not None:
+            reply = prediction.get("pred_answer") or prediction.get("raw_output") or ""
+            name = asked["question_subtype"]
+            rows.append(V2Row(name, super_types[name], Pair(reply, asked[truth])))
+    return rows
+
+
+def aggregate_letters(rows: Sequence[V2Row]) -> Json:
+    """Returns the official result of multiple choice; of no rows, an accuracy of 0."""
+    return _aggregate({name: score_letters(pairs) for name, pairs in _by_subtype(rows).items()}, rows)
+
+
+def aggregate_free_text(rows: Sequence[V2Row]) -> Json:
+    """Returns the official result of free text; of no rows, an accuracy of 0."""
+    return _aggregate({name: score_free_text(name, pairs) for name, pairs in _by_subtype(rows).items()}, rows)
+
+
+def _by_subtype(rows: Iterable[V2Row]) -> dict[str, list[Pair]]:
+    found = defaultdict(list)
+    for row in rows:
+        found[subtype(row.subtype)].append(row.pair)
+    return dict(found)
+
+
+def _aggregate(scores: Mapping[str, SubtypeScore], rows: Iterable[V2Row]) -> Json:
+    """Weights by questions what is already rounded.
+
+    Source:
+        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate).
+    """
+    super_types = {subtype(row.subtype): row.super_type for row in rows}
+    by_super_type = {
+        name: _weighted([score for each, score in scores.items() if super_types[each] == name])
+        for name in dict.fromkeys(super_types.values())
+    }
+    return {
+        "overall": {**_weighted(list(scores.values())), "n_subtypes": len(scores)},
+        "by_super_type": by_super_type,
+        "by_subtype": {name: score.details for name, score in scores.items()},
+    }
+
+
+def _weighted(scores: Sequence[SubtypeScore]) -> Json:
+    n = sum(score.n for score in scores)
+    return {"accuracy": round(sum(score.value * score.n for score in scores) / max(n, 1), _PLACES), "n_total": n}
+
+
+def _relative_error(said: float, truth: float) -> float:
+    if truth == 0:
+        return 0.0 if said == 0 else float("inf")
+    return abs(said - truth) / abs(truth)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / max(len(values), 1), _PLACES)

@@ -1,0 +1,115 @@
+"""Fetal-Gauge: plane, completeness, orientation, diagnosis and red boxes in fetal ultrasound, as multiple choice.
+
+Source: Alasmawi, Saeed, Yaqub, arXiv 2512.22278. Neither questions nor code were published when this was written, so
+prompts, parsers and the names of facets are ours.
+"""
+
+from __future__ import annotations
+
+from medtune.benchmarks.fetal_gauge.tables import references, tables
+from medtune.data.media.augment import ALL, NONE, Change
+from medtune.data.types import Question
+from medtune.eval.asking.choice_prompt import render_choice
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.metrics.macro_f1 import metric as macro_f1
+from medtune.eval.scoring.choice_parsers import parse_choice, parse_choice_strict
+
+
+def benchmark() -> Benchmark:
+    """Returns the benchmark; its overall score is the mean over all questions, as the paper's numbers imply."""
+    return Benchmark(
+        title="Fetal-Gauge",
+        version="1.0",
+        licence="not stated; the questions are not published yet",
+        url="https://arxiv.org/abs/2512.22278",
+        citation="Alasmawi H, Saeed N, Yaqub M. Fetal-Gauge. arXiv:2512.22278 (ICLR 2026).",
+        sources=("fetal_phantom", "fetal_gauge", "fetal_gauge_rebuilt"),
+        facets=("task", "subtype", "box_size", "phantom", "plane", "geometry", "set", "position", "scanner"),
+        render=render_choice,
+        parsers={"robust": parse_choice, "strict": parse_choice_strict},
+        metrics={"accuracy": accuracy, "macro_f1": macro_f1},
+        higher_is_better=True,
+        examples=_EXAMPLES,
+        tables=tables,
+        references=references,
+        keeps=_keeps,
+    )
+
+
+def _keeps(question: Question) -> frozenset[Change]:
+    """A moved view may lose a landmark, and a moved box its edge; how the fetus lies depends on left and right."""
+    task_keeps: dict[str, frozenset[Change]] = {
+        "plane_identification": ALL,
+        "view_completeness": frozenset({"mirror", "grey"}),
+        "fetal_orientation": frozenset({"grey"}),
+        "visual_grounding": frozenset({"mirror", "grey"}),
+    }
+    if question.facets["task"] == "clinical_diagnosis":
+        # Echo pattern and shadow are read off the grey values.
+        return ALL if question.facets.get("subtype", "diagnosis") == "diagnosis" else frozenset({"mirror", "move"})
+    return task_keeps.get(question.facets["task"], NONE)
+
+
+def _example(task: str, text: str, options: tuple[str, ...], answer: str, **facets: str) -> Question:
+    return Question(
+        id=f"example-{task}",
+        media_id=f"example-image-{task}",
+        text=text,
+        options=options,
+        answer=answer,
+        answer_kind="choice",
+        patient_id=f"example-patient-{task}",
+        facets={"task": task, **facets},
+    )
+
+
+_EXAMPLES = (
+    _example(
+        "plane_identification",
+        "Which plane of the fetus does this image show?",
+        ("femur plane", "abdominal circumference plane", "four-chamber heart plane", "thalamic head plane"),
+        "femur plane",
+        phantom="yes",
+        plane="femur",
+        geometry="sector",
+        set="pbf_us1",
+        position="SA",
+    ),
+    _example(
+        "view_completeness",
+        "Is the view complete?",
+        ("complete", "incomplete"),
+        "incomplete",
+        phantom="yes",
+    ),
+    _example(
+        "fetal_orientation",
+        "How does the fetus lie?",
+        (
+            "head up, back to the front",
+            "head down, back to the front",
+            "head up, back behind",
+            "head down, back behind",
+        ),
+        "head down, back behind",
+        phantom="yes",
+    ),
+    _example(
+        "clinical_diagnosis",
+        "What is the finding?",
+        ("malignant", "normal", "benign"),
+        "normal",
+        phantom="no",
+        subtype="diagnosis",
+    ),
+    _example(
+        "visual_grounding",
+        "What does the red box mark?",
+        ("fetal head", "pubic symphysis", "stomach", "femur"),
+        "pubic symphysis",
+        phantom="no",
+        box_size="small",
+        scanner="Voluson E6",
+    ),
+)

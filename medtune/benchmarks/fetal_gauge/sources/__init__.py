@@ -1,0 +1,1 @@
+"""Where Fetal-Gauge questions come from: our own layout, public sets, and a simulation."""

@@ -1,0 +1,98 @@
+"""Fetal-Gauge rebuilt from public sets: planes, completeness, orientation and red boxes, as the paper describes them.
+
+Layout: one folder (or link) per set that you have, named as in `public_sets/sets`: acouslic, fetal_planes_db, fpus23,
+hc18, jnu_ifm, pbf_us1, psfhs. Each holds its release as it was published. All of them become one prepared folder, so
+that an image that two sets share is found, and their patients stay in one split.
+
+Source: Alasmawi et al., arXiv 2512.22278, sections on construction. Which 13 sets the paper used, its prompts and its
+splits are not published: questions and terms are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from medtune.benchmarks.fetal_gauge.sources.fetal_gauge_rebuilt import vocabulary
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import ORIENTATION_TEXT, ORIENTATION_WORDS
+from medtune.benchmarks.public_sets.public_set import Frame
+from medtune.benchmarks.public_sets.rebuild import Asked, Subject, rebuilt_source
+from medtune.data.media.masks import box_size
+from medtune.data.raw.choices import choice_question
+from medtune.data.raw.source import Source
+from medtune.data.types import Box, MediaRef
+
+SETS = ("acouslic", "fetal_planes_db", "fpus23", "hc18", "jnu_ifm", "pbf_us1", "psfhs")
+PLANE_TEXT = "Which plane does this ultrasound image show?"
+VIEW_TEXT = "Is this view of the fetal abdomen complete enough to measure the abdominal circumference?"
+GROUNDING_TEXT = "What does the red bounding box mark?"
+NUM_OPTIONS = 4
+_TERMS = "medtune/benchmarks/fetal_gauge/sources/fetal_gauge_rebuilt/vocabulary.py"
+
+
+def source() -> Source:
+    """Returns the source: four of the five tasks, as clinical diagnosis needs a set that none of these is."""
+    return rebuilt_source(
+        "Fetal-Gauge, rebuilt from public sets",
+        "https://arxiv.org/abs/2512.22278",
+        sets=SETS,
+        ask=_questions,
+        left_out=_left_out,
+    )
+
+
+def _left_out(frame: Frame) -> str:
+    labels = ", ".join(f"{kind} {label!r}" for kind, label in sorted(frame.labels.items())) or "no label"
+    return f"{labels} stands for no term of the benchmark, and there is no box"
+
+
+def _questions(subject: Subject) -> Iterator[Asked]:
+    labels, name = subject.frame.labels, subject.set_name
+    if "plane" in labels:
+        answer = subject.term(vocabulary.PLANES[name], labels["plane"], kind="plane", file=_TERMS)
+        if answer:
+            yield _ask(subject, "plane_identification", PLANE_TEXT, answer, vocabulary.offered_planes(name, answer))
+    if "view" in labels:
+        answer = subject.term(vocabulary.VIEWS, labels["view"], kind="view", file=_TERMS)
+        if answer:
+            yield _ask(subject, "view_completeness", VIEW_TEXT, answer, ("complete", "incomplete"))
+    if "orientation" in labels:
+        answer = subject.term(vocabulary.ORIENTATIONS, labels["orientation"], kind="orientation", file=_TERMS)
+        if answer:
+            yield _ask(subject, "fetal_orientation", ORIENTATION_TEXT, answer, tuple(ORIENTATION_WORDS.values()))
+    for number, (label, box) in enumerate(subject.frame.boxes):
+        answer = subject.term(vocabulary.STRUCTURES[name], label, kind="box", file=_TERMS)
+        if answer:
+            offered = vocabulary.ALL_STRUCTURES
+            yield _ask(subject, "visual_grounding", GROUNDING_TEXT, answer, offered, box=box, number=number)
+
+
+def _ask(
+    subject: Subject,
+    task: str,
+    text: str,
+    answer: str,
+    labels: tuple[str, ...],
+    *,
+    box: Box | None = None,
+    number: int = 0,
+) -> Asked:
+    frame = subject.frame
+    media_id = subject.media_id if box is None else f"{subject.media_id} boxed {number}"
+    facets = {"task": task, "phantom": "yes" if subject.is_phantom else "no", "set": subject.set_name, **frame.facets}
+    if box:
+        facets["box_size"] = box_size(box, *frame.size)
+    if task == "plane_identification":
+        facets["plane"] = answer
+    question = choice_question(
+        f"{media_id} {task}",
+        media_id=media_id,
+        text=text,
+        answer=answer,
+        labels=labels,
+        patient_id=subject.patient_id,
+        facets=facets,
+        seed=subject.seed,
+        num_options=NUM_OPTIONS,
+        split=frame.split,
+    )
+    return Asked(question, MediaRef(frame.path, (box,) if box else ()))

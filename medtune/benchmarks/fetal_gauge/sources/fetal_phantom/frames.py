@@ -1,0 +1,141 @@
+"""Phantom patients and the frames a scanner shows of them.
+
+Legend of array names: H rows, W columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import SECTIONS, HalfAxes, Plane
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import (
+    WHOLE_BODY,
+    Finding,
+    Orientation,
+    bystanders,
+    mass,
+    oriented,
+    whole_body,
+)
+from medtune.benchmarks.simulators.bmode.acoustics import draw_noise, echo
+from medtune.benchmarks.simulators.bmode.device import Device, beams, draw_device, in_field, pixels, scan_convert
+from medtune.benchmarks.simulators.bmode.shapes import Mask, Pose
+from medtune.benchmarks.simulators.bmode.surroundings import BACKGROUND, wall, womb
+from medtune.benchmarks.simulators.bmode.tissue import Structure, paint, slow_field
+
+_REACH: dict[Plane, HalfAxes] = {
+    "head": HalfAxes(38, 32),
+    "abdomen": HalfAxes(31, 30),
+    "femur": HalfAxes(27, 16),
+    "heart": HalfAxes(29, 28),
+}
+
+
+# A radius of 9 to 13 mm: small enough that a thumbnail does not show the margin.
+MASS_SIZE = 0.8
+_TRIES = 60
+_ENOUGH = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What all frames of a phantom patient share; none of it depends on any label.
+
+    Attributes:
+        size: Of the fetus, 1 at about 27 weeks.
+        wall_mm: From the probe to the uterus.
+    """
+
+    device: Device
+    size: float
+    wall_mm: float
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One simulated image with its truth.
+
+    Attributes:
+        grey_HW: uint8.
+        masks_HW: Where each named structure lies within the scanned field; parts in shadow count.
+        whole: Share of each named structure that lies within the scanned field, 0 to 1.
+    """
+
+    grey_HW: NDArray[np.uint8]
+    masks_HW: Mapping[str, Mask]
+    whole: Mapping[str, float]
+
+
+def draw_patient(rng: np.random.Generator) -> Patient:
+    """Returns a random patient on a random scanner."""
+    return Patient(draw_device(rng), size=float(rng.uniform(0.74, 0.98)), wall_mm=float(rng.uniform(6, 14)))
+
+
+def plane_frame(patient: Patient, plane: Plane, *, is_complete: bool, rng: np.random.Generator) -> Frame:
+    """Returns a frame of a standard plane, or of the same part cut where landmarks are missing."""
+    reach = _REACH[plane]
+    limit_rad = 0.65 if plane == "femur" else np.pi
+    pose = _place(patient, HalfAxes(reach.a_mm * patient.size, reach.b_mm * patient.size), limit_rad=limit_rad, rng=rng)
+    section = SECTIONS[plane](pose, size=patient.size, is_complete=is_complete, rng=rng)
+    layers = wall(rng, thickness_mm=patient.wall_mm)
+    around = womb(pose, a_mm=section.extent.a_mm, b_mm=section.extent.b_mm, uterus=layers[-1].shape, rng=rng)
+    return _frame(patient, layers + around + section.structures, rng)
+
+
+def orientation_frame(patient: Patient, orientation: Orientation, *, rng: np.random.Generator) -> Frame:
+    """Returns a frame of the whole fetus lengthwise."""
+    reach = HalfAxes(WHOLE_BODY.a_mm * patient.size, WHOLE_BODY.b_mm * 1.3 * patient.size)
+    pose = oriented(_place(patient, reach, limit_rad=0.3, rng=rng, is_turned=False), orientation)
+    section = whole_body(pose, size=patient.size, rng=rng)
+    layers = wall(rng, thickness_mm=patient.wall_mm)
+    around = womb(pose, a_mm=section.extent.a_mm, b_mm=section.extent.b_mm * 1.5, uterus=layers[-1].shape, rng=rng)
+    return _frame(patient, layers + around + section.structures, rng)
+
+
+def diagnosis_frame(patient: Patient, finding: Finding, *, rng: np.random.Generator) -> Frame:
+    """Returns a frame of tissue with a benign, a malignant or no mass."""
+    depth_mm = patient.device.depth_mm
+    pose = _place(patient, HalfAxes(17, 14), limit_rad=0.4, rng=rng)
+    shallow = Pose(pose.x_mm, min(pose.z_mm, 0.68 * depth_mm), pose.angle_rad)
+    scene = (
+        *wall(rng, thickness_mm=patient.wall_mm),
+        *bystanders(x_mm=0.35 * depth_mm, depth_mm=depth_mm, rng=rng),
+        *mass(shallow, size=MASS_SIZE, finding=finding, rng=rng),
+    )
+    return _frame(patient, scene, rng)
+
+
+def _place(
+    patient: Patient, reach: HalfAxes, *, limit_rad: float, rng: np.random.Generator, is_turned: bool = True
+) -> Pose:
+    """Returns a random pose at which the ellipse `reach` lies within the field and below the wall, or nearly."""
+    device, around_rad = patient.device, np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    u_N, v_N = reach.a_mm * np.cos(around_rad), reach.b_mm * np.sin(around_rad)
+    tried: list[tuple[float, Pose]] = []
+    while len(tried) < _TRIES and (not tried or tried[-1][0] < _ENOUGH):
+        pose = Pose(
+            float(rng.uniform(-0.5, 0.5)) * device.depth_mm,
+            float(rng.uniform(0.2, 0.9)) * device.depth_mm,
+            float(rng.uniform(-limit_rad, limit_rad)),
+            int(rng.choice([-1, 1])) if is_turned else 1,
+        )
+        cos, sin = np.cos(pose.angle_rad), np.sin(pose.angle_rad)
+        x_N, z_N = pose.x_mm + cos * u_N - sin * v_N, pose.z_mm + sin * u_N + cos * v_N
+        tried.append((float((in_field(device, x_N, z_N) & (z_N > patient.wall_mm)).mean()), pose))
+    return max(tried, key=lambda share_and_pose: share_and_pose[0])[1]
+
+
+def _frame(patient: Patient, scene: tuple[Structure, ...], rng: np.random.Generator) -> Frame:
+    lines, grid = beams(patient.device), pixels(patient.device)
+    slow_DL = slow_field(lines.x_mm_DL.shape, rng)
+    maps = paint(scene, background=BACKGROUND, x_mm_DL=lines.x_mm_DL, z_mm_DL=lines.z_mm_DL, slow_DL=slow_DL)
+    noise = draw_noise(lines.x_mm_DL.shape, rng)
+    grey_HW = scan_convert(echo(maps, device=patient.device, lines=lines, noise=noise), grid)
+    shapes = {part.name: part.shape(grid.x_mm_HW, grid.z_mm_HW) for part in scene if part.name is not None}
+    masks_HW = {name: mask_HW & grid.seen_HW for name, mask_HW in shapes.items()}
+    whole = {name: float(masks_HW[name].sum() / max(mask_HW.sum(), 1)) for name, mask_HW in shapes.items()}
+    return Frame((grey_HW * 255).round().astype(np.uint8), masks_HW, whole)

@@ -1,0 +1,186 @@
+"""The standard planes: head, abdomen, femur and heart, complete or with their landmarks missing.
+
+Sizes at 20 to 28 weeks; a complete plane follows the landmarks of the ISUOG guidelines.
+
+Source: Salomon et al., ISUOG Practice Guidelines: performance of the routine mid-trimester fetal ultrasound scan,
+Ultrasound Obstet Gynecol 59 (2022); biometry after Hadlock et al., Radiology 152 (1984).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from medtune.benchmarks.simulators.bmode.shapes import Pose, blob, ellipse, rod, tube, union
+from medtune.benchmarks.simulators.bmode.surroundings import tinted, waves
+from medtune.benchmarks.simulators.bmode.tissue import (
+    BONE,
+    BRAIN,
+    CARTILAGE,
+    CHOROID,
+    FLUID,
+    KIDNEY,
+    LIVER,
+    LUNG,
+    MEMBRANE,
+    MUSCLE,
+    MYOCARDIUM,
+    SKULL,
+    SOFT,
+    Structure,
+    brighter,
+)
+
+Plane = Literal["head", "abdomen", "femur", "heart"]
+PLANES: tuple[Plane, ...] = ("head", "abdomen", "femur", "heart")
+
+
+class HalfAxes(NamedTuple):
+    """Half axes of a fetal part in mm, along its pose and across."""
+
+    a_mm: float
+    b_mm: float
+
+
+class Section(NamedTuple):
+    """A drawn fetal part: its outline's half axes and what it is made of."""
+
+    extent: HalfAxes
+    structures: tuple[Structure, ...]
+
+
+def head(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
+    """Returns an axial head; complete shows falx and cavum septi pellucidi, else the cut is at the orbits."""
+    a_mm = 38 * size * float(rng.uniform(0.94, 1.06))
+    b_mm = a_mm * (float(rng.uniform(0.74, 0.82)) if is_complete else float(rng.uniform(0.84, 0.94)))
+    skull_mm = float(rng.uniform(2.0, 2.8))
+    outline = ellipse(pose, a_mm=a_mm, b_mm=b_mm)
+    brain = ellipse(pose, a_mm=a_mm - skull_mm, b_mm=b_mm - skull_mm)
+    parts = [Structure(outline, SKULL, "head"), Structure(brain, tinted(BRAIN, rng))]
+    for side in (-1, 1):
+        insula = pose.at(a_mm * 0.05, side * b_mm * 0.55, side * 0.15)
+        parts.append(Structure(rod(insula, length_mm=a_mm * 0.5, width_mm=1.2), brighter(CHOROID, -5)))
+    plexus = pose.at(-a_mm * 0.42, b_mm * 0.42, -0.3)
+    shape = blob(plexus, a_mm=a_mm * 0.24, b_mm=b_mm * 0.15, ripples=waves(rng, size=0.1))
+    parts.append(Structure(ellipse(plexus, a_mm=a_mm * 0.34, b_mm=b_mm * 0.22), FLUID))
+    parts.append(Structure(shape, tinted(CHOROID, rng), "choroid plexus"))
+    if is_complete:
+        falx = rod(pose, length_mm=a_mm * 1.72, width_mm=1.4)
+        cavum = pose.at(a_mm * 0.48, 0)
+        wall = blob(cavum, a_mm=a_mm * 0.19, b_mm=b_mm * 0.18, ripples=[(4, 0.12, np.pi)])
+        inner = blob(cavum, a_mm=a_mm * 0.16, b_mm=b_mm * 0.14, ripples=[(4, 0.12, np.pi)])
+        parts.append(Structure(falx, MEMBRANE, "midline falx"))
+        for side in (-1, 1):
+            thalamus = ellipse(pose.at(-a_mm * 0.02, side * b_mm * 0.17), a_mm=a_mm * 0.2, b_mm=b_mm * 0.13)
+            parts.append(Structure(thalamus, brighter(BRAIN, -6)))
+        parts += [Structure(wall, MEMBRANE, "cavum septi pellucidi"), Structure(inner, FLUID)]
+    else:
+        for side in (-1, 1):
+            ridge = pose.at(-a_mm * 0.08, side * b_mm * 0.36, side * 0.9)
+            parts.append(Structure(rod(ridge, length_mm=a_mm * 0.42, width_mm=4.5), brighter(SKULL, 5)))
+            orbit = pose.at(a_mm * 0.56, side * b_mm * 0.32)
+            parts.append(Structure(ellipse(orbit, a_mm=a_mm * 0.22, b_mm=a_mm * 0.19), brighter(MEMBRANE, -2)))
+            parts.append(Structure(ellipse(orbit, a_mm=a_mm * 0.17, b_mm=a_mm * 0.14), FLUID))
+    return Section(HalfAxes(a_mm, b_mm), tuple(parts))
+
+
+def vertebra(pose: Pose, *, size: float) -> tuple[Structure, ...]:
+    """Returns a vertebra across: three ossification centres in a triangle."""
+    centres = [(0.0, -4.0), (3.4, 2.2), (-3.4, 2.2)]
+    dots = [ellipse(pose.at(u * size, v * size), a_mm=1.7 * size, b_mm=1.7 * size) for u, v in centres]
+    outline = ellipse(pose, a_mm=6.5 * size, b_mm=6.8 * size)
+    return (Structure(outline, brighter(SOFT, 3), "spine"), Structure(union(*dots), CARTILAGE))
+
+
+def abdomen(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
+    """Returns an axial abdomen; complete shows stomach bubble and umbilical vein, else the kidneys' level is cut."""
+    a_mm = 31 * size * float(rng.uniform(0.93, 1.07))
+    b_mm = a_mm * (float(rng.uniform(0.88, 0.98)) if is_complete else float(rng.uniform(0.72, 0.82)))
+    outline = ellipse(pose, a_mm=a_mm, b_mm=b_mm)
+    inside = ellipse(pose, a_mm=a_mm - 1.6, b_mm=b_mm - 1.6)
+    parts = [Structure(outline, brighter(MEMBRANE, -3), "abdomen"), Structure(inside, tinted(LIVER, rng))]
+    parts += vertebra(pose.at(0, b_mm * 0.7), size=size)
+    aorta = pose.at(-a_mm * 0.14, b_mm * 0.4)
+    parts.append(Structure(ellipse(aorta, a_mm=2.2 * size, b_mm=2.2 * size), FLUID))
+    if is_complete:
+        stomach = pose.at(-a_mm * 0.5, b_mm * float(rng.uniform(-0.1, 0.1)), float(rng.uniform(0.8, 1.6)))
+        bubble = blob(
+            stomach,
+            a_mm=a_mm * float(rng.uniform(0.26, 0.38)),
+            b_mm=a_mm * float(rng.uniform(0.16, 0.24)),
+            ripples=waves(rng, size=0.08),
+        )
+        along = np.linspace(0, 1, 9)
+        hook = 0.06 + 0.34 * along**3
+        vein = [(a_mm * float(u), b_mm * float(v)) for u, v in zip(hook, 0.85 * along - 0.8, strict=True)]
+        parts.append(Structure(bubble, FLUID, "stomach bubble"))
+        parts.append(Structure(tube(pose, vein, width_mm=7.4 * size), MEMBRANE, "umbilical vein"))
+        parts.append(Structure(tube(pose, vein, width_mm=5.6 * size), FLUID))
+    else:
+        for side in (-1, 1):
+            kidney = pose.at(side * a_mm * 0.45, b_mm * 0.42, side * 0.5)
+            parts.append(Structure(ellipse(kidney, a_mm=a_mm * 0.25, b_mm=b_mm * 0.2), tinted(KIDNEY, rng), "kidney"))
+            parts.append(Structure(rod(kidney, length_mm=a_mm * 0.2, width_mm=2.4), brighter(CHOROID, 2)))
+    return Section(HalfAxes(a_mm, b_mm), tuple(parts))
+
+
+def femur(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
+    """Returns a thigh; complete shows the whole shaft, else an oblique cut leaves a short, fading part of it."""
+    half_mm = 21 * size * float(rng.uniform(0.9, 1.1))
+    a_mm, b_mm = half_mm * float(rng.uniform(1.3, 1.45)), 12.5 * size * float(rng.uniform(0.85, 1.2))
+    thigh = blob(pose, a_mm=a_mm, b_mm=b_mm, ripples=[(1, 0.1, 0.0), (4, 0.06, np.pi)])
+    inside = blob(pose, a_mm=a_mm - 1.4, b_mm=b_mm - 1.4, ripples=[(1, 0.1, 0.0), (4, 0.06, np.pi)])
+    parts = [Structure(thigh, brighter(MEMBRANE, -4), "thigh"), Structure(inside, tinted(brighter(MUSCLE, 4), rng))]
+    if is_complete:
+        shaft = pose.at(0, -b_mm * 0.05, float(rng.uniform(-0.05, 0.05)))
+        bow = half_mm * 0.06
+        line = [(-half_mm, 0.0), (-half_mm * 0.4, -bow), (half_mm * 0.4, -bow), (half_mm, 0.0)]
+        parts.append(Structure(tube(shaft, line, width_mm=3.0 * size), BONE, "femur"))
+        for end in (-1, 1):
+            knob = ellipse(shaft.at(end * half_mm, 0.6), a_mm=2.2 * size, b_mm=2.2 * size)
+            parts.append(Structure(knob, brighter(BONE, 2)))
+    else:
+        tilt_rad = float(rng.choice([-1, 1]) * rng.uniform(0.25, 0.45))
+        short = pose.at(half_mm * float(rng.uniform(-0.35, 0.35)), 0, tilt_rad)
+        length_mm = half_mm * float(rng.uniform(0.5, 0.75))
+        parts.append(Structure(rod(short, length_mm=length_mm, width_mm=4.5 * size), brighter(BONE, -6), "femur"))
+    return Section(HalfAxes(a_mm, b_mm), tuple(parts))
+
+
+def heart(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
+    """Returns a thorax; complete shows four chambers, else an oblique cut shows one cavity and its outflow."""
+    a_mm = 29 * size * float(rng.uniform(0.93, 1.07))
+    b_mm = a_mm * (float(rng.uniform(0.88, 0.98)) if is_complete else float(rng.uniform(0.72, 0.82)))
+    lungs = ellipse(pose, a_mm=a_mm - 1.6, b_mm=b_mm - 1.6)
+    parts = [
+        Structure(ellipse(pose, a_mm=a_mm, b_mm=b_mm), brighter(MEMBRANE, -3), "thorax"),
+        Structure(lungs, tinted(LUNG, rng)),
+    ]
+    for angle_rad in (0.45, 0.95, 1.5, 2.15, 3.4, 4.0, 4.9, 5.6):
+        rib = pose.at(a_mm * 0.92 * np.cos(angle_rad), b_mm * 0.92 * np.sin(angle_rad), angle_rad + np.pi / 2)
+        parts.append(Structure(rod(rib, length_mm=a_mm * 0.3, width_mm=2.4), CARTILAGE))
+    parts += vertebra(pose.at(0, b_mm * 0.72), size=size)
+    core = pose.at(-a_mm * 0.16, -b_mm * 0.14, float(rng.uniform(0.55, 0.95)))
+    length_mm, width_mm = a_mm * float(rng.uniform(0.68, 0.76)), b_mm * float(rng.uniform(0.52, 0.58))
+    aorta = pose.at(-a_mm * 0.14, b_mm * 0.42)
+    parts.append(Structure(ellipse(aorta, a_mm=2.5 * size, b_mm=2.5 * size), FLUID))
+    parts.append(Structure(ellipse(core, a_mm=length_mm, b_mm=width_mm), tinted(MYOCARDIUM, rng), "heart"))
+    if is_complete:
+        for side in (-1, 1):
+            ventricle = core.at(-0.36 * length_mm, side * width_mm * 0.39, side * 0.22)
+            taper = [(1, 0.14, 0.0), (3, 0.05, 0.0)]
+            parts.append(Structure(blob(ventricle, a_mm=length_mm * 0.4, b_mm=width_mm * 0.3, ripples=taper), FLUID))
+            atrium = core.at(0.46 * length_mm, side * width_mm * 0.38, -side * 0.3)
+            parts.append(Structure(ellipse(atrium, a_mm=length_mm * 0.29, b_mm=width_mm * 0.31), FLUID))
+    else:
+        parts.append(
+            Structure(ellipse(core.at(-length_mm * 0.3, 0), a_mm=length_mm * 0.42, b_mm=width_mm * 0.45), FLUID)
+        )
+        outflow = [(0.0, 0.0), (length_mm * 0.6, -width_mm * 0.2), (length_mm * 1.3, -width_mm * 0.7)]
+        parts.append(Structure(tube(core, outflow, width_mm=width_mm * 0.4), FLUID))
+    return Section(HalfAxes(a_mm, b_mm), tuple(parts))
+
+
+SECTIONS: dict[Plane, Callable[..., Section]] = {"head": head, "abdomen": abdomen, "femur": femur, "heart": heart}

@@ -1,0 +1,123 @@
+"""Fetal-Gauge's tables in the paper's shape, with our rows beside the printed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medtune.benchmarks import published
+from medtune.benchmarks.fetal_gauge.paper import TASKS, agree, macro_mean, weighted_mean
+from medtune.eval.benchmark import Evidence, Judged
+from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.published_numbers import Reference
+from medtune.eval.scoring.tables import Cell, Table, rank
+
+_RANDOM = "Random Guess"
+_SIZES = ("large", "medium", "small")
+
+
+def tables(evidence: Evidence) -> Sequence[Table]:
+    """Returns main results, box sizes, phantom against clinical, fine-tuning, and the paper's contradictions."""
+    read = {name: rows for name, rows in evidence.verdicts["image"].items() if rows}
+    return (_main(read), _box_sizes(read), _phantom(read), _fine_tuning(), _contradictions())
+
+
+def references() -> Sequence[Reference]:
+    """Returns the printed accuracies overall, by task and by box size."""
+    printed = published("fetal_gauge")
+    found = []
+    for model, *accuracies, overall in printed["main"]["rows"]:
+        found.append(Reference(model, overall))
+        for column, value in zip(printed["main"]["columns"][1:-1], accuracies, strict=True):
+            found.append(Reference(model, value, "task", TASKS[column]))
+    for model, *accuracies in printed["box_size"]["rows"]:
+        found += [Reference(model, value, "box_size", size) for size, value in zip(_SIZES, accuracies, strict=True)]
+    return found
+
+
+def share_right(rows: Sequence[Judged], facet: str, level: str) -> float | None:
+    """Returns the accuracy on the rows of one level; None where there are none."""
+    chosen = [row for row in rows if row.question.facets.get(facet) == level]
+    return accuracy(chosen) if chosen else None
+
+
+def _main(read: dict[str, Sequence[Judged]]) -> Table:
+    printed = published("fetal_gauge")["main"]
+    ours: list[tuple[Cell, ...]] = [
+        (f"ours, read by {name}", *(share_right(rows, "task", task) for task in TASKS.values()), accuracy(rows))
+        for name, rows in read.items()
+    ]
+    others = [row[-1] for row in printed["rows"] if row[0] != _RANDOM]
+    ranked = [
+        (*row, None if row[0] == _RANDOM else rank(float(row[-1] or 0), others)) for row in (*printed["rows"], *ours)
+    ]
+    return Table(
+        title="Fetal-Gauge: accuracy by task, and over all questions",
+        columns=(*printed["columns"], "rank"),
+        rows=tuple(ranked),
+        notes=(
+            "Printed rows: 6 of the paper's 15 models, as a summary page quotes them. Ranks are among those 6.",
+            "Overall is the mean over questions; the printed numbers rule out the mean of five tasks.",
+        ),
+        digits=2,
+    )
+
+
+def _box_sizes(read: dict[str, Sequence[Judged]]) -> Table:
+    printed = published("fetal_gauge")["box_size"]
+    ours = [
+        (f"ours, read by {name}", *(share_right(rows, "box_size", size) for size in _SIZES))
+        for name, rows in read.items()
+    ]
+    counts = ", ".join(f"{size} {n}" for size, n in zip(_SIZES, printed["questions"], strict=True))
+    return Table(
+        title="Fetal-Gauge: accuracy by size of the red box",
+        columns=tuple(printed["columns"]),
+        rows=(*(tuple(row) for row in printed["rows"]), *ours),
+        notes=(
+            f"Questions in the paper: {counts}. Its limits between sizes are not published; ours are the source's.",
+        ),
+        digits=2,
+    )
+
+
+def _phantom(read: dict[str, Sequence[Judged]]) -> Table:
+    return Table(
+        title="Fetal-Gauge: phantom against clinical images",
+        columns=("parser", "phantom", "clinical"),
+        rows=tuple(
+            (name, share_right(rows, "phantom", "yes"), share_right(rows, "phantom", "no"))
+            for name, rows in read.items()
+        ),
+        notes=("The paper reports the two apart; its numbers are not in what could be read of it.",),
+        digits=2,
+    )
+
+
+def _fine_tuning() -> Table:
+    printed = published("fetal_gauge")["fine_tuning"]
+    return Table(
+        title="Fetal-Gauge: overall accuracy before and after LoRA on the train split, as printed",
+        columns=tuple(printed["columns"]),
+        rows=tuple(tuple(row) for row in printed["rows"]),
+        digits=2,
+    )
+
+
+def _contradictions() -> Table:
+    """Returns what the printed numbers say about one another, agreement included."""
+    found = published("fetal_gauge")
+    rows: list[tuple[Cell, ...]] = []
+    for model, *accuracies, overall in found["main"]["rows"]:
+        mean = macro_mean(accuracies)
+        if not agree(mean, overall):
+            rows.append((f"{model}: overall is not the mean of five tasks", overall, mean))
+    grounding = {row[0]: row[-2] for row in found["main"]["rows"]}
+    for model, *accuracies in found["box_size"]["rows"]:
+        mean = weighted_mean(accuracies, found["box_size"]["questions"])
+        verdict = "agrees with" if agree(mean, grounding[model]) else "contradicts"
+        rows.append((f"{model}: mean over box sizes {verdict} visual grounding", grounding[model], mean))
+    return Table(
+        title="Fetal-Gauge: the printed numbers against one another",
+        columns=("what", "printed", "recomputed"),
+        rows=tuple(rows),
+    )

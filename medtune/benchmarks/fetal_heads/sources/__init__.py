@@ -1,0 +1,1 @@
+"""The layout that fetal head questions are read from."""

@@ -1,0 +1,134 @@
+"""HC18: fetal heads in clinical ultrasound, asked about place and a red box. Layouts: `public_sets/sets/hc18`.
+
+Source: van den Heuvel et al., Automated measurement of fetal head circumference, PLoS ONE 13 (2018); Zenodo 1327317.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from medtune.benchmarks.public_sets.sets.hc18 import PATIENT_UNIT, Head, Pair, head_files, read_head, write_example
+from medtune.data.media.images import decode_image
+from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, Mask, box_size, nine_cell
+from medtune.data.prepared.rejects import as_often, collected
+from medtune.data.raw.choices import choice_question
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.seeding import stable_int
+from medtune.data.types import Box, MediaRef, Question
+
+WHOLE = "whole fetal head"
+PART = "part of the fetal head"
+OUTSIDE = "tissue outside the fetal head"
+MARKED = (WHOLE, PART, OUTSIDE)
+# A part's sides are this share of the head's box, so that it fits in the ellipse, and beside it.
+_PART_SHARE = 0.4
+_BLACK_BELOW = 10
+_TISSUE_SHARE = 0.5
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="HC18, fetal heads",
+        licence="CC BY 4.0",
+        url="https://zenodo.org/records/1327317",
+        provenance="reconstruction",
+        patient_unit=PATIENT_UNIT,
+        read=_read,
+        write_example=write_example,
+    )
+
+
+def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns two tasks.
+
+    - head_localisation: the cell in which the centre of the head's box lies; "not visible" is offered, never true.
+    - red_box_grounding: one of three boxes by seed: the outer box of the whole head; a box that lies in the head
+      as a whole; a box of that same size which does not touch the head and of which at least half is not black.
+      So size tells the whole from the rest, and part from outside must be seen.
+    """
+    folder = raw_folder(root, holds="HC18's images and masks")
+    files = head_files(folder)
+    if not files.pairs and not files.rejects:
+        raise ValueError(f"{folder}: wanted HC18's images (training_set/000_HC.png or images/<id>.jpg), found none.")
+    asked, broken = collected(files.pairs, lambda pair: _questions(pair, seed))
+    questions = [question for of_head in asked for question, _ in of_head]
+    media = {question.media_id: ref for of_head in asked for question, ref in of_head}
+    num_without = sum(len(of_head) == 1 for of_head in asked)
+    notes = files.notes
+    if files.num_tables:
+        notes = (*notes, f"skipped {files.num_tables} tables of pixel sizes: no question asks for millimetres")
+    if num_without:
+        notes = (*notes, f"images without red_box_grounding, as no box of the wanted kind fits: {num_without}")
+    rejects = (*files.rejects, *broken)
+    missing = missing_media(rejects, folder, fetch=source().url)
+    rejects = as_often(rejects, made=len(questions), of=len(asked))
+    return SourceTable(tuple(questions), media, notes, rejects, missing)
+
+
+def _questions(pair: Pair, seed: int) -> list[tuple[Question, MediaRef]]:
+    head = read_head(pair)
+    found = [(_localisation(head, pair, seed), MediaRef(pair.image))]
+    marked = MARKED[stable_int(seed, "marked", head.name) % len(MARKED)]
+    box = head.box if marked == WHOLE else _small_box(head, pair, marked, seed)
+    if box is not None:
+        found.append((_grounding(head, pair, seed, box=box, marked=marked), MediaRef(pair.image, (box,))))
+    return found
+
+
+def _localisation(head: Head, pair: Pair, seed: int) -> Question:
+    return choice_question(
+        f"{head.name} head_localisation",
+        media_id=head.name,
+        text="Where in this ultrasound image is the fetal head?",
+        answer=nine_cell(head.box, *head.size),
+        labels=(*NINE_CELLS, NOT_VISIBLE),
+        patient_id=pair.patient,
+        facets={"task": "head_localisation", "phantom": "no", "box_size": box_size(head.box, *head.size)},
+        seed=seed,
+    )
+
+
+def _grounding(head: Head, pair: Pair, seed: int, *, box: Box, marked: str) -> Question:
+    return choice_question(
+        f"{head.name} red_box_grounding",
+        media_id=f"{head.name} boxed",
+        text="What does the red box in this ultrasound image mark?",
+        answer=marked,
+        labels=MARKED,
+        patient_id=pair.patient,
+        facets={"task": "red_box_grounding", "phantom": "no", "box_size": box_size(box, *head.size)},
+        seed=seed,
+    )
+
+
+def _small_box(head: Head, pair: Pair, marked: str, seed: int) -> Box | None:
+    """Returns a box in the head or outside it, by seed among all that fit on a grid; None if none fits."""
+    width = max(1, round((head.box.x1 - head.box.x0) * _PART_SHARE))
+    height = max(1, round((head.box.y1 - head.box.y0) * _PART_SHARE))
+    fits = partial(_fits, width=width, height=height)
+    if marked == PART:
+        allowed_HW = fits(head.mask_HW, share=1.0)
+    else:
+        with pair.place.reading(pair.image):
+            tissue_HW = decode_image(pair.image).pixels_HWC.max(axis=2) >= _BLACK_BELOW
+        allowed_HW = fits(~head.mask_HW, share=1.0) & fits(tissue_HW, share=_TISSUE_SHARE)
+    step = max(1, min(width, height) // 8)
+    corners = np.argwhere(allowed_HW[::step, ::step]) * step
+    if not len(corners):
+        return None
+    y0, x0 = map(int, corners[stable_int(seed, "place", head.name) % len(corners)])
+    return Box(x0, y0, x0 + width, y0 + height)
+
+
+def _fits(wanted_HW: Mask, *, width: int, height: int, share: float) -> Mask:
+    """Returns for each upper left corner whether at least `share` of the box there is wanted."""
+    sums_HW = np.pad(wanted_HW.astype(np.int64).cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
+    inside_HW = (
+        sums_HW[height:, width:] - sums_HW[:-height, width:] - sums_HW[height:, :-width] + sums_HW[:-height, :-width]
+    )
+    return np.asarray(inside_HW >= share * width * height)

@@ -1,0 +1,65 @@
+"""Simulated sweeps of the probe along a fetus: which way it moves, where it begins and ends, where the placenta lies.
+
+Source: a simulation. The questions are ours, not a published benchmark's; three of the four need the order
+of the frames.
+"""
+
+from __future__ import annotations
+
+from medtune.data.media.augment import ALL, NONE, Change
+from medtune.data.types import Question
+from medtune.eval.asking.choice_prompt import render_choice
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.metrics.macro_f1 import metric as macro_f1
+from medtune.eval.scoring.choice_parsers import parse_choice, parse_choice_strict
+
+
+def benchmark() -> Benchmark:
+    """Returns the benchmark."""
+    return Benchmark(
+        title="Fetal sweeps (simulated)",
+        version="1.0",
+        licence="Apache-2.0",
+        url="https://doi.org/10.1002/uog.24888",
+        citation="medtune, a simulation of its own, after Salomon et al., Ultrasound Obstet Gynecol 59 (2022).",
+        sources=("fetal_sweep",),
+        facets=("task", "geometry"),
+        render=render_choice,
+        parsers={"robust": parse_choice, "strict": parse_choice_strict},
+        metrics={"accuracy": accuracy, "macro_f1": macro_f1},
+        higher_is_better=True,
+        examples=_EXAMPLES,
+        keeps=_keeps,
+    )
+
+
+def _keeps(question: Question) -> frozenset[Change]:
+    """The probe glides across the frames, and the fetus lies any way round in them; the placenta may leave them."""
+    if question.facets["task"] == "placenta_side":
+        return frozenset({"mirror", "grey"})
+    return ALL if question.facets["task"] in ("sweep_direction", "first_part", "last_part") else NONE
+
+
+_EXAMPLES = (
+    Question(
+        id="example-direction",
+        media_id="example-sweep",
+        text="Which way does the probe move?",
+        options=("towards the head", "towards the feet"),
+        answer="towards the feet",
+        answer_kind="choice",
+        patient_id="example-patient",
+        facets={"task": "sweep_direction", "geometry": "sector"},
+    ),
+    Question(
+        id="example-first-part",
+        media_id="example-sweep",
+        text="Which part of the fetus is seen first?",
+        options=("legs", "head", "chest", "abdomen"),
+        answer="chest",
+        answer_kind="choice",
+        patient_id="example-patient",
+        facets={"task": "first_part", "geometry": "sector"},
+    ),
+)

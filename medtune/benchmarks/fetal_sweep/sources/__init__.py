@@ -1,0 +1,1 @@
+"""The simulation that fetal sweep questions come from."""

@@ -1,0 +1,111 @@
+"""Simulated sweeps of the probe along a phantom fetus: short videos with known path, direction and placenta.
+
+In fetal_phantom a frame shows one plane; here the probe glides along the body, towards the head or towards the feet,
+and every path is swept either way equally often. Labels are drawn from one stream of random numbers, in equal shares;
+size, position, scanner, gain and noise from another: neither tells of the other.
+
+No folder is needed. A folder may hold sweep.json to change the number of patients: {"num_patients": 24}
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+
+from medtune.benchmarks.fetal_sweep.sources.fetal_sweep.body import PARTS
+from medtune.benchmarks.fetal_sweep.sources.fetal_sweep.clip import (
+    FRAMES_PER_S,
+    NUM_FRAMES,
+    Side,
+    Truth,
+    draw_patient,
+    sweep,
+)
+from medtune.benchmarks.simulators.settings import num_patients, write_num_patients
+from medtune.data.media.videos.write import write_video
+from medtune.data.raw.choices import choice_question
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.types import MediaRef, Question
+
+NUM_PATIENTS = 140
+SWEEPS = 2
+SETTINGS_FILE = "sweep.json"
+_LABELS, _NUISANCE = 0, 1
+
+DIRECTION_TEXT = "Which way does the probe move?"
+FIRST_TEXT = "Which part of the fetus is seen first?"
+LAST_TEXT = "Which part of the fetus is seen last?"
+PLACENTA_TEXT = "Where is the placenta?"
+DIRECTIONS = ("towards the head", "towards the feet")
+PLACENTA_WORDS = {"near": "near the probe", "far": "far from the probe"}
+
+
+def source() -> Source:
+    """Returns the simulation as a source; it needs no folder."""
+    return Source(
+        title="Fetal sweeps (simulated ultrasound video)",
+        licence="Apache-2.0, made on the spot",
+        url="https://doi.org/10.1002/uog.24888",
+        provenance="synthetic",
+        patient_unit="a simulated fetus on a simulated scanner",
+        read=_read,
+        write_example=lambda root: write_num_patients(root / SETTINGS_FILE, 6),
+    )
+
+
+def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:
+    """Writes the sweeps of `num_patients` phantom patients as videos into `scratch` and returns all questions."""
+    questions: list[Question] = []
+    media: dict[str, MediaRef] = {}
+    times_s = tuple(number / FRAMES_PER_S for number in range(NUM_FRAMES))
+    for patient, truths in enumerate(draw_truth(num_patients, seed=seed)):
+        person = draw_patient(np.random.default_rng([seed, _NUISANCE, patient]))
+        for index, truth in enumerate(truths):
+            media_id = f"patient{patient:04d}-{index}"
+            frames_THW = sweep(person, truth, rng=np.random.default_rng([seed, _NUISANCE, patient, index]))
+            path = scratch / f"{media_id}.mkv"
+            write_video(path, np.repeat(frames_THW[..., None], 3, axis=-1), times_s, NUM_FRAMES / FRAMES_PER_S)
+            media[media_id] = MediaRef(path, kind="video")
+            questions += _questions(media_id, f"patient{patient:04d}", truth, person.device.geometry, seed=seed)
+    return SourceTable(tuple(questions), media)
+
+
+def draw_truth(num_patients: int, *, seed: int) -> list[tuple[Truth, ...]]:
+    """Returns the labels of all patients: each path, either way and with either placenta, equally often."""
+    rng = np.random.default_rng([seed, _LABELS])
+    kinds = [Truth(first, last, side) for first, last in permutations(PARTS, 2) for side in get_args(Side)]
+    order = rng.permutation(np.resize(rng.permutation(len(kinds)), num_patients * SWEEPS))
+    drawn = [kinds[number] for number in order]
+    return [tuple(drawn[SWEEPS * patient : SWEEPS * (patient + 1)]) for patient in range(num_patients)]
+
+
+def _questions(media_id: str, patient_id: str, truth: Truth, geometry: str, *, seed: int) -> list[Question]:
+    is_upwards = PARTS.index(truth.last) < PARTS.index(truth.first)
+    asked = (
+        ("sweep_direction", DIRECTION_TEXT, DIRECTIONS[0 if is_upwards else 1], DIRECTIONS),
+        ("first_part", FIRST_TEXT, truth.first, PARTS),
+        ("last_part", LAST_TEXT, truth.last, PARTS),
+        ("placenta_side", PLACENTA_TEXT, PLACENTA_WORDS[truth.placenta], tuple(PLACENTA_WORDS.values())),
+    )
+    return [
+        choice_question(
+            f"{media_id}-{task}",
+            media_id=media_id,
+            text=text,
+            answer=answer,
+            labels=labels,
+            patient_id=patient_id,
+            facets={"task": task, "geometry": geometry},
+            seed=seed,
+            num_options=len(labels),
+        )
+        for task, text, answer, labels in asked
+    ]
+
+
+def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    count = NUM_PATIENTS if root is None else num_patients(root / SETTINGS_FILE, default=NUM_PATIENTS)
+    return simulate(scratch, seed=seed, num_patients=count)

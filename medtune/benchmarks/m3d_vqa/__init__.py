@@ -1,0 +1,131 @@
+"""M3D-VQA: plane, phase, organ, abnormality and place in CT volumes, with choices and as free answers.
+
+The choices stand in one line behind the question, as M3D asks them; `model.answer_format: letter` answers as it does,
+with letter and words. Free answers are unscored until a judge has said which are right; a reply that is the reference
+word for word, or empty, needs none. M3D's own scores of free answers (BLEU-1, ROUGE-1, METEOR, BERTScore) are not
+computed.
+
+Source: Bai et al., M3D, arXiv 2404.00578; BAAI-DCAI/M3D, Bench/dataset/multi_dataset.py and Bench/eval/eval_vqa.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from medtune.benchmarks.m3d_vqa import free_answers
+from medtune.benchmarks.m3d_vqa.free_answers import is_free, judge_task
+from medtune.data.media.augment import NONE, Change
+from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.eval.asking.choice_prompt import letters_for, render_choice
+from medtune.eval.benchmark import Benchmark, Scale
+from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.scoring.choice_parsers import parse_choice
+
+
+def benchmark() -> Benchmark:
+    """Returns the benchmark."""
+    return Benchmark(
+        title="M3D-VQA",
+        version="1.0",
+        licence="Apache-2.0 (questions)",
+        url="https://huggingface.co/datasets/GoodBaiBai88/M3D-VQA",
+        citation="M3D: Advancing 3D Medical Image Analysis with Multi-Modal Large Language Models. arXiv:2404.00578.",
+        sources=("m3d_vqa",),
+        facets=("task", "format"),
+        render=render,
+        parsers={"robust": parse_robust, "official": parse_official},
+        metrics={"accuracy": accuracy, "free_answers": accuracy},
+        higher_is_better=True,
+        examples=_EXAMPLES,
+        scales={"accuracy": Scale(covers=has_choices), "free_answers": Scale(covers=is_free)},
+        judging=judge_task(),
+        keeps=keeps,
+    )
+
+
+def keeps(question: Question) -> frozenset[Change]:
+    """Returns which changes of a scan leave the answer true; none is mirrored, unlike in M3D's own training.
+
+    Phase and abnormality are read off Hounsfield units, and a place may be one of the scan.
+    """
+    task_keeps: dict[str, frozenset[Change]] = {
+        "plane": frozenset({"move", "grey"}),
+        "phase": frozenset({"move"}),
+        "organ": frozenset({"move", "grey"}),
+        "abnormality": frozenset({"move"}),
+        "location": frozenset({"grey"}),
+    }
+    return task_keeps.get(question.facets["task"], NONE)
+
+
+def has_choices(question: Question) -> bool:
+    """Returns whether the question has choices."""
+    return not is_free(question)
+
+
+def render(question: Question, answer_format: AnswerFormat) -> Prompt:
+    r"""Returns the question with its choices behind it, or with the form that a free answer should have.
+
+    Example:
+        >>> print(render(_EXAMPLES[0], "letter").text)
+        Which plane is this? Choices: A. axial B. coronal C. sagittal
+        Answer with its letter and words.
+        >>> render(_EXAMPLES[0], "letter").target
+        'B. coronal'
+    """
+    if is_free(question):
+        return Prompt(f"{question.text}\nAnswer with a short phrase.", (), question.answer)
+    prompt = render_choice(question, answer_format)
+    lettered = tuple(
+        f"{letter}. {option}" for letter, option in zip(letters_for(question), question.options, strict=True)
+    )
+    how = prompt.text.rpartition("\n")[2]
+    if answer_format == "letter":
+        target = lettered[question.options.index(question.answer)]
+        prompt, how = replace(prompt, choices=lettered, target=target), "Answer with its letter and words."
+    return replace(prompt, text=f"{question.text} Choices: {' '.join(lettered)}\n{how}")
+
+
+def parse_robust(reply: str, question: Question) -> str | None:
+    """Returns the choice that a reply states or the judge's verdict on it, or None; it refuses to guess."""
+    return free_answers.parse(reply, question) if is_free(question) else parse_choice(reply, question)
+
+
+def parse_official(reply: str, question: Question) -> str | None:
+    """Returns the choice that the official code counts: the true one where its letter and a full stop occur anywhere.
+
+    Its trap is kept: "A. or B." is right whichever of the two is true.
+
+    Example:
+        >>> [parse_official(reply, _EXAMPLES[0]) for reply in ("B. coronal", "A. or B.", "C.", "B", "coronal")]
+        ['coronal', 'coronal', 'sagittal', None, None]
+
+    Source:
+        BAAI-DCAI/M3D, Bench/eval/eval_vqa.py.
+    """
+    if is_free(question):
+        return free_answers.parse(reply, question)
+    lettered = dict(zip(question.options, letters_for(question), strict=True))
+    first_true = sorted(question.options, key=lambda option: option != question.answer)
+    return next((option for option in first_true if f"{lettered[option]}." in reply), None)
+
+
+def _example(number: int, task: str, text: str, options: tuple[str, ...], answer: str) -> Question:
+    return Question(
+        id=f"example-{number}",
+        media_id=f"example-scan-{number}",
+        text=text,
+        options=options,
+        answer=answer,
+        answer_kind="choice" if options else "text",
+        patient_id=f"example-case-{number}",
+        facets={"task": task, "format": "multi_choice" if options else "free_text"},
+    )
+
+
+_EXAMPLES = (
+    _example(1, "plane", "Which plane is this?", ("axial", "coronal", "sagittal"), "coronal"),
+    _example(2, "phase", "Was contrast agent given?", ("Yes", "No"), "No"),
+    _example(3, "abnormality", "What is seen in the spleen?", ("a cyst", "an infarct", "a tear", "nothing"), "a cyst"),
+    _example(4, "location", "Where does the mass lie?", (), "in the tail of the pancreas"),
+)

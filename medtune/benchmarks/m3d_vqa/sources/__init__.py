@@ -1,0 +1,1 @@
+"""The released tables that M3D-VQA questions are read from."""

@@ -1,0 +1,199 @@
+"""M3D-VQA: the released tables of questions, with M3D-Cap's arrays and what the user says of their values and spacing.
+
+    M3D_VQA_*.csv               tables of questions: here, or in M3D-VQA; train, yn_train, val, test, test5k
+    M3D_Cap_npy/...             the arrays, where the tables' column "Image Path" says
+    volumes.json                {"hu_window": [low, high], "spacing_mm": [slices, rows, columns]}; see
+                                data/volumes/scaled_array.py: the release states neither
+
+A row holds both formats and becomes two questions, with options and without. The splits are the release's; test5k,
+a part of test, is left out beside it.
+
+Source: HF GoodBaiBai88/M3D-VQA; BAAI-DCAI/M3D, Bench/dataset/multi_dataset.py and Data/process (the columns).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from medtune.benchmarks.m3d_vqa.sources.m3d_vqa import example
+from medtune.benchmarks.m3d_vqa.sources.m3d_vqa.tables import (
+    CHOICES,
+    Row,
+    copied_row,
+    question_files,
+    read_rows,
+    split_of,
+)
+from medtune.data.media.volumes.formats.scaled_array import SUFFIX, read_meaning
+from medtune.data.prepared.rejects import Reject, RowError
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.source import Missing, Source, SourceTable
+from medtune.data.types import MediaRef, Question, Split
+
+TASKS: Mapping[str, str] = {"1": "plane", "2": "phase", "3": "organ", "4": "abnormality", "5": "location"}
+CAP = "https://huggingface.co/datasets/GoodBaiBai88/M3D-Cap"
+_LETTER = re.compile(r"\W*([A-Da-d])\W*")
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="M3D-VQA",
+        licence="Apache-2.0 (questions); volumes as M3D-Cap states",
+        url="https://huggingface.co/datasets/GoodBaiBai88/M3D-VQA",
+        provenance="released",
+        patient_unit="the case: the folder that holds its volumes",
+        read=_read,
+        write_example=example.write,
+        answer_in=_answer_in,
+    )
+
+
+class _Choices(NamedTuple):
+    """A row's choices in their order, and the right one."""
+
+    options: tuple[str, ...]
+    right: str
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What is gathered while the tables are read."""
+
+    root: Path
+    questions: list[Question] = field(default_factory=list)
+    media: dict[str, MediaRef] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)
+    missing: dict[str, Missing] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def read(self, row: Row, split: Split | None) -> None:
+        for take in (self._choice, self._free):
+            try:
+                self.questions.append(take(row, split))
+            except RowError as error:
+                self.rejects.append(error.reject)
+
+    def _choice(self, row: Row, split: Split | None) -> Question:
+        options, right = _choices(row)
+        answer = row.get("answer")
+        self.counts["whose answer in words is not the choice of its letter, which counts"] += bool(answer) and _plain(
+            answer
+        ) != _plain(right)
+        return self._question(row, split, "multi_choice", options, right)
+
+    def _free(self, row: Row, split: Split | None) -> Question:
+        answer = row.get("answer")
+        if not answer:
+            raise row.error("Answer", "wanted an answer, the cell is empty")
+        return self._question(row, split, "free_text", (), answer)
+
+    def _question(self, row: Row, split: Split | None, kind: str, options: tuple[str, ...], answer: str) -> Question:
+        text, written = row.get("question"), row.get("image_path")
+        if not text:
+            raise row.error("Question", "wanted a question, the cell is empty")
+        task = TASKS.get(row.get("question_type").removesuffix(".0"))
+        if task is None:
+            raise row.error(
+                "Question Type", f"wanted a number from 1 to {len(TASKS)}, got {row.get('question_type')!r}"
+            )
+        if written not in self.media:
+            self.media[written] = self._volume(row, written)
+        return Question(
+            id=f"{row.file} {row.line} {kind}",
+            media_id=written,
+            text=text,
+            options=options,
+            answer=answer,
+            answer_kind="choice" if options else "text",
+            patient_id=str(PurePosixPath(written).parent),
+            facets={"task": task, "format": kind},
+            split=split,
+        )
+
+    def _volume(self, row: Row, written: str) -> MediaRef:
+        path = PurePosixPath(written)
+        if not written or path.is_absolute() or ".." in path.parts or path.suffix != SUFFIX:
+            raise row.error("Image Path", f"wanted the path of a {SUFFIX} file in the folder, got {written!r}")
+        if not (self.root / path).is_file():
+            self.missing.setdefault(written, Missing(written, CAP))
+            raise row.error("Image Path", "its volume is not in the folder (list what to fetch with --list-missing)")
+        return MediaRef(self.root / path, kind="volume")
+
+
+def _choices(row: Row) -> _Choices:
+    lettered = {letter: words for letter in CHOICES if (words := row.get(f"choice_{letter.lower()}"))}
+    options = tuple(lettered.values())
+    if len(options) < 2 or len(set(options)) < len(options):
+        raise row.error("Choice A", f"wanted two or more different choices, got {len(set(options))}")
+    said, answer = row.get("answer_choice"), row.get("answer")
+    found = _LETTER.fullmatch(said)
+    right = lettered.get(found[1].upper()) if found else None
+    if right is None and not said and answer in options:
+        right = answer
+    if right is None:
+        raise row.error("Answer Choice", f"{said!r} is none of the choices {', '.join(lettered)}")
+    return _Choices(options, right)
+
+
+def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
+    row = copied_row(fields)
+    if not question.options:
+        return row.get("answer") or None
+    try:
+        return _choices(row).right
+    except RowError:
+        return None
+
+
+def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the table of a folder; the order of options is the files' own, whatever the seed.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        ValueError: It has no table of questions, volumes.json is missing or wrong, or a table is damaged; a row that is
+            wrong is rejected alone.
+    """
+    folder = raw_folder(root, holds="M3D-VQA's tables, M3D-Cap's arrays and volumes.json")
+    files = question_files(folder)
+    if not files:
+        raise ValueError(
+            f"{folder}: wanted a .csv table with columns Image Path and Question, here or in M3D-VQA, found none."
+        )
+    meaning = read_meaning(folder)
+    taken = [file for file in files if not (_is_part(file) and any(_is_test(other) for other in files))]
+    reader = _Reader(folder)
+    splits = {file: split_of(file) for file in taken}
+    if None in splits.values() and len(set(splits.values())) > 1:
+        raise ValueError(f"{folder}: some tables' names state a split and some do not. Move those apart that do not.")
+    for file in taken:
+        for row in read_rows(folder, file):
+            reader.read(row, splits[file])
+    low, high = meaning.hu_window
+    sizes = " x ".join(f"{size:g}" for size in meaning.spacing_mm)
+    notes = [
+        f"values 0 to 1 are taken as {low:g} to {high:g} HU, voxels as {sizes} mm and axes as {meaning.orientation}, "
+        "as volumes.json says: the release states none of it",
+        *(f"{count} questions {what}" for what, count in sorted(reader.counts.items()) if count),
+    ]
+    if len(taken) < len(files):
+        notes.append("the table test5k is a part of test, and was left out")
+    missing = tuple(reader.missing.values())
+    return SourceTable(reader.questions, reader.media, tuple(notes), tuple(reader.rejects), missing)
+
+
+def _is_part(file: Path) -> bool:
+    return "test5k" in file.stem.lower()
+
+
+def _is_test(file: Path) -> bool:
+    return split_of(file) == "test" and not _is_part(file)
+
+
+def _plain(words: str) -> str:
+    return " ".join(words.casefold().strip(" .").split())

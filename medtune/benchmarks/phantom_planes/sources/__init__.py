@@ -1,0 +1,1 @@
+"""The layout that phantom plane questions are read from."""

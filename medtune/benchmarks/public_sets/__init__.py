@@ -1,0 +1,1 @@
+"""Public image sets, and what several benchmarks that are rebuilt from them share."""

@@ -1,0 +1,167 @@
+"""ACOUSLIC-AI: blind sweeps over the abdomen of pregnant women, with the frames fit for the abdominal circumference.
+
+Layout: images/stacked_fetal_ultrasound/<uuid>.mha (six sweeps of equally many frames, one after another),
+masks/stacked_fetal_abdomen/<uuid>.mha on the same grid (0 none, 1 in an optimal frame, 2 in a suboptimal one) and
+circumferences/fetal_abdominal_circumferences_per_sweep.csv with the columns uuid, subject_id and sweep_1_ac_mm to
+sweep_6_ac_mm (empty where a sweep shows no plane); in acouslic-ai-train-set/ or directly.
+
+Source: ACOUSLIC-AI (MICCAI 2024), Zenodo 12697994. That 1 is optimal and 2 suboptimal was read in public code, not in a
+real file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.data.media.images import Size
+from medtune.data.media.masks import outer_box
+from medtune.data.media.metaimage import read_metaimage, write_metaimage
+from medtune.data.prepared.rejects import Place, as_often, collected
+from medtune.data.raw.csv_lines import Line, csv_lines
+from medtune.data.raw.folder import masks_alone, unexpected, visible
+from medtune.data.types import Box
+
+FILMS, MASKS = "images/stacked_fetal_ultrasound", "masks/stacked_fetal_abdomen"
+TABLE = "circumferences/fetal_abdominal_circumferences_per_sweep.csv"
+NUM_SWEEPS = 6
+VIEWS = {0: "none", 1: "optimal", 2: "suboptimal"}
+ABDOMEN = "fetal abdomen"
+# Neighbours in a film look alike: three frames of a view say what thirty would. Our own choice.
+FRAMES_PER_VIEW = 3
+_RELEASED = "acouslic-ai-train-set"
+_COLUMNS = ("uuid", "subject_id", *(f"sweep_{number}_ac_mm" for number in range(1, NUM_SWEEPS + 1)))
+
+
+def public_set() -> PublicSet:
+    """Returns the set."""
+    return PublicSet(
+        title="ACOUSLIC-AI, blind sweeps for the abdominal circumference",
+        licence="CC BY-NC-SA 4.0",
+        url="https://zenodo.org/records/12697994",
+        patient_unit="subject_id",
+        is_phantom=False,
+        read=_read,
+        write_example=_write_example,
+    )
+
+
+def _read(folder: Path, scratch: Path) -> SetTable:
+    """Returns up to three frames of each view per sweep file, spread evenly over those that there are.
+
+    The box is that of the abdomen; `values` holds ac_mm where the table has one for the sweep of an optimal frame.
+
+    Raises:
+        FileNotFoundError: The folder of sweeps or the table is missing.
+        ValueError: The table lacks a column. A file whose mask or line is missing or not as documented is rejected
+            alone, and counts as many times as a file gives frames on average.
+    """
+    root = folder / _RELEASED if (folder / _RELEASED).is_dir() else folder
+    films, masks = root / FILMS, root / MASKS
+    if not films.is_dir():
+        raise FileNotFoundError(f"{films}: the folder of sweeps is missing. Copy it from the release.")
+    lines = {line.cells["uuid"]: line for line in csv_lines(root / TABLE, _COLUMNS, file=_name(root / TABLE, folder))}
+    numbered = [(Place(_name(films, folder), number), path) for number, path in enumerate(visible(films), start=1)]
+    found, rejects = collected(numbered, lambda each: _frames(each[0], each[1], masks, lines, scratch))
+    frames = tuple(frame for of_film in found for frame in of_film)
+    rejects = as_often(
+        (*rejects, *masks_alone(films, masks, file=_name(masks, folder))), made=len(frames), of=len(found)
+    )
+    return SetTable(frames, (f"at most {FRAMES_PER_VIEW} frames of each view were taken per file",), rejects)
+
+
+def _name(path: Path, folder: Path) -> str:
+    return str(path.relative_to(folder))
+
+
+def _frames(place: Place, path: Path, masks: Path, lines: Mapping[str, Line], scratch: Path) -> list[Frame]:
+    if path.suffix != ".mha":
+        raise unexpected(path, place, wanted="only '<uuid>.mha'")
+    if path.stem not in lines:
+        raise place.error("the table has no line for these sweeps. Take both from one release.", media=path)
+    line, mask = lines[path.stem], masks / path.name
+    subject = line.cells["subject_id"]
+    if not subject:
+        raise line.place.error("wanted a subject, the cell is empty.", field="subject_id")
+    with place.reading(path):
+        film_THW = read_metaimage(path)
+    with place.reading(mask):
+        marks_THW = read_metaimage(mask)
+    if film_THW.ndim != 3 or film_THW.shape != marks_THW.shape:
+        said = f"sweeps {film_THW.shape} and mask {marks_THW.shape} must be one grid of frames."
+        raise place.error(said, media=path)
+    found = marks_THW.reshape(len(marks_THW), -1).max(axis=1)
+    if odd := sorted({int(value) for value in found} - VIEWS.keys()):
+        raise place.error(f"wanted a mask with the values 0, 1 and 2, got {odd[0]}.", media=mask)
+    frames = []
+    for value, view in VIEWS.items():
+        for index in _spread(np.flatnonzero(found == value)):
+            # A file name of the release would be a name in the scratch folder alone, and goes with it.
+            written = scratch / f"{path.stem}_{index}.png"
+            PIL.Image.fromarray(film_THW[index]).save(written)
+            box = _box(marks_THW[index] > 0) if value else None
+            sweep = int(index) * NUM_SWEEPS // len(film_THW) + 1
+            height, width = film_THW.shape[1:]
+            frame = Frame(
+                name=f"{path.stem} {index}",
+                path=written,
+                patient=subject,
+                size=Size(width, height),
+                labels={"view": view},
+                boxes=(Marked(ABDOMEN, box),) if box else (),
+                values=_circumference(line, f"sweep_{sweep}_ac_mm") if view == "optimal" else {},
+            )
+            frames.append(frame)
+    return frames
+
+
+def _spread(indices: NDArray[np.intp]) -> list[int]:
+    """Returns up to `FRAMES_PER_VIEW` of the indices, at even distances."""
+    if len(indices) <= FRAMES_PER_VIEW:
+        return [int(index) for index in indices]
+    places = (np.arange(FRAMES_PER_VIEW) + 0.5) * len(indices) / FRAMES_PER_VIEW
+    return [int(indices[int(place)]) for place in places]
+
+
+def _box(mask_HW: NDArray[np.bool_]) -> Box | None:
+    """Returns the outer box; filling changes nothing where masks are areas, and little where they are outlines."""
+    return outer_box(ndimage.binary_fill_holes(mask_HW))
+
+
+def _circumference(line: Line, column: str) -> dict[str, float]:
+    text = line.cells[column]
+    if not text:
+        return {}
+    try:
+        ac_mm = float(text)
+    except ValueError:
+        ac_mm = math.nan
+    if not 0 < ac_mm < math.inf:
+        raise line.place.error(f"wanted a length in mm, got {text!r}.", field=column)
+    return {"ac_mm": ac_mm}
+
+
+def _write_example(folder: Path) -> None:
+    """Writes ten files of eight subjects: six sweeps of four frames, with one optimal and two suboptimal frames."""
+    y_HW, x_HW = np.mgrid[:40, :56]
+    lines = [",".join(_COLUMNS)]
+    for number in range(10):
+        rng = np.random.default_rng(number)
+        film_THW = rng.integers(10, 80, (24, 40, 56)).astype(np.uint8)
+        marks_THW = np.zeros_like(film_THW)
+        for frame, value in ((9, 2), (10, 1), (11, 2)):
+            marks_THW[frame, np.hypot((x_HW - 26 - number) / 14, (y_HW - 20) / 11) < 1] = value
+        film_THW[marks_THW > 0] += 100
+        uuid = f"{number:08x}-77c0-4f1e-9d7e-0123456789ab"
+        write_metaimage(folder / FILMS / f"{uuid}.mha", film_THW)
+        write_metaimage(folder / MASKS / f"{uuid}.mha", marks_THW)
+        lines.append(f"{uuid},{number % 8},,,{180 + 3.5 * number},,,")
+    (folder / TABLE).parent.mkdir(parents=True, exist_ok=True)
+    (folder / TABLE).write_text("\n".join(lines) + "\n", "utf-8")

@@ -1,0 +1,199 @@
+"""BUSI: breast ultrasound images with lesion masks, sorted by diagnosis.
+
+Layout: {benign,malignant,normal}/<class> (<n>).png with <class> (<n>)_mask.png, and _mask_1.png, _mask_2.png, ...
+where lesions are marked in several files; the folders lie in Dataset_BUSI_with_GT/ or directly.
+
+Source: Al-Dhabyani et al., Dataset of breast ultrasound images, Data in Brief 28 (2020) 104863.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.data.media.images import Size, image_size
+from medtune.data.media.masks import Mask, largest_region, outer_box, read_mask
+from medtune.data.prepared.rejects import Collected, Place, Reject, RowError, collected
+from medtune.data.raw.folder import MASK_ALONE, clutter_note, unexpected, visible
+from medtune.data.types import Box
+
+CLASSES = ("normal", "benign", "malignant")
+LESION = "lesion"
+LICENCE = "CC0 (as listed in U2-Bench, Table 7)"
+PATIENT_UNIT = (
+    "one image stands for one patient: the release has about 780 images of 600 women and does not say "
+    "whose they are, so that one woman's images may lie in two splits"
+)
+_OFFICIAL_FOLDER = "Dataset_BUSI_with_GT"
+_NAME = re.compile(r"(?P<stem>(?P<class>benign|malignant|normal) \((?P<number>\d+)\))(?P<mask>_mask(_\d+)?)?\.png")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One image.
+
+    Attributes:
+        around: Holds all lesions; None for a normal breast.
+        largest: Holds the largest connected lesion; None for a normal breast.
+        is_measurable: Whether all masks fit the image, so that one may ask about places.
+    """
+
+    stem: str
+    path: Path
+    lesion_class: str
+    size: Size
+    around: Box | None
+    largest: Box | None
+    is_measurable: bool = True
+
+
+def public_set() -> PublicSet:
+    """Returns the set."""
+    return PublicSet(
+        title="BUSI, breast ultrasound images",
+        licence=LICENCE,
+        url="https://doi.org/10.1016/j.dib.2019.104863",
+        patient_unit=PATIENT_UNIT,
+        is_phantom=False,
+        read=_read,
+        write_example=write_example,
+    )
+
+
+def _read(folder: Path, scratch: Path) -> SetTable:
+    """Returns all images; the box of an image is the smallest one around all its lesions."""
+    found = busi_cases(folder)
+    frames = tuple(
+        Frame(
+            name=case.stem,
+            path=case.path,
+            patient=case.stem,
+            size=case.size,
+            labels={"diagnosis": case.lesion_class, "measurable": "yes" if case.is_measurable else "no"},
+            boxes=(Marked(LESION, case.around),) if case.around else (),
+        )
+        for case in found.cases
+    )
+    return SetTable(frames, found.notes, found.rejects)
+
+
+class BusiCases(NamedTuple):
+    """All images, notes on what was left out, and images that cannot be used."""
+
+    cases: list[Case]
+    notes: tuple[str, ...]
+    rejects: tuple[Reject, ...]
+
+
+def busi_cases(root: Path) -> BusiCases:
+    """Returns the images of all three classes.
+
+    Copies of BUSI go round whose images and first masks were scaled, and whose further masks were not. Where a further
+    mask has another size than its image nobody can say where that lesion is: such an image is not measurable. An image
+    is rejected where its first mask is missing, has another size or contradicts its class; so is a mask without image
+    and a file that does not belong there.
+
+    Raises:
+        FileNotFoundError: A folder is missing.
+        ValueError: A folder holds no image.
+    """
+    folder = root / _OFFICIAL_FOLDER if (root / _OFFICIAL_FOLDER).is_dir() else root
+    folders = [folder / lesion_class for lesion_class in CLASSES]
+    of_classes = [_of_class(place, str(place.relative_to(root))) for place in folders]
+    cases = [case for of_class in of_classes for case in of_class.taken]
+    notes = clutter_note([folder, *folders])
+    num_misfits = sum(not case.is_measurable for case in cases)
+    if num_misfits:
+        notes = (*notes, f"images asked for their diagnosis alone, as a further mask has another size: {num_misfits}")
+    return BusiCases(cases, notes, tuple(reject for of_class in of_classes for reject in of_class.rejects))
+
+
+class _File(NamedTuple):
+    path: Path
+    place: Place
+    stem: str
+    is_mask: bool
+
+
+def _of_class(folder: Path, file: str) -> Collected[Case]:
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{folder}: this folder of BUSI is missing. Give the folder that holds benign, malignant and normal."
+        )
+    numbered = [(path, Place(file, number)) for number, path in enumerate(visible(folder), start=1)]
+    files, odd = collected(numbered, lambda each: _file(*each))
+    images = sorted((each for each in files if not each.is_mask), key=lambda each: (len(each.stem), each.stem))
+    if not images:
+        raise ValueError(f"{folder}: wanted images such as '{folder.name} (1).png', there are none.")
+    masks: dict[str, list[Path]] = {image.stem: [] for image in images}
+    alone: dict[str, RowError] = {}
+    for mask in (each for each in files if each.is_mask):
+        if mask.stem in masks:
+            masks[mask.stem].append(mask.path)
+        else:
+            alone[mask.stem] = mask.place.error(MASK_ALONE, media=folder / f"{mask.stem}.png")
+    cases, rejects = collected(images, lambda image: _case(image, masks[image.stem], folder.name))
+    return Collected(cases, (*odd, *(error.reject for error in alone.values()), *rejects))
+
+
+def _file(path: Path, place: Place) -> _File:
+    lesion_class = path.parent.name
+    match = _NAME.fullmatch(path.name)
+    if match is None or match["class"] != lesion_class:
+        raise unexpected(path, place, wanted=f"only '{lesion_class} (1).png', '{lesion_class} (1)_mask.png', ...")
+    return _File(path, place, match["stem"], bool(match["mask"]))
+
+
+def _case(image: _File, masks: list[Path], lesion_class: str) -> Case:
+    path, place, stem, _ = image
+    first = path.with_name(f"{stem}_mask.png")
+    if first not in masks:
+        raise place.error("its mask is missing. Copy it from the release.", media=first)
+    with place.reading(path):
+        size = image_size(path)
+    for mask in masks:
+        with place.reading(mask):
+            if mask != first and image_size(mask) != size:
+                return Case(stem, path, lesion_class, size, None, None, is_measurable=False)
+    mask_HW = np.zeros((size.height, size.width), dtype=np.bool_)
+    for mask in masks:
+        with place.reading(mask):
+            mask_HW |= read_mask(mask, size)
+    around = outer_box(mask_HW)
+    if (around is None) != (lesion_class == "normal"):
+        found = "marks a lesion" if around else "is empty"
+        said = f"the mask of a {lesion_class} image {found}. Take it from the release again."
+        raise place.error(said, media=first)
+    return Case(stem, path, lesion_class, size, around, outer_box(largest_region(mask_HW)) if around else None)
+
+
+def write_example(folder: Path) -> None:
+    """Writes eight speckled images per class; lesions are dark ellipses, and 'benign (2)' has two mask files."""
+    for class_index, lesion_class in enumerate(CLASSES):
+        (folder / lesion_class).mkdir(parents=True, exist_ok=True)
+        for number in range(1, 9):
+            generator = np.random.default_rng([class_index, number])
+            pixels_HW = generator.integers(90, 160, (60, 80)).astype(np.uint8)
+            stem = folder / lesion_class / f"{lesion_class} ({number})"
+            centres = [(14 + 7 * number, 12 + 5 * number)] if lesion_class != "normal" else []
+            if (lesion_class, number) == ("benign", 2):
+                centres.append((62, 12))
+            radius = 9 if lesion_class == "malignant" else 6
+            mask_files = [_ellipse(centre, radius - 2 * index) for index, centre in enumerate(centres)]
+            mask_files = mask_files or [np.zeros((60, 80), dtype=np.bool_)]
+            for index, mask_HW in enumerate(mask_files):
+                pixels_HW[mask_HW] //= 4
+                suffix = f"_mask_{index}" if index else "_mask"
+                PIL.Image.fromarray(np.where(mask_HW, 255, 0).astype(np.uint8)).save(f"{stem}{suffix}.png")
+            PIL.Image.fromarray(pixels_HW).save(f"{stem}.png")
+
+
+def _ellipse(centre: tuple[int, int], radius: int) -> Mask:
+    y_HW, x_HW = np.mgrid[:60, :80]
+    return np.asarray(np.hypot((x_HW - centre[0]) / 1.4, y_HW - centre[1]) <= radius)

@@ -1,0 +1,104 @@
+"""FETAL_PLANES_DB: standard planes of maternal-fetal ultrasound from two hospitals, with the authors' split.
+
+Layout: Images/<name>.png and FETAL_PLANES_DB_data.csv, separated by semicolons, with the columns Image_name (without
+".png"), Patient_num, Plane, Brain_plane, Operator, US_Machine and "Train " (the release has the blank).
+
+Source: Burgos-Artizzu et al., Scientific Reports 10 (2020); Zenodo 3904280.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.public_sets.public_set import Frame, PublicSet, SetTable
+from medtune.data.media.images import image_size
+from medtune.data.prepared.rejects import collected
+from medtune.data.raw.csv_lines import Line, csv_lines
+from medtune.data.types import Split
+
+TABLE = "FETAL_PLANES_DB_data.csv"
+COLUMNS = ("Image_name", "Patient_num", "Plane", "Brain_plane", "Operator", "US_Machine", "Train")
+PLANES = ("Fetal abdomen", "Fetal brain", "Fetal femur", "Fetal thorax", "Maternal cervix", "Other")
+BRAIN = "Fetal brain"
+BRAIN_PLANES = ("Trans-thalamic", "Trans-cerebellum", "Trans-ventricular", "Other", "Not A Brain")
+_SPLITS: dict[str, Split] = {"1": "train", "0": "test"}
+
+
+def public_set() -> PublicSet:
+    """Returns the set."""
+    return PublicSet(
+        title="FETAL_PLANES_DB, fetal planes of two hospitals",
+        licence="CC BY 4.0",
+        url="https://zenodo.org/records/3904280",
+        patient_unit="Patient_num",
+        is_phantom=False,
+        read=_read,
+        write_example=_write_example,
+    )
+
+
+def _read(folder: Path, scratch: Path) -> SetTable:
+    """Returns the images that the table lists.
+
+    The authors split images into train and test by patient. Validation comes out of their train patients: about one in
+    eight by patient number, so that the test set stays as published.
+
+    Raises:
+        FileNotFoundError: The table is missing.
+        ValueError: A column is missing. A line that is not as documented, or whose image is missing, is rejected alone.
+    """
+    seen: set[str] = set()
+    lines = csv_lines(folder / TABLE, COLUMNS, file=TABLE, delimiter=";")
+    frames, rejects = collected(lines, lambda line: _frame(folder, line, seen))
+    return SetTable(tuple(frames), rejects=rejects)
+
+
+def _frame(folder: Path, line: Line, seen: set[str]) -> Frame:
+    place, row = line
+    name = row["Image_name"].removesuffix(".png")
+    path = folder / "Images" / f"{name}.png"
+    if not path.is_file():
+        raise place.error("there is no such image. Unpack Images/ of the release.", field="Image_name", media=path)
+    if name in seen:
+        raise place.error("this image was listed before.", field="Image_name", media=path)
+    for column, known in (("Plane", PLANES), ("Brain_plane", BRAIN_PLANES), ("Train", tuple(_SPLITS))):
+        if row[column] not in known:
+            raise place.error(f"wanted one of {', '.join(known)}, got {row[column]!r}.", field=column)
+    if (row["Plane"] == BRAIN) == (row["Brain_plane"] == "Not A Brain"):
+        said = f"Plane {row['Plane']!r} and Brain_plane {row['Brain_plane']!r} contradict each other."
+        raise place.error(said, field="Brain_plane")
+    plane = f"{BRAIN}, {row['Brain_plane']}" if row["Plane"] == BRAIN else row["Plane"]
+    patient = row["Patient_num"]
+    if not patient.isdecimal():
+        raise place.error("wanted a number, this is none.", field="Patient_num")
+    split = _SPLITS[row["Train"]]
+    if split == "train" and int(patient) % 8 == 0:
+        split = "val"
+    with place.reading(path):
+        size = image_size(path)
+    seen.add(name)
+    facets = {"scanner": row["US_Machine"]} if row["US_Machine"] else {}
+    return Frame(name, path, patient, size, {"plane": plane}, split=split, facets=facets)
+
+
+def _write_example(folder: Path) -> None:
+    """Writes 24 patients with two images each, every plane in every split, in the release's layout."""
+    (folder / "Images").mkdir(parents=True, exist_ok=True)
+    kinds = [(BRAIN, brain) for brain in BRAIN_PLANES[:4]] + [
+        (plane, "Not A Brain") for plane in PLANES if plane != BRAIN
+    ]
+    lines = ["Image_name;Patient_num;Plane;Brain_plane;Operator;US_Machine;Train "]
+    rng = np.random.default_rng(3)
+    for patient in range(1, 25):
+        for image in (1, 2):
+            plane, brain = kinds[(2 * patient + image) % len(kinds)]
+            name = f"Patient{patient:05d}_Plane{image}_{image}_of_2"
+            grey_HW = rng.integers(0, 200, (33, 47), dtype=np.uint8)
+            PIL.Image.fromarray(np.dstack([grey_HW] * 3 + [np.full_like(grey_HW, 255)])).save(
+                folder / "Images" / f"{name}.png"
+            )
+            lines.append(f"{name};{patient};{plane};{brain};Op. 1;Voluson E6;{int(patient % 3 != 0)}")
+    (folder / TABLE).write_text("\n".join(lines) + "\n", "utf-8")

@@ -1,0 +1,223 @@
+"""HC18: fetal heads in clinical ultrasound, with the outline of each head and its circumference.
+
+Layouts: the official <number>_HC.png with <number>_HC_Annotation.png (_2HC, _3HC for further images of a pregnancy) in
+training_set/ or directly, and training_set_pixel_size_and_HC.csv beside it; or images/<number>.jpg with
+masks/<number>.jpg. Masks are outlines of the head's ellipse.
+
+Source: van den Heuvel et al., Automated measurement of fetal head circumference, PLoS ONE 13 (2018); Zenodo 1327317.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.data.media.images import Size, image_size
+from medtune.data.media.masks import Mask, fill_outline, outer_box, read_mask
+from medtune.data.prepared.rejects import Place, Reject, collected
+from medtune.data.raw.csv_lines import Line, csv_lines
+from medtune.data.raw.folder import MASK_ALONE, clutter_note, unexpected, visible
+from medtune.data.types import Box
+
+TABLE = "training_set_pixel_size_and_HC.csv"
+COLUMNS = ("filename", "pixel size(mm)", "head circumference (mm)")
+HEAD = "head"
+PATIENT_UNIT = "the number that opens a file's name (806 in the official training set); HC18 names no patients"
+_OFFICIAL = re.compile(r"(?P<patient>\d+)_\d*HC(?P<mask>_Annotation)?\.png")
+_PLAIN = re.compile(r"(?P<patient>\d+)\.(jpg|jpeg|png)")
+
+
+class Pair(NamedTuple):
+    """An image, its outline, the number before the first underscore, which HC18 gives a pregnancy, and its place."""
+
+    image: Path
+    mask: Path
+    patient: str
+    place: Place
+
+
+class HeadFiles(NamedTuple):
+    """All pairs of a folder, notes on what was left out, images or outlines alone, and how many tables lie there."""
+
+    pairs: list[Pair]
+    notes: tuple[str, ...]
+    rejects: tuple[Reject, ...] = ()
+    num_tables: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A head, filled, and its outer box."""
+
+    name: str
+    size: Size
+    mask_HW: Mask
+    box: Box
+
+
+def public_set() -> PublicSet:
+    """Returns the set."""
+    return PublicSet(
+        title="HC18, fetal heads",
+        licence="CC BY 4.0",
+        url="https://zenodo.org/records/1327317",
+        patient_unit=PATIENT_UNIT,
+        is_phantom=False,
+        read=_read,
+        write_example=write_example,
+    )
+
+
+def _read(folder: Path, scratch: Path) -> SetTable:
+    """Returns the training set: the test set has no outlines.
+
+    `values` holds hc_mm and pixel_size_mm where the table lies in the folder.
+
+    Raises:
+        FileNotFoundError: A folder is missing.
+        ValueError: The table lacks a column. An image without outline or line, or one that is not as documented, is
+            rejected alone.
+    """
+    files = head_files(folder)
+    table = next((path for path in (folder / TABLE, folder / "training_set" / TABLE) if path.is_file()), None)
+    lines = csv_lines(table, COLUMNS, file=str(table.relative_to(folder))) if table else []
+    by_name = {line.cells[COLUMNS[0]]: line for line in lines} if table else None
+    frames, rejects = collected(files.pairs, lambda pair: _frame(pair, by_name))
+    without = () if table else (f"no question asks for millimetres: there is no {TABLE}",)
+    return SetTable(tuple(frames), (*files.notes, *without), (*files.rejects, *rejects))
+
+
+def _frame(pair: Pair, lines: Mapping[str, Line] | None) -> Frame:
+    head = read_head(pair)
+    if lines is not None and pair.image.name not in lines:
+        raise pair.place.error(
+            f"{TABLE} has no line for this image. Take the table of the same release.", media=pair.image
+        )
+    return Frame(
+        name=head.name,
+        path=pair.image,
+        patient=pair.patient,
+        size=head.size,
+        boxes=(Marked(HEAD, head.box),),
+        values=_measured(lines[pair.image.name]) if lines is not None else {},
+    )
+
+
+def _measured(line: Line) -> dict[str, float]:
+    found = {}
+    for column, name in zip(COLUMNS[1:], ("pixel_size_mm", "hc_mm"), strict=True):
+        try:
+            number = float(line.cells[column])
+        except ValueError:
+            number = math.nan
+        if not 0 < number < math.inf:
+            raise line.place.error(f"wanted a length, got {line.cells[column]!r}.", field=column)
+        found[name] = number
+    return found
+
+
+def read_head(pair: Pair) -> Head:
+    """Returns the filled head of a pair.
+
+    Raises:
+        RowError: The image or the outline is broken, or the outline is open, empty, or of another size than the image.
+    """
+    with pair.place.reading(pair.image):
+        size = image_size(pair.image)
+    with pair.place.reading(pair.mask):
+        mask_HW = fill_outline(read_mask(pair.mask, size))
+    box = outer_box(mask_HW)
+    if box is None:
+        raise pair.place.error("the mask is empty. Take it from the release again.", media=pair.mask)
+    return Head(pair.image.stem, size, mask_HW, box)
+
+
+def head_files(folder: Path) -> HeadFiles:
+    """Returns the images with outlines of a folder, in either layout; a file that does not belong there is rejected.
+
+    Raises:
+        FileNotFoundError: The folder of the outlines is missing.
+    """
+    if (folder / "images").is_dir():
+        return _plain(folder / "images", folder / "masks", clutter_note([folder]))
+    notes = clutter_note([folder])
+    for name in ("test_set", "test_set.zip"):
+        if (folder / name).exists():
+            notes = (*notes, "skipped the test set: HC18 publishes no outlines for it")
+    training = folder / "training_set"
+    if not training.is_dir():
+        return _official(folder, "", notes)
+    return _official(training, training.name, (*notes, *clutter_note([training])))
+
+
+def _plain(images: Path, masks: Path, notes: tuple[str, ...]) -> HeadFiles:
+    if not masks.is_dir():
+        raise FileNotFoundError(f"{masks}: the folder of the outlines is missing. Put it beside 'images'.")
+    outlines = {path.stem: (path, Place(masks.name, number)) for number, path in enumerate(visible(masks), start=1)}
+
+    def pair(numbered: tuple[int, Path]) -> Pair:
+        number, path = numbered
+        place = Place(images.name, number)
+        match = _PLAIN.fullmatch(path.name)
+        if match is None:
+            raise unexpected(path, place, wanted="only '<number>.jpg' or '<number>.png'")
+        if path.stem not in outlines:
+            raise place.error(f"its mask in {masks.name} is missing. Copy it from the release.", media=path)
+        return Pair(path, outlines.pop(path.stem)[0], match["patient"], place)
+
+    pairs, rejects = collected(enumerate(visible(images), start=1), pair)
+    alone = (place.error(MASK_ALONE, media=path).reject for path, place in outlines.values())
+    return HeadFiles(pairs, (*notes, *clutter_note([images, masks])), (*rejects, *alone))
+
+
+def _official(folder: Path, file: str, notes: tuple[str, ...]) -> HeadFiles:
+    found = [path for path in visible(folder) if path.name not in ("test_set", "test_set.zip", "training_set.zip")]
+    images = [(number, path) for number, path in enumerate(found, start=1) if path.suffix != ".csv"]
+    pairs, rejects = collected(images, lambda each: _official_pair(each[1], Place(file, each[0])))
+    return HeadFiles([pair for pair in pairs if pair], notes, rejects, len(found) - len(images))
+
+
+def _official_pair(path: Path, place: Place) -> Pair | None:
+    """Returns the pair of an image; None for an outline, which is half of one."""
+    match = _OFFICIAL.fullmatch(path.name)
+    if match is None:
+        raise unexpected(path, place, wanted="only '000_HC.png', '000_HC_Annotation.png', '000_2HC.png', ...")
+    if match["mask"]:
+        image = path.with_name(path.name.replace("_Annotation", ""))
+        if not image.is_file():
+            raise place.error(MASK_ALONE, media=image)
+        return None
+    mask = path.with_name(f"{path.stem}_Annotation.png")
+    if not mask.is_file():
+        raise place.error("its outline is missing. Copy it from the release.", media=mask)
+    return Pair(path, mask, match["patient"], place)
+
+
+def write_example(folder: Path) -> None:
+    """Writes twelve speckled images of eight pregnancies as released: heads are bright ellipses, a pixel is 0.5 mm."""
+    training = folder / "training_set"
+    training.mkdir(parents=True, exist_ok=True)
+    y_HW, x_HW = np.mgrid[:96, :128]
+    lines = [",".join(COLUMNS)]
+    for index in range(12):
+        generator = np.random.default_rng(index)
+        distance_HW = np.hypot((x_HW - 30 - 6 * index) / 26, (y_HW - 34 - 2 * index) / 20)
+        speckle_HW = generator.integers(40, 90, (96, 128))
+        pixels_HW = np.where(distance_HW < 1, speckle_HW + 90, speckle_HW).astype(np.uint8)
+        outline_HW = np.where(np.abs(distance_HW - 1) < 0.06, 255, 0).astype(np.uint8)
+        name = f"{900001 + index % 8}_{'HC' if index < 8 else '2HC'}"
+        PIL.Image.fromarray(pixels_HW).save(training / f"{name}.png")
+        PIL.Image.fromarray(outline_HW).save(training / f"{name}_Annotation.png")
+        # Ramanujan's second approximation of an ellipse's circumference.
+        h = ((26 - 20) / (26 + 20)) ** 2
+        hc_mm = 0.5 * math.pi * (26 + 20) * (1 + 3 * h / (10 + math.sqrt(4 - 3 * h)))
+        lines.append(f"{name}.png,0.5,{hc_mm:.2f}")
+    (folder / TABLE).write_text("\n".join(lines) + "\n", "utf-8")

@@ -1,0 +1,131 @@
+"""JNU-IFM: intrapartum ultrasound films; every frame says whether pubic symphysis and fetal head are visible.
+
+Layout: us_data/<video>/image/<video>_<frame>.png, mask/<video>_<frame>_mask.png (7 pubic symphysis, 8 fetal head) and
+frame_label.csv with the columns frame_id and frame_label (3 none, 4 symphysis alone, 5 head alone, 6 both).
+
+Source: Lu et al., The JNU-IFM dataset, Data in Brief 41 (2022); figshare 14371652.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.data.media.images import Size, decode_image, image_size
+from medtune.data.media.masks import outer_box
+from medtune.data.prepared.rejects import Place, as_often, collected
+from medtune.data.raw.csv_lines import Line, csv_lines
+from medtune.data.raw.folder import visible
+
+TABLE = "frame_label.csv"
+COLUMNS = ("frame_id", "frame_label")
+LANDMARKS = {"3": "none", "4": "symphysis", "5": "head", "6": "both"}
+STRUCTURES = {7: "pubic symphysis", 8: "fetal head"}
+_SHOWN = {
+    "none": set[str](),
+    "symphysis": {"pubic symphysis"},
+    "head": {"fetal head"},
+    "both": set(STRUCTURES.values()),
+}
+
+
+def public_set() -> PublicSet:
+    """Returns the set."""
+    return PublicSet(
+        title="JNU-IFM, intrapartum films",
+        licence="CC BY 4.0",
+        url="https://doi.org/10.6084/m9.figshare.14371652",
+        patient_unit="a film",
+        is_phantom=False,
+        read=_read,
+        write_example=_write_example,
+    )
+
+
+def _read(folder: Path, scratch: Path) -> SetTable:
+    """Returns the labelled frames; a box is taken only of a structure that the frame's label says is visible.
+
+    A film without a readable table is rejected alone, and counts as many times as a film gives frames on average; so
+    is a line that is not as documented, or whose frame or mask is not.
+    """
+    films = folder / "us_data" if (folder / "us_data").is_dir() else folder
+    # Films are named after days and patients.
+    name = str(films.relative_to(folder) / "[{}]" / TABLE)
+    numbered = [(film, name.format(number)) for number, film in enumerate(visible(films), start=1)]
+    tables, lost = collected(numbered, lambda each: (each[0], _lines(*each)))
+    lines = [(film, line) for film, of_film in tables for line in of_film]
+    seen: set[str] = set()
+    found, rejects = collected(lines, lambda each: _frame(*each, seen))
+    num_without = sum(not each.has_mask for each in found)
+    note = (f"frames without a mask, asked for their landmarks alone: {num_without}",) if num_without else ()
+    frames = tuple(each.frame for each in found)
+    return SetTable(frames, note, (*as_often(lost, made=len(lines), of=len(tables)), *rejects))
+
+
+def _lines(film: Path, file: str) -> list[Line]:
+    with Place(file, 1).reading(film / TABLE):
+        return csv_lines(film / TABLE, COLUMNS, file=file)
+
+
+class _Found(NamedTuple):
+    frame: Frame
+    has_mask: bool
+
+
+def _frame(film: Path, line: Line, seen: set[str]) -> _Found:
+    place, row = line
+    label = row["frame_label"]
+    if label not in LANDMARKS:
+        said = f"wanted a frame_label of {', '.join(LANDMARKS)}, got {label!r}."
+        raise place.error(said, field="frame_label", media=film / TABLE)
+    stem = f"{film.name}_{row['frame_id']}"
+    path, mask = film / "image" / f"{stem}.png", film / "mask" / f"{stem}_mask.png"
+    if not path.is_file():
+        raise place.error("there is no such frame. Copy it from the release.", field="frame_id", media=path)
+    if stem in seen:
+        raise place.error("this frame was listed before.", field="frame_id", media=path)
+    with place.reading(path):
+        size = image_size(path)
+    boxes = _boxes(mask, size, place, _SHOWN[LANDMARKS[label]]) if mask.is_file() else ()
+    seen.add(stem)
+    return _Found(Frame(stem, path, film.name, size, {"landmarks": LANDMARKS[label]}, boxes), mask.is_file())
+
+
+def _boxes(mask: Path, size: Size, place: Place, shown: set[str]) -> tuple[Marked, ...]:
+    with place.reading(mask):
+        marks_HW = decode_image(mask).pixels_HWC.max(axis=2)
+    height, width = marks_HW.shape
+    if (width, height) != size:
+        raise place.error(f"this mask is {width} x {height}, its frame {size.width} x {size.height}.", media=mask)
+    if odd := sorted({int(value) for value in np.unique(marks_HW)} - {0, *STRUCTURES}):
+        said = f"wanted a mask with the values 0, 7 and 8, got {odd[0]}. Take mask/, not mask_enhance/."
+        raise place.error(said, media=mask)
+    boxes = ((name, outer_box(marks_HW == value)) for value, name in STRUCTURES.items() if name in shown)
+    return tuple(Marked(name, box) for name, box in boxes if box)
+
+
+def _write_example(folder: Path) -> None:
+    """Writes eight films of four frames, one of each label."""
+    y_HW, x_HW = np.mgrid[:48, :64]
+    for film in range(8):
+        root = folder / "us_data" / f"2019082{film}T1"
+        for part in ("image", "mask"):
+            (root / part).mkdir(parents=True, exist_ok=True)
+        lines = [",".join(COLUMNS)]
+        for number, (label, seen) in enumerate(LANDMARKS.items()):
+            rng = np.random.default_rng([film, number])
+            grey_HW = rng.integers(20, 90, (48, 64)).astype(np.uint8)
+            marks_HW = np.zeros((48, 64), np.uint8)
+            if "fetal head" in _SHOWN[seen]:
+                marks_HW[np.hypot((x_HW - 40) / 15, (y_HW - 28 - film / 4) / 12) < 1] = 8
+            if "pubic symphysis" in _SHOWN[seen]:
+                marks_HW[np.hypot((x_HW - 12 - film) / 8, (y_HW - 9) / 4) < 1] = 7
+            grey_HW[marks_HW > 0] += 90
+            PIL.Image.fromarray(grey_HW).save(root / "image" / f"{root.name}_{number}.png")
+            PIL.Image.fromarray(marks_HW).save(root / "mask" / f"{root.name}_{number}_mask.png")
+            lines.append(f"{number},{label}")
+        (root / TABLE).write_text("\n".join(lines) + "\n", "utf-8")

@@ -1,0 +1,156 @@
+"""PBF-US1: blind sweeps over a fetal phantom, every frame with its standard plane.
+
+Layouts: the release's folders of studies with frames, and resume.csv with the columns file_name, studie, class, value,
+image; or images in one folder with labels.csv, columns file, class and value. The release's metadata.csv has a line for
+each study: its column position says how the phantom lay, OA or OP (occiput anterior, posterior) or SA or SP (sacrum).
+Its other columns, Age and Gender among them, are about the volunteer who held the probe.
+
+Source: NatalIA PBF-US1, Zenodo 14193949; columns: BiomedLabUGgt/NatalIA-PBF-US1, README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.public_sets.public_set import Frame, PublicSet, SetTable
+from medtune.data.media.images import image_size
+from medtune.data.prepared.rejects import Place, collected
+from medtune.data.raw.csv_lines import Line, csv_lines
+from medtune.data.raw.folder import clutter_note, unexpected, visible
+
+FLAT = "labels.csv"
+RELEASED = "resume.csv"
+PLANES = (
+    "Biparietal standard plane",
+    "Abdominal standard plane",
+    "Heart standard plane",
+    "Spine standard plane",
+    "Femur standard plane",
+    "No plane",
+)
+TITLE = "PBF-US1, fetal phantom planes"
+PATIENT_UNIT = (
+    "a study (one sweep over the phantom) where resume.csv names it; with labels.csv one frame stands for one patient, "
+    "so that frames of one sweep may lie in two splits (see near_duplicates)"
+)
+_FLAT_COLUMNS = ["file", "class", "value"]
+_RELEASED_COLUMNS = ["file_name", "studie", "class", "value"]
+_STUDIES = "metadata.csv"
+_STUDY_COLUMNS = ["Study Name", "position"]
+
+
+class _Released(NamedTuple):
+    """A frame's file, and its place in its folder for the case that no line names it."""
+
+    path: Path
+    place: Place
+
+
+def public_set() -> PublicSet:
+    """Returns the set."""
+    return PublicSet(
+        title=TITLE,
+        licence="CC BY 4.0",
+        url="https://zenodo.org/records/14193949",
+        patient_unit="a study (one sweep over the phantom) where resume.csv names it; the frames of labels.csv name "
+        "none, so that all are test",
+        is_phantom=True,
+        read=lambda folder, scratch: read_frames(folder),
+        write_example=_write_released,
+    )
+
+
+def read_frames(folder: Path) -> SetTable:
+    """Returns all frames of either layout; a line that is wrong, or a file that no line names, is rejected alone.
+
+    Raises:
+        FileNotFoundError: There is no table.
+        ValueError: The table, or metadata.csv where it is there, lacks a column.
+    """
+    if (folder / RELEASED).is_file():
+        table, columns = RELEASED, _RELEASED_COLUMNS
+        entries = [path for path in visible(folder) if path.name not in (table, _STUDIES)]
+        waiting = {
+            (study.name, path.name): _Released(path, Place(f"[{number}]", place))
+            for number, study in enumerate(entries, start=1)
+            for place, path in enumerate(visible(study) if study.is_dir() else [study], start=1)
+        }
+    else:
+        table, columns, entries = FLAT, _FLAT_COLUMNS, []
+        listed = (path for path in visible(folder) if path.name != table)
+        waiting = {("", path.name): _Released(path, Place("", number)) for number, path in enumerate(listed, start=1)}
+    positions = _positions(folder / _STUDIES)
+    frames, rejects = collected(
+        csv_lines(folder / table, columns, file=table), lambda line: _frame(folder, line, waiting, positions)
+    )
+    wanted = f"only files that {table} lists"
+    unlisted = (unexpected(path, place, wanted=wanted).reject for path, place in waiting.values())
+    note = clutter_note([folder, *(path for path in entries if path.is_dir())])
+    return SetTable(tuple(frames), note, (*rejects, *unlisted))
+
+
+def _positions(table: Path) -> dict[str, str]:
+    """Returns how the phantom lay in each study; none where the table is not there."""
+    lines = csv_lines(table, _STUDY_COLUMNS, file=table.name) if table.is_file() else []
+    name, position = _STUDY_COLUMNS
+    return {line.cells[name]: line.cells[position] for line in lines if line.cells[position]}
+
+
+def _frame(folder: Path, line: Line, waiting: dict[tuple[str, str], _Released], positions: Mapping[str, str]) -> Frame:
+    place, row = line
+    column = _FLAT_COLUMNS[0] if _FLAT_COLUMNS[0] in row else _RELEASED_COLUMNS[0]
+    study, name = row.get("studie", ""), row[column]
+    found = waiting.pop((study, name), None)
+    if found is None:
+        raise place.error("there is no such frame, or it was listed before", field=column, media=folder / study / name)
+    if row["class"] not in PLANES:
+        raise place.error(f"unknown class {row['class']!r}, there are: {', '.join(PLANES)}.", field="class")
+    value = PLANES.index(row["class"])
+    if row["value"] != str(value):
+        said = f"{row['class']!r} has value {value}, got {row['value']!r}. Take the table of the release."
+        raise place.error(said, field="value")
+    with place.reading(found.path):
+        size = image_size(found.path)
+    facets = {"position": positions[study]} if study in positions else {}
+    full_name = f"{study} {name}".strip()
+    return Frame(full_name, found.path, study or None, size, {"plane": row["class"]}, facets=facets)
+
+
+def write_flat(folder: Path) -> None:
+    """Writes four frames per class: speckle in a sector, with stripes whose angle depends on the class."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [",".join(_FLAT_COLUMNS)]
+    for value, plane in enumerate(PLANES):
+        for number in range(4):
+            _write_frame(folder / f"frame-{value}-{number}.png", value, number)
+            lines.append(f"frame-{value}-{number}.png,{plane},{value}")
+    (folder / FLAT).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _write_released(folder: Path) -> None:
+    """Writes eight studies with a frame of each class, in the release's layout; the phantom lies in four positions."""
+    lines = [",".join([*_RELEASED_COLUMNS, "image"])]
+    studies = [",".join([*_STUDY_COLUMNS, "Age", "Gender"])]
+    for number in range(8):
+        study = f"Obstetrics Exam - {number + 1:02d}-Mar-2024_10_AM"
+        (folder / study).mkdir(parents=True, exist_ok=True)
+        studies.append(f"{study},{('OA', 'OP', 'SA', 'SP')[number % 4]},{20 + number},Female")
+        for value, plane in enumerate(PLANES):
+            name = f"cineframe_{value}_2024-03-{number + 1:02d}T10.jpeg"
+            _write_frame(folder / study / name, value, number)
+            lines.append(f"{name},{study},{plane},{value},")
+    (folder / RELEASED).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / _STUDIES).write_text("\n".join(studies) + "\n", encoding="utf-8")
+
+
+def _write_frame(path: Path, value: int, number: int) -> None:
+    y_HW, x_HW = np.mgrid[:48, :64]
+    generator = np.random.default_rng([value, number])
+    stripes_HW = np.sin((x_HW * np.cos(value) + y_HW * np.sin(value)) / 3 + number)
+    pixels_HW = (generator.integers(60, 120, (48, 64)) + 40 * stripes_HW) * (np.abs(x_HW - 32) < 8 + y_HW)
+    PIL.Image.fromarray(pixels_HW.astype(np.uint8)).save(path)

@@ -1,0 +1,105 @@
+"""PSFHS and FH-PS-AOP: intrapartum ultrasound with masks of the pubic symphysis and the fetal head.
+
+Layout: image_mha/<number>.mha (three equal channels of 256 x 256) and label_mha/<number>.mha (0 background, 1 pubic
+symphysis, 2 fetal head). Both challenges use it, and neither says which images are of one birth.
+
+Source: PSFHS, Zenodo 10969427; FH-PS-AOP (MICCAI 2023), Zenodo 7851339.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
+from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.data.media.images import Size
+from medtune.data.media.masks import outer_box
+from medtune.data.media.metaimage import read_metaimage, write_metaimage
+from medtune.data.prepared.rejects import Place, collected
+from medtune.data.raw.folder import masks_alone, unexpected, visible
+
+IMAGES, LABELS = "image_mha", "label_mha"
+STRUCTURES = {1: "pubic symphysis", 2: "fetal head"}
+
+
+def public_set() -> PublicSet:
+    """Returns the set."""
+    return PublicSet(
+        title="PSFHS, pubic symphysis and fetal head",
+        licence="CC BY 4.0",
+        url="https://zenodo.org/records/10969427",
+        patient_unit="none: the release does not tell which images are of one birth, so that all are test",
+        is_phantom=False,
+        read=_read,
+        write_example=_write_example,
+    )
+
+
+def _read(folder: Path, scratch: Path) -> SetTable:
+    """Returns all images, with the outer box of each structure that its mask holds.
+
+    Raises:
+        FileNotFoundError: The folder of images is missing. An image whose mask is missing, or that is not as
+            documented, is rejected alone.
+    """
+    images, labels = folder / IMAGES, folder / LABELS
+    if not images.is_dir():
+        raise FileNotFoundError(f"{images}: the folder of images is missing. Copy it from the release.")
+    numbered = [(path, Place(IMAGES, number)) for number, path in enumerate(visible(images), start=1)]
+    numbered.sort(key=lambda each: (len(each[0].stem), each[0].stem))
+    frames, rejects = collected(numbered, lambda each: _frame(each[0], labels / each[0].name, each[1], scratch))
+    return SetTable(tuple(frames), rejects=(*rejects, *masks_alone(images, labels, file=LABELS)))
+
+
+def _frame(path: Path, label: Path, place: Place, scratch: Path) -> Frame:
+    if path.suffix != ".mha":
+        raise unexpected(path, place, wanted="only '<number>.mha'")
+    with place.reading(path):
+        grey_HW = grey(read_metaimage(path), path)
+    with place.reading(label):
+        marks_HW = read_metaimage(label)
+    if marks_HW.shape != grey_HW.shape:
+        said = f"this mask is {marks_HW.shape}, its image {grey_HW.shape}. Take both from one release."
+        raise place.error(said, media=label)
+    if odd := sorted({int(value) for value in np.unique(marks_HW)} - {0, *STRUCTURES}):
+        raise place.error(f"wanted a mask with the values 0, 1 and 2, got {odd[0]}.", media=label)
+    written = scratch / f"{path.stem}.png"
+    PIL.Image.fromarray(grey_HW).save(written)
+    boxes = ((name, outer_box(marks_HW == value)) for value, name in STRUCTURES.items())
+    height, width = grey_HW.shape
+    marked = tuple(Marked(name, box) for name, box in boxes if box)
+    return Frame(path.stem, written, None, Size(width, height), boxes=marked)
+
+
+def grey(stored: NDArray[np.uint8], path: Path) -> NDArray[np.uint8]:
+    """Returns the image of a file with one grey channel, or three equal ones, first or last.
+
+    Raises:
+        ValueError: It has another shape, or its channels differ.
+    """
+    if stored.ndim == 2:
+        return stored
+    if stored.ndim == 3 and 3 in (stored.shape[0], stored.shape[2]):
+        channels = stored if stored.shape[0] == 3 else np.moveaxis(stored, 2, 0)
+        if (channels == channels[0]).all():
+            return np.ascontiguousarray(channels[0])
+    raise ValueError(f"{path}: wanted one grey image, or three equal channels, got the shape {stored.shape}.")
+
+
+def _write_example(folder: Path) -> None:
+    """Writes twelve images; the head is a bright ellipse, the symphysis a small one, and both are not always there."""
+    y_HW, x_HW = np.mgrid[:64, :64]
+    for number in range(12):
+        rng = np.random.default_rng(number)
+        grey_HW = rng.integers(20, 90, (64, 64)).astype(np.uint8)
+        marks_HW = np.zeros((64, 64), np.uint8)
+        if number % 4 != 3:
+            marks_HW[np.hypot((x_HW - 36) / 20, (y_HW - 38 - number / 4) / 16) < 1] = 2
+        if number % 4 != 2:
+            marks_HW[np.hypot((x_HW - 14 - number / 3) / 9, (y_HW - 12) / 5) < 1] = 1
+        grey_HW[marks_HW > 0] += 90
+        write_metaimage(folder / "image_mha" / f"{number + 3744:05d}.mha", np.stack([grey_HW] * 3))
+        write_metaimage(folder / "label_mha" / f"{number + 3744:05d}.mha", marks_HW)

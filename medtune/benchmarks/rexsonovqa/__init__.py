@@ -1,0 +1,128 @@
+"""ReXSonoVQA: what a sonographer does and why, asked about video clips; multiple choice and judged free responses.
+
+Only questions that the authors kept are scored. Multiple choice always asks for a letter, whatever the answer format,
+because the official extractor reads nothing else. Free responses are scored from a judge's verdicts: see `rubric`.
+The prompts are ours; the official ones are read from the benchmark's own files.
+
+Source: ReXSonoVQA, arXiv 2604.10916; https://github.com/rajpurkarlab/RexSonoVQA at c2b931f.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from medtune.benchmarks.facets import DURATION_BINS
+from medtune.benchmarks.rexsonovqa import letter_parsers
+from medtune.benchmarks.rexsonovqa import rubric as free_response
+from medtune.benchmarks.rexsonovqa.items import FULL_POINTS
+from medtune.benchmarks.rexsonovqa.judge_task import judge_task
+from medtune.benchmarks.rexsonovqa.official_prompts import official_prompts
+from medtune.benchmarks.rexsonovqa.rubric import is_rubric, rubric
+from medtune.benchmarks.rexsonovqa.tables import references, tables
+from medtune.benchmarks.rexsonovqa.terms import TYPES
+from medtune.data.media.augment import NONE, Change
+from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.eval.asking.choice_prompt import render_choice
+from medtune.eval.asking.protocol import AnswerProtocol
+from medtune.eval.benchmark import Benchmark, Scale
+from medtune.eval.metrics.accuracy import metric as accuracy
+
+_ROLE = "You are a sonographer who explains videos of ultrasound examinations."
+
+
+def benchmark() -> Benchmark:
+    """Returns the benchmark."""
+    return Benchmark(
+        title="ReXSonoVQA",
+        version="1.1",
+        licence="none stated with the questions; the paper is CC BY 4.0",
+        url="https://github.com/rajpurkarlab/RexSonoVQA",
+        citation="ReXSonoVQA. arXiv:2604.10916 (2026).",
+        sources=("rexsonovqa",),
+        facets=("task", "format", "duration"),
+        render=render,
+        parsers={"robust": parse_robust, "official": parse_official},
+        metrics={"accuracy": accuracy, "rubric": rubric},
+        higher_is_better=True,
+        protocol=AnswerProtocol(
+            1.0, repeats=1, max_new_tokens=None, source="rajpurkarlab/RexSonoVQA, inference_qa_youtube.py"
+        ),
+        examples=_EXAMPLES,
+        scales={
+            "accuracy": Scale(covers=is_multiple_choice),
+            "rubric": Scale(best=FULL_POINTS, covers=is_rubric),
+        },
+        tables=tables,
+        references=references,
+        judging=judge_task(),
+        official=official_prompts(),
+        keeps=keeps,
+    )
+
+
+def render(question: Question, answer_format: AnswerFormat) -> Prompt:
+    """Returns role, question and options with a request for a letter, or for one to three sentences."""
+    task = f"{_ROLE}\n{question.text}"
+    if not is_rubric(question):
+        return render_choice(replace(question, text=task), "letter")
+    return Prompt(text=f"{task}\nAnswer in one to three sentences.", choices=(), target=question.answer)
+
+
+def keeps(question: Question) -> frozenset[Change]:
+    """Returns which changes of a clip leave the answer true, for those who learn from an unofficial split.
+
+    None is mirrored: the probe's marker, the writing on the screen and the direction of a movement go by its sides.
+    Artifacts, gain and depth are read off brightness and place. What an action is for may be to bring something into
+    the middle; a workflow stays what it is wherever the picture lies.
+    """
+    type_keeps: dict[str, frozenset[Change]] = {TYPES[0]: frozenset({"grey"}), TYPES[2]: frozenset({"move", "grey"})}
+    return type_keeps.get(question.facets["task"], NONE)
+
+
+def parse_robust(reply: str, question: Question) -> str | None:
+    """Returns the option or the judge's verdict that a reply states, or None; it refuses to guess."""
+    return free_response.robust(reply, question) if is_rubric(question) else letter_parsers.robust(reply, question)
+
+
+def parse_official(reply: str, question: Question) -> str | None:
+    """Returns what the official code reads, its errors included, or None."""
+    return free_response.official(reply, question) if is_rubric(question) else letter_parsers.official(reply, question)
+
+
+def is_multiple_choice(question: Question) -> bool:
+    """Returns whether the question has options to choose from."""
+    return not is_rubric(question)
+
+
+_EXAMPLES = (
+    Question(
+        id="example-window",
+        media_id="example-clip",
+        text="Why does the operator tilt the probe here?",
+        options=("to bring the vessel into the plane", "to lower the gain", "to measure it", "to end the scan"),
+        answer="to bring the vessel into the plane",
+        answer_kind="choice",
+        patient_id="example-video",
+        facets={"task": TYPES[0], "format": "mcq", "duration": DURATION_BINS[0]},
+    ),
+    Question(
+        id="example-shadow",
+        media_id="example-clip",
+        text="What would reduce the shadow at the left edge?",
+        options=("more gain", "a lower frame rate", "better contact of the probe", "less depth"),
+        answer="better contact of the probe",
+        answer_kind="choice",
+        patient_id="example-video",
+        facets={"task": TYPES[1], "format": "mcq", "duration": DURATION_BINS[2]},
+    ),
+    Question(
+        id="example-next-step",
+        media_id="example-other-clip",
+        text="Which step of the examination comes next?",
+        options=(),
+        answer="The probe is turned by 90 degrees to see the same vessel in cross section.",
+        answer_kind="rubric",
+        patient_id="example-other-video",
+        facets={"task": TYPES[2], "format": "free", "duration": DURATION_BINS[3]},
+    ),
+)

@@ -1,0 +1,67 @@
+"""Reads the chosen letter out of a reply, as the official code does and without its traps."""
+
+from __future__ import annotations
+
+import re
+
+from medtune.data.types import Question
+from medtune.eval.scoring.choice_parsers import parse_choice
+from medtune.eval.scoring.reasoning import without_thinking
+
+LETTERS = "ABCD"
+
+# Tried in this order, each anywhere in the reply.
+_OFFICIAL = (
+    re.compile(r"Answer:\s*\*?([A-D])\b", re.I),
+    re.compile(r"^\s*\*?([A-D])[.)]", re.M),
+    re.compile(r"(?:answer|option) is\s*\*?([A-D])\b", re.I),
+)
+
+
+def official_letter(reply: str) -> str:
+    """Returns the letter that the official extractor takes from a reply, or "" for none.
+
+    Its traps are kept: where no pattern fits, the first character decides, so "Answer - B" and "Answer: (B)" give A,
+    "Cannot be determined" gives C and "Because" gives B, while " c", "**C**" and "(B)" give none.
+
+    Example:
+        >>> [official_letter(reply) for reply in ("Answer: c", "D) lower", "Answer - B", "Cannot say", "(B)")]
+        ['C', 'D', 'A', 'C', '']
+
+    Source:
+        rajpurkarlab/RexSonoVQA@c2b931f, inference_qa_youtube.py (extract_mcq_answer).
+    """
+    for pattern in _OFFICIAL:
+        found = pattern.search(reply)
+        if found:
+            return found[1].upper()
+    first = reply[:1].upper()
+    return first if first and first in LETTERS else ""
+
+
+def official_score_of_stored(stored: str | None, key: str) -> int:
+    """Returns 1 where the first character of what was stored as the answer is the key's, else 0.
+
+    Meant for an extracted letter; where raw replies are stored, "Answer: C" counts as A.
+
+    Args:
+        stored: The letter, or whatever stands in its place; None and blanks are wrong.
+        key: The correct letter; only its first character counts.
+
+    Source:
+        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (evaluate_file).
+    """
+    said = (stored or "").strip()[:1].upper()
+    return int(said == key.strip()[:1].upper())
+
+
+def official(reply: str, question: Question) -> str | None:
+    """Returns the option whose letter the official extractor takes, or None; letters count the options shown."""
+    letter = official_letter(reply)
+    index = LETTERS.index(letter) if letter else len(question.options)
+    return question.options[index] if index < len(question.options) else None
+
+
+def robust(reply: str, question: Question) -> str | None:
+    """Returns the option that the reply chooses by letter or words, or None; see `eval.scoring.choice_parsers`."""
+    return parse_choice(without_thinking(reply), question)

@@ -1,0 +1,1 @@
+"""The released files that ReXSonoVQA questions are read from."""

@@ -1,0 +1,198 @@
+"""ReXSonoVQA: the released question files, and YouTube videos that each user fetches.
+
+    benchmark_questions/mcq/*.json      a list of questions a video; "mcq" and "free" may lie in the folder itself
+    benchmark_questions/free/*.json
+    video_metadata_new.json             the part and the region of a YouTube video that each question file is about
+    .../ID.mp4                          whole videos by YouTube's id, in any folder (yt-dlp -o "videos/%(id)s.%(ext)s")
+    .../NAME.mp4                        or a segment by its question file's name, cut and cropped already
+
+Videos may not be redistributed: `medtune prepare rexsonovqa --from DIR --list-missing` lists what to fetch. Only what
+the authors kept is read. Options stay in the published order, in which "A" is right for 110 of 249.
+
+Source: arXiv 2604.10916; rajpurkarlab/RexSonoVQA at c2b931f (README.md, video_source.py, evaluate_results.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from medtune.benchmarks.facets import duration_bin
+from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import example, footage
+from medtune.benchmarks.rexsonovqa.sources.rexsonovqa.footage import Segment
+from medtune.benchmarks.rexsonovqa.terms import is_kept, question_type
+from medtune.data.media.images import Size
+from medtune.data.media.videos.read import video_extent
+from medtune.data.prepared.rejects import Reject, RowError
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.lettered_options import option_of, split_options
+from medtune.data.raw.source import Missing, Source, SourceTable
+from medtune.data.types import MediaRef, Question
+
+_OPTION_MARK = re.compile(r"^A([.)])", re.MULTILINE)
+_FORMATS = {"mcq": "[MCQ]", "free": "[FREE]"}
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="ReXSonoVQA",
+        licence="none stated with the questions; the paper is CC BY 4.0, the videos are YouTube's",
+        url="https://github.com/rajpurkarlab/RexSonoVQA",
+        provenance="released",
+        patient_unit="the YouTube video",
+        test_only=True,
+        read=_read,
+        write_example=example.write,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A question as released; `file` has no video's name, as files of videos bear the same."""
+
+    file: str
+    number: int
+    values: Mapping[str, object]
+
+    def error(self, name: str | None, message: str, media: Path | None = None) -> RowError:
+        return RowError(Reject(self.file, self.number, name, message, media))
+
+    def text(self, name: str) -> str:
+        value = self.values.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(name, f"wanted a text, got {json.dumps(value)}")
+        return value.strip()
+
+    def seconds(self, name: str) -> float:
+        value = self.values.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise self.error(name, f"wanted seconds of 0 or more, got {json.dumps(value)}")
+        return float(value)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What is gathered while the files are read."""
+
+    root: Path
+    segments: Mapping[str, Segment]
+    videos: Mapping[str, Path]
+    questions: list[Question] = field(default_factory=list)
+    media: dict[str, MediaRef] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)
+    missing: dict[str, Missing] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def read(self, row: _Row, name: str, kind: str) -> None:
+        segment = footage.segment_of(name, self.segments)
+        if segment is None:
+            raise row.error(None, f"no entry of {footage.METADATA} is about its video")
+        ref = self._clip(row, name, segment)
+        media_id = f"{segment.video} {ref.path.stem} {ref.start_s} {ref.end_s} {ref.region}"
+        question_id = f"{kind} {name} {row.number}"
+        self.questions.append(_question(row, kind, question_id, media_id, segment.video))
+        self.media[media_id] = ref
+        self.counts["of files whose name differs from the metadata's"] += name not in self.segments
+
+    def _clip(self, row: _Row, name: str, segment: Segment) -> MediaRef:
+        start_s, end_s = row.seconds("time_start"), row.seconds("time_end")
+        length_s = float("inf") if segment.end_s is None else segment.end_s - segment.start_s
+        if not start_s < min(end_s, length_s):
+            raise row.error("time_start", f"the clip {start_s} to {end_s} s is empty in a segment of {length_s:.2f} s")
+        self.counts["that end after their segment, and were cut there"] += end_s > length_s
+        # Sums of hundredths, as the metadata has them, without the noise of binary fractions.
+        end_s = round(min(end_s, length_s), 6)
+        whole = footage.whole_video(segment, self.videos)
+        if whole is None:
+            if name in self.videos:
+                return MediaRef(self.videos[name], kind="video", start_s=start_s, end_s=end_s)
+            file = f"videos/{segment.video}.mp4"
+            self.missing.setdefault(file, Missing(file, segment.url))
+            raise row.error(None, "its video is not in the folder (list what to fetch with --list-missing)")
+        try:
+            region = None if segment.roi is None else segment.roi.box(_frame_size(whole))
+        except ValueError as error:
+            raise row.error(None, str(error).removeprefix(f"{whole}: "), whole) from error
+        start_s, end_s = (round(segment.start_s + seconds, 6) for seconds in (start_s, end_s))
+        return MediaRef(whole, kind="video", start_s=start_s, end_s=end_s, region=region)
+
+
+def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the table of a folder; the order of options is the files' own, whatever the seed.
+
+    Raises:
+        FileNotFoundError: There is no such folder, or it lacks the metadata.
+        ValueError: It has no questions, or a file is not as released; a question that is not is rejected alone.
+    """
+    folder = raw_folder(root, holds="ReXSonoVQA's benchmark_questions and videos")
+    reader = _Reader(folder, footage.read_segments(folder / footage.METADATA), footage.videos(folder))
+    for row, name, kind in _rows(folder):
+        if not is_kept(row.values):
+            reader.counts["that the authors did not keep"] += 1
+            continue
+        try:
+            reader.read(row, name, kind)
+        except RowError as error:
+            reader.rejects.append(error.reject)
+    notes = tuple(f"{count} questions {what}" for what, count in sorted(reader.counts.items()) if count)
+    missing = tuple(reader.missing.values())
+    return SourceTable(reader.questions, reader.media, notes, tuple(reader.rejects), missing)
+
+
+def _rows(folder: Path) -> Iterator[tuple[_Row, str, str]]:
+    """Yields each question, the name of its file's segment, and "mcq" or "free"."""
+    for kind in _FORMATS:
+        inside = [folder / "benchmark_questions" / kind, folder / kind]
+        files = sorted(file for each in inside for file in each.glob("*.json"))
+        if not files:
+            raise ValueError(f"{folder}: wanted questions in benchmark_questions/{kind}/*.json, found none.")
+        for number, file in enumerate(files, start=1):
+            try:
+                rows = json.loads(file.read_text("utf-8"))
+            except ValueError as error:
+                raise ValueError(f"{file}: broken JSON ({error}). Download it again.") from None
+            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+                raise ValueError(f"{file}: wanted a JSON list of objects. Download it again.")
+            for place, row in enumerate(rows, start=1):
+                yield _Row(f"{kind}, file {number}", place, row), file.stem, kind
+
+
+def _question(row: _Row, kind: str, question_id: str, media_id: str, patient: str) -> Question:
+    text = row.text("question").removeprefix(_FORMATS[kind]).strip()
+    options: tuple[str, ...] = ()
+    answer, marks = row.text("answer"), dict[str, str]()
+    if kind == "mcq":
+        # Two styles were released; the official prompt shows each question as it was.
+        marks = {"option_mark": style[1]} if (style := _OPTION_MARK.search(text)) else {}
+        lettered = split_options(text)
+        if lettered is None or not all(lettered.options) or len(set(lettered.options)) < len(lettered.options):
+            raise row.error("question", "wanted two or more different options after A, B, ...")
+        text, options = lettered
+        found = option_of(answer, options)
+        if found is None:
+            raise row.error("answer", f"{answer!r} is not among the {len(options)} options")
+        answer = found
+    duration_s = row.seconds("time_end") - row.seconds("time_start")
+    task = question_type(row.text("question_type"))
+    return Question(
+        id=question_id,
+        media_id=media_id,
+        text=text,
+        options=options,
+        answer=answer,
+        answer_kind="choice" if options else "rubric",
+        patient_id=patient,
+        facets={"task": task, "format": kind, "duration": duration_bin(duration_s)},
+        printed=marks,
+    )
+
+
+@lru_cache(maxsize=256)
+def _frame_size(path: Path) -> Size:
+    return video_extent(path).size

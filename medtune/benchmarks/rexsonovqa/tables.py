@@ -1,0 +1,211 @@
+"""ReXSonoVQA's tables: the official report, the paper's models beside ours, blind against video, what contradicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
+
+from medtune.benchmarks import published
+from medtune.benchmarks.facets import DURATION_BINS
+from medtune.benchmarks.rexsonovqa.contradictions import contradictions
+from medtune.benchmarks.rexsonovqa.cross_setting import (
+    FREE_OUTCOMES,
+    MCQ_OUTCOMES,
+    Cells,
+    FreeOutcome,
+    cross_free,
+    cross_mcq,
+)
+from medtune.benchmarks.rexsonovqa.items import constant_letter, recode_zero_with_single_error, tally
+from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS
+from medtune.benchmarks.rexsonovqa.report import Report, report, report_tables
+from medtune.benchmarks.rexsonovqa.rubric import is_rubric, scored_items
+from medtune.benchmarks.rexsonovqa.terms import TYPES
+from medtune.eval.benchmark import Evidence, Judged
+from medtune.eval.published_numbers import Reference
+from medtune.eval.scoring.tables import Cell, Table, rank
+
+OURS = "ours"
+_GEMINI = "Gemini 3 Pro"
+_UNSCORED = "{} free responses wait for a judge (medtune judge) and are in none of these tables."
+_NO_BLIND_RUN = "Blind columns are of the condition text_only, where it was asked; the paper has one blind run for all."
+
+
+def tables(evidence: Evidence) -> list[Table]:
+    """Returns every table of one evaluation; what was not asked is left out or empty."""
+    video, blind = evidence.rows("image"), _answered(evidence.rows("text_only"))
+    found = report(scored_items(video))
+    overall, *groups = report_tables(found)
+    if waiting := sum(row.unscored for row in video):
+        overall = replace(overall, notes=(*overall.notes, _UNSCORED.format(waiting)))
+    made = [overall, *groups, _readings(evidence), _constant_letters(video)]
+    made += [_beside_the_paper(video, blind), _gemini_by_group(found)]
+    return [table for table in (*made, *_crossings(video, blind), contradictions()) if table.rows]
+
+
+def crossing_rows(cells: Cells, outcomes: Sequence[str]) -> tuple[tuple[Cell, ...], ...]:
+    """Returns a cross-setting table's rows, blind outcome first, totals last."""
+    return tuple((name, *row) for name, row in zip((*outcomes, "total"), cells, strict=True))
+
+
+def _readings(evidence: Evidence) -> Table:
+    """Both parsers, and the paper's silent recoding, side by side."""
+    rows = []
+    for name, judged in evidence.verdicts["image"].items():
+        items = scored_items(judged)
+        mcq, free = [item for item in items if item.is_mcq], [item for item in items if not item.is_mcq]
+        unread = [row for row in judged if row.prediction is not None and row.parsed is None]
+        rows.append(
+            (
+                name,
+                tally(mcq).mean if mcq else None,
+                sum(not is_rubric(row.question) for row in unread),
+                tally(free).mean if free else None,
+                tally(recode_zero_with_single_error(free)).mean if free else None,
+                sum(row.unscored for row in judged),
+            )
+        )
+    columns = ("parser", "accuracy", "unread letters", "free mean", "free mean recoded", "unscored")
+    note = "Recoded: 1 point for 0 with a single error, as the paper's numbers of Gemini 3 Pro alone."
+    return Table("How answers are read", columns, tuple(rows), (note,), digits=4)
+
+
+def references() -> Sequence[Reference]:
+    """Returns the accuracy of multiple choice with video: right of all, from the published counts."""
+    found = []
+    for model, (_, _, (right, _, n)) in published("rexsonovqa")["mcq"].items():
+        found.append(Reference(model, right / n))
+    return found
+
+
+def _constant_letters(video: Sequence[Judged]) -> Table:
+    keys = [_key(row) for row in video if row.question.options]
+    rows = tuple((letter, each.n, each.mean) for letter, each in constant_letter(keys).items())
+    return Table("Always the same letter", ("letter", "n", "accuracy"), rows, digits=4)
+
+
+def _key(row: Judged) -> str:
+    shown = (row.prediction and row.prediction.options_shown) or row.question.options
+    place = shown.index(row.question.answer)
+    return LETTERS[place] if place < len(LETTERS) else "later"
+
+
+def _beside_the_paper(video: Sequence[Judged], blind: Sequence[Judged]) -> Table:
+    numbers = published("rexsonovqa")
+    rows: list[tuple[Cell, ...]] = []
+    for model, cells in numbers["mcq"].items():
+        (_, lost, blind_right), (recovered, _, blind_wrong), (right, _, n) = cells
+        rows.append(
+            (
+                model,
+                right / n,
+                _free_mean(numbers["free"][model][-1]),
+                blind_right / n,
+                _free_mean([row[-1] for row in numbers["free"][model]]),
+                recovered / blind_wrong,
+                lost / blind_right,
+            )
+        )
+    ours = _own_row(video, blind)
+    placed = [_rank(ours, rows, column) for column in (1, 2)]
+    notes = [f"Rank of ours among {len(rows) + 1}: accuracy {placed[0] or '-'}, free mean {placed[1] or '-'}."]
+    columns = ("model", "accuracy", "free mean", "blind accuracy", "blind free mean", "recovery", "loss")
+    title = "The paper's models (Tables A1 to A8) and ours"
+    return Table(title, columns, (*rows, ours), (*notes, _NO_BLIND_RUN), digits=3)
+
+
+def _rank(ours: Sequence[Cell], rows: Sequence[Sequence[Cell]], column: int) -> int | None:
+    value = ours[column]
+    return rank(value, [cast("float", row[column]) for row in rows]) if isinstance(value, float) else None
+
+
+def _own_row(video: Sequence[Judged], blind: Sequence[Judged]) -> tuple[Cell, ...]:
+    (mcq_blind, mcq_video), (free_blind, free_video) = _paired(video, blind)
+    items = scored_items(video)
+    mcq, free = [item for item in items if item.is_mcq], [item for item in items if not item.is_mcq]
+    cells: list[Cell] = [OURS, tally(mcq).mean if mcq else None, tally(free).mean if free else None]
+    crossed = cross_mcq([row.correct for row in mcq_blind], [row.correct for row in mcq_video]) if mcq_blind else None
+    cells.append(crossed.blind_accuracy if crossed else None)
+    cells.append(cross_free(_outcomes(free_blind), _outcomes(free_video)).blind_mean if free_blind else None)
+    return (*cells, crossed.recovery if crossed else None, crossed.loss if crossed else None)
+
+
+def _free_mean(counts: Sequence[int]) -> float:
+    full, conclusion, evidence, _, n = counts
+    return (2 * full + conclusion + evidence) / n
+
+
+_GEMINI_GROUPS: tuple[tuple[str, str, Callable[[Report], tuple[float, int]]], ...] = (
+    ("multiple choice, all", "mcq_video_overall", lambda found: (100 * found.mcq.mean, found.mcq.n)),
+    ("multiple choice, type 1", "mcq_video_type1", lambda found: _share(found, TYPES[0])),
+    ("multiple choice, type 2", "mcq_video_type2", lambda found: _share(found, TYPES[1])),
+    ("multiple choice, 0-5 s", "mcq_video_0_5s", lambda found: _share(found, DURATION_BINS[0])),
+    ("multiple choice, over 20 s", "mcq_video_gt20s", lambda found: _share(found, DURATION_BINS[-1])),
+    ("free response, all", "fr_video_overall", lambda found: (found.free.mean, found.free.n)),
+    ("free response, type 2", "fr_video_type2", lambda found: _mean(found, TYPES[1])),
+    ("free response, type 3", "fr_video_type3", lambda found: _mean(found, TYPES[2])),
+    ("free response, 0-5 s", "fr_video_0_5s", lambda found: _mean(found, DURATION_BINS[0])),
+    ("free response, over 20 s", "fr_video_gt20s", lambda found: _mean(found, DURATION_BINS[-1])),
+)
+
+
+def _share(found: Report, group: str) -> tuple[float, int]:
+    each = {**found.mcq_by_type, **found.mcq_by_duration}.get(group)
+    return (100 * each.mean, each.n) if each else (0.0, 0)
+
+
+def _mean(found: Report, group: str) -> tuple[float, int]:
+    each = {**found.free_by_type, **found.free_by_duration}.get(group)
+    return (each.mean, each.n) if each else (0.0, 0)
+
+
+def _gemini_by_group(found: Report) -> Table:
+    """What section 5 prints of Gemini 3 Pro, in percent and points of 2."""
+    text = published("rexsonovqa")["text"]
+    rows = []
+    for name, key, read in _GEMINI_GROUPS:
+        value, n = read(found)
+        rows.append((name, float(text[key]), value if n else None, n))
+    title = f"{_GEMINI} as section 5 prints it, and ours (percent right; mean of 0 to 2)"
+    note = "The paper's free-response numbers here are recoded; see the contradictions."
+    return Table(title, ("group", _GEMINI, OURS, "n"), tuple(rows), (note,), digits=2)
+
+
+def _crossings(video: Sequence[Judged], blind: Sequence[Judged]) -> list[Table]:
+    (mcq_blind, mcq_video), (free_blind, free_video) = _paired(video, blind)
+    found = []
+    if mcq_blind:
+        mcq = cross_mcq([row.correct for row in mcq_blind], [row.correct for row in mcq_video])
+        columns = ("blind", *(f"video {name}" for name in MCQ_OUTCOMES), "total")
+        found.append(Table("Multiple choice, blind against video", columns, crossing_rows(mcq.cells, MCQ_OUTCOMES)))
+    if free_blind:
+        free = cross_free(_outcomes(free_blind), _outcomes(free_video))
+        columns = ("blind", *(f"video {name}" for name in FREE_OUTCOMES), "total")
+        note = f"With video {free.improved} better, {free.same} the same, {free.worse} worse."
+        rows = crossing_rows(free.cells, FREE_OUTCOMES)
+        found.append(Table("Free response, blind against video", columns, rows, (note,)))
+    return found
+
+
+Pairing = tuple[Sequence[Judged], Sequence[Judged]]
+
+
+def _paired(video: Sequence[Judged], blind: Sequence[Judged]) -> tuple[Pairing, Pairing]:
+    """Returns the rows answered blind and the same with video, multiple choice and free responses apart.
+
+    A question that waits for a judge in either setting is left out of both.
+    """
+    with_video = {row.question.id: row for row in video}
+    blind = [row for row in blind if not (row.unscored or with_video[row.question.id].unscored)]
+    mcq = [row for row in blind if not is_rubric(row.question)]
+    free = [row for row in blind if is_rubric(row.question)]
+    return (mcq, [with_video[row.question.id] for row in mcq]), (free, [with_video[row.question.id] for row in free])
+
+
+def _answered(rows: Sequence[Judged]) -> list[Judged]:
+    return [row for row in rows if row.prediction is not None]
+
+
+def _outcomes(rows: Sequence[Judged]) -> list[FreeOutcome]:
+    return [FreeOutcome(item.score, item.error_type) for item in scored_items(rows)]

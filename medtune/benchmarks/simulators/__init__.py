@@ -1,0 +1,1 @@
+"""Simulators of medical images that several benchmarks share."""

@@ -1,0 +1,65 @@
+"""What lies around the fetus: abdominal wall, uterus, amniotic fluid and placenta."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from medtune.benchmarks.simulators.bmode.shapes import Pose, Shape, beyond, blob, overlap
+from medtune.benchmarks.simulators.bmode.tissue import (
+    FAT,
+    FLUID,
+    MEMBRANE,
+    MUSCLE,
+    PLACENTA,
+    SOFT,
+    Structure,
+    Tissue,
+    brighter,
+)
+
+BACKGROUND = FAT
+
+
+def waves(rng: np.random.Generator, *, size: float) -> list[tuple[int, float, float]]:
+    """Returns gentle random ripples of a margin, each up to `size`."""
+    return [(count, float(rng.uniform(0, size)), float(rng.uniform(0, 2 * np.pi))) for count in (2, 3, 4)]
+
+
+def tinted(tissue: Tissue, rng: np.random.Generator, *, spread_db: float = 1.6) -> Tissue:
+    """Returns the tissue a little brighter or darker, as it differs between people and machines."""
+    return brighter(tissue, float(np.clip(rng.normal(0, spread_db), -2 * spread_db, 2 * spread_db)))
+
+
+def wall(rng: np.random.Generator, *, thickness_mm: float) -> tuple[Structure, ...]:
+    """Returns the layers between the probe and the uterus; the last is the uterus, which fills everything deeper."""
+    angle_rad = float(rng.uniform(-0.12, 0.12))
+
+    def below(share: float) -> Pose:
+        return Pose(0.0, thickness_mm * share, angle_rad)
+
+    wavelength_mm = float(rng.uniform(60, 120))
+    layers = ((0.45, MEMBRANE), (0.5, MUSCLE), (0.85, MEMBRANE), (0.9, SOFT))
+    return tuple(
+        Structure(
+            beyond(below(share), wave_mm=1.5, wavelength_mm=wavelength_mm),
+            tissue if tissue is MEMBRANE else tinted(tissue, rng),
+        )
+        for share, tissue in layers
+    )
+
+
+def womb(fetus: Pose, *, a_mm: float, b_mm: float, uterus: Shape, rng: np.random.Generator) -> tuple[Structure, ...]:
+    """Returns the fluid around a fetal part of half axes `a_mm`, `b_mm`, and the placenta at a random side of it."""
+    room = rng.uniform(1.05, 1.45, size=2)
+    offset_mm = rng.uniform(-0.22, 0.22, size=2) * (a_mm, b_mm)
+    cavity = fetus.at(float(offset_mm[0]), float(offset_mm[1]))
+    fluid = blob(cavity, a_mm=a_mm * room[0], b_mm=b_mm * room[1], ripples=waves(rng, size=0.06))
+    side_rad, reach = float(rng.uniform(0, 2 * np.pi)), float(rng.uniform(1.25, 1.6))
+    beside = Pose(
+        cavity.x_mm + float(np.cos(side_rad)) * a_mm * reach, cavity.z_mm + float(np.sin(side_rad)) * b_mm * reach
+    )
+    placenta = blob(beside, a_mm=a_mm * 0.7, b_mm=b_mm * 0.6, ripples=waves(rng, size=0.12))
+    return (
+        Structure(overlap(fluid, uterus), FLUID),
+        Structure(overlap(placenta, uterus), tinted(PLACENTA, rng)),
+    )

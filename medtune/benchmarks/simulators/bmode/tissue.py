@@ -1,0 +1,108 @@
+"""What the beam meets: tissues, the structures made of them, and their maps over the beam.
+
+Legend of array names: D depth samples, L scan lines, N any shape of points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter, zoom
+
+from medtune.benchmarks.simulators.bmode.shapes import Millimetres, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Tissue:
+    """Acoustic properties.
+
+    Attributes:
+        echo_db: Backscatter relative to the brightest grey, before attenuation.
+        attenuation: One way, dB per cm and MHz.
+        impedance: Characteristic impedance, MRayl.
+        texture_db: Standard deviation of slow changes of the backscatter.
+    """
+
+    echo_db: float
+    attenuation: float = 0.35
+    impedance: float = 1.63
+    texture_db: float = 0.8
+
+
+# Source: Szabo, Diagnostic Ultrasound Imaging, 2nd ed. (2014), appendix B, for attenuation and impedance (bone thinned
+# out, as fetal bone is); echo levels were set by eye against the images of real fetal scans.
+FLUID = Tissue(echo_db=-75, attenuation=0.02, impedance=1.50, texture_db=0)
+SOFT = Tissue(echo_db=-30, texture_db=1.8)
+FAT = Tissue(echo_db=-33, impedance=1.45, texture_db=2.5)
+MUSCLE = Tissue(echo_db=-36, attenuation=0.45, impedance=1.68, texture_db=1.5)
+PLACENTA = Tissue(echo_db=-25, texture_db=1.5)
+BRAIN = Tissue(echo_db=-40, attenuation=0.3, impedance=1.60, texture_db=2.5)
+CHOROID = Tissue(echo_db=-21, texture_db=1.5)
+LIVER = Tissue(echo_db=-30, texture_db=1.0)
+KIDNEY = Tissue(echo_db=-38, impedance=1.62)
+LUNG = Tissue(echo_db=-22, texture_db=1.0)
+MYOCARDIUM = Tissue(echo_db=-26, impedance=1.67)
+SKULL = Tissue(echo_db=-19, attenuation=3.0, impedance=2.6, texture_db=0)
+CARTILAGE = Tissue(echo_db=-11, attenuation=5.0, impedance=2.6, texture_db=0)
+BONE = Tissue(echo_db=-9, attenuation=16.0, impedance=4.0, texture_db=0)
+MEMBRANE = Tissue(echo_db=-15, attenuation=0.7, impedance=1.95, texture_db=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """A shape filled with a tissue; later structures are painted over earlier ones.
+
+    Attributes:
+        name: What a mask of it is called; None where nobody asks for one.
+    """
+
+    shape: Shape
+    tissue: Tissue
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TissueMaps:
+    """Acoustic properties over the beam, each (depth, lines)."""
+
+    echo_db_DL: NDArray[np.float32]
+    attenuation_DL: NDArray[np.float32]
+    impedance_DL: NDArray[np.float32]
+
+
+def brighter(tissue: Tissue, gain_db: float) -> Tissue:
+    """Returns the tissue with its backscatter raised by `gain_db`."""
+    return replace(tissue, echo_db=tissue.echo_db + gain_db)
+
+
+def paint(
+    structures: tuple[Structure, ...],
+    *,
+    background: Tissue,
+    x_mm_DL: Millimetres,
+    z_mm_DL: Millimetres,
+    slow_DL: NDArray[np.float32],
+) -> TissueMaps:
+    """Returns the tissue maps of a scene; `slow_DL` (see `slow_field`) is the texture of its tissues."""
+    echo_db_DL = np.full(x_mm_DL.shape, background.echo_db, dtype=np.float32)
+    attenuation_DL = np.full_like(echo_db_DL, background.attenuation)
+    impedance_DL = np.full_like(echo_db_DL, background.impedance)
+    texture_DL = np.full_like(echo_db_DL, background.texture_db)
+    for structure in structures:
+        tissue = structure.tissue
+        inside_DL = structure.shape(x_mm_DL, z_mm_DL)
+        echo_db_DL[inside_DL] = tissue.echo_db
+        attenuation_DL[inside_DL] = tissue.attenuation
+        impedance_DL[inside_DL] = tissue.impedance
+        texture_DL[inside_DL] = tissue.texture_db
+    echo_db_DL += texture_DL * slow_DL
+    return TissueMaps(echo_db_DL, attenuation_DL, impedance_DL)
+
+
+def slow_field(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
+    """Returns a smooth random field (depth, lines) with mean 0 and standard deviation 1."""
+    coarse = gaussian_filter(rng.standard_normal((shape[0] // 4, shape[1] // 4), dtype=np.float32), (3.0, 1.5))
+    field = zoom(coarse, (shape[0] / coarse.shape[0], shape[1] / coarse.shape[1]), order=1)
+    return np.asarray((field - field.mean()) / field.std(), dtype=np.float32)

@@ -1,0 +1,43 @@
+"""Which changes of a training image leave the answer to a question of U2-Bench true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from medtune.data.media.augment import ALL, NONE, Change
+from medtune.data.types import Question
+
+_GREY: frozenset[Change] = frozenset({"grey"})
+_STILL: frozenset[Change] = frozenset({"mirror", "grey"})
+_TASKS: Mapping[str, frozenset[Change]] = {
+    "DD": ALL,
+    "VRA": ALL,
+    "LL": _GREY,
+    "OD": _GREY,
+    "KD": _GREY,
+    "RG": _GREY,
+    "CG": _GREY,
+}
+_SETS: Mapping[tuple[str, str], frozenset[Change]] = {
+    # How the fetus lies, and which side's carotid or knee it is.
+    ("VRA", "10"): _GREY,
+    ("VRA", "28"): _GREY,
+    ("VRA", "69"): _GREY,
+    # Echocardiographic views have a fixed orientation.
+    ("VRA", "18"): frozenset({"move", "grey"}),
+    # A view that was cut, or a landmark that left the image, is another answer.
+    ("VRA", "50"): _STILL,
+    ("VRA", "53"): _STILL,
+    # Fat is read off the grey values.
+    ("DD", "57"): frozenset({"mirror", "move"}),
+    # Lengths stay where nothing is scaled.
+    ("CVE", "27"): _STILL,
+    ("CVE", "31"): _STILL,
+    ("CVE", "50"): _STILL,
+}
+
+
+def keeps(question: Question) -> frozenset[Change]:
+    """Returns what the scenario allows; `medtune.data.media.augment` takes away what the words of a question forbid."""
+    task, dataset = question.facets["task"], question.facets["dataset"]
+    return _SETS.get((task, dataset), _TASKS.get(task, NONE))

@@ -1,0 +1,236 @@
+"""U2-Bench's own prompts, read from its evaluation kit or from a folder that holds those of its paper.
+
+The kit: cla_prompt.json and mea_prompt.json, and image_seg.py and image_report.py beside them, whose `build_prompt` is
+read, never run. The paper's: index.json with a list "prompts" of objects with file, task, dataset_id and options, and
+the text files that it names; of its ablation it prints how a prompt begins, the rest is taken to be the official prompt
+behind its role.
+
+Source: dolphin-sound/u2-bench-evalkit, vlmeval/dataset; U2-Bench (arXiv 2505.17779), Appendix D.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TASKS, VALUE
+from medtune.data.types import Question
+from medtune.eval.asking.official_prompts import OfficialPrompts
+
+_KIT = ("cla_prompt.json", "mea_prompt.json")
+_KIT_CODE = {"image_seg.py": DETECTION, "image_report.py": ("RG", "CG")}
+# The kit's own names of two sets that share a number.
+_KIT_KEYS = {("DD", "28_1"): "28", ("VRA", "28"): "28_class"}
+# The paper prints one prompt for several sets where it prints no number; options in brackets are not in all of them.
+_BY_OPTIONS: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("(normal)", "benign", "malignant"): ("DD 21", "DD 23", "DD 66"),
+    ("(normal thyroid)", "benign", "malignant"): ("DD 32", "DD 70"),
+    ("Appears abnormal", "Appears normal"): ("DD 74is_normal",),
+    ("Not-visible", "Visible"): ("VRA 74is_visible",),
+}
+_BY_FIRST_OPTION = {"fetal": ("VRA anatomy",), "left anterior suprapatellar longitudinal": ("VRA 28",)}
+# Our own wording of the set says it.
+_PIXEL = re.compile(r"One pixel is ([\d.]+) mm wide")
+_WITH_ANATOMY, _WITHOUT_ANATOMY = "stem with anatomy", "stem without anatomy"
+_STEM_LABELS = {"With anatomy:": _WITH_ANATOMY, "No anatomy:": _WITHOUT_ANATOMY}
+_TEXT_SETS = {"CG": ("CG 10", "CG 44"), "RG": ("RG 39",)}
+
+
+def official_prompts() -> OfficialPrompts:
+    """Returns how they are read and filled."""
+    return OfficialPrompts(
+        read=read,
+        scenario=scenario,
+        gaps=_gaps,
+        answer_format="text",
+        stems={"with_anatomy": (_WITH_ANATOMY, _WITHOUT_ANATOMY), "without_anatomy": (_WITHOUT_ANATOMY,)},
+    )
+
+
+def scenario(question: Question) -> str:
+    """Returns task and data set, e.g. "DD 23"."""
+    return f"{question.facets['task']} {question.facets['dataset']}"
+
+
+def read(folder: Path) -> Mapping[str, str]:
+    """Returns the templates by scenario.
+
+    Raises:
+        FileNotFoundError: Neither the kit's files nor a paper's index.json are there.
+        ValueError: A file is broken.
+    """
+    for place in (folder, folder / "vlmeval" / "dataset"):
+        if (place / _KIT[0]).is_file():
+            return _kit(place)
+    if (folder / "index.json").is_file():
+        return _paper(folder)
+    raise FileNotFoundError(
+        f"{folder}: wanted {' and '.join(_KIT)} of U2-Bench's evaluation kit (vlmeval/dataset), or index.json with the "
+        "paper's prompts; check --prompts"
+    )
+
+
+def _kit(folder: Path) -> Mapping[str, str]:
+    classes, values = (_json(folder / name) for name in _KIT)
+    found = {}
+    for task in (*CLASSIFICATION, VALUE):
+        for dataset in TASKS[task]:
+            prompts = values if task == VALUE else classes
+            text = prompts.get(_KIT_KEYS.get((task, dataset), dataset))
+            if isinstance(text, str):
+                found[f"{task} {dataset}"] = text
+    for name, tasks in _KIT_CODE.items():
+        if (folder / name).is_file():
+            body = _build_prompt(folder / name)
+            defaults = _defaults(body)
+            found |= {
+                f"{task} {dataset}": _with_defaults(_said(body, dataset), defaults)
+                for task in tasks
+                for dataset in TASKS[task]
+            }
+    return {key: text for key, text in found.items() if text}
+
+
+def _paper(folder: Path) -> Mapping[str, str]:
+    listed = _json(folder / "index.json").get("prompts")
+    if not isinstance(listed, list):
+        raise ValueError(f"{folder / 'index.json'}: wanted an object with a list 'prompts'.")
+    found: dict[str, str] = {}
+    for entry in listed:
+        if entry.get("kind") == "ablation" and (folder / entry["file"]).is_file():
+            found |= _stems(folder / entry["file"])
+        if entry.get("kind") != "appendix_d":
+            continue
+        text = (folder / entry["file"]).read_text("utf-8").strip()
+        found |= dict.fromkeys(_paper_scenarios(entry), text)
+    return found
+
+
+def _stems(path: Path) -> Mapping[str, str]:
+    """Returns how the prompts of the ablation begin; their gap is for the organ in plain words, not for a cell."""
+    lines = path.read_text("utf-8").splitlines()
+    found = {
+        name: line.removeprefix(label).strip().removesuffix("...").replace("{anatomy}", "{organ}")
+        for line in lines
+        for label, name in _STEM_LABELS.items()
+        if line.startswith(label)
+    }
+    if len(found) < len(_STEM_LABELS):
+        raise ValueError(f"{path}: wanted lines that begin with {' and '.join(_STEM_LABELS)}. Copy it again.")
+    return found
+
+
+def _paper_scenarios(entry: Mapping[str, object]) -> Iterable[str]:
+    task, dataset = str(entry["task"]), entry.get("dataset_id")
+    options = entry.get("options")
+    shown = tuple(map(str, options)) if isinstance(options, list) else ()
+    if shown in _BY_OPTIONS:
+        return _BY_OPTIONS[shown]
+    if shown and shown[0] in _BY_FIRST_OPTION:
+        return _BY_FIRST_OPTION[shown[0]]
+    if task in _TEXT_SETS:
+        return _TEXT_SETS[task]
+    # Prompts for places are printed for one organ each, without a gap for another.
+    if dataset is None or task in DETECTION:
+        return ()
+    return (f"{task} {'28_1' if (task, dataset) == ('DD', '28') else dataset}",)
+
+
+def _gaps(question: Question) -> Mapping[str, str | None]:
+    """Returns the released row's own cells; a question that was made of no row has the names that it knows instead."""
+    facets, printed = question.facets, question.printed
+    organ = printed.get("anatomy_location") or facets.get("anatomy")
+    return {
+        "organ": facets.get("anatomy"),
+        "anatomy": organ,
+        "anatomy_location": organ,
+        "seg_channel_name": printed.get("seg_channel_name") or facets.get("structure"),
+        "kp": printed.get("kp"),
+        "pixelSizeMm": pixel[1] if (pixel := _PIXEL.search(question.text)) else None,
+    }
+
+
+def _json(path: Path) -> dict[str, object]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: this file of prompts is missing. Copy it from the benchmark.") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: broken JSON ({error}). Copy it from the benchmark again.") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: wanted a JSON object, got {type(found).__name__}.")
+    return found
+
+
+def _build_prompt(path: Path) -> Sequence[ast.stmt]:
+    try:
+        tree = ast.parse(path.read_text("utf-8"))
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"{path}: no Python that could be read ({error}). Copy it from the benchmark again.") from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "build_prompt":
+            return node.body
+    raise ValueError(f"{path}: wanted a function build_prompt, there is none.")
+
+
+def _said(body: Sequence[ast.stmt], dataset: str, text: str = "") -> str:
+    """Returns what the statements add to `prompt` for a data set; a value put in becomes a gap of its name."""
+    for statement in body:
+        if isinstance(statement, ast.If):
+            branch = statement.body if _is_for(statement.test, dataset) else statement.orelse
+            text = _said(branch, dataset, text)
+        elif isinstance(statement, ast.AugAssign) and _is_prompt(statement.target):
+            text += _literal(statement.value)
+        elif isinstance(statement, ast.Assign) and _is_prompt(statement.targets[0]):
+            text = _literal(statement.value)
+    return text
+
+
+def _defaults(body: Sequence[ast.stmt]) -> Mapping[str, str]:
+    """Returns the plain texts that a value is set to anywhere, by the value's name: what stands for an odd cell."""
+    assigned = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Assign))
+    return {
+        node.targets[0].id: node.value.value
+        for node in assigned
+        if isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and not _is_prompt(node.targets[0])
+    }
+
+
+def _with_defaults(template: str, defaults: Mapping[str, str]) -> str:
+    for name, said in defaults.items():
+        template = template.replace(f"{{{name}}}", f"{{{name}||{said}}}")
+    return template
+
+
+def _is_prompt(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "prompt"
+
+
+def _is_for(test: ast.expr, dataset: str) -> bool:
+    """Returns whether a test on the data set's name holds; other tests (hints, odd cells) are taken not to."""
+    if not (isinstance(test, ast.Compare) and ast.unparse(test.left) == "self.dataset_name" and len(test.ops) == 1):
+        return False
+    try:
+        wanted = ast.literal_eval(test.comparators[0])
+    except ValueError:
+        return False
+    return (
+        dataset in wanted if isinstance(test.ops[0], ast.In) else isinstance(test.ops[0], ast.Eq) and dataset == wanted
+    )
+
+
+def _literal(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            f"{{{ast.unparse(part.value)}}}" if isinstance(part, ast.FormattedValue) else _literal(part)
+            for part in node.values
+        )
+    return ""

@@ -1,0 +1,163 @@
+"""A model's row of Table 1 as the official scripts score it, from our questions and raw replies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
+from medtune.benchmarks.u2_bench.official.labels import ClassScores, Mode, class_scores, read_row
+from medtune.benchmarks.u2_bench.official.positions import position_accuracy, read_position
+from medtune.benchmarks.u2_bench.official.score import SetTables, official_means, official_score, u2_score
+from medtune.benchmarks.u2_bench.official.values import Value, ValueScores, predicted_value, value_scores
+from medtune.benchmarks.u2_bench.our_row import Row, by_set
+from medtune.benchmarks.u2_bench.parsers import prepared_reply, task_of, truth_cell
+from medtune.benchmarks.u2_bench.tasks import RANGES
+from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TASKS, TEXT
+from medtune.data.types import Question
+from medtune.eval.benchmark import Judged
+from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
+from medtune.eval.metrics.rouge_l import rouge_l
+
+Pair = tuple[Question, str]
+OFFICIAL: Mapping[str, tuple[Mode, bool]] = {
+    "official_strict": ("strict", False),
+    "official_lenient": ("lenient", False),
+    "official_extracted": ("lenient", True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Results per data set, each with its id; one on which the script stops is missing, as it is there.
+
+    Attributes:
+        text: BLEU-4 and ROUGE-L, both x 100.
+        lost: Replies that are dropped, or whose data set is.
+    """
+
+    classification: Mapping[str, ClassScores]
+    detection: Mapping[str, float]
+    values: Mapping[str, ValueScores]
+    text: Mapping[str, tuple[float, float]]
+    lost: int
+
+    @property
+    def tables(self) -> SetTables:
+        """The four result files that the official aggregator reads."""
+        return SetTables(
+            classification=[(name, scores.acc, scores.f1) for name, scores in self.classification.items()],
+            detection=list(self.detection.items()),
+            values=[(name, scores.rmse, scores.pct_within_tolerance) for name, scores in self.values.items()],
+            text=[(name, bleu) for name, (bleu, _) in self.text.items()],
+        )
+
+
+def row(judged: Sequence[Judged], parser: str) -> Row:
+    """Returns the cells of Table 1 by column; the score is the one that the official aggregator prints."""
+    scored = set_tables(judged, parser)
+    means = official_means(scored.tables, ids="numbers")
+    return {
+        "DD_Acc": means.diag_acc,
+        "DD_F1": means.diag_f1,
+        "VRA_Acc": means.vra_acc,
+        "VRA_F1": means.vra_f1,
+        "LL_Acc": means.ll_acc,
+        "OD_Acc": means.od_acc,
+        "KD_Acc": means.kd_acc,
+        "CVE_RMSE": means.cve_rmse,
+        "CVE_MAE": _mean([scores.mae for scores in scored.values.values()]),
+        "CVE_pct_tol": means.cve_tol,
+        "RG_BLEU": means.rg_bleu,
+        "RG_ROUGE": _rouge(scored, "RG"),
+        "CG_BLEU": means.cg_bleu,
+        "CG_ROUGE": _rouge(scored, "CG"),
+        "U2_Score": official_score(means),
+    }
+
+
+def by_task(scored: Scored) -> tuple[float, ...]:
+    """Returns what enters the score: accuracies, RMSE, BLEU-4 x 100."""
+    means = official_means(scored.tables, ids="numbers")
+    accuracies = means.diag_acc, means.vra_acc, means.ll_acc, means.od_acc, means.kd_acc
+    return (*accuracies, means.cve_rmse, means.rg_bleu, means.cg_bleu)
+
+
+def variants(tables: SetTables) -> tuple[float, float, float]:
+    """Returns the score as published, with ids kept as text, and with ids as text and no credit for missing values."""
+    meant = official_means(tables, ids="text")
+    published = official_score(official_means(tables, ids="numbers"))
+    return published, official_score(meant), round(u2_score(meant.earned_terms), 4)
+
+
+def set_tables(judged: Sequence[Judged], parser: str) -> Scored:
+    """Returns the results per data set of one official way to read."""
+    mode, is_extracted = OFFICIAL[parser]
+    classification: dict[str, ClassScores] = {}
+    detection: dict[str, float] = {}
+    values: dict[str, ValueScores] = {}
+    text: dict[str, tuple[float, float]] = {}
+    lost = 0
+    for task in TASKS:
+        for dataset, rows in by_set([row for row in judged if task_of(row.question) == task]).items():
+            pairs = [(row.question, _reply(row, is_extracted)) for row in rows]
+            try:
+                if task in CLASSIFICATION:
+                    classification[dataset], dropped = _classes(pairs, dataset, mode)
+                elif task in DETECTION:
+                    detection[dataset], dropped = _positions(pairs, mode)
+                elif task in TEXT:
+                    text[dataset], dropped = _texts(pairs, mode), 0
+                else:
+                    values[dataset] = _values(pairs, dataset, mode)
+                    dropped = values[dataset].failed_items
+            except OfficialFailureError:
+                dropped = len(rows)
+            lost += dropped
+    return Scored(classification, detection, values, text, lost)
+
+
+def _classes(pairs: Sequence[Pair], dataset: str, mode: Mode) -> tuple[ClassScores, int]:
+    readings = [read_row(truth_cell(asked), reply, dataset=dataset, mode=mode) for asked, reply in pairs]
+    return class_scores(readings), sum(reading.label is None for reading in readings)
+
+
+def _positions(pairs: Sequence[Pair], mode: Mode) -> tuple[float, int]:
+    positions = [read_position(reply, mode=mode) for _, reply in pairs]
+    accuracy = position_accuracy([asked.answer for asked, _ in pairs], positions)
+    return accuracy, sum(position.is_dropped for position in positions)
+
+
+def _values(pairs: Sequence[Pair], dataset: str, mode: Mode) -> ValueScores:
+    if dataset not in RANGES:
+        raise OfficialFailureError("not scored", f"the official scripts leave set {dataset} out")
+    predicted = [(asked, predicted_value(reply, mode=mode)) for asked, reply in pairs]
+    values = [
+        Value(is_failed=True) if number is None else Value(float(asked.answer), number) for asked, number in predicted
+    ]
+    return value_scores(values, dataset=dataset)
+
+
+def _texts(pairs: Sequence[Pair], mode: Mode) -> tuple[float, float]:
+    texts = [(reply, asked.answer) for asked, reply in pairs]
+    if mode == "lenient":
+        texts = [(reply.strip(), answer.strip()) for reply, answer in texts]
+    counts = np.array([bleu_counts(*each) for each in texts]).sum(axis=0)
+    return 100 * float(bleu_of_counts(counts)), 100 * _mean([rouge_l(*each) for each in texts])
+
+
+def _reply(row: Judged, is_extracted: bool) -> str:
+    reply = (row.prediction.text if row.prediction else None) or ""
+    return prepared_reply(reply, row.question) if is_extracted else reply
+
+
+def _rouge(scored: Scored, task: str) -> float:
+    return _mean([rouge for dataset, (_, rouge) in scored.text.items() if dataset in TASKS[task]])
+
+
+def _mean(values: Sequence[float]) -> float:
+    finite = [value for value in values if math.isfinite(value)]
+    return sum(finite) / len(finite) if finite else 0.0

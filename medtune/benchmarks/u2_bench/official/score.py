@@ -1,0 +1,128 @@
+"""U2-Score: task means over data sets, their weighted sum, and the official aggregator's own ways.
+
+Source:
+    Formula: U2-Bench (arXiv 2505.17779), section 4.2 and Table 6. Aggregation: gurenolun/Dolphin-ai-bench,
+    table_fill/update_table_score_format.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from medtune.benchmarks.u2_bench.tasks import CASES, WEIGHTS
+from medtune.benchmarks.u2_bench.terms import TASKS
+
+Ids = Literal["numbers", "text"]
+EXACT_WEIGHTS: Mapping[str, float] = {task: cases / sum(CASES.values()) for task, cases in CASES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class SetTables:
+    """One model's results per data set, as the four result files hold them.
+
+    Attributes:
+        classification: (id, accuracy, F1).
+        detection: (id, accuracy).
+        values: (id, RMSE, % within tolerance); nan and inf are allowed.
+        text: (id, BLEU-4 x 100).
+    """
+
+    classification: Sequence[tuple[str, float, float]] = ()
+    detection: Sequence[tuple[str, float]] = ()
+    values: Sequence[tuple[str, float, float]] = ()
+    text: Sequence[tuple[str, float]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMeans:
+    """What the official aggregator makes of the tables; a task without results counts 0, its RMSE too."""
+
+    diag_acc: float
+    diag_f1: float
+    vra_acc: float
+    vra_f1: float
+    ll_acc: float
+    od_acc: float
+    kd_acc: float
+    cve_rmse: float
+    cve_tol: float
+    rg_bleu: float
+    cg_bleu: float
+    has_values: bool
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """What enters the score per task, before clipping: 1 - RMSE for values, BLEU-4 / 100 for texts."""
+        return {
+            "DD": self.diag_acc,
+            "VRA": self.vra_acc,
+            "LL": self.ll_acc,
+            "OD": self.od_acc,
+            "KD": self.kd_acc,
+            "CVE": 1 - self.cve_rmse,
+            "RG": self.rg_bleu / 100,
+            "CG": self.cg_bleu / 100,
+        }
+
+    @property
+    def earned_terms(self) -> dict[str, float]:
+        """The same without the credit for values that were never given: a missing RMSE earns nothing."""
+        return self.terms if self.has_values else {**self.terms, "CVE": 0.0}
+
+
+def official_means(tables: SetTables, *, ids: Ids) -> TaskMeans:
+    """Returns the task means of the official aggregator.
+
+    Args:
+        tables: Of one model.
+        ids: "numbers" is the script as published: a result file whose ids are all numeric is read as numbers, so
+            that '04' and '09' drop out of LL and OD. "text" is what it meant.
+    """
+
+    def mean(rows: Sequence[tuple[str, *tuple[float, ...]]], task: str, column: int) -> float:
+        known = _as_read([row[0] for row in rows], ids)
+        numbers = [row[1:][column] for id_, row in zip(known, rows, strict=True) if id_ in TASKS[task]]
+        finite = [number for number in numbers if math.isfinite(number)]
+        return math.fsum(finite) / len(finite) if finite else 0.0
+
+    return TaskMeans(
+        diag_acc=mean(tables.classification, "DD", 0),
+        diag_f1=mean(tables.classification, "DD", 1),
+        vra_acc=mean(tables.classification, "VRA", 0),
+        vra_f1=mean(tables.classification, "VRA", 1),
+        ll_acc=mean(tables.detection, "LL", 0),
+        od_acc=mean(tables.detection, "OD", 0),
+        kd_acc=mean(tables.detection, "KD", 0),
+        cve_rmse=mean(tables.values, "CVE", 0),
+        cve_tol=mean(tables.values, "CVE", 1),
+        rg_bleu=mean(tables.text, "RG", 0),
+        cg_bleu=mean(tables.text, "CG", 0),
+        has_values=any(math.isfinite(rmse) for _, rmse, _ in tables.values),
+    )
+
+
+def u2_score(terms: Mapping[str, float], weights: Mapping[str, float] = WEIGHTS) -> float:
+    """Returns the weighted sum of the tasks' terms, each clipped to [0, 1].
+
+    The printed weights sum to 1. They are not the rounded case shares that the paper's formula asks for; those are
+    `EXACT_WEIGHTS`.
+
+    Example:
+        >>> round(u2_score({task: 0.5 for task in WEIGHTS}), 4)
+        0.5
+    """
+    return math.fsum(weights[task] * min(1.0, max(0.0, term)) for task, term in terms.items())
+
+
+def official_score(means: TaskMeans) -> float:
+    """Returns the score as the official aggregator prints it: four decimals."""
+    return round(u2_score(means.terms), 4)
+
+
+def _as_read(ids: Sequence[str], how: Ids) -> list[str]:
+    if how == "numbers" and all(id_.isdigit() for id_ in ids):
+        return [str(int(id_)) for id_ in ids]
+    return list(ids)

@@ -1,0 +1,200 @@
+"""Clinical values as the official scripts read and score them.
+
+Source:
+    strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/measure_eval_v1.2.py. lenient:
+    gurenolun/Dolphin-ai-bench, new_results/qwen_measure_eval.py; the pre-pass: its
+    scripts/extract_measurement_values_improved.py.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
+from medtune.benchmarks.u2_bench.official.labels import MISSING, Mode
+from medtune.benchmarks.u2_bench.tasks import RANGES, TOLERANCE, Range
+
+_KEYS: Mapping[str, str] = {"18": "EF", "27": "IMT", "50": "abdominal_circumference"}
+_LAST_KEY = "fat value"
+_NUMBER = r"(\d+\.?\d*)"
+_SAID = r"(?:of |is |approximately |about |around )?"
+# The first that matches anywhere decides; wordings that an earlier one covers are left out.
+_PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "57": (
+        r"around (\d+)",
+        r"value of (\d+)",
+        r"indicative of (\d+)",
+        r"fat value (?:about )?(\d+)",
+        r"fat content (?:of |about )?(\d+)",
+        r"fat percentage (?:of |about )?(\d+)",
+        r"(\d+)%",
+        r"(\d+)",
+    ),
+    "50": (
+        r"imt (?:of |is |value |measurement |measures |approximately |about |around )?" + _NUMBER,
+        _NUMBER + r"\s*(?:mm|millimeter)",
+        _NUMBER,
+    ),
+}
+_OTHER_PATTERNS = (
+    _NUMBER + r"\s*(?:mm|cm|ml|g|kg|%)",
+    r"(?:value|measurement|result|reading) " + _SAID + _NUMBER,
+    r"(\d+\.\d+)",
+    r"(\d+)",
+)
+NO_NUMBER = "null"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One row as a script sees it.
+
+    Attributes:
+        truth: None where the row is not used.
+        predicted: None where the row is not used.
+        is_failed: Whether the row is counted as failed: its reply gives no number. A row that is neither used nor
+            failed has a truth cell without a value, and is skipped without a trace.
+    """
+
+    truth: float | None = None
+    predicted: float | None = None
+    is_failed: bool = False
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the row enters the scores."""
+        return self.truth is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueScores:
+    """Scores of one data set in scaled units; nan where no row is used.
+
+    Attributes:
+        std: Population standard deviation of the signed errors.
+        pct_within_tolerance: 0 to 100.
+    """
+
+    mae: float
+    rmse: float
+    std: float
+    pct_within_tolerance: float
+    failed_items: int
+
+
+def read_value(cell: str | None, reply: str | None, *, dataset: str, mode: Mode) -> Value:
+    """Returns how a script reads a truth cell and a reply.
+
+    Raises:
+        OfficialFailureError: The script would raise on this row, and lose the data set: a truth that is null (lenient),
+            or that is no number.
+    """
+    truth = _truth(cell, dataset)
+    if truth == MISSING or (truth is None and mode == "strict"):
+        return Value()
+    predicted = predicted_value(reply, mode=mode)
+    if predicted is None:
+        return Value(is_failed=True)
+    if isinstance(truth, list) and mode == "lenient":
+        truth = truth[0] if truth else None
+    try:
+        return Value(float(truth), predicted)  # type: ignore[arg-type]  # what is no number is what the except is for
+    except (TypeError, ValueError) as error:
+        raise OfficialFailureError(type(error).__name__, "the truth cannot become a number") from error
+
+
+def _truth(cell: str | None, dataset: str) -> object:
+    """Returns what a truth cell holds; "nan" where it cannot be read.
+
+    IMT is the first element of what the cell holds: the first *character* where that is a text, nothing where it is
+    a bare number.
+    """
+    try:
+        found = json.loads((cell or "").replace("'", '"'))
+        if isinstance(found, dict):
+            value = found[_KEYS.get(dataset, _LAST_KEY)]
+            return next(iter(value)) if dataset == "27" else value
+        return next(iter(found[0].values())) if isinstance(found, list) else None
+    except (ValueError, TypeError, AttributeError, IndexError, KeyError, StopIteration):
+        return MISSING
+
+
+def predicted_value(reply: str | None, *, mode: Mode) -> float | None:
+    """Returns the number of a reply, or None.
+
+    The strict script takes a reply that is a number. The lenient one takes the first decimal number anywhere, else the
+    first whole one; a sign or a thousands separator is lost.
+
+    Example:
+        >>> [predicted_value(reply, mode="lenient") for reply in ("-3", "50 to 60.5", "1,200", "none")]
+        [-3.0, 60.5, 1.0, None]
+    """
+    said = reply if reply is None or mode == "strict" else reply.strip()
+    if said is None or (mode == "lenient" and said.lower() == NO_NUMBER):
+        return None
+    try:
+        return float(said)
+    except ValueError:
+        pass
+    if mode == "strict":
+        return None
+    found = re.search(r"\d+\.\d+", said) or re.search(r"\d+", said)
+    return float(found[0]) if found else None
+
+
+def extract_number(reply: str | None, *, dataset: str) -> str:
+    """Returns the number that the official pre-pass finds, as it is written; "null" where there is none.
+
+    Example:
+        >>> extract_number("image 2 suggests 143.1", dataset="50"), extract_number("about 61 %", dataset="18")
+        ('2', '61')
+    """
+    said = (reply or "").lower().strip()
+    if re.fullmatch(r"\d+\.?\d*", said):
+        return said
+    matches = (re.search(pattern, said) for pattern in _PATTERNS.get(dataset, _OTHER_PATTERNS))
+    return next((found[1] for found in matches if found), NO_NUMBER)
+
+
+def scaled(value: float, span: Range) -> float:
+    """Returns the value in units of its range, without clipping."""
+    return (value - span.low) / (span.high - span.low)
+
+
+def scaled_error(value: Value, *, dataset: str) -> float:
+    """Returns scaled truth minus scaled prediction of a used row.
+
+    Raises:
+        ValueError: The row is not used.
+    """
+    if value.truth is None or value.predicted is None:
+        raise ValueError("a row without a truth or without a number has no error; check `is_used`")
+    span = RANGES[dataset]
+    return scaled(value.truth, span) - scaled(value.predicted, span)
+
+
+def value_scores(values: Sequence[Value], *, dataset: str) -> ValueScores:
+    """Returns the scores of one data set; one reply "nan" or "inf" makes RMSE non-finite, and drops the set later."""
+    errors = np.array([scaled_error(value, dataset=dataset) for value in values if value.is_used])
+    failed = sum(value.is_failed for value in values)
+    if not errors.size:
+        return ValueScores(math.nan, math.nan, math.nan, math.nan, failed)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return ValueScores(
+            mae=float(np.mean(np.abs(errors))),
+            rmse=float(np.sqrt(np.mean(errors**2))),
+            std=float(np.std(errors)),
+            pct_within_tolerance=float(np.mean(np.abs(errors) <= TOLERANCE) * 100),
+            failed_items=failed,
+        )
+
+
+def jsonl_route(cells: Sequence[str | None]) -> list[Value]:
+    """Returns what the strict script makes of a JSON-lines file: it parses each truth twice, and skips every row."""
+    return [Value() for _ in cells]

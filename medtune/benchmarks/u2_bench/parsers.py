@@ -1,0 +1,68 @@
+"""The official readings of a reply as parsers of a question."""
+
+from __future__ import annotations
+
+from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
+from medtune.benchmarks.u2_bench.official.labels import Mode, read_row
+from medtune.benchmarks.u2_bench.official.options import extract_option
+from medtune.benchmarks.u2_bench.official.positions import read_position
+from medtune.benchmarks.u2_bench.official.values import extract_number, predicted_value
+from medtune.benchmarks.u2_bench.tasks import INTEGER_SETS, options_seen
+from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, VALUE
+from medtune.data.types import Question
+
+
+def parse_strict(reply: str, question: Question) -> str | None:
+    """Returns what the evalkit's strict scripts read: the reply itself, in small letters."""
+    return _parse(reply, question, mode="strict")
+
+
+def parse_lenient(reply: str, question: Question) -> str | None:
+    """Returns what the lenient post-processing reads: blanks and quotes around a label, and words around a position."""
+    return _parse(reply, question, mode="lenient")
+
+
+def parse_extracted(reply: str, question: Question) -> str | None:
+    """Returns what the lenient post-processing reads after its own pre-pass has picked an option or a number."""
+    return _parse(prepared_reply(reply, question), question, mode="lenient")
+
+
+def prepared_reply(reply: str, question: Question) -> str:
+    """Returns what the official pre-pass makes of a reply; it is not used for positions and texts."""
+    task, dataset = task_of(question), question.facets["dataset"]
+    if task in CLASSIFICATION:
+        return extract_option(reply, options_seen(task, dataset, question.options))
+    return extract_number(reply, dataset=dataset) if task == VALUE else reply
+
+
+def truth_cell(question: Question) -> str | int:
+    """Returns the truth as the official tables hold it: whole numbers in two sets, text elsewhere."""
+    is_whole = task_of(question) == "DD" and question.facets["dataset"] in INTEGER_SETS
+    return int(question.answer) if is_whole else question.answer
+
+
+def task_of(question: Question) -> str:
+    """Returns the question's task, e.g. "DD"."""
+    return question.facets["task"]
+
+
+def _parse(reply: str, question: Question, *, mode: Mode) -> str | None:
+    task = task_of(question)
+    if task in DETECTION:
+        label = read_position(reply, mode=mode).label
+        return None if label is None else _as_option(label, question)
+    if task == VALUE:
+        number = predicted_value(reply, mode=mode)
+        return None if number is None else repr(number)
+    if task not in CLASSIFICATION:
+        return (reply.strip() if mode == "lenient" else reply) or None
+    try:
+        said = read_row(truth_cell(question), reply, dataset=question.facets["dataset"], mode=mode).label
+    except OfficialFailureError:
+        return None
+    return None if said is None else _as_option(str(said), question)
+
+
+def _as_option(label: str, question: Question) -> str:
+    """Returns the option that the label stands for, or the label: a wrong one is a class of its own."""
+    return next((option for option in question.options if option.lower() == label.lower()), label)

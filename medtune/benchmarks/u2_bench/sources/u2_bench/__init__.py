@@ -1,0 +1,312 @@
+"""U2-Bench: the released tables, a folder for each of eight tasks, with images inside of the cells.
+
+    disease_diagnosis/23.tsv            any file name that says the data set: its number, or a name such as BUSI
+    lesion_localisation/04_DDTI.tsv     "4" and "04" are one; knee grades and views are told apart by their task
+    an_explanation_of_the_columns.tsv   and other tables outside of the eight folders are not read
+
+Columns are known by several spellings, as the release and its two evaluation kits disagree: see `COLUMNS`. An image
+cell is base64, or the index of the row whose image it shares. Everything is test, whatever the column "split" says.
+
+Source: DolphinAI/u2-bench (an_explanation_of_the_columns.tsv, README.md); dolphin-sound/u2-bench-evalkit,
+vlmeval/eval_func and vlmeval/dataset; gurenolun/Dolphin-ai-bench; U2-Bench, arXiv 2505.17779.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from medtune.benchmarks.u2_bench import terms as released
+from medtune.benchmarks.u2_bench.sources.u2_bench import cells, demographic, example
+from medtune.benchmarks.u2_bench.sources.u2_bench.wording import question_text
+from medtune.data.media.masks import LOCATIONS, size_of_share
+from medtune.data.prepared.rejects import Reject, RowError
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.types import MediaRef, Question
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "index": ("index", "id"),
+    "image": ("img_data", "image", "img", "image_data"),
+    "patient": ("patient_id", "patient"),
+    "anatomy": ("anatomy_location", "anatomy"),
+    "options": ("options", "option"),
+    "label": ("class_label", "classes", "class", "label"),
+    "box": ("gt_bbox", "bbox"),
+    "keypoints": ("keypoints", "keypoint"),
+    "structure": ("seg_channel_name",),
+    "value": ("measurement", "measurements"),
+    "pixel_size_mm": ("pixelsizemm", "pixel_size_mm", "pixel size(mm)", "pixel_size"),
+    "report": ("gt_report", "report", "caption"),
+    "caption": ("caption", "gt_report", "report"),
+    "dataset": ("dataset_name", "dataset"),
+    "split": ("split",),
+    "demographic": ("demographic", "demographics"),
+}
+"""Our names, and the spellings of each in the order in which a filled cell is looked for."""
+_LONGEST_INDEX = 64
+_LARGEST_CELL = 1 << 30
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="U2-Bench",
+        licence="CC-BY-NC-ND-4.0",
+        url="https://huggingface.co/datasets/DolphinAI/u2-bench",
+        provenance="released",
+        patient_unit="the column patient_id within a source data set; without it one image stands for one patient",
+        test_only=True,
+        read=_read,
+        write_example=example.write,
+        answer_in=_answer_in,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row without its image and masks, by the table's own names in small letters."""
+
+    file: str
+    line: int
+    task: str
+    dataset: str
+    cells: Mapping[str, str]
+
+    def column(self, name: str) -> str | None:
+        """Returns which of a column's spellings is filled, else which is there."""
+        there = [spelling for spelling in COLUMNS[name] if spelling in self.cells]
+        return next((spelling for spelling in there if self.cells[spelling].strip()), there[0] if there else None)
+
+    def get(self, name: str) -> str:
+        column = self.column(name)
+        return self.cells[column].strip() if column else ""
+
+    def error(self, name: str, message: str) -> RowError:
+        return RowError(Reject(self.file, self.line, self.column(name) or COLUMNS[name][0], message))
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What is gathered while the tables are read, one row at a time."""
+
+    scratch: Path
+    questions: list[Question] = field(default_factory=list)
+    media: dict[str, MediaRef] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)
+    splits: Counter[str] = field(default_factory=Counter)
+    unscored: Counter[str] = field(default_factory=Counter)
+
+    def read_file(self, folder: Path, file: Path, task: str) -> None:
+        images: dict[str, str] = {}
+        waiting: list[tuple[_Row, str]] = []
+        for number, (line, found) in enumerate(_cells(file)):
+            dataset = released.set_of_name(task, file.stem) or _by_column(task, found)
+            if dataset is None:
+                self.unscored[f"{task} {file.stem}"] += 1
+                continue
+            image = next((found.pop(name) for name in COLUMNS["image"] if found.get(name)), "").strip()
+            found.pop("seg_data", None)
+            row = _Row(str(file.relative_to(folder)), line, task, dataset, found)
+            self.splits[row.get("split").lower() or "no split"] += 1
+            if len(image) <= _LONGEST_INDEX:
+                waiting.append((row, image))
+                continue
+            try:
+                digest = self._stored(row, image)
+            except RowError as error:
+                self.rejects.append(error.reject)
+                continue
+            images[_index(row.get("index")) or str(number)] = digest
+            self._add(row, digest)
+        for row, index in waiting:
+            if _index(index) in images:
+                self._add(row, images[_index(index)])
+            else:
+                said = f"wanted an image in base64, or the index of a row that has one, got {index!r}"
+                self.rejects.append(row.error("image", said).reject)
+
+    def _stored(self, row: _Row, image: str) -> str:
+        try:
+            content = base64.b64decode(image.partition(",")[2] if image.startswith("data:") else image, validate=True)
+        except (binascii.Error, ValueError):
+            raise row.error("image", "wanted an image in base64, this is none") from None
+        digest = hashlib.sha256(content).hexdigest()
+        (self.scratch / digest).write_bytes(content)
+        return digest
+
+    def _add(self, row: _Row, digest: str) -> None:
+        number = released.number_of_set(row.dataset)
+        patient = row.get("patient")
+        patient = f"image {digest}" if cells.is_nothing(patient) else f"{number} {patient}"
+        media_id = f"{patient} {digest}"
+        try:
+            self.questions.append(_question(row, media_id, patient))
+        except RowError as error:
+            self.rejects.append(error.reject)
+        else:
+            self.media[media_id] = MediaRef(self.scratch / digest)
+
+
+def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the table of a folder; the order of options is the files' own, whatever the seed.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        ValueError: It has no table of a task, or a table cannot be read at all; a row that cannot is rejected alone.
+    """
+    folder = raw_folder(root, holds="U2-Bench's eight folders with .tsv files")
+    reader = _Reader(scratch)
+    files = [(file, _task(folder, file)) for file in sorted(folder.rglob("*.tsv"))]
+    for file, task in files:
+        if task is not None:
+            reader.read_file(folder, file, task)
+    if not any(task for _, task in files):
+        raise ValueError(f"{folder}: wanted .tsv files in folders such as disease_diagnosis, found none.")
+    notes = [f"{count} rows of {name}, which the benchmark does not score" for name, count in reader.unscored.items()]
+    if set(reader.splits) - {"test"}:
+        said = ", ".join(f"{name} {count}" for name, count in sorted(reader.splits.items()))
+        notes.append(f"the column 'split' is not followed, as the benchmark is for evaluation alone: {said}")
+    return SourceTable(reader.questions, reader.media, tuple(notes), tuple(reader.rejects))
+
+
+def _task(folder: Path, file: Path) -> str | None:
+    parts = (*file.relative_to(folder).parts[:-1], file.stem)
+    return next((task for part in reversed(parts) if (task := released.task_of_folder(part))), None)
+
+
+def _cells(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields the last line and the cells of each row, by the header's names in small letters."""
+    csv.field_size_limit(_LARGEST_CELL)
+    with file.open(encoding="utf-8-sig", newline="") as opened:
+        reader = csv.reader(opened, delimiter="\t")
+        try:
+            names = [name.strip().lower() for name in next(reader, [])]
+            for row in reader:
+                yield reader.line_num, dict(zip(names, row, strict=False))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{file}: not a table of UTF-8 text ({error}). Download it again.") from error
+
+
+def _by_column(task: str, found: Mapping[str, str]) -> str | None:
+    said = next((found[name] for name in COLUMNS["dataset"] if found.get(name)), "")
+    return released.set_of_name(task, said)
+
+
+def _index(cell: str) -> str:
+    """Returns an index as other rows name it: 12.0 is 12."""
+    return cell.strip().removesuffix(".0")
+
+
+def _question(row: _Row, media_id: str, patient: str) -> Question:
+    task, dataset = row.task, row.dataset
+    organ = None if cells.is_nothing(row.get("anatomy")) else cells.label(row.get("anatomy")).replace("_", " ").lower()
+    structure, share, unit, text_more = None, None, None, ""
+    options: tuple[str, ...] = ()
+    if task in released.CLASSIFICATION:
+        options, answer = _classes(row)
+    elif task in released.DETECTION:
+        options = LOCATIONS
+        structure, answer, share = _place(row)
+    elif task == released.VALUE:
+        answer, unit, text_more = _value(row)
+    else:
+        answer = _text(row)
+    facets = {"task": task, "scenario": f"{task} {dataset}", "dataset": dataset}
+    if structure:
+        facets["structure"] = structure
+    if share is not None:
+        facets["box_size"] = size_of_share(share)
+    if phantom := released.phantom(dataset):
+        facets["phantom"] = phantom
+    # In this set the organ is what is asked.
+    if organ and dataset != released.ANATOMY:
+        facets["anatomy"] = organ
+    facets |= demographic.facets(row.get("demographic"))
+    asked_about = organ if dataset != released.ANATOMY else None
+    return Question(
+        id=f"{row.file} {row.line}",
+        media_id=media_id,
+        text=question_text(task, dataset, structure=structure, anatomy=asked_about) + text_more,
+        options=options,
+        answer=answer,
+        answer_kind="choice" if options else "number" if task == released.VALUE else "text",
+        patient_id=patient,
+        facets=facets,
+        unit=unit,
+        printed=_prompt_cells(row),
+    )
+
+
+def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
+    found = {name.strip().lower(): cell for name, cell in fields.items()}
+    row = _Row("", 0, question.facets["task"], question.facets["dataset"], found)
+    has_place = row.column("box") or row.column("keypoints")
+    try:
+        if row.task in released.CLASSIFICATION:
+            return _classes(row)[1]
+        if row.task in released.DETECTION:
+            return _place(row).position if has_place else None
+        return _value(row)[0] if row.task == released.VALUE else _text(row)
+    except RowError:
+        return None
+
+
+def _classes(row: _Row) -> tuple[tuple[str, ...], str]:
+    own = cells.options(row.get("options"))
+    options = own if len(set(own)) == len(own) > 1 else released.OPTIONS[row.task, row.dataset]
+    said = cells.label(row.get("label"))
+    alike = [option for option in options if option.casefold() == said.casefold()]
+    if not alike:
+        raise row.error("label", f"{said!r} is not among the options {list(options)}")
+    return options, alike[0]
+
+
+def _place(row: _Row) -> cells.Place:
+    ordered = ("keypoints", "box") if row.task == "KD" else ("box", "keypoints")
+    name = next((name for name in ordered if not cells.is_nothing(row.get(name))), ordered[0])
+    try:
+        found = cells.place(row.get(name))
+    except ValueError as error:
+        raise row.error(name, str(error)) from None
+    named = found.structure or next((part for part in cells.options(row.get("structure"))), None)
+    share = found.share if name == "box" else None
+    return cells.Place(named.replace("_", " ") if named else None, found.position, share)
+
+
+def _prompt_cells(row: _Row) -> dict[str, str]:
+    """Returns what the official prompts print of a row, untouched, by the names of the prompts' gaps."""
+    found = {}
+    wanted = {"anatomy_location": "anatomy"} if row.dataset != released.ANATOMY else {}
+    if row.task in released.DETECTION:
+        wanted["seg_channel_name"] = "structure"
+    for gap, name in wanted.items():
+        if column := row.column(name):
+            found[gap] = cells.printed(row.cells[column])
+    keypoints = row.column("keypoints") if row.task == "KD" else None
+    keypoint = cells.printed_keypoint(row.cells[keypoints]) if keypoints else None
+    return found | {"kp": keypoint} if keypoint else found
+
+
+def _value(row: _Row) -> tuple[str, str | None, str]:
+    cell = row.get("value")
+    try:
+        value = cells.value(cell, row.dataset)
+    except ValueError as error:
+        raise row.error("value", str(error)) from None
+    size = cells.pixel_size_mm(cell) or cells.pixel_size_mm(f'{{"pixel": "{row.get("pixel_size_mm")}"}}')
+    more = f" One pixel is {size:g} mm wide and high." if size else ""
+    return f"{value:.12g}", released.UNITS.get(row.dataset), more
+
+
+def _text(row: _Row) -> str:
+    name = "report" if row.task == "RG" else "caption"
+    if cells.is_nothing(row.get(name)):
+        raise row.error(name, "wanted a text, the cell is empty")
+    return row.get(name)

@@ -1,0 +1,45 @@
+"""Whom an image of U2-Bench shows: sex and decade of age, out of the column "demographic".
+
+Source: DolphinAI/u2-bench, an_explanation_of_the_columns.tsv, says that the column is JSON and not what its keys are.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from medtune.benchmarks.facets import age_decade, sex
+from medtune.benchmarks.u2_bench.sources.u2_bench.cells import unpacked
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(y|yr|yrs|years?|years? old|m|mo|months?|)", re.I)
+# Of an obstetric image, these are another's.
+_UNBORN = frozenset({"gestational", "gestation", "fetal", "fetus"})
+
+
+def facets(cell: str) -> dict[str, str]:
+    """Returns the facets "sex" and "age", named as CTLesionVQA's, each where the cell says it of the patient.
+
+    Example:
+        >>> facets('{"gender": "female", "age": "061Y"}'), facets("{'gestational_age': 20}")
+        ({'sex': 'F', 'age': '60-69'}, {})
+    """
+    held = unpacked(cell)
+    first = held[0] if isinstance(held, list | tuple) and held else held
+    found: dict[str, str] = {}
+    for name, value in first.items() if isinstance(first, dict) else ():
+        words = {word.lower() for word in _WORD.findall(str(name))}
+        if words & _UNBORN:
+            continue
+        if words & {"sex", "gender"} and (said := sex(str(value))):
+            found.setdefault("sex", said)
+        if "age" in words and (decade := age_decade(_years(value))):
+            found.setdefault("age", decade)
+    return found
+
+
+def _years(value: object) -> float:
+    matched = _AGE.fullmatch(str(value).strip())
+    if matched is None:
+        return math.nan
+    return float(matched[1]) / (12 if matched[2].lower().startswith("m") else 1)

@@ -1,0 +1,141 @@
+"""U2-Bench rebuilt from public sets: the scenarios whose images and labels are freely to be had.
+
+Layout: one folder (or link) per set that you have, named as in `public_sets/sets`. What each gives, by U2-Bench's ids:
+
+    acouslic         VRA 50 view, OD 50 abdomen, CVE 50 abdominal circumference
+    busi             DD 23 diagnosis, LL 23 lesion
+    fetal_planes_db  VRA 03 plane
+    fpus23           VRA 10 orientation, CG 10 caption of a plane
+    hc18             OD 31 head, CVE 31 head circumference
+    jnu_ifm          VRA 53 landmarks, OD 53 symphysis and head
+    psfhs            OD 52 symphysis and head
+
+U2-Bench took its cases from these sets and names none of them: training on this folder may train on its test images.
+
+Source: U2-Bench (arXiv 2505.17779), Tables 5 and 7; ids of dolphin-sound/u2-bench-evalkit; questions are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from medtune.benchmarks.public_sets.rebuild import Asked, Subject, rebuilt_source
+from medtune.benchmarks.u2_bench.sources.u2_bench_rebuilt.vocabulary import (
+    ANATOMY,
+    CAPTIONS,
+    CHOICES,
+    DATASETS,
+    STRUCTURES,
+    VALUES,
+    Choice,
+)
+from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, nine_cell
+from medtune.data.raw.choices import choice_question
+from medtune.data.raw.source import Source
+from medtune.data.types import MediaRef, Question
+
+SETS = tuple(DATASETS)
+_KINDS = ("plane", "orientation", "view", "landmarks", "diagnosis")
+_TERMS = "medtune/benchmarks/u2_bench/sources/u2_bench_rebuilt/vocabulary.py"
+
+
+def source() -> Source:
+    """Returns the source."""
+    return rebuilt_source(
+        "U2-Bench, rebuilt from public sets",
+        "https://arxiv.org/abs/2505.17779",
+        sets=SETS,
+        ask=lambda subject: (Asked(each, MediaRef(subject.frame.path)) for each in _questions(subject)),
+        left_out=lambda frame: "nothing of them is asked",
+        notes=("U2-Bench took its test cases from these sets and does not say which",),
+    )
+
+
+def _questions(subject: Subject) -> Iterator[Question]:
+    name, frame = subject.set_name, subject.frame
+    for kind in _KINDS:
+        label = frame.labels.get(kind)
+        if label is None:
+            continue
+        choice = CHOICES.get((name, kind))
+        if choice and (answer := subject.term(choice.terms, label, kind=kind, file=_TERMS)):
+            yield _choice(subject, choice, answer)
+        if (name, kind) in CAPTIONS:
+            caption = subject.term(CAPTIONS[name, kind], label, kind=kind, file=_TERMS)
+            if caption:
+                yield _free(subject, "CG", "Describe the image in one sentence.", caption)
+    if frame.labels.get("measurable") != "no":
+        for structure, text in STRUCTURES.get(name, {}).items():
+            yield _place(subject, structure, text)
+    for value, (text, unit) in VALUES.get(name, {}).items():
+        if value in frame.values:
+            yield _value(subject, text, frame.values[value], unit)
+
+
+def _choice(subject: Subject, choice: Choice, answer: str) -> Question:
+    return choice_question(
+        f"{subject.media_id} {choice.task}",
+        media_id=subject.media_id,
+        text=choice.text,
+        answer=answer,
+        labels=choice.labels,
+        patient_id=subject.patient_id,
+        facets=_facets(subject, choice.task),
+        seed=subject.seed,
+        split=subject.frame.split,
+    )
+
+
+def _place(subject: Subject, structure: str, text: str) -> Question:
+    """Returns where the structure is; of several boxes of it, the first counts, as in the official code."""
+    frame = subject.frame
+    boxes = [marked.box for marked in frame.boxes if marked.label == structure]
+    task = "LL" if structure == "lesion" else "OD"
+    size = {"box_size": box_size(boxes[0], *frame.size)} if boxes else {}
+    return choice_question(
+        f"{subject.media_id} {task} {structure}",
+        media_id=subject.media_id,
+        text=text,
+        answer=nine_cell(boxes[0], *frame.size) if boxes else NOT_VISIBLE,
+        labels=(*NINE_CELLS, NOT_VISIBLE),
+        patient_id=subject.patient_id,
+        facets={**_facets(subject, task), "structure": structure, **size},
+        seed=subject.seed,
+        split=frame.split,
+    )
+
+
+def _value(subject: Subject, text: str, value: float, unit: str) -> Question:
+    """Returns a question for a number; the width of a pixel is said where the set has it, as in the official prompt."""
+    pixel = subject.frame.values.get("pixel_size_mm")
+    if pixel is None:
+        return _free(subject, "CVE", text, f"{value:.6g}", unit=unit)
+    asked = f"{text} One pixel is {pixel:.6g} mm wide."
+    return _free(subject, "CVE", asked, f"{value:.6g}", unit=unit, pixel_size_mm=f"{pixel:.6g}")
+
+
+def _free(subject: Subject, task: str, text: str, answer: str, *, unit: str | None = None, **facets: str) -> Question:
+    return Question(
+        id=f"{subject.media_id} {task}",
+        media_id=subject.media_id,
+        text=text,
+        options=(),
+        answer=answer,
+        answer_kind="number" if unit else "text",
+        patient_id=subject.patient_id,
+        facets={**_facets(subject, task), **facets},
+        unit=unit,
+        split=subject.frame.split,
+    )
+
+
+def _facets(subject: Subject, task: str) -> dict[str, str]:
+    dataset = DATASETS[subject.set_name]
+    return {
+        "task": task,
+        "scenario": f"{task} {dataset}",
+        "dataset": dataset,
+        "anatomy": ANATOMY[subject.set_name],
+        "phantom": "yes" if subject.is_phantom else "no",
+        **subject.frame.facets,
+    }

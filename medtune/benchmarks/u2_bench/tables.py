@@ -1,0 +1,187 @@
+"""U2-Bench's tables in the paper's shape, with our rows beside the printed ones, and what each parser makes of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from medtune.benchmarks import published
+from medtune.benchmarks.u2_bench import our_row
+from medtune.benchmarks.u2_bench.anatomy import Paired, outcomes
+from medtune.benchmarks.u2_bench.contradictions import contradictions
+from medtune.benchmarks.u2_bench.judge_task import judge_task
+from medtune.benchmarks.u2_bench.official import rows as official_rows
+from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
+from medtune.benchmarks.u2_bench.parsers import task_of
+from medtune.benchmarks.u2_bench.reply_errors import KINDS, VALID, family, reply_type
+from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, VALUE
+from medtune.eval.benchmark import Benchmark, Evidence, Judged
+from medtune.eval.judge.beside import judged_table
+from medtune.eval.published_numbers import Reference
+from medtune.eval.scoring.bertscore import BertModel
+from medtune.eval.scoring.tables import Cell, Table, rank
+
+_RANDOM = "random"
+
+
+def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
+    """Returns Table 1, the parsers side by side, instruction following, kinds of replies, anatomy, and the rest."""
+    read = {name: rows for name, rows in evidence.verdicts["image"].items() if rows}
+    replies = [row for row in read.get("robust", ()) if row.prediction is not None and row.prediction.text is not None]
+    found = outcomes(evidence, benchmark)
+    has_values = any(task_of(question) == VALUE for question in evidence.questions)
+    return (
+        _table_1(read, evidence.text_model),
+        _parsers(read),
+        *([_values(read)] if has_values else []),
+        *([_following(replies), _kinds(replies)] if replies else []),
+        *([_anatomy(found)] if found else []),
+        *judged_table(evidence, judge_task(), by="scenario", title="Reports and captions, by a judge"),
+        contradictions(),
+    )
+
+
+def references() -> Sequence[Reference]:
+    """Returns the printed U2 scores, and the accuracies of the tasks whose score is their accuracy."""
+    printed = published("u2_bench")["table1"]
+    found = []
+    for row in printed["rows"]:
+        cells = dict(zip(printed["columns"], row, strict=True))
+        if cells["U2_Score"] is not None:
+            found.append(Reference(cells["model"], cells["U2_Score"]))
+        found += [
+            Reference(cells["model"], cells[f"{task}_Acc"], "task", task) for task in (*CLASSIFICATION, *DETECTION)
+        ]
+    return found
+
+
+def _table_1(read: Mapping[str, Sequence[Judged]], text_model: BertModel | None) -> Table:
+    printed = published("u2_bench")["table1"]
+    columns = tuple(name for name in printed["columns"] if name != "group")
+    group = printed["columns"].index("group")
+    scores = [row[-1] for row in printed["rows"] if row[group] != _RANDOM]
+    rows: list[tuple[Cell, ...]] = []
+    for row in printed["rows"]:
+        shown = [cell for place, cell in enumerate(row) if place != group]
+        rows.append((*shown, None if row[group] == _RANDOM else rank(row[-1], scores)))
+    for name, judged in read.items():
+        ours = official_rows.row(judged, name) if name in OFFICIAL else our_row.row(judged, text_model=text_model)
+        score = ours["U2_Score"]
+        place = rank(score, scores) if score is not None and math.isfinite(score) else None
+        rows.append((f"ours, {name}", *(ours.get(column) for column in columns[1:]), place))
+    return Table(
+        title="U2-Bench, Table 1",
+        columns=(*columns, "rank"),
+        rows=tuple(rows),
+        notes=(
+            "Rank: by U2_Score among the paper's 23 models.",
+            "Rows named official_* are scored as the official scripts do, with losses: unparsable numbers leave the",
+            "mean, '04' and '09' leave LL and OD, and a task without values earns full credit.",
+            "In our own rows nothing leaves a mean, and tasks without questions leave the score with their weight.",
+        ),
+        digits=4,
+    )
+
+
+def _parsers(read: Mapping[str, Sequence[Judged]]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for name, judged in read.items():
+        if name not in OFFICIAL:
+            rows.append((name, *our_row.by_task(judged), our_row.row(judged)["U2_Score"], None, None, None))
+            continue
+        scored = official_rows.set_tables(judged, name)
+        rows.append((name, *official_rows.by_task(scored), *official_rows.variants(scored.tables), scored.lost))
+    return Table(
+        title="U2-Bench: what each parser makes of the same replies",
+        columns=(
+            "parser",
+            "DD",
+            "VRA",
+            "LL",
+            "OD",
+            "KD",
+            "RMSE",
+            "RG",
+            "CG",
+            "U2",
+            "U2 ids as text",
+            "no CVE credit",
+            "lost",
+        ),
+        rows=tuple(rows),
+        notes=("lost: replies that the official scripts drop, with those of data sets on which they stop.",),
+        digits=4,
+    )
+
+
+def _values(read: Mapping[str, Sequence[Judged]]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for name, judged in read.items():
+        scored = official_rows.set_tables(judged, name).values if name in OFFICIAL else our_row.values_by_set(judged)
+        rows += [
+            (name, dataset, each.rmse, each.mae, each.std, each.pct_within_tolerance, each.failed_items)
+            for dataset, each in scored.items()
+        ]
+    return Table(
+        title="U2-Bench: clinical values by data set, in ranges",
+        columns=("parser", "set", "RMSE", "MAE", "Std", "% within 0.1", "failed"),
+        rows=tuple(rows),
+        notes=("failed: replies without a number, which the official scripts leave out; ours have an error of 1.",),
+        digits=4,
+    )
+
+
+def _following(replies: Sequence[Judged]) -> Table:
+    diagnoses = [row for row in replies if task_of(row.question) == "DD"]
+    printed = published("u2_bench")["instruction_following"]
+    kept = [reply_type(_text(row), row.question) == VALID for row in diagnoses]
+    ours = sum(kept) / len(kept) if kept else None
+    return Table(
+        title="U2-Bench, Table 2: replies to diagnosis that keep to the format",
+        columns=tuple(printed["columns"]),
+        rows=(*(tuple(row) for row in printed["rows"]), ("ours", ours)),
+        notes=("The paper does not define it; ours counts an option's exact words, or its letter, and nothing else.",),
+    )
+
+
+def _kinds(replies: Sequence[Judged]) -> Table:
+    printed = published("u2_bench")["error_shares_pct"]
+    rows: list[tuple[Cell, ...]] = []
+    for name, kinds in KINDS.items():
+        chosen = [reply_type(_text(row), row.question) for row in replies if family(row.question) == name]
+        for kind in kinds:
+            share = 100 * chosen.count(kind) / len(chosen) if chosen else None
+            rows.append(
+                (name, kind, printed[name].get("success" if name == "reports" and kind == VALID else kind), share)
+            )
+    return Table(
+        title="U2-Bench, appendix C.4: kinds of replies, % of each family",
+        columns=("family", "kind", "printed", "ours"),
+        rows=tuple(rows),
+        notes=("Printed: one model that the paper does not name. Mistakes inside a report need a reader.",),
+        digits=2,
+    )
+
+
+def _anatomy(found: Paired) -> Table:
+    printed = published("u2_bench")["anatomy"]
+    paper = Paired(printed["both_correct"], printed["only_with"], printed["only_without"], printed["both_wrong"])
+    columns = ("both right", "only with", "only without", "both wrong", "chi2", "chi2 p", "exact p")
+    return Table(
+        title="U2-Bench, Table 3: the organ named in the prompt, or not; majority of all passes",
+        columns=("model", *columns),
+        rows=tuple(
+            (name, *_counts(each), each.chi2, each.chi2_p, each.exact_p)
+            for name, each in ((printed["model"], paper), ("ours", found))
+        ),
+        notes=("The paper calls its test exact; its printed values are the uncorrected chi-square's.",),
+        digits=6,
+    )
+
+
+def _counts(found: Paired) -> tuple[int, int, int, int]:
+    return found.both_right, found.only_with, found.only_without, found.both_wrong
+
+
+def _text(row: Judged) -> str:
+    return (row.prediction.text if row.prediction else None) or ""

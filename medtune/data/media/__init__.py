@@ -1,0 +1,1 @@
+"""Images, videos and volumes: files are decoded, changed, cropped and shown."""

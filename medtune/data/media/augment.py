@@ -1,0 +1,139 @@
+"""Changed copies of training images, films and volumes, and which of them leave a question's answer true.
+
+Shapes: H height, W width, C channels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Literal, get_args
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
+from medtune.data.media.volumes.changes import changed_volume
+from medtune.data.types import Image, Media, MediaGroup, Question, Volume
+
+Change = Literal["mirror", "move", "grey"]
+"""mirror: left and right change places. move: shifted by up to 5 % and scaled by up to 10 %. grey: another gamma.
+
+Volumes are made smaller by up to 10 % and put anywhere in the scan, and soft tissue has up to 10 % more or less
+contrast and up to 10 HU more or less.
+"""
+CHANGES: tuple[Change, ...] = get_args(Change)
+Keeps = Callable[[Question], frozenset[Change]]
+"""Which changes leave the answer of a question true, as its benchmark says."""
+
+NONE: frozenset[Change] = frozenset()
+ALL: frozenset[Change] = frozenset(CHANGES)
+# All of them look at small letters.
+_SIDES = re.compile(
+    r"\b(left|right|(counter|anti)?clockwise|lateral\w*|medial\w*|dextro\w*|levo\w*|sinister|side\w*|"
+    r"orient\w*|head (up|down)|h[du]v[bf])\b"
+)
+_PLACES = re.compile(r"\b(upper|lower|middle|cent(er|re)|top|bottom|where|position\w*|locat\w*)\b")
+_LENGTHS = re.compile(r"\d\s?(mm|cm|cc|ml)\b")
+_BRIGHTNESS = re.compile(r"\b(hu|hounsfield|contrast|phase|fatty|steatosis)\b|attenuat|dens(e|it)|enhanc")
+_SHIFT, _SCALE, _GAMMA = 0.05, 0.1, 0.35
+
+
+def keep_nothing(question: Question) -> frozenset[Change]:
+    """Returns no change: what a benchmark that says nothing allows."""
+    return NONE
+
+
+def allowed(questions: Iterable[Question], keeps: Keeps) -> frozenset[Change]:
+    """Returns the changes that every one of the questions about an image allows.
+
+    Whatever `keeps` says, an image is not mirrored where a question, option or answer names a side or an orientation,
+    not moved where one names a place or a length or a number is asked for, and its grey values stay where one is about
+    density or contrast agent.
+
+    Example:
+        >>> from medtune.data.types import Question
+        >>> asked = Question("q", "m", "Which kidney?", ("left kidney", "right kidney"), "left kidney", "choice", "p")
+        >>> sorted(allowed([asked], lambda question: ALL))
+        ['grey', 'move']
+    """
+    found = ALL
+    for question in questions:
+        found &= keeps(question)
+        if question.answer_kind == "number":
+            found -= {"move"}
+        found -= _spoilt(" ".join((question.text, *question.options, question.answer)))
+    return found
+
+
+# Hundreds of thousands of questions are worded in a few ways.
+@lru_cache(maxsize=1 << 16)
+def _spoilt(said: str) -> frozenset[Change]:
+    """Returns the changes that would make wrong what is said."""
+    said = said.lower()
+    spoilt: dict[Change, bool] = {
+        "mirror": _SIDES.search(said) is not None,
+        "move": (_PLACES.search(said) or _LENGTHS.search(said)) is not None,
+        "grey": _BRIGHTNESS.search(said) is not None,
+    }
+    return frozenset(change for change, is_wrong in spoilt.items() if is_wrong)
+
+
+def alike(group: MediaGroup, wanted: Collection[Change], keeps: Keeps) -> list[MediaGroup]:
+    """Returns the questions about a media item as groups of those that allow the same of the wanted changes.
+
+    Together they would allow what all of them do, and that would tell the answer: where there is a lesion it is also
+    asked where, so that only healthy organs would be moved.
+    """
+    found: dict[frozenset[Change], list[Question]] = {}
+    for question in group.questions:
+        found.setdefault(allowed([question], keeps) & frozenset(wanted), []).append(question)
+    return [replace(group, questions=tuple(members)) for members in found.values()]
+
+
+def changed(media: Media, changes: Collection[Change], *, rng: np.random.Generator) -> Media:
+    """Returns the image, every frame of the video, or the volume with the changes; it is mirrored half of the time.
+
+    Red rectangles that were drawn stay pure red under "grey".
+    """
+    if isinstance(media, Volume):
+        return changed_volume(media, changes, rng=rng)
+    # All numbers are drawn whatever is asked for, so that one change more does not alter the others.
+    is_mirrored = rng.random() < 0.5
+    shift_x, shift_y = rng.uniform(-_SHIFT, _SHIFT, 2)
+    scale = 1 + rng.uniform(-_SCALE, _SCALE)
+    gamma = float(np.exp(rng.uniform(-_GAMMA, _GAMMA)))
+
+    def one(pixels_HWC: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        if "mirror" in changes and is_mirrored:
+            pixels_HWC = pixels_HWC[:, ::-1]
+        if "move" in changes:
+            pixels_HWC = _moved(pixels_HWC, shift_x, shift_y, scale)
+        if "grey" in changes:
+            pixels_HWC = _table(gamma)[pixels_HWC]
+        return np.ascontiguousarray(pixels_HWC)
+
+    if isinstance(media, Image):
+        return Image(one(media.pixels_HWC))
+    return replace(media, frames_THWC=np.stack([one(frame_HWC) for frame_HWC in media.frames_THWC]))
+
+
+def _table(gamma: float) -> NDArray[np.uint8]:
+    """Returns what each grey value becomes; black stays black and 255 stays 255."""
+    return np.asarray(np.rint(255 * (np.arange(256) / 255) ** gamma), dtype=np.uint8)
+
+
+def _moved(pixels_HWC: NDArray[np.uint8], shift_x: float, shift_y: float, scale: float) -> NDArray[np.uint8]:
+    """Returns the picture scaled about its middle and shifted by shares of its sides; what comes in is black."""
+    height, width = pixels_HWC.shape[:2]
+    x0 = width / 2 * (1 - 1 / scale) - shift_x * width
+    y0 = height / 2 * (1 - 1 / scale) - shift_y * height
+    picture = PIL.Image.fromarray(pixels_HWC).transform(
+        (width, height),
+        PIL.Image.Transform.AFFINE,
+        (1 / scale, 0, x0, 0, 1 / scale, y0),
+        resample=PIL.Image.Resampling.BILINEAR,
+    )
+    return np.asarray(picture)

@@ -1,0 +1,194 @@
+"""Files become RGB pixels: PNG, JPEG, TIFF and single-frame DICOM; red boxes are drawn here.
+
+Shapes: H height, W width, C channels.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+from PIL import ImageOps
+
+from medtune.data.media import dicom
+from medtune.data.types import Box, Image, MediaRef
+
+FORMATS = ("PNG", "JPEG", "TIFF")
+RED = (255, 0, 0)
+STROKE_SHARE = 1 / 200
+MIN_STROKE_PX = 2
+
+# Pillow reports broken files with all of these, depending on the format and on where the file breaks.
+_BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, KeyError, struct.error, zlib.error)
+_ORIENTATION = 0x0112
+_SIDEWAYS = (5, 6, 7, 8)
+
+
+class Size(NamedTuple):
+    """Width and height of an image in pixels, as `decode_image` returns it."""
+
+    width: int
+    height: int
+
+
+def decode_image(path: Path) -> Image:
+    """Returns the picture in a file as RGB uint8.
+
+    - JPEG and others: the EXIF orientation is applied.
+    - Grey becomes three equal channels; palettes are resolved; colour of 16 bits keeps its high byte.
+    - Transparent pixels are laid over black, the background of ultrasound.
+    - Grey values wider than 8 bits are stretched: the lowest becomes 0, the highest 255, an even image 0.
+    - DICOM: see `medtune.data.media.dicom`.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is empty, broken, too large, no image of these formats, or has several frames.
+    """
+    if _is_dicom(path):
+        return Image(dicom.decode_dicom(path))
+    with _open(path) as picture:
+        if getattr(picture, "n_frames", 1) > 1:
+            raise ValueError(f"{path}: wanted one picture, the file holds several. Export the one that you need.")
+        picture.load()
+        upright = ImageOps.exif_transpose(picture)
+        return Image(_to_rgb(upright, path))
+
+
+def image_size(path: Path) -> Size:
+    """Returns the size of the picture in a file, upright, from its header alone.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is empty, broken or no image.
+    """
+    if _is_dicom(path):
+        return Size(*dicom.dicom_size(path))
+    with _open(path) as picture:
+        width, height = picture.size
+        sideways = picture.getexif().get(_ORIENTATION) in _SIDEWAYS
+    return Size(height, width) if sideways else Size(width, height)
+
+
+def load_image(ref: MediaRef) -> Image:
+    """Returns the picture that `ref` names, with its red rectangles drawn.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file cannot be decoded, or a box is empty or leaves the image.
+    """
+    pixels_HWC = decode_image(ref.path).pixels_HWC
+    if not ref.boxes:
+        return Image(pixels_HWC)
+    pixels_HWC = pixels_HWC.copy()
+    for box in ref.boxes:
+        try:
+            draw_box(pixels_HWC, box)
+        except ValueError as error:
+            raise ValueError(f"{ref.path}: {error}") from error
+    return Image(pixels_HWC)
+
+
+def stroke_px(width: int, height: int) -> int:
+    """Returns the line width of a box: 1/200 of the shorter side, at least 2 pixels (our own choice).
+
+    Example:
+        >>> stroke_px(1000, 800), stroke_px(64, 64)
+        (4, 2)
+    """
+    return max(MIN_STROKE_PX, round(min(width, height) * STROKE_SHARE))
+
+
+def check_box(box: Box, size: Size) -> None:
+    """Refuses a box that is empty or leaves the image.
+
+    Raises:
+        ValueError: It is or does.
+    """
+    if not (0 <= box.x0 < box.x1 <= size.width and 0 <= box.y0 < box.y1 <= size.height):
+        raise ValueError(
+            f"the box {tuple(box)} does not lie in the image of {size.width} x {size.height} pixels. "
+            "Boxes are x0, y0, x1, y1 in pixels, x1 and y1 outside."
+        )
+
+
+def draw_box(pixels_HWC: NDArray[np.uint8], box: Box) -> None:
+    """Draws a red rectangle in place, around the box so that it hides nothing inside.
+
+    At the edge of the image, where there is no room outside, the line moves inside.
+
+    Raises:
+        ValueError: The box is empty or leaves the image.
+    """
+    height, width = pixels_HWC.shape[:2]
+    check_box(box, Size(width, height))
+    stroke = stroke_px(width, height)
+    x0, y0 = max(0, box.x0 - stroke), max(0, box.y0 - stroke)
+    x1, y1 = min(width, box.x1 + stroke), min(height, box.y1 + stroke)
+    pixels_HWC[y0 : y0 + stroke, x0:x1] = RED
+    pixels_HWC[max(y0, y1 - stroke) : y1, x0:x1] = RED
+    pixels_HWC[y0:y1, x0 : x0 + stroke] = RED
+    pixels_HWC[y0:y1, max(x0, x1 - stroke) : x1] = RED
+
+
+def _is_dicom(path: Path) -> bool:
+    try:
+        found = dicom.is_dicom(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: there is no such image. Check the folder that you gave.") from None
+    except IsADirectoryError:
+        raise ValueError(f"{path}: wanted an image, this is a folder.") from None
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path}: the file is empty. Copy or download it again.")
+    return found
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[PIL.Image.Image]:
+    try:
+        picture = PIL.Image.open(path, formats=FORMATS)
+    except PIL.Image.DecompressionBombError:
+        raise ValueError(_too_large(path)) from None
+    except PIL.UnidentifiedImageError:
+        raise ValueError(
+            f"{path}: wanted a PNG, JPEG, TIFF or DICOM image, this is none. "
+            "Convert it (a DICOM file must start with the 128 byte preamble and DICM)."
+        ) from None
+    except _BROKEN as error:
+        raise ValueError(_broken(path, error)) from error
+    with picture:
+        try:
+            yield picture
+        except PIL.Image.DecompressionBombError:
+            raise ValueError(_too_large(path)) from None
+        except _BROKEN as error:
+            if isinstance(error, ValueError) and str(path) in str(error):
+                raise
+            raise ValueError(_broken(path, error)) from error
+
+
+def _to_rgb(picture: PIL.Image.Image, path: Path) -> NDArray[np.uint8]:
+    if picture.mode.startswith(("I", "F")):
+        grey_HW = np.asarray(picture).astype(np.float64)
+        if not np.isfinite(grey_HW).all():
+            raise ValueError(f"{path}: some grey values are not finite numbers. Save it as 8 or 16 bit integers.")
+        return np.repeat(dicom.stretch(grey_HW)[:, :, None], 3, axis=2)
+    if picture.has_transparency_data:
+        coloured = picture.convert("RGBA")
+        black = PIL.Image.new("RGBA", coloured.size, (0, 0, 0, 255))
+        picture = PIL.Image.alpha_composite(black, coloured)
+    return np.array(picture.convert("RGB"))
+
+
+def _broken(path: Path, error: BaseException) -> str:
+    return f"{path}: the image is truncated or damaged ({type(error).__name__}). Copy or download it again."
+
+
+def _too_large(path: Path) -> str:
+    return f"{path}: the image claims more than {2 * (PIL.Image.MAX_IMAGE_PIXELS or 0):,} pixels. Scale it down first."

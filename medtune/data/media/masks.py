@@ -1,0 +1,159 @@
+"""Masks become boxes, and boxes become answers about where and how large.
+
+Shapes: H height, W width; masks are bool, True where marked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from medtune.data.media.images import Size, decode_image
+from medtune.data.types import Box
+
+Mask = NDArray[np.bool_]
+BoxSize = Literal["small", "medium", "large"]
+
+NOT_VISIBLE = "not visible"
+NINE_CELLS = (
+    "upper left",
+    "upper center",
+    "upper right",
+    "middle left",
+    "center",
+    "middle right",
+    "lower left",
+    "lower center",
+    "lower right",
+)
+LOCATIONS = (*NINE_CELLS, NOT_VISIBLE)
+LOW, HIGH = 0.45, 0.55
+SMALL_BELOW = 0.05
+LARGE_FROM = 0.15
+
+
+def read_mask(path: Path, size: Size) -> Mask:
+    """Returns what a mask file marks, (H, W): what is brighter than 127, or above 0 in a file whose highest value is 1.
+
+    `size` is that of the image.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It cannot be decoded, has another size than the image, or has only values between 2 and 127.
+    """
+    grey_HW = decode_image(path).pixels_HWC.max(axis=2)
+    height, width = grey_HW.shape
+    if (width, height) != size:
+        raise ValueError(
+            f"{path}: this mask is {width} x {height} pixels, its image is {size.width} x {size.height}. "
+            "Mask and image must have one size: take both from the same release."
+        )
+    brightest = int(grey_HW.max())
+    if 1 < brightest <= 127:
+        raise ValueError(f"{path}: wanted a mask of 0 and 255 (or 0 and 1), its highest value is {brightest}.")
+    return np.asarray(grey_HW > (0 if brightest == 1 else 127))
+
+
+def fill_outline(mask_HW: Mask) -> Mask:
+    """Returns the outline with what it encloses; an outline cut by the edge of the image is closed along that edge.
+
+    Raises:
+        ValueError: The mask is empty, or encloses less than it draws: the outline is open, or was filled already.
+    """
+    if not mask_HW.any():
+        raise ValueError("wanted an outline, the mask is empty. Take the file from the release again.")
+    sides = (
+        (int(mask_HW[0].any()), int(mask_HW[-1].any())),
+        (int(mask_HW[:, 0].any()), int(mask_HW[:, -1].any())),
+    )
+    walled_HW = np.pad(mask_HW, sides, constant_values=True)
+    (top, _), (left, _) = sides
+    height, width = mask_HW.shape
+    filled_HW: Mask = ndimage.binary_fill_holes(walled_HW)[top : top + height, left : left + width]
+    drawn, enclosed = int(mask_HW.sum()), int(filled_HW.sum() - mask_HW.sum())
+    if enclosed < drawn:
+        raise ValueError(
+            f"wanted a closed outline, this one draws {drawn} pixels and encloses {enclosed}. "
+            "It is open somewhere, or already filled: take the outlines of the release."
+        )
+    return filled_HW
+
+
+def largest_region(mask_HW: Mask) -> Mask:
+    """Returns the connected region (diagonals count) with most pixels; the first in reading order of equals."""
+    labels_HW, _ = ndimage.label(mask_HW, structure=np.ones((3, 3)))
+    sizes = np.bincount(labels_HW.ravel())
+    sizes[0] = 0
+    return np.asarray(labels_HW == sizes.argmax()) & mask_HW
+
+
+def outer_box(mask_HW: Mask) -> Box | None:
+    """Returns the smallest box that holds all that is marked, x1 and y1 outside; None for an empty mask.
+
+    Example:
+        >>> mask_HW = np.zeros((4, 5), dtype=np.bool_)
+        >>> mask_HW[1:3, 2:5] = True
+        >>> outer_box(mask_HW)
+        Box(x0=2, y0=1, x1=5, y1=3)
+    """
+    columns = np.flatnonzero(mask_HW.any(axis=0))
+    rows = np.flatnonzero(mask_HW.any(axis=1))
+    if not columns.size:
+        return None
+    return Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+
+
+def nine_cell(box: Box, width: int, height: int) -> str:
+    """Returns the cell of the image in which the box's centre lies, e.g. "upper left" or "center".
+
+    Left or upper is below 0.45 of the width or height, right or lower from 0.55 on.
+
+    Example:
+        >>> nine_cell(Box(0, 0, 10, 10), 100, 100), nine_cell(Box(40, 90, 60, 100), 100, 100)
+        ('upper left', 'lower center')
+
+    Source: U2-Bench's evaluation code, dolphin-sound/u2-bench-evalkit eval_func/seg_eval_v1.1.py.
+    """
+    column = _third(box.x0 + box.x1, width)
+    row = _third(box.y0 + box.y1, height)
+    return NINE_CELLS[3 * row + column]
+
+
+def cell_of(x: float, y: float) -> str:
+    """Returns the cell of a point in shares of the image's width and height, x to the right and y down.
+
+    Example:
+        >>> cell_of(0.45, 0.5), cell_of(0.55, 0.44), cell_of(0.1, 0.5)
+        ('center', 'upper right', 'middle left')
+
+    Source: as for `nine_cell`.
+    """
+    return NINE_CELLS[3 * sum(y >= end for end in (LOW, HIGH)) + sum(x >= end for end in (LOW, HIGH))]
+
+
+def box_size(box: Box, width: int, height: int) -> BoxSize:
+    """Returns the box's share of the image in words: small below 5 %, large from 15 % on.
+
+    The thresholds are our own: Fetal-Gauge reports these three sizes without saying where it cuts.
+
+    Example:
+        >>> box_size(Box(0, 0, 20, 20), 100, 100), box_size(Box(0, 0, 50, 50), 100, 100)
+        ('small', 'large')
+    """
+    return size_of_share((box.x1 - box.x0) * (box.y1 - box.y0) / (width * height))
+
+
+def size_of_share(share: float) -> BoxSize:
+    """Returns the size of a box that takes up that share of its image, as `box_size`."""
+    if share < SMALL_BELOW:
+        return "small"
+    return "large" if share >= LARGE_FROM else "medium"
+
+
+def _third(twice_centre: int, length: int) -> int:
+    # Whole numbers: 0.45 and 0.55 have no exact float, and a centre may lie on them.
+    return int(20 * twice_centre >= 18 * length) + int(20 * twice_centre >= 22 * length)

@@ -1,0 +1,57 @@
+"""One picture that stands for a media item: for reports, dashboards and simple probes.
+
+Shapes: H height, W width, C channels; X to the patient's left, Y to the back, Z to the head.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
+from medtune.data.media.load import load_media
+from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.volumes.geometry import turned
+from medtune.data.types import Image, MediaRef, Video, Volume
+
+CENTER_HU, WIDTH_HU = 40.0, 400.0
+"""The usual soft-tissue window of the abdomen."""
+NUM_FRAMES = 4
+
+
+def preview(ref: MediaRef) -> Image:
+    """Returns an image as it is shown to a model; side by side three slices of a volume, or four frames of a video.
+
+    Slices hang as radiologists hang them: front or head up, the patient's right on the left.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file cannot be decoded.
+    """
+    media = load_media(ref, Sampling(NUM_FRAMES))
+    if isinstance(media, Volume):
+        return Image(np.repeat(_slices(media)[:, :, None], 3, axis=2))
+    if isinstance(media, Video):
+        return Image(np.concatenate(list(media.frames_THWC), axis=1))
+    return media
+
+
+def _slices(volume: Volume) -> NDArray[np.uint8]:
+    """Returns the axial, coronal and sagittal slice at the middle, one millimetre a pixel, black below."""
+    patient = turned(volume, "LPS")
+    x, y, z = (length // 2 for length in patient.hu_IJK.shape)
+    x_mm, y_mm, z_mm = patient.spacing_mm
+    panes = [
+        _pane(patient.hu_IJK[:, :, z].T, y_mm, x_mm),
+        _pane(patient.hu_IJK[:, y, ::-1].T, z_mm, x_mm),
+        _pane(patient.hu_IJK[x, :, ::-1].T, z_mm, y_mm),
+    ]
+    tallest = max(pane.shape[0] for pane in panes)
+    return np.concatenate([np.pad(pane, ((0, tallest - pane.shape[0]), (0, 0))) for pane in panes], axis=1)
+
+
+def _pane(hu_HW: NDArray[np.generic], row_mm: float, column_mm: float) -> NDArray[np.uint8]:
+    shown_HW = np.clip((hu_HW.astype(np.float32) - CENTER_HU) / WIDTH_HU + 0.5, 0, 1) * 255
+    height, width = hu_HW.shape
+    size = (max(1, round(width * column_mm)), max(1, round(height * row_mm)))
+    return np.asarray(PIL.Image.fromarray(shown_HW.astype(np.uint8)).resize(size, PIL.Image.Resampling.BILINEAR))

@@ -1,0 +1,143 @@
+"""Frames of a video file that ffmpeg reads: their times from its packets, and only those decoded that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medtune.data.media.images import Size
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+
+SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".wmv")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A file's frames in the order in which they are shown.
+
+    Attributes:
+        size: Of a frame, in pixels.
+        times_s: When each is shown, the first at 0.
+        duration_s: When the last one ends.
+        stamps: Their times in the stream's own unit.
+        keyframes: Stamps of the frames that decode by themselves, ascending.
+    """
+
+    size: Size
+    times_s: tuple[float, ...]
+    duration_s: float
+    stamps: tuple[int, ...]
+    keyframes: tuple[int, ...]
+
+
+def timeline(path: Path) -> Timeline:
+    """Returns the times of all frames of a video file; its packets are read, no frame is decoded.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is empty, damaged, cut short, no video, or does not say when its frames are shown.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such video. Check the folder that you gave.")
+    status = path.stat()
+    return _timeline(path, status.st_size, status.st_mtime_ns)
+
+
+# Clips of one long file are read one after another.
+@lru_cache(maxsize=256)
+def _timeline(path: Path, num_bytes: int, mtime_ns: int) -> Timeline:
+    if num_bytes == 0:
+        raise ValueError(f"{path}: the file is empty. Copy or download it again.")
+    with _opened(path) as (container, stream):
+        packets = [packet for packet in container.demux(stream) if packet.size and not packet.is_discard]
+        if not packets:
+            raise ValueError(f"{path}: the video has no frames. Copy or download it again.")
+        if 0 < len(packets) < stream.frames and not any(packet.is_discard for packet in packets):
+            raise ValueError(
+                f"{path}: the file is cut short: {len(packets)} of {stream.frames} frames are there. "
+                "Copy or download it again."
+            )
+        if stream.time_base is None or any(packet.pts is None for packet in packets):
+            raise ValueError(
+                f"{path}: the file does not say when its frames are shown. "
+                "Convert it: ffmpeg -i OLD -c:v libx264 NEW.mp4"
+            )
+        packets.sort(key=lambda packet: packet.pts or 0)
+        unit_s, first = float(stream.time_base), packets[0].pts or 0
+        stamps = tuple(packet.pts or 0 for packet in packets)
+        times_s = tuple((stamp - first) * unit_s for stamp in stamps)
+        gaps_s = np.diff(times_s)
+        last_s = (
+            packets[-1].duration * unit_s if packets[-1].duration else float(np.median(gaps_s)) if len(gaps_s) else 0.0
+        )
+        return Timeline(
+            size=Size(stream.codec_context.width, stream.codec_context.height),
+            times_s=times_s,
+            duration_s=times_s[-1] + last_s,
+            stamps=stamps,
+            keyframes=tuple(packet.pts or 0 for packet in packets if packet.is_keyframe),
+        )
+
+
+def decoded_frames(path: Path, stamps: Sequence[int]) -> NDArray[np.uint8]:
+    """Returns the frames with these stamps, RGB, (T, H, W, 3), in the order asked for.
+
+    Decoding begins at the keyframe before each wanted frame, so that far-apart frames cost no more than near ones.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is damaged: a frame does not decode.
+    """
+    keyframes = timeline(path).keyframes
+    wanted = sorted(set(stamps))
+
+    def begins(stamp: int) -> int:
+        return max((keyframe for keyframe in keyframes if keyframe <= stamp), default=wanted[0])
+
+    found: dict[int, NDArray[np.uint8]] = {}
+    with _opened(path) as (container, stream):
+        for keyframe, group in groupby(wanted, key=begins):
+            missing = set(group)
+            container.seek(keyframe, stream=stream, backward=True)
+            for frame in container.decode(stream):
+                if frame.pts in missing:
+                    missing.remove(frame.pts)
+                    found[frame.pts] = _rgb(path, frame)
+                if not missing:
+                    break
+            if missing:
+                raise ValueError(f"{path}: the video is damaged: {len(missing)} frames do not decode. Copy it again.")
+    return np.stack([found[stamp] for stamp in stamps])
+
+
+def _rgb(path: Path, frame: VideoFrame) -> NDArray[np.uint8]:
+    if frame.is_corrupt:
+        raise ValueError(f"{path}: the video is damaged at {frame.time:.2f} s. Copy or download it again.")
+    return np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
+    import av
+
+    try:
+        with av.open(str(path)) as container:
+            if not container.streams.video:
+                raise ValueError(f"{path}: the file holds no video stream (sound alone?). Give the video itself.")
+            yield container, container.streams.video[0]
+    except av.FFmpegError as error:
+        raise ValueError(
+            f"{path}: no video that ffmpeg reads, or a damaged one ({type(error).__name__}). Copy or download it again."
+        ) from error

@@ -1,0 +1,157 @@
+"""A video by its reference: the clip between two times, a region of every frame, and only the frames asked for.
+
+Shapes: T frames, H height, W width, C channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from medtune.data.media.dicom import Cine, decode_cine, is_dicom
+from medtune.data.media.images import Size, check_box, draw_box
+from medtune.data.media.videos.container import decoded_frames, timeline
+from medtune.data.media.videos.sampling import Sampling, chosen_frames
+from medtune.data.types import MediaRef, Video
+
+
+class Frames(NamedTuple):
+    """What a sequence needs to know of a video: when its frames are shown, and their size in pixels."""
+
+    size: Size
+    times_s: tuple[float, ...]
+
+
+class Extent(NamedTuple):
+    """A whole file.
+
+    Attributes:
+        size: Of a frame, in pixels.
+        times_s: When each frame is shown, the first at 0.
+        duration_s: When the last one ends.
+    """
+
+    size: Size
+    times_s: tuple[float, ...]
+    duration_s: float
+
+
+def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:
+    """Returns the clip's frames, cut to its region, with red rectangles drawn; all frames without a sampling.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file cannot be decoded, or the clip, its region or a box does not lie in it.
+    """
+    extent = video_extent(ref.path)
+    numbers = _numbers(ref, extent, sampling)
+    if is_dicom(ref.path):
+        frames_THWC = _cine(ref.path).frames_THWC[numbers]
+    else:
+        stamps = timeline(ref.path).stamps
+        frames_THWC = decoded_frames(ref.path, [stamps[number] for number in numbers])
+    if ref.boxes:
+        frames_THWC = frames_THWC.copy()
+        for frame_HWC in frames_THWC:
+            for box in ref.boxes:
+                draw_box(frame_HWC, box)
+    if ref.region is not None:
+        x0, y0, x1, y1 = ref.region
+        frames_THWC = np.ascontiguousarray(frames_THWC[:, y0:y1, x0:x1])
+    if ref.shuffled_by is not None:
+        frames_THWC = frames_THWC[other_order(len(frames_THWC), ref.shuffled_by)]
+    return Video(frames_THWC, tuple(extent.times_s[number] for number in numbers))
+
+
+def video_frames(ref: MediaRef, sampling: Sampling | None = None) -> Frames:
+    """Returns what `read_video` would give, from the file's packets alone.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is damaged, or the clip, its region or a box does not lie in it.
+    """
+    extent = video_extent(ref.path)
+    times_s = tuple(extent.times_s[number] for number in _numbers(ref, extent, sampling))
+    if ref.region is None:
+        return Frames(extent.size, times_s)
+    x0, y0, x1, y1 = ref.region
+    return Frames(Size(x1 - x0, y1 - y0), times_s)
+
+
+def video_extent(path: Path) -> Extent:
+    """Returns the frame size, the times of all frames and the duration of a video or a cine DICOM.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is damaged or no video.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such video. Check the folder that you gave.")
+    if is_dicom(path):
+        cine = _cine(path)
+        height, width = cine.frames_THWC.shape[1:3]
+        return Extent(Size(width, height), cine.times_s, cine.duration_s)
+    whole = timeline(path)
+    return Extent(whole.size, whole.times_s, whole.duration_s)
+
+
+def check_clip(ref: MediaRef, extent: Extent) -> None:
+    """Refuses a clip that does not lie in its video; its end may be late by one frame, as rounded times are.
+
+    Raises:
+        ValueError: Says what was asked for and what there is.
+    """
+    start_s = 0.0 if ref.start_s is None else ref.start_s
+    end_s = extent.duration_s if ref.end_s is None else ref.end_s
+    asked = f"the clip from {start_s:g} to {end_s:g} s"
+    if not start_s < end_s:
+        raise ValueError(f"{asked} ends before it begins. Times are in seconds from the file's first frame.")
+    frame_s = extent.duration_s / len(extent.times_s)
+    if start_s < 0 or end_s > extent.duration_s + frame_s:
+        raise ValueError(
+            f"{asked} does not lie in the video, which lasts {extent.duration_s:.2f} s. "
+            "Times are in seconds from the file's first frame; is it another cut of the video?"
+        )
+    if not _shown(extent.times_s, start_s, end_s):
+        raise ValueError(f"no frame begins in {asked}. Make the clip longer.")
+    for box in (*ref.boxes, *((ref.region,) if ref.region else ())):
+        check_box(box, extent.size)
+
+
+def other_order(count: int, number: int) -> list[int]:
+    """Returns the numbers 0 to `count` - 1 in a random order other than their own; of a single one, its own."""
+    rng = np.random.default_rng(number)
+    order = rng.permutation(count)
+    while count > 1 and np.array_equal(order, np.arange(count)):
+        order = rng.permutation(count)
+    return [int(each) for each in order]
+
+
+def _numbers(ref: MediaRef, extent: Extent, sampling: Sampling | None) -> list[int]:
+    try:
+        check_clip(ref, extent)
+    except ValueError as error:
+        raise ValueError(f"{ref.path}: {error}") from error
+    start_s = 0.0 if ref.start_s is None else ref.start_s
+    shown = _shown(extent.times_s, start_s, extent.duration_s if ref.end_s is None else ref.end_s)
+    if sampling is None:
+        return shown
+    chosen = chosen_frames([extent.times_s[number] for number in shown], sampling)
+    return [shown[number] for number in chosen]
+
+
+def _shown(times_s: Sequence[float], start_s: float, end_s: float) -> list[int]:
+    """Returns the numbers of the frames that begin in the clip."""
+    # A hundredth of a millisecond: times that were written with few digits still meet their frame.
+    first, last = np.searchsorted(times_s, [start_s - 1e-5, end_s - 1e-5])
+    return list(range(int(first), int(last)))
+
+
+# Sampling asks for times and for pixels of one file; a cine is decoded as a whole.
+@lru_cache(maxsize=2)
+def _cine(path: Path) -> Cine:
+    return decode_cine(path)

@@ -1,0 +1,1 @@
+"""File formats of CT volumes and of masks, one module each."""

@@ -1,0 +1,65 @@
+"""A path becomes a volume, whatever it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+from medtune.data.media.volumes.formats.dicom_series import read_series
+from medtune.data.media.volumes.formats.nifti import SUFFIXES, nifti_grid, read_mask, read_nifti
+from medtune.data.media.volumes.formats.scaled_array import SUFFIX, read_scaled_array
+from medtune.data.media.volumes.formats.stored_volume import STORED, stored_grid, stored_volume
+from medtune.data.media.volumes.geometry import Grid
+from medtune.data.types import MediaRef, Volume
+
+
+def read_volume(path: Path) -> Volume:
+    """Returns the volume of a NIfTI file, a folder with one DICOM series, an array or a file of a prepared folder.
+
+    Raises:
+        FileNotFoundError: There is nothing at the path.
+        ValueError: It is neither, or is refused (see `read_nifti`, `read_series` and `read_scaled_array`).
+    """
+    if path.is_dir():
+        return read_series(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no volume at {path}")
+    if path.name.endswith(STORED):
+        return stored_volume(path)
+    if path.name.endswith(SUFFIX):
+        return read_scaled_array(path)
+    if not path.name.endswith(SUFFIXES):
+        raise ValueError(f"{path}: wanted .nii, .nii.gz, a folder with a DICOM series, or .npy with a volumes.json.")
+    return read_nifti(path)
+
+
+def volume_grid(path: Path) -> Grid:
+    """Returns the shape and the orientation of `read_volume`'s volume, from the header of a file that has one.
+
+    Raises:
+        FileNotFoundError: There is nothing at the path.
+        ValueError: As for `read_volume`.
+    """
+    if path.is_file() and path.name.endswith(STORED):
+        return stored_grid(path)
+    if path.is_file() and path.name.endswith(SUFFIXES):
+        return nifti_grid(path)
+    volume = read_volume(path)
+    i, j, k = volume.hu_IJK.shape
+    return Grid((i, j, k), volume.orientation)
+
+
+def load_volume(ref: MediaRef, organs: Collection[str] = ()) -> Volume:
+    """Returns a volume with those of its masks that are asked for; an organ without a mask file has none.
+
+    Where the reference has a target, that alone is asked for.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+        ValueError: A file is refused, or a mask lies on another grid than the volume.
+    """
+    volume = read_volume(ref.path)
+    asked = ref.target or organs
+    masks = {organ: read_mask(path, volume) for organ, path in ref.masks if organ in asked}
+    return replace(volume, masks_IJK=masks, target=ref.target)

@@ -1,0 +1,145 @@
+"""A CT scan as axial pictures, for models that read images or videos but no volumes.
+
+Slices hang as radiologists hang them, front up and the patient's right on the left, and follow one another from foot to
+head. Only the chosen ones are turned and windowed: a scan of a thousand slices takes no more memory than the file does.
+
+Shape legend: T slices, H height, W width, C red, green and blue; i, j, k as in `Volume`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medtune.data.media.images import Size
+from medtune.data.media.videos.read import Frames
+from medtune.data.media.volumes.geometry import Grid, turned
+from medtune.data.media.volumes.read import volume_grid
+from medtune.data.types import Video, Volume, VolumesAs
+
+
+class HuRange(NamedTuple):
+    """What a channel shows: `low_hu` and below is black, `high_hu` and above is full."""
+
+    low_hu: float
+    high_hu: float
+
+
+@dataclass(frozen=True, slots=True)
+class AxialPictures:
+    """How a scan becomes pictures.
+
+    Attributes:
+        channels: What red, green and blue show.
+        at_most: Slices; a scan with no more gives all of its own.
+        chosen: (slices of the scan, slices wanted, fewer) -> their numbers from the foot on.
+        per_s: Pictures a second, for models that are told the time; a scan has no clock of its own.
+    """
+
+    channels: tuple[HuRange, HuRange, HuRange]
+    at_most: int
+    chosen: Callable[[int, int], list[int]]
+    per_s: float
+
+    def __call__(self, volume: Volume) -> Video:
+        """Returns the slices as frames."""
+        axis = _axial(volume.orientation)
+        numbers = self._numbers(volume.hu_IJK.shape[axis])
+        from_foot = numbers if volume.orientation[axis] == "S" else [volume.hu_IJK.shape[axis] - 1 - n for n in numbers]
+        # Taken in their order from the foot, the axis points to the head.
+        letters = volume.orientation.replace("I", "S")
+        few = Volume(volume.hu_IJK.take(from_foot, axis=axis), volume.spacing_mm, letters)
+        slices_WHT = turned(few, "LPS").hu_IJK
+        frames_THWC = np.empty((*slices_WHT.T.shape, len(self.channels)), dtype=np.uint8)
+        for frame_HWC, hu_HW in zip(frames_THWC, slices_WHT.T, strict=True):
+            for channel, window in enumerate(self.channels):
+                frame_HWC[..., channel] = _shown(hu_HW, window)
+        return Video(frames_THWC, self._times_s(len(numbers)))
+
+    def frames(self, path: Path) -> Frames:
+        """Returns the size and the times of what `__call__` would give, from the file's header where it has one.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: The file is refused.
+        """
+        grid = volume_grid(path)
+        width, height, count = (_length(grid, letters) for letters in ("LR", "PA", "SI"))
+        return Frames(Size(width, height), self._times_s(len(self._numbers(count))))
+
+    def _numbers(self, count: int) -> list[int]:
+        return list(range(count)) if count <= self.at_most else self.chosen(count, self.at_most)
+
+    def _times_s(self, count: int) -> tuple[float, ...]:
+        return tuple(number / self.per_s for number in range(count))
+
+
+def later_of_each_part(count: int, wanted: int) -> list[int]:
+    """Returns the upper ends of `wanted` equal parts of 0 to `count` - 1: the last slice, but never the first.
+
+    Example:
+        >>> later_of_each_part(101, 4), later_of_each_part(10, 4)
+        ([25, 50, 75, 100], [2, 4, 7, 9])
+
+    Source: google-health/medgemma@ff57e8c2, notebooks/high_dimensional_ct_hugging_face.ipynb.
+    """
+    return [round(number / wanted * (count - 1)) for number in range(1, wanted + 1)]
+
+
+def evenly(count: int, wanted: int) -> list[int]:
+    """Returns `wanted` numbers spread over 0 to `count` - 1, first and last among them.
+
+    Example:
+        >>> evenly(101, 5), evenly(10, 1)
+        ([0, 25, 50, 75, 100], [4])
+    """
+    if wanted == 1:
+        return [(count - 1) // 2]
+    return [round(number * (count - 1) / (wanted - 1)) for number in range(wanted)]
+
+
+_SOFT_TISSUE = HuRange(-150, 250)
+
+SLICES = AxialPictures(
+    channels=(HuRange(-1024, 1024), HuRange(-135, 215), HuRange(0, 80)),
+    at_most=85,
+    chosen=later_of_each_part,
+    per_s=1.0,
+)
+"""MedGemma 1.5's way: 85 slices; everything in red, soft tissue in green, the brain's window in blue.
+
+Source: as `later_of_each_part`. A second from slice to slice is ours, for models that show them as a video.
+"""
+
+VIDEO = AxialPictures(channels=(_SOFT_TISSUE,) * 3, at_most=150, chosen=evenly, per_s=8.0)
+"""DeepTumorVQA's way: a grey video of 150 frames, 8 a second, window 400 wide around 50 HU.
+
+Source: Schuture/DeepTumorVQA@1df7460d, HF_README and scripts/extract_train_videos.py; its choice of frames is not
+published, even spacing is ours.
+"""
+
+_WAYS: dict[VolumesAs, AxialPictures] = {"slices": SLICES, "video": VIDEO}
+
+
+def axial_pictures(way: VolumesAs, *, at_most: int | None) -> AxialPictures:
+    """Returns a way by its name, with another number of slices where one is given."""
+    return _WAYS[way] if at_most is None else replace(_WAYS[way], at_most=at_most)
+
+
+def _shown(hu_HW: NDArray[np.generic], window: HuRange) -> NDArray[np.uint8]:
+    low, high = window
+    scaled_HW = (np.clip(hu_HW.astype(np.float32), low, high) - low) / (high - low)
+    return np.asarray(np.rint(scaled_HW * 255), dtype=np.uint8)
+
+
+def _axial(orientation: str) -> int:
+    return next(axis for axis, letter in enumerate(orientation) if letter in "SI")
+
+
+def _length(grid: Grid, letters: str) -> int:
+    return next(length for length, letter in zip(grid.shape, grid.orientation, strict=True) if letter in letters)

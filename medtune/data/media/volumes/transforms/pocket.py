@@ -1,0 +1,126 @@
+"""pocket_ct's preparation of volumes: where an organ is brighter, and where darker, than most of itself.
+
+A tower that starts from nothing has a few minutes to find lesions of 10 HU beside borders of 200. So the borders are
+taken out beforehand: every voxel well inside an organ becomes its difference from the median of that organ, and what
+exceeds the noise is summed up over the cells of the organ's own box. Any organ turns grey, whatever its brightness, and
+lesions stand out; a cell is the same part of the organ in every patient. What is lost is the brightness of whole organs
+and all that lies outside of them.
+
+Legend of array names: I, J, K voxels to the patient's left, to the back and to the head; N of them in a row.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medtune.data.media.volumes.geometry import turned
+from medtune.data.media.volumes.transforms import resample
+from medtune.data.media.volumes.transforms.organ_crop import box_around
+from medtune.data.types import Volume
+
+_SIDES = 2
+_HALF, _FEW = 0.5, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class PocketTransform:
+    """Volumes -> (1, L, P, 2 S): axes to the left, the back and the head; brighter first, then darker.
+
+    What is seen is the volume's target, or `organs` where it has none; a scan without their masks is all of its soft
+    tissue, with a warning.
+
+    Attributes:
+        organs: Names of masks, for volumes without a target.
+        spacing_mm: Of the grid on which tissue is compared, the same along all axes.
+        tissue_hu: Lowest and highest value of soft tissue.
+        fine: Voxels along each axis that are averaged against noise; an organ's border of half as many is left out.
+        threshold_hu: What a difference has to exceed after that.
+        cells: Of the box along each axis. A cell is log(1 + root of its excess in HU cm^3).
+    """
+
+    version: ClassVar[int] = 3
+    organs: tuple[str, ...] = ("colon", "kidney_left", "kidney_right", "liver", "pancreas")
+    spacing_mm: float = 4.0
+    tissue_hu: tuple[int, int] = (-60, 320)
+    fine: int = 3
+    threshold_hu: float = 8.0
+    cells: int = 4
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """What comes out, without the channel."""
+        return self.cells, self.cells, _SIDES * self.cells
+
+    def __call__(self, volume: Volume) -> NDArray[np.float32]:
+        """Returns (1, L, P, 2 S)."""
+        upright = turned(volume, "LPS")
+        organs = upright.target or self.organs
+        # Each of a pair has its own brightness.
+        parts = [mask for organ, mask in upright.masks_IJK.items() if organ in organs and mask.any()]
+        if not parts:
+            warnings.warn(f"no mask of {' or '.join(organs)}: the model sees all soft tissue of the scan", stacklevel=2)
+            parts = [np.ones(upright.hu_IJK.shape, np.bool_)]
+        box = box_around(np.logical_or.reduce(parts), upright.spacing_mm, margin_mm=self.fine * self.spacing_mm)
+        hu_IJK = self._on_grid(upright.hu_IJK[box], upright)
+        inside = [self._on_grid(part[box], upright) > _HALF for part in parts]
+        difference_IJK = self._difference(hu_IJK, inside)
+        cell_IJK = self._cells(np.logical_or.reduce(inside))
+        voxel_cm3 = self.spacing_mm**3 / 1000
+        halves = []
+        for sign in (1, -1):
+            excess_IJK = np.maximum(sign * difference_IJK - np.float32(self.threshold_hu), 0)
+            counted = cell_IJK >= 0
+            sums = np.bincount(cell_IJK[counted], excess_IJK[counted], minlength=self.cells**3) * voxel_cm3
+            # A small or faint lesion counts beside a large one.
+            halves.append(np.log1p(np.sqrt(sums)).reshape((self.cells,) * 3))
+        return np.concatenate(halves, axis=2).astype(np.float32)[None]
+
+    def _difference(self, hu_IJK: NDArray[np.float32], parts: list[NDArray[np.bool_]]) -> NDArray[np.float32]:
+        """Returns how much each voxel well inside a part differs from that part's median, averaged against noise."""
+        from scipy.ndimage import binary_erosion, uniform_filter
+
+        low, high = self.tissue_hu
+        soft_IJK = (hu_IJK > low) & (hu_IJK < high)
+        difference_IJK = np.zeros_like(hu_IJK)
+        inside_IJK = np.zeros_like(hu_IJK)
+        for part_IJK in parts:
+            # A voxel beside another kind of tissue holds some of it.
+            own_IJK = binary_erosion(soft_IJK & part_IJK, iterations=self.fine // 2)
+            if own_IJK.any():
+                difference_IJK[own_IJK] = hu_IJK[own_IJK] - np.median(hu_IJK[own_IJK])
+                inside_IJK[own_IJK] = 1
+        share_IJK = np.maximum(uniform_filter(inside_IJK, self.fine), np.float32(_FEW))
+        smooth_IJK = uniform_filter(difference_IJK, self.fine) / share_IJK * inside_IJK
+        return np.asarray(smooth_IJK, dtype=np.float32)
+
+    def _cells(self, inside_IJK: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Returns the number of the cell that each voxel of the organ lies in, -1 outside of its box."""
+        cell_IJK = np.zeros(inside_IJK.shape, np.int64)
+        for axis in range(3):
+            others = tuple(a for a in range(3) if a != axis)
+            found = np.flatnonzero(inside_IJK.any(axis=others))
+            if not found.size:
+                return np.full(inside_IJK.shape, -1)
+            first, length = int(found[0]), int(found[-1]) + 1 - int(found[0])
+            part_N = (np.arange(inside_IJK.shape[axis]) - first) * self.cells // length
+            cell_IJK = cell_IJK * self.cells + np.expand_dims(np.clip(part_N, 0, self.cells - 1), others)
+        return np.where(inside_IJK, cell_IJK, -1)
+
+    def _on_grid(self, values_IJK: NDArray[Any], volume: Volume) -> NDArray[np.float32]:
+        size = tuple(
+            max(1, round(count * own / self.spacing_mm))
+            for count, own in zip(values_IJK.shape, volume.spacing_mm, strict=True)
+        )
+        values = values_IJK.astype(np.float32)
+        if size == values.shape:
+            return values
+        resized: NDArray[np.float32] = resample.linear(values[None], size, dtype=np.float32)[0].astype(np.float32)
+        return resized
+
+
+POCKET = PocketTransform()

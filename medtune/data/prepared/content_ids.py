@@ -1,0 +1,63 @@
+"""Ids made from content: two users with the same files get the same ids, and no file name survives."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from medtune.data.prepared.copy_media import StoredFile
+from medtune.data.prepared.file_format import StoredMedia
+from medtune.data.types import MediaRef, Question
+
+ID_HEX = 16
+
+
+def media_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, StoredFile]) -> dict[str, str]:
+    """Returns the content id of each of the source's media ids.
+
+    It is the first 16 hex digits of SHA-256 over the file's content and what is seen of it; media with one content (a
+    file that the release holds twice) get "-copy2", "-copy3", ... in the source's order.
+    """
+    seen: Counter[str] = Counter()
+    ids = {}
+    for media_id, ref in media.items():
+        said: list[object] = [stored[ref.path].digest, [list(box) for box in ref.boxes]]
+        if ref.kind == "video":
+            said += [ref.start_s, ref.end_s, ref.region]
+        ids[media_id] = _numbered(hashlib.sha256(json.dumps(said).encode()).hexdigest()[:ID_HEX], seen, "-copy")
+    return ids
+
+
+def row(media_id: str, ref: MediaRef, stored: Mapping[Path, StoredFile]) -> StoredMedia:
+    """Returns a media item's row in a prepared folder."""
+    masks = tuple((organ, stored[path].file) for organ, path in ref.masks)
+    file = stored[ref.path].file
+    encoding = None if ref.encoding is None else stored[ref.encoding].file
+    return StoredMedia(media_id, ref.kind, file, ref.boxes, ref.start_s, ref.end_s, ref.region, masks, encoding)
+
+
+def renamed(questions: Sequence[Question], ids: Mapping[str, str], patients: Mapping[str, str]) -> list[Question]:
+    """Returns the questions with `<task>-<media id>` as id; a second one of a task on a media item gets "-2".
+
+    Args:
+        questions: As the source gave them.
+        ids: The source's media id -> content id.
+        patients: The source's patient id -> what stands for it.
+    """
+    seen: Counter[str] = Counter()
+    found = []
+    for question in questions:
+        media_id = ids[question.media_id]
+        question_id = _numbered(f"{question.facets.get('task', 'question')}-{media_id}", seen, "-")
+        patient = patients[question.patient_id]
+        found.append(replace(question, id=question_id, media_id=media_id, patient_id=patient))
+    return found
+
+
+def _numbered(name: str, seen: Counter[str], mark: str) -> str:
+    seen[name] += 1
+    return name if seen[name] == 1 else f"{name}{mark}{seen[name]}"

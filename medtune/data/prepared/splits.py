@@ -1,0 +1,188 @@
+"""Patients go to train, val and test as a whole, and nobody's image is in two of them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from medtune.data.prepared.even_split import part_sizes, stratify
+from medtune.data.seeding import stable_int
+from medtune.data.types import SPLITS, Question, Split
+
+
+class Fractions(NamedTuple):
+    """The share of units that each split gets: all three above 0, or everything in test."""
+
+    train: float
+    val: float
+    test: float
+
+
+DEFAULT_FRACTIONS = Fractions(0.7, 0.15, 0.15)
+TEST_ONLY = Fractions(0, 0, 1)
+
+
+def check_fractions(fractions: Fractions) -> None:
+    """Refuses fractions that are neither three positive numbers that add up to 1 nor (0, 0, 1).
+
+    Raises:
+        ValueError: They are not.
+    """
+    whole = abs(sum(fractions) - 1) < 1e-6 and min(fractions) >= 0
+    if not whole or (min(fractions) == 0 and fractions != (0, 0, 1)):
+        raise ValueError(
+            f"wanted fractions of train, val and test above 0 that add up to 1, or 0, 0, 1 for a test-only set, "
+            f"got {', '.join(map(str, fractions))}."
+        )
+
+
+def answer_labels(questions: Iterable[Question]) -> frozenset[str]:
+    """Returns what splits are balanced by: task and answer of each choice or yes/no question, else the task alone."""
+    return frozenset(
+        f"{question.facets.get('task', '')}={question.answer if question.options else ''}" for question in questions
+    )
+
+
+def assign_splits(
+    questions: Sequence[Question],
+    media_digest: Mapping[str, str],
+    *,
+    seed: int,
+    fractions: Fractions = DEFAULT_FRACTIONS,
+) -> tuple[Question, ...]:
+    """Returns the questions with a split each; patients are the unit, and patients with an identical image are one.
+
+    Units are put in an order by (seed, smallest image digest), so neither file names, patient ids nor the machine
+    matter, and divided by `even_split` so that each task's answers are spread evenly. `fractions` are shares
+    of units. A split that the source brought is kept, and holds for the whole unit.
+
+    `media_digest` gives the digest of the pixels, boxes left out, of every media_id.
+
+    Raises:
+        ValueError: The fractions are not usable, or there are fewer units than splits.
+    """
+    check_fractions(fractions)
+    members = _units(questions, media_digest)
+    given: dict[str, Split] = {}
+    for unit, its_questions in members.items():
+        brought = [question.split for question in its_questions if question.split is not None]
+        if brought:
+            given[unit] = brought[0]
+    free = sorted(members.keys() - given.keys(), key=lambda unit: (stable_int(seed, "split", unit), unit))
+    if free:
+        num_wanted = sum(fraction > 0 for fraction in fractions)
+        if len(free) < num_wanted:
+            raise ValueError(
+                f"wanted at least {num_wanted} patients without common images, one for each of train, val and test, "
+                f"there are {len(free)}. Add patients or raise the limit."
+            )
+        parts = stratify([answer_labels(members[unit]) for unit in free], part_sizes(len(free), fractions))
+        given.update({unit: SPLITS[part] for unit, part in zip(free, parts, strict=True)})
+    unit_of = {question.id: unit for unit, its_questions in members.items() for question in its_questions}
+    return tuple(q if q.split else replace(q, split=given[unit_of[q.id]]) for q in questions)
+
+
+class Carved(NamedTuple):
+    """Questions whose source brought no val, and a note that says what was made of it."""
+
+    questions: Sequence[Question]
+    notes: tuple[str, ...]
+
+
+def carve_val(
+    questions: Sequence[Question], media_digest: Mapping[str, str], *, seed: int, fractions: Fractions
+) -> Carved:
+    """Returns the questions with a val taken out of train by patient, where the source brings train and test alone.
+
+    Val gets its fraction of train and val, at least one unit; the test that the source brought stays as it is.
+
+    Raises:
+        ValueError: Train is a single unit.
+    """
+    if {question.split for question in questions} != {"train", "test"} or not fractions.val:
+        return Carved(questions, ())
+    members = _units([question for question in questions if question.split == "train"], media_digest)
+    units = sorted(members, key=lambda unit: (stable_int(seed, "val", unit), unit))
+    sizes = part_sizes(len(units), (fractions.train, fractions.val))
+    parts = stratify([answer_labels(members[unit]) for unit in units], sizes)
+    val = {q.id for unit, part in zip(units, parts, strict=True) if part == 1 for q in members[unit]}
+    note = f"the source brings no val: {sizes[1]} of {len(units)} patients of its train are val here, by seed {seed}"
+    return Carved([replace(q, split="val") if q.id in val else q for q in questions], (note,))
+
+
+def check_splits(questions: Sequence[Question], media_digest: Mapping[str, str]) -> None:
+    """Refuses questions that would leak or cannot be scored; no message names a patient.
+
+    Raises:
+        ValueError: A question without a split, a repeated id, an answer that is not among the options, a patient or an
+            identical image in two splits, or an empty split; a set with nothing but test questions is fine.
+    """
+    _check_questions(questions)
+    counts = Counter(question.split for question in questions)
+    empty = [split for split in SPLITS if not counts[split]]
+    if empty and set(counts) != {"test"}:
+        raise ValueError(
+            f"no question is in {' or '.join(empty)}: train, val and test are all needed, unless everything is test. "
+            "Raise the limit, or change the fractions or the split that the source brings."
+        )
+    _check_one_split("patient", questions, [question.patient_id for question in questions])
+    _check_one_split("image", questions, [media_digest[question.media_id] for question in questions])
+
+
+def _units(questions: Sequence[Question], media_digest: Mapping[str, str]) -> dict[str, list[Question]]:
+    """Groups questions of patients that share images, by the smallest digest among the unit's images."""
+    parent: dict[str, str] = {}
+
+    def root(digest: str) -> str:
+        while parent.setdefault(digest, digest) != digest:
+            parent[digest] = parent[parent[digest]]
+            digest = parent[digest]
+        return digest
+
+    first_image: dict[str, str] = {}
+    for question in questions:
+        digest = media_digest[question.media_id]
+        one, other = root(digest), root(first_image.setdefault(question.patient_id, digest))
+        parent[max(one, other)] = min(one, other)
+    members: dict[str, list[Question]] = defaultdict(list)
+    for question in questions:
+        members[root(media_digest[question.media_id])].append(question)
+    return members
+
+
+def _check_questions(questions: Sequence[Question]) -> None:
+    repeated = [question_id for question_id, count in Counter(q.id for q in questions).items() if count > 1]
+    if repeated:
+        raise ValueError(
+            f"{len(repeated)} question ids come more than once, the first is {repeated[0]}. "
+            "Ids must be unique: correct the source."
+        )
+    for question in questions:
+        if question.split is None:
+            raise ValueError(f"question {question.id} has no split. Assign splits first.")
+        if question.options and question.answer not in question.options:
+            raise ValueError(
+                f"question {question.id}: the answer {question.answer!r} is not among the options "
+                f"{', '.join(map(repr, question.options))}. Correct the source."
+            )
+
+
+def _check_one_split(what: str, questions: Sequence[Question], names: Sequence[str]) -> None:
+    first: dict[str, Question] = {}
+    leaks: dict[str, tuple[Question, Question]] = {}
+    for question, name in zip(questions, names, strict=True):
+        earlier = first.setdefault(name, question)
+        if earlier.split != question.split:
+            leaks.setdefault(name, (earlier, question))
+    if not leaks:
+        return
+    name, (one, other) = next(iter(leaks.items()))
+    which = f"image (digest {name[:16]})" if what == "image" else "patient"
+    raise ValueError(
+        f"{len(leaks)} {what}{'s are' if len(leaks) > 1 else ' is'} in two splits: question {one.id} is in "
+        f"{one.split}, question {other.id} in {other.split}, and both are about one {which}. Training would see what "
+        f"the test asks. "
+        f"Put all questions about one {what} in one split, or bring no split: then medtune assigns it."
+    )

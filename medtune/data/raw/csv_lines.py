@@ -1,0 +1,44 @@
+"""Tables that come with image sets, as lines that know their place."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from medtune.data.prepared.rejects import Place
+
+
+class Line(NamedTuple):
+    """One line of a table; a cell that the line lacks is empty, and none has blanks around it."""
+
+    place: Place
+    cells: Mapping[str, str]
+
+
+def csv_lines(table: Path, columns: Sequence[str], *, file: str, delimiter: str = ",") -> list[Line]:
+    """Returns the lines of a table with a header, which may have further columns; `file` names it in rejects.
+
+    Raises:
+        FileNotFoundError: There is no such table.
+        ValueError: It is no text, or a column is missing.
+    """
+    if not table.is_file():
+        raise FileNotFoundError(f"{table}: this table is missing. Copy it from the release.")
+    with table.open(encoding="utf-8-sig", newline="") as opened:
+        reader = csv.reader(opened, delimiter=delimiter)
+        try:
+            names = [name.strip() for name in next(reader, [])]
+            rows = [(reader.line_num, row) for row in reader if row]
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"{table}: not a table of UTF-8 text ({error}). Take it from the release again."
+            ) from error
+    if missing := [name for name in columns if name not in names]:
+        raise ValueError(f"{table}: wanted the columns {', '.join(columns)}, there is no {missing[0]!r}.")
+    blank = dict.fromkeys(names, "")
+    return [
+        Line(Place(file, line), {**blank, **{name: cell.strip() for name, cell in zip(names, row, strict=False)}})
+        for line, row in rows
+    ]

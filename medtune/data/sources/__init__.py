@@ -1,1 +1,0 @@
-"""One module per source: raw files on disk -> questions with facets."""

@@ -1,0 +1,71 @@
+"""Wordings made of a benchmark's own: the right answer stated in words, or the organ that is shown.
+
+The answer is a line at the end, so that the prompt shares everything before it with the question itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from medtune.data.types import AnswerFormat, MediaKind, Prompt, Question
+from medtune.eval.benchmark import Render
+
+ANATOMY = ("anatomy", "organ")
+"""Facets that say which organ a question is about, the first that is there."""
+_SHOWN: Mapping[MediaKind, str] = {"image": "The image", "video": "The video", "volume": "The scan"}
+
+
+def stating(render: Render) -> Render:
+    """Returns the same wording with the right answer stated in words: the condition "stated_answer".
+
+    Whoever reads need not look at the image: it has to find the stated option and to answer in the format asked for.
+
+    Example:
+        >>> from medtune.eval.asking.choice_prompt import render_choice
+        >>> asked = Question("q", "m", "What is shown?", ("benign", "normal"), "normal", "choice", "p")
+        >>> print(stating(render_choice)(asked, "letter").text)
+        What is shown?
+        A. benign
+        B. normal
+        Answer with its letter.
+        The right answer is normal.
+    """
+
+    def stated(question: Question, answer_format: AnswerFormat) -> Prompt:
+        prompt = render(question, answer_format)
+        return replace(prompt, text=f"{prompt.text}\nThe right answer is {question.answer}.")
+
+    return stated
+
+
+def named_organ(question: Question) -> str | None:
+    """Returns the organ that a question's facets name; None where they name none."""
+    return next((question.facets[facet] for facet in ANATOMY if question.facets.get(facet)), None)
+
+
+def naming(render: Render, kind: MediaKind) -> Render:
+    """Returns the same wording after a line that names the organ: the condition "with_anatomy".
+
+    A question that does not know it is asked as it is.
+
+    Example:
+        >>> from medtune.eval.asking.choice_prompt import render_choice
+        >>> asked = Question("q", "m", "Is there a lesion?", ("yes", "no"), "no", "choice", "p", {"organ": "liver"})
+        >>> print(naming(render_choice, "volume")(asked, "letter").text)
+        The scan shows: liver.
+        Is there a lesion?
+        A. yes
+        B. no
+        Answer with its letter.
+
+    Source:
+        U2-Bench (arXiv 2505.17779), section 5, asks with and without the organ's name.
+    """
+
+    def named(question: Question, answer_format: AnswerFormat) -> Prompt:
+        organ = named_organ(question)
+        text = f"{_SHOWN[kind]} shows: {organ}.\n{question.text}" if organ else question.text
+        return render(replace(question, text=text), answer_format)
+
+    return named

@@ -1,0 +1,1 @@
+"""Two phases or two runs side by side, paired by question."""

@@ -1,0 +1,232 @@
+"""Two sets of answers to the same questions, paired: which is better, by how much, on which task, and is it chance?
+
+The order is that of `gain`: the difference is second minus first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from medtune.eval.benchmark import Benchmark, Judged, scored_everywhere
+from medtune.eval.comparing.gain import LevelGain, level_gain
+from medtune.eval.data_label import DataLabel
+from medtune.eval.scoring.score import correctness, covered
+from medtune.eval.statistics.significance import holm, paired_permutation
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a set of answers is about; all but the name and the label has to be the same on both sides.
+
+    Attributes:
+        name: What it is called in tables.
+        benchmark: Its name and version, e.g. "busi 1.0".
+        data_hash: Of the prepared folder that was asked.
+        parser: Who read the answers.
+        label: Of the data.
+    """
+
+    name: str
+    benchmark: str
+    data_hash: str
+    split: str
+    parser: str
+    label: DataLabel
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One set of answers.
+
+    Attributes:
+        rows: All questions that may have been asked; those without a prediction were not answered.
+        uncounted: Questions that the parser cannot read, by task: they are in no row.
+    """
+
+    about: About
+    rows: tuple[Judged, ...]
+    uncounted: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        return self.about.name
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How the sides differ on some of the questions that both answered.
+
+    Attributes:
+        first: The primary metric of the first side.
+        second: Of the second.
+        paired: Second minus first, with its interval (paired by question, resampled by patient) and who changed.
+        mcnemar_p: Exact; takes questions as independent. None where answers are not right or wrong.
+        permutation_p: Signs flipped for whole patients, two-sided; None as above.
+        holm_p: `permutation_p` after Holm's correction over the tasks; None overall, where there is nothing to correct.
+    """
+
+    first: float
+    second: float
+    paired: LevelGain
+    mcnemar_p: float | None
+    permutation_p: float | None
+    holm_p: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What two sides have to say for themselves.
+
+    Attributes:
+        labels: Of each side's data.
+        metric: The benchmark's primary one.
+        parser: Who read both sides' answers.
+        both: Questions that both answered and that have a score on both sides: all that is compared.
+        only_first: Questions that only the first side answered; they are left out.
+        only_second: Questions that only the second side answered; they are left out.
+        neither: Questions of the split that nobody answered.
+        reworded: Questions of `both` whose prompts are known to differ, e.g. by the answer format.
+        unscored: Questions that both answered, but an answer waits for a judge; they are left out.
+        uncounted: Questions that the parser cannot read, by task; they are left out.
+    """
+
+    names: tuple[str, str]
+    labels: tuple[DataLabel, DataLabel]
+    benchmark: str
+    metric: str
+    parser: str
+    both: int
+    only_first: int
+    only_second: int
+    neither: int
+    reworded: int
+    overall: Difference
+    by_task: Mapping[str, Difference]
+    unscored: int = 0
+    uncounted: Mapping[str, int] = field(default_factory=dict)
+
+
+def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:
+    """Returns the paired comparison over the questions that both sides answered, without those that wait for a judge.
+
+    Raises:
+        ValueError: Benchmarks, data, parsers or questions differ, or no question was answered and scored on both sides.
+    """
+    check_comparable(first.about, second.about)
+    scale = benchmark.scale(benchmark.primary)
+    asked = [covered(side.rows, scale) for side in (first, second)]
+    _check_questions(first, second)
+    found = [{row.question.id: row for row in rows if row.prediction is not None} for rows in asked]
+    shared = [row.question.id for row in asked[0] if row.question.id in found[0] and row.question.id in found[1]]
+    if not shared:
+        raise ValueError(
+            f"{first.name} answered {len(found[0])} questions and {second.name} {len(found[1])}, but none in common: "
+            "evaluate both on the same split, with the same --limit"
+        )
+    pairs = [*zip(*scored_everywhere([[rows[id_] for id_ in shared] for rows in found]), strict=True)]
+    if not pairs:
+        raise ValueError(
+            f"{first.name} and {second.name} answered {len(shared)} questions in common, and of each an answer waits "
+            "for a judge: `medtune judge` both, then compare"
+        )
+    ids = {row.question.id for rows in asked for row in rows}
+    return Comparison(
+        names=(first.name, second.name),
+        labels=(first.about.label, second.about.label),
+        benchmark=first.about.benchmark,
+        metric=benchmark.primary,
+        parser=first.about.parser,
+        both=len(pairs),
+        only_first=len(found[0].keys() - found[1].keys()),
+        only_second=len(found[1].keys() - found[0].keys()),
+        neither=len(ids - found[0].keys() - found[1].keys()),
+        reworded=sum(_is_reworded(*pair) for pair in pairs),
+        overall=_difference(pairs, benchmark, seed=seed),
+        by_task=_by_task(pairs, benchmark, seed=seed),
+        unscored=len(shared) - len(pairs),
+        uncounted=first.uncounted,
+    )
+
+
+Pair = tuple[Judged, Judged]
+
+
+def _by_task(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> dict[str, Difference]:
+    tasks: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        tasks.setdefault(pair[0].question.facets.get("task", "(no task)"), []).append(pair)
+    found = {task: _difference(chosen, benchmark, seed=seed) for task, chosen in tasks.items()}
+    tested = {task: each.permutation_p for task, each in found.items() if each.permutation_p is not None}
+    adjusted = dict(zip(tested, holm([*tested.values()]).p_values, strict=True))
+    return {
+        task: Difference(each.first, each.second, each.paired, each.mcnemar_p, each.permutation_p, adjusted.get(task))
+        for task, each in found.items()
+    }
+
+
+def _difference(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> Difference:
+    first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    metric = benchmark.metrics[benchmark.primary]
+    paired = level_gain(first, second, metric, scale=benchmark.scale(benchmark.primary), seed=seed)
+    right = correctness(first), correctness(second)
+    is_tested = right[0] is not None and right[1] is not None
+    return Difference(
+        first=metric(first),
+        second=metric(second),
+        paired=paired,
+        mcnemar_p=paired.mcnemar_p if is_tested else None,
+        permutation_p=_permutation_p(pairs, seed=seed) if is_tested else None,
+    )
+
+
+def _permutation_p(pairs: Sequence[Pair], *, seed: int) -> float:
+    """Flips whole patients: their right answers are summed first. One patient alone can prove nothing.
+
+    Source:
+        Sign flips of clusters: Winkler et al. 2015, doi:10.1016/j.neuroimage.2015.05.092.
+    """
+    sums: dict[str, list[float]] = {}
+    for first, second in pairs:
+        patient = sums.setdefault(first.question.patient_id, [0.0, 0.0])
+        patient[0] += first.correct
+        patient[1] += second.correct
+    if len(sums) < 2:
+        return 1.0
+    firsts, seconds = zip(*sums.values(), strict=True)
+    return paired_permutation(seconds, firsts, seed=seed).p_two_sided
+
+
+def _is_reworded(first: Judged, second: Judged) -> bool:
+    hashes = [row.prediction and row.prediction.prompt_hash for row in (first, second)]
+    return None not in hashes and hashes[0] != hashes[1]
+
+
+def check_comparable(first: About, second: About) -> None:
+    """Refuses sides that were not asked and read alike.
+
+    Raises:
+        ValueError: Benchmark, data, split or parser differ, or the names are the same.
+    """
+    if first.name == second.name:
+        raise ValueError(f"both sides are called {first.name!r}; compare two different runs or files")
+    for what, one, other, todo in (
+        ("benchmarks", first.benchmark, second.benchmark, "only answers to one version of one benchmark can be paired"),
+        ("data (hashes)", first.data_hash[:16], second.data_hash[:16], "evaluate both on the same prepared folder"),
+        ("splits", first.split, second.split, "evaluate both on one"),
+        ("parsers", first.parser, second.parser, "name one that fits both with --parser"),
+    ):
+        if one != other:
+            raise ValueError(f"{first.name} and {second.name} have different {what}: {one} and {other}; {todo}")
+
+
+def _check_questions(first: Side, second: Side) -> None:
+    known = {row.question.id: row.question for row in first.rows}
+    for row in second.rows:
+        question = known.get(row.question.id, row.question)
+        if question != row.question:
+            raise ValueError(
+                f"question {question.id!r} is not the same for {first.name} and {second.name} (wording, options, "
+                "answer or patient differ); prepare the data once and evaluate both on that folder"
+            )

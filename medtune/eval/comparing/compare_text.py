@@ -1,0 +1,148 @@
+"""A comparison as a table for the terminal, as JSON and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from medtune.eval.comparing.compare import Comparison, Difference
+from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
+from medtune.eval.report.table import spoken
+from medtune.eval.scoring.left_out import uncounted_text
+from medtune.eval.scoring.tables import Cell, Table, finite
+
+PLOT = "compare.svg"
+
+
+def comparison_table(found: Comparison) -> Table:
+    """Returns one row for all questions and one per task."""
+    first, second = found.names
+    rows = [("all questions", found.overall), *found.by_task.items()]
+    return Table(
+        title=f"{second} against {first}: {found.metric} on {found.benchmark}",
+        columns=(
+            "task",
+            "n",
+            first,
+            second,
+            "difference",
+            "95 % low",
+            "95 % high",
+            "McNemar p",
+            "permutation p",
+            "Holm p",
+        ),
+        rows=tuple((task, *_cells(each)) for task, each in rows),
+        notes=notes(found),
+    )
+
+
+def notes(found: Comparison) -> tuple[str, ...]:
+    """Returns what a reader of the table has to know."""
+    first, second = found.names
+    whole = found.overall.paired
+    said = [
+        f"Compared: {found.both} questions that both answered, read by {found.parser!r}.",
+        f"Left out: {found.only_first} that only {first} answered, {found.only_second} that only {second} answered, "
+        f"{found.neither} without any answer.",
+        f"Of the {found.both}: both right {whole.both_right}, only {first} {whole.only_before}, only {second} "
+        f"{whole.only_after}, both wrong {whole.both_wrong}.",
+        "Difference: second minus first, paired by question; its interval resamples patients.",
+        "McNemar's exact test takes questions as independent. The permutation test flips whole patients;",
+        "Holm's correction over the tasks is of its p values.",
+    ]
+    if found.uncounted:
+        said.append(uncounted_text(found.uncounted))
+    if found.unscored:
+        said.append(
+            f"Unscored: {found.unscored} that both answered wait for a judge (medtune judge), and are left out."
+        )
+    if found.reworded:
+        said.append(
+            f"{found.reworded} questions were worded differently for the two (answer format or version of the prompt)."
+        )
+    return (*said, *_labels(found))
+
+
+def _labels(found: Comparison) -> tuple[str, ...]:
+    """What the data are; by name where the sides differ."""
+    first, second = found.labels
+    if first == second:
+        return first.notes()
+    return tuple(
+        f"{name}: {note}" for name, label in zip(found.names, found.labels, strict=True) for note in label.notes()
+    )
+
+
+def comparison_json(found: Comparison) -> dict[str, object]:
+    """Returns compare.json."""
+    whole = asdict(found)
+    whole["labels"] = [label.facts() for label in found.labels]
+    whole["overall"] = _json(found.overall)
+    whole["by_task"] = {task: _json(each) for task, each in found.by_task.items()}
+    return whole
+
+
+def comparison_markdown(found: Comparison) -> str:
+    """Returns compare.md: table, notes and the plot, which lies beside it."""
+    table = comparison_table(found)
+    head = [_escaped(name) for name in table.columns]
+    lines = [f"# {_escaped(table.title)}", "", _line(head), _line(["---", *["--:"] * (len(head) - 1)])]
+    lines += [_line([_markdown_cell(cell) for cell in row]) for row in table.rows]
+    lines += ["", *map(_escaped, table.notes), "", f"![The differences of the table as a forest plot]({PLOT})"]
+    return "\n".join(lines) + "\n"
+
+
+def comparison_plot(found: Comparison) -> str:
+    """Returns the forest plot of the differences as SVG."""
+    first, second = map(shortened, found.names)
+    rows = [("all questions", found.overall), *found.by_task.items()]
+    return forest_svg(
+        [ForestRow(spoken(task), each.paired.n, each.paired.value, *each.paired.ci95) for task, each in rows],
+        title=f"{second} minus {first}: {found.metric} with 95 % intervals",
+        left=f"{first} higher",
+        right=f"{second} higher",
+        notes=_labels(found),
+    )
+
+
+def _cells(each: Difference) -> tuple[Cell, ...]:
+    paired = each.paired
+    values = (each.first, each.second, paired.value, *paired.ci95)
+    return (paired.n, *values, each.mcnemar_p, each.permutation_p, each.holm_p)
+
+
+def _json(each: Difference) -> dict[str, object]:
+    paired = each.paired
+    return {
+        "n": paired.n,
+        "first": finite(each.first),
+        "second": finite(each.second),
+        "difference": finite(paired.value),
+        "ci95": [finite(end) for end in paired.ci95],
+        "mcnemar_p": each.mcnemar_p,
+        "permutation_p": each.permutation_p,
+        "holm_p": each.holm_p,
+        "counts": {
+            "both_right": paired.both_right,
+            "only_first": paired.only_before,
+            "only_second": paired.only_after,
+            "both_wrong": paired.both_wrong,
+        },
+    }
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _markdown_cell(cell: Cell) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell:.3f}" if isinstance(cell, float) else _escaped(str(cell))
+
+
+def _escaped(text: str) -> str:
+    """Names come from folders and data: nothing in them may become a link, a tag or a column."""
+    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    return "".join(f"\\{letter}" if letter in "\\|`*_[]" else letter for letter in plain)

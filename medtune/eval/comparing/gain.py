@@ -1,0 +1,137 @@
+"""The gain between two stages, paired by question: its interval, McNemar's test, and who changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from medtune.data.types import Interval
+from medtune.eval.benchmark import Benchmark, Judged, Metric, Scale, SummedMetric, scored_everywhere
+from medtune.eval.scoring.score import StageScores, correctness, levels
+from medtune.eval.statistics import clustered
+from medtune.eval.statistics.significance import clustered_permutation, holm
+
+TASK = "task"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelGain:
+    """What changed on some of the questions.
+
+    Attributes:
+        value: Primary metric after minus before; negative is a loss where higher is better.
+        n: Questions behind it: those whose answers have a score in both stages.
+        ci95: Paired by question, resampled by patient.
+        mcnemar_p: Exact, two-sided, of right and wrong; takes questions as independent.
+        permutation_p: Two-sided, of right and wrong with the sign flipped for whole patients.
+        mcnemar_p_holm: `mcnemar_p` adjusted for the number of tasks; None but on the levels of the facet "task".
+        only_before: Questions right before and wrong after.
+        only_after: Questions wrong before and right after.
+        unscored: Questions left out because an answer, before or after, waits for a judge.
+    """
+
+    value: float
+    n: int
+    ci95: Interval
+    mcnemar_p: float
+    permutation_p: float
+    both_right: int
+    only_before: int
+    only_after: int
+    both_wrong: int
+    mcnemar_p_holm: float | None = None
+    unscored: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """The gain overall and per level of each facet; a level of which no question can be paired is not there."""
+
+    overall: LevelGain
+    by: Mapping[str, Mapping[str, LevelGain]]
+
+
+def gain_between(before: StageScores, after: StageScores, benchmark: Benchmark, *, seed: int = 0) -> Gain | None:
+    """Returns the gain of the primary metric from one stage to the other; None where no pair of answers is scored.
+
+    Raises:
+        ValueError: The stages judged other questions, or with different parsers.
+    """
+    if before.parser != after.parser:
+        raise ValueError(f"before was read by {before.parser!r}, after by {after.parser!r}; score both with one parser")
+    ids = [row.question.id for row in before.rows], [row.question.id for row in after.rows]
+    if ids[0] != ids[1]:
+        only = sorted(set(ids[0]) ^ set(ids[1]))
+        raise ValueError(
+            f"the two stages judged different questions ({len(ids[0])} before, {len(ids[1])} after, {len(only)} in one "
+            f"alone: {only[:3]}); a gain is paired: evaluate the same questions in the same order"
+        )
+    metric, scale = benchmark.metrics[benchmark.primary], benchmark.scale(benchmark.primary)
+
+    def of(first: Sequence[Judged], second: Sequence[Judged]) -> LevelGain | None:
+        earlier, later = scored_everywhere([first, second])
+        if not earlier:
+            return None
+        gain = level_gain(earlier, later, metric, scale=scale, seed=seed)
+        return replace(gain, unscored=len(first) - len(earlier))
+
+    by: dict[str, dict[str, LevelGain]] = {}
+    for facet in benchmark.facets:
+        earlier, later = levels(before.rows, facet), levels(after.rows, facet)
+        found = {name: of(rows, later[name]) for name, rows in earlier.items()}
+        by[facet] = {name: gain for name, gain in found.items() if gain}
+    if TASK in by:
+        by[TASK] = _holm(by[TASK])
+    overall = of(before.rows, after.rows)
+    return Gain(overall=overall, by=by) if overall else None
+
+
+def level_gain(
+    before: Sequence[Judged], after: Sequence[Judged], metric: Metric, *, scale: Scale | None = None, seed: int = 0
+) -> LevelGain:
+    """Returns the gain on scored rows that are paired by position; `scale` is that of a share by default.
+
+    Raises:
+        ValueError: There are no rows, or not as many before as after.
+    """
+    right = _both_correctness(before, after)
+    patients = [row.question.patient_id for row in before]
+    bounds = (scale or Scale()).bounds
+    if isinstance(metric, SummedMetric):
+        interval = clustered.summed_gain_interval(
+            metric.sums(before), metric.sums(after), patients, right=right, bounds=bounds, seed=seed
+        )
+    else:
+        interval = clustered.recomputed_gain_interval(
+            lambda picked: metric([before[number] for number in picked]),
+            lambda picked: metric([after[number] for number in picked]),
+            right,
+            patients,
+            bounds=bounds,
+            seed=seed,
+        )
+    pairs = [(first.correct, second.correct) for first, second in zip(before, after, strict=True)]
+    only_before, only_after = pairs.count((True, False)), pairs.count((False, True))
+    return LevelGain(
+        value=metric(after) - metric(before),
+        n=len(before),
+        ci95=interval,
+        mcnemar_p=clustered.mcnemar_exact(only_before, only_after),
+        permutation_p=clustered_permutation(
+            [float(first) for first, _ in pairs], [float(second) for _, second in pairs], patients, seed=seed
+        ),
+        both_right=pairs.count((True, True)),
+        only_before=only_before,
+        only_after=only_after,
+        both_wrong=pairs.count((False, False)),
+    )
+
+
+def _holm(tasks: Mapping[str, LevelGain]) -> dict[str, LevelGain]:
+    adjusted = holm([level.mcnemar_p for level in tasks.values()]).p_values
+    return {name: replace(level, mcnemar_p_holm=p) for (name, level), p in zip(tasks.items(), adjusted, strict=True)}
+
+
+def _both_correctness(before: Sequence[Judged], after: Sequence[Judged]) -> tuple[list[float], list[float]] | None:
+    earlier, later = correctness(before), correctness(after)
+    return (earlier, later) if earlier is not None and later is not None else None

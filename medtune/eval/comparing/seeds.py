@@ -1,0 +1,123 @@
+"""The gain over several runs that differ in their seed alone: an interval for the recipe, not for one lucky run.
+
+Two things vary: which patients were asked, and which seed was drawn. All runs answer the same questions, so the two are
+crossed, and the bootstrap draws seeds and patients each with replacement, independently of one another. A handful of
+seeds says little about how seeds vary. Their deviations from the mean are therefore enlarged by sqrt(S / (S - 1)), and
+the percentiles taken further out, by the t quantile whose degrees of freedom follow from both parts of the variance.
+
+Shapes: S seeds, R resamples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medtune.data.types import Interval
+from medtune.eval.benchmark import Judged, Metric, SummedMetric
+from medtune.eval.statistics import clustered
+
+MIN_SEEDS = 2
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SeedsGain:
+    """The gain of a recipe over its seeds.
+
+    Attributes:
+        value: Mean over the seeds.
+        per_seed: The gain of each run.
+        seed_sd: Standard deviation of those.
+        ci95: Seeds and patients drawn anew; None where all resamples agree (one patient, or nothing changed).
+        n: Questions of each run.
+    """
+
+    value: float
+    per_seed: tuple[float, ...]
+    seed_sd: float
+    ci95: Interval | None
+    n: int
+    num_patients: int
+
+
+def seeds_gain(
+    runs: Sequence[tuple[Sequence[Judged], Sequence[Judged]]], metric: Metric, *, seed: int = 0
+) -> SeedsGain:
+    """Returns the mean gain of runs that differ in their seed, with the interval of seed x patient.
+
+    Args:
+        runs: Of each run, the scored rows before and after; the same questions in the same order everywhere.
+        metric: The benchmark's primary one.
+        seed: Of the resampling.
+
+    Raises:
+        ValueError: Fewer than two runs, no questions, or runs of different questions.
+
+    Source:
+        Crossed resampling: Owen 2007, doi:10.1214/07-AOAS122; degrees of freedom: Satterthwaite 1946,
+        doi:10.2307/3002019.
+    """
+    if len(runs) < MIN_SEEDS:
+        raise ValueError(f"the spread over seeds needs at least {MIN_SEEDS} runs, got {len(runs)}")
+    ids = {tuple(row.question.id for row in stage) for run in runs for stage in run}
+    if len(ids) > 1:
+        raise ValueError("the runs judged different questions; all seeds of a recipe have to answer the same ones")
+    patients = [row.question.patient_id for row in runs[0][0]]
+    codes = clustered.cluster_codes(patients)
+    num_patients = len(set(patients))
+    resamples = clustered.RESAMPLES if isinstance(metric, SummedMetric) else clustered.RESAMPLES_RECOMPUTED
+    # One seed draws the same patients for every run, so that column r is one resample of patients.
+    gains_SR = np.stack([_resampled(run, metric, codes, resamples=resamples, seed=seed) for run in runs])
+    per_seed = [metric(after) - metric(before) for before, after in runs]
+    mean_R = gains_SR.mean(axis=0)
+    enlarged_SR = mean_R + (gains_SR - mean_R) * (len(runs) / (len(runs) - 1)) ** 0.5
+    drawn_RS = np.random.default_rng([seed, 1]).integers(0, len(runs), (enlarged_SR.shape[1], len(runs)))
+    found_R = np.take_along_axis(enlarged_SR.T, drawn_RS, axis=1).mean(axis=1)
+    seed_sd = float(np.std(per_seed, ddof=1))
+    parts = (seed_sd**2 / len(runs), len(runs) - 1), (float(np.nanvar(mean_R)), max(num_patients - 1, 1))
+    return SeedsGain(
+        value=float(np.mean(per_seed)),
+        per_seed=tuple(per_seed),
+        seed_sd=seed_sd,
+        ci95=_percentiles(found_R, parts),
+        n=len(patients),
+        num_patients=num_patients,
+    )
+
+
+def _resampled(
+    run: tuple[Sequence[Judged], Sequence[Judged]], metric: Metric, codes: clustered.Rows, *, resamples: int, seed: int
+) -> _Floats:
+    before, after = run
+    if isinstance(metric, SummedMetric):
+        earlier, later = (
+            clustered.resampled_sums(metric.sums(rows), codes, resamples=resamples, seed=seed) for rows in run
+        )
+        return np.asarray(later - earlier, dtype=np.float64)
+    return np.asarray(
+        clustered.resampled_rows(
+            lambda picked: metric([after[i] for i in picked]) - metric([before[i] for i in picked]),
+            codes,
+            resamples=resamples,
+            seed=seed,
+        ),
+        dtype=np.float64,
+    )
+
+
+def _percentiles(found_R: _Floats, parts: tuple[tuple[float, int], ...]) -> Interval | None:
+    """Takes percentiles for (variance, degrees of freedom) of the two parts."""
+    from scipy.stats import t
+
+    total = sum(variance for variance, _ in parts)
+    spread = sum(variance**2 / freedom for variance, freedom in parts)
+    freedom = total**2 / spread if spread else max(freedom for _, freedom in parts)
+    quantile = float(t.ppf(0.5 + clustered.CONFIDENCE / 2, freedom))
+    outside = 1 - NormalDist().cdf(quantile)
+    low, high = np.quantile(found_R[~np.isnan(found_R)], [outside, 1 - outside])
+    return Interval(float(low), float(high)) if low < high else None

@@ -1,0 +1,1 @@
+"""Prediction files, medtune's own and those of other tools."""

@@ -1,0 +1,185 @@
+"""Predictions on their way to disk: one shard per rank, appended line by line, merged at the end.
+
+Every evaluation writes shards, that of a single process too: rank k appends to `predictions.rank<k>.jsonl`. When
+all ranks have finished, one of them merges: `predictions.jsonl` in question order, shards removed. What counts as
+done is the merged file and every shard, whatever the number of ranks that wrote them, up to the last whole line:
+an evaluation that was killed continues with any number of ranks.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from medtune.data.types import Prediction, PredictionKey
+from medtune.eval.predictions.files import describe, format_line, parse_line, replace_file
+
+MERGED = "predictions.jsonl"
+_LINES_PER_SYNC = 64
+_NAMED = 3
+
+
+def shard_path(folder: Path, rank: int) -> Path:
+    """Returns where rank `rank` appends its predictions."""
+    return folder / f"predictions.rank{rank}.jsonl"
+
+
+class PredictionWriter:
+    """Appends predictions to a file, each handed to the system before `write` returns.
+
+    Opening keeps the whole lines of an existing file and cuts a torn last one (kill -9). What was written is
+    on the disk itself after every 64th line and on leaving the context. Where a write fails (full disk), the
+    file is cut back to whole lines, so that the evaluation can continue once there is space.
+
+    Attributes:
+        done: Keys of the predictions in the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Opens `path` for appending, and makes it where it is not there.
+
+        Raises:
+            ValueError: A whole line of the existing file is broken.
+            OSError: The file cannot be opened.
+        """
+        self.path = path
+        kept = _whole_lines(path)
+        self.done = {prediction.key for prediction in _parse(path, kept)}
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        self._length = self._synced = sum(len(line) for line in kept)
+        self._since_sync = 0
+        os.ftruncate(self._file, self._length)
+        os.lseek(self._file, self._length, os.SEEK_SET)
+
+    def __enter__(self) -> PredictionWriter:
+        """Returns the writer itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Syncs and closes the file."""
+        try:
+            if self._since_sync:
+                self._sync()
+        finally:
+            os.close(self._file)
+
+    def write(self, prediction: Prediction) -> None:
+        """Appends one prediction.
+
+        Raises:
+            ValueError: The prediction is broken, or its key is in the file already.
+            OSError: It could not be written, e.g. because the disk is full; the message says how to go on.
+        """
+        if prediction.key in self.done:
+            raise ValueError(f"{describe(prediction.key)} was answered twice; wanted one prediction per request")
+        line = format_line(prediction)
+        try:
+            _write_all(self._file, line)
+        except OSError as error:
+            self._fail(error, keep=self._length)
+        self._length += len(line)
+        self._since_sync += 1
+        self.done.add(prediction.key)
+        if self._since_sync >= _LINES_PER_SYNC:
+            self._sync()
+
+    def _sync(self) -> None:
+        self._since_sync = 0
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            self._fail(error, keep=self._synced)
+        self._synced = self._length
+
+    def _fail(self, error: OSError, *, keep: int) -> None:
+        os.ftruncate(self._file, keep)
+        os.lseek(self._file, keep, os.SEEK_SET)
+        self._length = keep
+        what = "no space left on the disk" if error.errno == errno.ENOSPC else error.strerror
+        raise OSError(
+            error.errno,
+            f"could not append to {self.path}: {what}. The predictions before this one are safe; "
+            "make room and run the same command with --resume",
+        ) from error
+
+
+def stored_predictions(folder: Path) -> dict[PredictionKey, Prediction]:
+    """Returns what an evaluation has on disk so far: the merged file and every shard, up to the last whole line.
+
+    A kill between writing the merged file and removing the shards leaves predictions in both; equal ones count once.
+
+    Raises:
+        ValueError: A whole line is broken, or two predictions of one key differ.
+    """
+    found: dict[PredictionKey, Prediction] = {}
+    for path in (folder / MERGED, *_shards(folder)):
+        for prediction in _parse(path, _whole_lines(path)):
+            if found.setdefault(prediction.key, prediction) != prediction:
+                raise ValueError(
+                    f"{path}: {describe(prediction.key)} is on disk twice with different answers; two evaluations "
+                    "wrote into one folder: remove it and evaluate again"
+                )
+    return found
+
+
+def merge_shards(folder: Path, order: Sequence[PredictionKey]) -> None:
+    """Writes predictions.jsonl with exactly the predictions of `order`, in that order, and removes the shards.
+
+    Call it once, after every rank has closed its writer. Calling it again changes nothing.
+
+    Args:
+        folder: With the shards, of any number of ranks.
+        order: Every key that was to be answered, each once.
+
+    Raises:
+        ValueError: A prediction is missing, was never asked for, or is there twice with different answers.
+        OSError: The file cannot be written; the shards are still there.
+    """
+    found = stored_predictions(folder)
+    refuse_unasked(folder, found, order)
+    missing = [key for key in order if key not in found]
+    if missing:
+        raise ValueError(f"{folder}: {len(missing)} of {len(order)} predictions are missing: {_some(missing)}; resume")
+    replace_file(folder / MERGED, (format_line(found[key]) for key in order))
+    for shard in _shards(folder):
+        shard.unlink()
+
+
+def refuse_unasked(folder: Path, found: Iterable[PredictionKey], asked: Iterable[PredictionKey]) -> None:
+    """Raises ValueError where `found` has keys that are not in `asked`: the folder belongs to another evaluation."""
+    wanted = frozenset(asked)
+    foreign = [key for key in found if key not in wanted]
+    if foreign:
+        raise ValueError(
+            f"{folder} holds {len(foreign)} predictions that this evaluation does not ask for: {_some(foreign)}; "
+            "they come from other data or settings: use another folder"
+        )
+
+
+def _some(keys: Sequence[PredictionKey]) -> str:
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return ", ".join(describe(key) for key in keys[:_NAMED]) + more
+
+
+def _shards(folder: Path) -> list[Path]:
+    return sorted(folder.glob("predictions.rank*.jsonl"))
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    if not path.exists():
+        return []
+    *whole, _torn = path.read_bytes().split(b"\n")
+    return [line + b"\n" for line in whole]
+
+
+def _parse(path: Path, lines: Sequence[bytes]) -> list[Prediction]:
+    return [parse_line(line, where=f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+
+
+def _write_all(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]

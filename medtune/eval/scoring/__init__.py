@@ -1,0 +1,1 @@
+"""Replies are parsed and scored."""

@@ -1,0 +1,153 @@
+"""Predictions + questions -> what each parser read, one row per question whether it was answered or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from medtune.data.catalog import nearest
+from medtune.data.types import Condition, Prediction, Question, Reading
+from medtune.eval.benchmark import Benchmark, Judged
+from medtune.eval.predictions.files import replace_file
+from medtune.eval.scoring.reasoning import without_thinking
+
+LIKELIHOOD = "likelihood"
+PER_TOKEN = "likelihood_per_token"
+UNSCORED = "unscored"
+
+
+def judge(
+    questions: Sequence[Question],
+    predictions: Iterable[Prediction],
+    benchmark: Benchmark,
+    *,
+    reading: Reading,
+    condition: Condition = "image",
+    repeat: int = 0,
+) -> dict[str, list[Judged]]:
+    """Returns one row per question, in their order, for each parser of a reading.
+
+    A likelihood reading has two parsers: "likelihood", the option with the highest log-probability (ties: the one
+    shown first), and "likelihood_per_token", the same after division by the number of tokens, which is left out
+    where a prediction has no token counts. It covers the questions that have options. A generation has the
+    benchmark's parsers. A question without a prediction stays in, with `prediction=None`. A free answer that no judge
+    has judged is `unscored`; one that says nothing is not, as no judge could give it points: it counts as unparsable.
+
+    Raises:
+        ValueError: A prediction is of an unknown question, or does not fit its question's options.
+    """
+    by_id = index(questions)
+    found: dict[str, Prediction] = {}
+    for prediction in predictions:
+        known = question_of(prediction, by_id)
+        if prediction.key[1:] == (condition, reading, repeat):
+            found[known.id] = prediction
+    if reading == "likelihood":
+        questions = [question for question in questions if question.options]
+    parsed = {id_: parse(by_id[id_], prediction, benchmark) for id_, prediction in found.items()}
+    names = [*benchmark.parsers] if reading == "generation" else [LIKELIHOOD, PER_TOKEN]
+    if not all(PER_TOKEN in row for row in parsed.values()) and reading == "likelihood":
+        names.remove(PER_TOKEN)
+
+    def row(question: Question, name: str) -> Judged:
+        said, read = found.get(question.id), parsed.get(question.id, {}).get(name)
+        waits = said is not None and read is None and needs_judge(question, said, benchmark)
+        return Judged(question, said, read, unscored=waits)
+
+    return {name: [row(question, name) for question in questions] for name in names}
+
+
+def needs_judge(question: Question, prediction: Prediction, benchmark: Benchmark) -> bool:
+    """Returns whether a prediction is a free answer with words in it, which a judge has to score."""
+    is_free = benchmark.judging is not None and benchmark.judging.is_needed(question)
+    return is_free and prediction.key.reading == "generation" and bool(words_of(prediction))
+
+
+def words_of(prediction: Prediction) -> str:
+    """Returns what a reply says after its thinking; "" where it says nothing."""
+    return without_thinking(prediction.text or "")
+
+
+def parse(question: Question, prediction: Prediction, benchmark: Benchmark) -> dict[str, str | None]:
+    """Returns what each parser of the prediction's reading makes of it; None where nothing can be read.
+
+    Raises:
+        ValueError: The options shown are not the question's, or there is not one log-probability for each.
+    """
+    shown = prediction.options_shown or question.options
+    if shown != question.options and sorted(shown) != sorted(question.options):
+        raise ValueError(
+            f"question {question.id!r}: the prediction was shown the options {list(shown)}, but the question has "
+            f"{list(question.options)}; score it with the questions that it was made for"
+        )
+    if prediction.key.reading == "generation":
+        asked = question if shown == question.options else replace(question, options=shown)
+        return {name: parser(prediction.text or "", asked) for name, parser in benchmark.parsers.items()}
+    logprobs, tokens = prediction.option_logprobs or (), prediction.option_tokens
+    if len(logprobs) != len(shown) or not shown:
+        raise ValueError(
+            f"question {question.id!r}: {len(logprobs)} log-probabilities for {len(shown)} options; wanted one each"
+        )
+    read: dict[str, str | None] = {LIKELIHOOD: shown[_first_highest(logprobs)]}
+    if tokens is not None:
+        read[PER_TOKEN] = shown[_first_highest([sum_ / n for sum_, n in zip(logprobs, tokens, strict=True)])]
+    return read
+
+
+def write_parsed(
+    path: Path, questions: Sequence[Question], predictions: Iterable[Prediction], benchmark: Benchmark
+) -> None:
+    """Writes parsed.jsonl: one line per prediction, in their order, with the truth and one column per parser.
+
+    A line whose answer waits for a judge has the field "unscored" beside them: the parsers for which it does.
+
+    Raises:
+        ValueError: As `judge`.
+        OSError: The file cannot be written; an earlier one is as it was.
+    """
+    by_id = index(questions)
+
+    def line(prediction: Prediction) -> bytes:
+        question = question_of(prediction, by_id)
+        read = parse(question, prediction, benchmark)
+        row = {**prediction.key._asdict(), "answer": question.answer, **read}
+        waits = [name for name, said in read.items() if said is None and needs_judge(question, prediction, benchmark)]
+        if waits:
+            row[UNSCORED] = waits
+        return json.dumps(row).encode("ascii") + b"\n"
+
+    replace_file(path, [line(prediction) for prediction in predictions])
+
+
+def index(questions: Iterable[Question]) -> dict[str, Question]:
+    """Returns the questions by id.
+
+    Raises:
+        ValueError: Two questions share an id.
+    """
+    by_id: dict[str, Question] = {}
+    for question in questions:
+        if question.id in by_id:
+            raise ValueError(
+                f"two questions have the id {question.id!r}; ids have to be unique: prepare the data again"
+            )
+        by_id[question.id] = question
+    return by_id
+
+
+def question_of(prediction: Prediction, by_id: Mapping[str, Question]) -> Question:
+    """Returns the question that a prediction answers.
+
+    Raises:
+        ValueError: There is none; the message offers the nearest id.
+    """
+    id_ = prediction.key.question_id
+    if id_ not in by_id:
+        raise ValueError(f"no question {id_!r} among the {len(by_id)} to be scored.{nearest(id_, by_id)}")
+    return by_id[id_]
+
+
+def _first_highest(values: Sequence[float]) -> int:
+    return max(range(len(values)), key=values.__getitem__)

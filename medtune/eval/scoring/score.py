@@ -1,0 +1,255 @@
+"""Scores of one stage: the primary metric overall and by facet, beside every metric of every parser."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+from medtune.data.catalog import nearest
+from medtune.data.types import Condition, Prediction, Question, Reading, Score
+from medtune.eval.benchmark import Benchmark, Evidence, Judged, Metric, Scale, SummedMetric, Verdicts, measure
+from medtune.eval.scoring.baselines import BASELINES, blind, train_answers
+from medtune.eval.scoring.bertscore import BertModel
+from medtune.eval.scoring.left_out import uncounted
+from medtune.eval.scoring.parse_replies import LIKELIHOOD, judge
+from medtune.eval.scoring.refusals import Refusals, count_refusals
+from medtune.eval.scoring.tables import Table
+from medtune.eval.statistics import clustered
+from medtune.eval.statistics.calibration import Calibration, calibrated
+from medtune.eval.statistics.summed_metric import Sums
+
+_BLIND: tuple[Condition, ...] = ("text_only", "other_image")
+
+
+@dataclass(frozen=True, slots=True)
+class LevelScore:
+    """The primary metric on some of the questions.
+
+    Attributes:
+        unanswered: Questions without a prediction; they count as wrong.
+        baselines: The primary metric of what does not see the image; None where it does not apply, or where none of
+            its answers was judged.
+    """
+
+    score: Score
+    unanswered: int
+    baselines: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StageScores:
+    """What one evaluation scored.
+
+    Attributes:
+        parser: Whose reading of the answers `overall` and `by` count.
+        rows: The questions behind `overall`, in their order, those that wait for a judge included.
+        by: Facet -> level -> score.
+        metrics: Condition -> parser -> metric -> score; without the metrics that no question is about.
+        tables: The benchmark's own.
+        calibration: Of the likelihood reading under condition "image"; None where there is none.
+        refusals: Among the generations; None where there are no generations.
+        unscored: Answers to all questions, whatever the primary metric is about, that wait for a judge.
+        uncounted: Questions that the primary metric is about and `parser` cannot read, by task.
+    """
+
+    parser: str
+    rows: tuple[Judged, ...]
+    overall: LevelScore
+    by: Mapping[str, Mapping[str, LevelScore]]
+    metrics: Mapping[Condition, Mapping[str, Mapping[str, Score]]]
+    tables: tuple[Table, ...] = ()
+    calibration: Calibration | None = None
+    refusals: Refusals | None = None
+    unscored: int = 0
+    uncounted: Mapping[str, int] = field(default_factory=dict)
+
+
+def score_stage(
+    questions: Sequence[Question],
+    predictions: Sequence[Prediction],
+    benchmark: Benchmark,
+    *,
+    train: Sequence[Question] = (),
+    parser: str | None = None,
+    text_model: BertModel | None = None,
+    seed: int = 0,
+) -> StageScores:
+    """Returns all scores of one evaluation.
+
+    Args:
+        questions: Those that were to be answered; what has no prediction counts as wrong.
+        predictions: In any order; of any tool.
+        benchmark: Whose parsers and metrics judge.
+        train: The train split, for the baselines that learn from it; empty where there is none.
+        parser: Whose reading is primary; by default "likelihood" where the predictions have one under
+            condition "image" and all questions have options, else the benchmark's first.
+        text_model: For the BERTScore of free text; None leaves it out.
+        seed: Of the resampling.
+
+    Raises:
+        ValueError: No questions, no such parser, or a prediction does not fit the questions.
+    """
+    if not questions:
+        raise ValueError("there are no questions to score; is the split empty?")
+    verdicts, refusals = all_verdicts(questions, predictions, benchmark), count_refusals(predictions)
+    parser = _parser(parser, verdicts["image"], benchmark)
+    metric, scale = benchmark.metrics[benchmark.primary], benchmark.scale(benchmark.primary)
+    rows = covered(verdicts["image"][parser], scale)
+    if not rows:
+        raise ValueError(f"no question of this split is one that {benchmark.primary} is about; is it the right folder?")
+    baselines = blind([row.question for row in rows], train_answers(train), metric)
+    # Every condition has the same questions in the same order, so that numbers of rows serve for all.
+    unseeing = {condition: covered(verdicts.get(condition, {}).get(parser, ()), scale) for condition in _BLIND}
+    measured = {condition: measure(metric, seen) for condition, seen in unseeing.items() if seen}
+    sums = metric.sums(rows) if isinstance(metric, SummedMetric) else None
+
+    def level(numbers: Sequence[int]) -> LevelScore:
+        chosen = [rows[number] for number in numbers]
+        found = baselines.of(numbers)
+        for condition in _BLIND:
+            seen = [number for number in numbers if condition in measured and not unseeing[condition][number].unscored]
+            is_seen = any(unseeing[condition][number].prediction for number in seen)
+            found[condition] = measured[condition](seen) if is_seen else None
+        return LevelScore(
+            score=score_rows(chosen, metric, sums=sums and sums.part(numbers), scale=scale, seed=seed),
+            unanswered=sum(row.prediction is None for row in chosen),
+            baselines={name: found[name] for name in BASELINES},
+        )
+
+    return StageScores(
+        parser=parser,
+        rows=tuple(rows),
+        overall=level(range(len(rows))),
+        by={
+            facet: {name: level(numbers) for name, numbers in _numbers(rows, facet).items()}
+            for facet in benchmark.facets
+        },
+        metrics={
+            condition: {name: _every_metric(judged, benchmark, seed=seed) for name, judged in parsers.items()}
+            for condition, parsers in verdicts.items()
+        },
+        tables=tuple(benchmark.tables(Evidence(questions, predictions, verdicts, parser, text_model))),
+        calibration=_calibration(verdicts["image"].get(LIKELIHOOD, ())),
+        refusals=refusals if refusals.n else None,
+        unscored=sum(row.unscored for row in verdicts["image"].get(_generation(parser, benchmark), ())),
+        uncounted=uncounted(questions, rows, scale),
+    )
+
+
+def _generation(parser: str, benchmark: Benchmark) -> str:
+    """Free answers are generated, whatever the primary reading is."""
+    return parser if parser in benchmark.parsers else next(iter(benchmark.parsers))
+
+
+def _calibration(rows: Sequence[Judged]) -> Calibration | None:
+    answered = [
+        (row.prediction.option_logprobs, float(row.correct))
+        for row in rows
+        if row.prediction is not None and row.prediction.option_logprobs
+    ]
+    return calibrated([found for found, _ in answered], [right for _, right in answered]) if answered else None
+
+
+def score_rows(
+    rows: Sequence[Judged], metric: Metric, *, sums: Sums | None = None, scale: Scale | None = None, seed: int = 0
+) -> Score:
+    """Returns a metric's value on judged rows with its interval, resampled by patient.
+
+    A metric of column sums is resampled as `statistics.summed_interval` says; another is computed anew for each of
+    `statistics.RESAMPLES_RECOMPUTED` resamples, which takes time that grows with the rows. `scale` is that of a share
+    by default; where it has no limit and all resamples agree, or the value is none, there is no interval. Rows that
+    wait for a judge are counted and left out; where all do, there is no value. `sums` are the metric's of these rows,
+    those left out included, where they are known already.
+
+    Raises:
+        ValueError: There are no rows, or the metric leaves its scale.
+    """
+    judged = [number for number, row in enumerate(rows) if not row.unscored]
+    unscored = len(rows) - len(judged)
+    if unscored:
+        sums, rows = sums and sums.part(judged), [rows[number] for number in judged]
+        if not rows:
+            return Score(value=math.nan, n=0, ci95=None, unscored=unscored)
+    if isinstance(metric, SummedMetric) and sums is None:
+        sums = metric.sums(rows)
+    value = sums.value() if sums else metric(rows)
+    unparsable = sum(row.prediction is not None and row.parsed is None for row in rows)
+    if not math.isfinite(value):
+        return Score(value=value, n=len(rows), ci95=None, unparsable=unparsable, unscored=unscored)
+    right, patients = correctness(rows), [row.question.patient_id for row in rows]
+    bounds = (scale or Scale()).bounds
+    if sums:
+        interval = clustered.summed_interval(sums, patients, right=right, bounds=bounds, seed=seed)
+    else:
+        interval = clustered.recomputed_interval(
+            lambda picked: metric([rows[number] for number in picked]), right, patients, bounds=bounds, seed=seed
+        )
+    has_width = interval.low < interval.high
+    ci95 = interval if has_width else None
+    return Score(value=value, n=len(rows), ci95=ci95, unparsable=unparsable, unscored=unscored)
+
+
+def covered(rows: Sequence[Judged], scale: Scale) -> list[Judged]:
+    """Returns the rows that a metric of that scale is about."""
+    return [row for row in rows if scale.covers(row.question)]
+
+
+def _every_metric(rows: Sequence[Judged], benchmark: Benchmark, *, seed: int) -> dict[str, Score]:
+    scores = {}
+    for name, metric in benchmark.metrics.items():
+        scale = benchmark.scale(name)
+        chosen = covered(rows, scale)
+        if chosen:
+            scores[name] = score_rows(chosen, metric, scale=scale, seed=seed)
+    return scores
+
+
+def all_verdicts(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> Verdicts:
+    """Returns condition -> parser -> judged rows, for every condition and reading that has predictions.
+
+    Condition "image" is always there: without predictions its questions are unanswered generations.
+    """
+    asked = {(prediction.key.condition, prediction.key.reading) for prediction in predictions}
+    if not any(condition == "image" for condition, _ in asked):
+        asked.add(("image", "generation"))
+    verdicts: dict[Condition, dict[str, list[Judged]]] = {}
+    for condition in get_args(Condition):
+        for reading in get_args(Reading):
+            if (condition, reading) in asked:
+                judged = judge(questions, predictions, benchmark, reading=reading, condition=condition)
+                verdicts.setdefault(condition, {}).update(judged)
+    return verdicts
+
+
+def correctness(rows: Sequence[Judged]) -> list[float] | None:
+    """Returns 1.0 for each right row and 0.0 for each other; None where some answers are not right or wrong."""
+    if any(row.question.answer_kind not in ("choice", "yes_no") for row in rows):
+        return None
+    return [float(row.correct) for row in rows]
+
+
+def levels(rows: Sequence[Judged], facet: str) -> dict[str, list[Judged]]:
+    """Returns the rows by their level of a facet, levels in order of appearance, without the rows that have none."""
+    return {name: [rows[number] for number in numbers] for name, numbers in _numbers(rows, facet).items()}
+
+
+def _numbers(rows: Sequence[Judged], facet: str) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        if facet in row.question.facets:
+            found.setdefault(row.question.facets[facet], []).append(number)
+    return found
+
+
+def _parser(wanted: str | None, judged: Mapping[str, Sequence[Judged]], benchmark: Benchmark) -> str:
+    if wanted is None:
+        first = next(iter(benchmark.parsers))
+        # A likelihood says nothing about questions without options; they must not leave the score in silence.
+        covers_all = len(judged.get(LIKELIHOOD, ())) >= len(judged.get(first, ()))
+        return LIKELIHOOD if LIKELIHOOD in judged and covers_all else first
+    if wanted not in judged:
+        known = f"{nearest(wanted, judged)} There are: {', '.join(judged)}"
+        raise ValueError(f"no parser {wanted!r} for these predictions.{known}")
+    return wanted

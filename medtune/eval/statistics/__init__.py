@@ -1,0 +1,1 @@
+"""Intervals, significance tests, calibration and power for answers that come in clusters."""

@@ -1,0 +1,1 @@
+"""Parts of the random, tiny twins that tests use."""

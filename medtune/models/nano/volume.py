@@ -1,0 +1,69 @@
+"""Random, tiny twins of the models over volumes, for tests: the full-size preparation, tiny towers and a tiny LLaMA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, Phi3Config, PreTrainedTokenizerFast
+
+from medtune.models.assemble import ZooEntry
+from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN
+from medtune.models.vlm import Assembled
+from medtune.models.volumes.vlm import VolumeParts, chosen, modules, skeleton
+from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+
+HIDDEN = 32
+_BOS, _EOS = "<s>", "</s>"
+_SPECIAL = (_BOS, _EOS, OPEN, HEAD, END_HEAD, END_TURN, *ADDED_TOKENS)
+_SIZES: dict[str, Any] = {
+    "hidden_size": HIDDEN,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 2048,
+    # The default of 0.02 leaves a tiny model so flat that parity tests are nearly blind.
+    "initializer_range": 0.2,
+}
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """Returns a tokenizer that spells every byte, with the control tokens of all four families."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    spelling = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    spelling.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    spelling.decoder = decoders.ByteLevel()
+    spelling.add_special_tokens(list(_SPECIAL))
+    return PreTrainedTokenizerFast(tokenizer_object=spelling, bos_token=_BOS, eos_token=_EOS, pad_token=_EOS)
+
+
+def llama() -> LlamaConfig:
+    """Returns a two-layer LLaMA's configuration."""
+    return LlamaConfig(vocab_size=len(tokenizer()), **_SIZES)
+
+
+def phi3() -> Phi3Config:
+    """Returns a two-layer Phi-3's configuration."""
+    return Phi3Config(vocab_size=len(tokenizer()), pad_token_id=0, bos_token_id=None, eos_token_id=None, **_SIZES)
+
+
+def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumeParts] | None = None) -> ZooEntry:
+    """Returns the zoo entry of a tiny twin with random weights; `variants`, `parts` first, where it has several."""
+
+    def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
+        refuse_loading(replace(loading, variant=None) if variants else loading, name=title)
+        seen = chosen(variants, loading.variant) if variants else parts
+        torch.manual_seed(seed)
+        model = modules(seen)
+        return Assembled(
+            model=model,
+            family=seen.limited(tokenizer()),
+            transform=seen.input_of(model.vision),
+            provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
+        )
+
+    return ZooEntry(title, "Apache-2.0", assemble, lambda: skeleton(parts), variants=variants or {})

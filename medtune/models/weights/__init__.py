@@ -1,0 +1,1 @@
+"""Weights on disk: fetched, read, written and exported."""

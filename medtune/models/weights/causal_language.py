@@ -1,0 +1,52 @@
+"""A language model of transformers from a local folder or the hub, with its tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+
+from medtune.models.pocket.smollm2 import LanguageModel
+from medtune.models.weights.loading_options import DtypeName
+from medtune.models.weights.release import read_tokenizer, release_folder
+
+
+def load_language(where: str, *, dtype: DtypeName = "float32") -> LanguageModel:
+    """Returns the model of a local folder, or of a repository on the hub.
+
+    Raises:
+        AssetError: There is no such folder, and the hub did not give it.
+        ValueError: The folder holds no causal language model with a tokenizer of the tokenizers library.
+    """
+    folder = release_folder(where, "model.language")
+    model = read_language(folder, dtype=dtype)
+    return LanguageModel(model, read_tokenizer(folder), folder.name if Path(where).is_dir() else where)
+
+
+def read_language(folder: Path, *, dtype: DtypeName = "float32") -> PreTrainedModel:
+    """Returns the causal language model in a folder.
+
+    Raises:
+        ValueError: There is none that transformers can read without running code of its own.
+    """
+    try:
+        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+            folder, local_files_only=True, dtype=getattr(torch, dtype)
+        )
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder}: no language model that transformers can read: {error}") from error
+    return model
+
+
+def context_of(config: PreTrainedConfig) -> int:
+    """Returns how many tokens a language model reads with plain attention: its context, or its sliding window.
+
+    Raises:
+        ValueError: The configuration says neither.
+    """
+    found = [getattr(config, name, None) for name in ("max_position_embeddings", "sliding_window")]
+    limits = [int(limit) for limit in found if limit]
+    if not limits:
+        raise ValueError("model.language: its config.json says neither max_position_embeddings nor sliding_window")
+    return min(limits)

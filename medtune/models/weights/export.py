@@ -1,0 +1,171 @@
+"""A trained model as a folder of its own: adapters merged, with tokenizer and configuration, and read back from there.
+
+A model of transformers is written as transformers does, and any tool reads it. One of three parts is a manifest, the
+tower with the projector, and the language model as a folder of transformers beside them:
+
+    medtune.json
+    vision_projector.safetensors
+    language/               config.json, model.safetensors, the tokenizer
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from peft.tuners.tuners_utils import BaseTunerLayer
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from medtune.models.assemble import ZooEntry, zoo_entry
+from medtune.models.transformers_vlm.model import TransformersVlm
+from medtune.models.tuning.quantize import is_quantized, widened
+from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.volumes.code_input import recoded
+from medtune.models.weights.assets import AssetError
+from medtune.models.weights.loading_options import DEFAULT, Loading
+
+MANIFEST, PARTS, LANGUAGE = "medtune.json", "vision_projector.safetensors", "language"
+_LANGUAGE_FILE = "model.safetensors"
+_ONE_FILE = "1TB"
+
+
+def merge_adapters(model: nn.Module) -> int:
+    """Adds every adapter's product to the weight that it adapts, in place, and returns how many there were.
+
+    What is held in 4 bits becomes float32 first: quantised again, the sum would be another model than was evaluated.
+
+    Raises:
+        ValueError: A merged weight is not finite.
+    """
+    adapted = [(name, module) for name, module in model.named_modules() if isinstance(module, BaseTunerLayer)]
+    for name, module in adapted:
+        base: Any = module.get_base_layer()
+        if is_quantized(base.weight):
+            delta: Any = module
+            base = widened(base)
+            base.weight.data += delta.get_delta_weight("default")
+            if not bool(base.weight.isfinite().all()):
+                raise ValueError(f"{name}: merged with its adapter it has weights that are not finite")
+        else:
+            merged: Any = module
+            merged.merge(safe_merge=True)
+        model.set_submodule(name, base)
+    four_bit: list[tuple[str, Any]] = [(name, each) for name, each in model.named_modules() if _is_four_bit(each)]
+    for name, layer in four_bit:
+        model.set_submodule(name, widened(layer))
+    return len(adapted)
+
+
+def write_exported(
+    assembled: Assembled, folder: Path, *, name: str, base_weights: str | None, about: Mapping[str, str] | None = None
+) -> None:
+    """Writes a model without adapters into an empty folder.
+
+    Args:
+        assembled: The model, its family and where its weights come from.
+        folder: To write into.
+        name: Of the zoo entry.
+        base_weights: The recipe's model.weights; None for the entry's own.
+        about: What `read_exported` returns beside that.
+    """
+    model = assembled.model
+    if isinstance(model, TransformersVlm):
+        model.whole.save_pretrained(folder)
+        assembled.family.save(folder)
+    else:
+        save_pretrained: Any = model.language.save_pretrained
+        save_pretrained(folder / LANGUAGE, max_shard_size=_ONE_FILE)
+        assembled.family.save(folder / LANGUAGE)
+        own = {key: tensor.contiguous() for key, tensor in model.state_dict().items() if not _is_language(key)}
+        save_file(own, folder / PARTS, metadata={"format": "pt"})
+    manifest = {
+        "model": name,
+        "base_weights": base_weights,
+        "provenance": assembled.provenance,
+        "about": dict(about or {}),
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
+
+
+def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assembled:
+    """Returns a model of the zoo with its weights, those of an exported folder where `loading.weights` names one.
+
+    Raises:
+        AssetError: Weights cannot be fetched.
+        ValueError: There is no such model, or the folder holds another one or not all of it; the message names it.
+    """
+    if loading.weights is None or not is_exported(loading.weights):
+        return _assembled(zoo_entry(name), seed, loading)
+    folder = Path(loading.weights)
+    manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+    if manifest["model"] != name:
+        raise ValueError(f"{folder}: an export of the model {manifest['model']!r}; set model.name to it, not {name!r}")
+    if (folder / PARTS).is_file():
+        # Another language model's architecture and tokenizer are beside its weights: nothing has to be fetched again.
+        language = loading.language and str(folder / LANGUAGE)
+        assembled = zoo_entry(name).assemble(
+            seed, replace(loading, weights=manifest["base_weights"], language=language)
+        )
+        assert isinstance(assembled.model, VisionLanguageModel)
+        _read_parts(assembled.model, folder)
+        assembled = replace(assembled, transform=recoded(assembled.transform, assembled.model.vision))
+    else:
+        assembled = zoo_entry(name).assemble(seed, loading)
+    provenance = {group: f"{text}; exported to {folder.name}" for group, text in manifest["provenance"].items()}
+    return replace(assembled, provenance=provenance)
+
+
+def _assembled(entry: ZooEntry, seed: int, loading: Loading) -> Assembled:
+    """What a processor or a chat template lacks is found without knowing whose it is: say it here."""
+    where = loading.weights or (entry.hub.repo_id if entry.hub else None)
+    try:
+        return entry.assemble(seed, loading)
+    except AssetError:
+        raise
+    except ValueError as error:
+        if where is None or where in str(error):
+            raise
+        raise ValueError(f"{where} (model.weights): {error}") from error
+
+
+def is_exported(where: str) -> bool:
+    """Returns whether this is a folder that `write_exported` wrote."""
+    return (Path(where) / MANIFEST).is_file()
+
+
+def read_exported(where: str) -> dict[str, str]:
+    """Returns what `write_exported` was told about the folder; a folder of an earlier version says nothing."""
+    manifest = json.loads((Path(where) / MANIFEST).read_text("utf-8"))
+    return dict(manifest.get("about", {}))
+
+
+def _read_parts(model: VisionLanguageModel, folder: Path) -> None:
+    language = folder / LANGUAGE / _LANGUAGE_FILE
+    if not language.is_file():
+        raise ValueError(f"{language}: no such file; copy the exported folder again, with the folders in it")
+    found = {**load_file(folder / PARTS), **{f"{LANGUAGE}.{key}": t for key, t in load_file(language).items()}}
+    state = model.state_dict()
+    # Tied weights are written once, under one of their names.
+    held = {state[key].data_ptr() for key in found.keys() & state.keys()}
+    missing = sorted(key for key in state.keys() - found.keys() if state[key].data_ptr() not in held)
+    unknown = sorted(found.keys() - state.keys())
+    other = sorted(key for key in found.keys() & state.keys() if found[key].shape != state[key].shape)
+    if missing or unknown or other:
+        raise ValueError(
+            f"{folder}: not the weights of its model: {len(missing)} missing {missing[:3]}, {len(unknown)} not known "
+            f"{unknown[:3]}, {len(other)} of another shape {other[:3]}; was it written by another version?"
+        )
+    model.load_state_dict(found, strict=False)
+
+
+def _is_four_bit(module: nn.Module) -> bool:
+    weight = getattr(module, "weight", None)
+    return isinstance(weight, nn.Parameter) and is_quantized(weight)
+
+
+def _is_language(key: str) -> bool:
+    return key.startswith(f"{LANGUAGE}.")

@@ -1,0 +1,39 @@
+"""M3D-CLIP's pretrained_ViT.bin and M3D-LaMed's checkpoints.
+
+Source: BAAI-DCAI/M3D@63e72005; BAAI-DCAI/M3D issue 24 (names after one's own CLIP training).
+"""
+
+from __future__ import annotations
+
+from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
+
+VIT = KeyMap(
+    checkpoint="M3D-CLIP's pretrained_ViT.bin",
+    rules=(
+        # Written by one's own CLIP training; the published file has no prefix.
+        rename("vision_encoder.", "vision.vit."),
+        Rule("((cls_token|patch_embedding|blocks|norm).*)", (r"vision.vit.\1",)),
+    ),
+    left_out=(
+        r"blocks\.\d+\.norm_cross_attn\..+",
+        r"(language_encoder|mm_vision_proj|mm_language_proj)\..+",
+        "logit_scale",
+    ),
+)
+
+LAMED = KeyMap(
+    checkpoint="an M3D-LaMed checkpoint",
+    rules=(
+        rename("model.vision_tower.vision_tower.", "vision.vit."),
+        # A projector of one layer has no number.
+        Rule(r"model\.mm_projector\.projector\.(weight|bias)", (r"projector.mlp.0.\1",)),
+        rename("model.mm_projector.projector.", "projector.mlp."),
+        Rule(r"(model\.(embed_tokens|layers|norm)\..+|lm_head\.weight)", (r"language.\1",)),
+    ),
+    left_out=(
+        r"model\.vision_tower\.vision_tower\.blocks\.\d+\.norm_cross_attn\..+",
+        # Segmentation; questions do not need it.
+        r"model\.(seg_module|seg_projector)\..+",
+        r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
+    ),
+)

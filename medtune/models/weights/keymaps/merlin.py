@@ -1,0 +1,74 @@
+"""Merlin's contrastive checkpoint, its disease-prediction checkpoint and its report model.
+
+Source: StanfordMIMI/Merlin@2489a96b and merlin-vlm 0.0.7; StanfordMIMI/Merlin issue 36 (the image encoders of the
+files differ, so that each is read from its own file).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
+
+_STAGES = ((0, "conv1"), (1, "bn1"), (4, "layer1"), (5, "layer2"), (6, "layer3"), (7, "layer4"))
+_BACKBONE = r"((?:conv1|bn1|layer[1-4])\..+)"
+_HEADS = r"((?:classifier|contrastive_head)\..+)"
+_TEXT_TOWER = (r"encode_text\..+", "logit_scale")
+_PEFT = r"decode_text\.text_decoder\.base_model\.model\."
+
+LORA_SCALE = 16 / 512
+"""alpha / r of the report model's adapter. Source: merlin-vlm 0.0.7."""
+
+
+def contrastive(*, heads: bool) -> KeyMap:
+    """Returns the map of the contrastive checkpoint, for a tower with or without its two heads."""
+    prefix = r"encode_image\.i3_resnet\."
+    head = (Rule(prefix + _HEADS, (r"vision.\1",)),) if heads else ()
+    return KeyMap(
+        checkpoint="Merlin's contrastive checkpoint",
+        rules=(Rule(prefix + _BACKBONE, (r"vision.net.\1",)), *head),
+        left_out=_TEXT_TOWER if heads else (*_TEXT_TOWER, prefix + _HEADS),
+    )
+
+
+def disease_prediction(*, heads: bool) -> KeyMap:
+    """Returns the map of the five-year disease checkpoint, whose names have no prefix."""
+    head = (Rule(_HEADS, (r"vision.\1",)),) if heads else ()
+    return KeyMap(
+        checkpoint="Merlin's disease-prediction checkpoint",
+        rules=(Rule(_BACKBONE, (r"vision.net.\1",)), *head),
+        left_out=() if heads else (_HEADS,),
+    )
+
+
+REPORT = KeyMap(
+    checkpoint="Merlin's report model",
+    rules=(
+        *(rename(f"encode_image.vision_model.features.{index}.", f"vision.net.{name}.") for index, name in _STAGES),
+        rename("adapter.linear2.", "projector.each."),
+        Rule(_PEFT + r"(.+?)\.base_layer\.(.+)", (r"language.\1.\2",)),
+        Rule(_PEFT + r"((?!.*\.lora_).+)", (r"language.\1",)),
+    ),
+    left_out=(_PEFT + r".+\.rotary_emb\.inv_freq",),
+)
+"""Reads what `merged` returns: the adapter's own tensors have no place in it."""
+
+
+def merged(tensors: Mapping[str, Tensor], *, scale: float = LORA_SCALE) -> dict[str, Tensor]:
+    """Returns the report model's tensors with W + scale * B A in the place of each adapted W.
+
+    Raises:
+        ValueError: An adapter's half is without its other half or its weight.
+    """
+    halves = re.compile(r"(.+)\.lora_([AB])\.default\.weight")
+    plain = {name: tensor for name, tensor in tensors.items() if not halves.fullmatch(name)}
+    for stem in sorted({m[1] for name in tensors if (m := halves.fullmatch(name))}):
+        names = [f"{stem}.base_layer.weight", f"{stem}.lora_B.default.weight", f"{stem}.lora_A.default.weight"]
+        if absent := [name for name in names if name not in tensors]:
+            raise ValueError(f"the adapter of {stem} is not whole: {', '.join(absent)} missing")
+        weight, up, down = (tensors[name] for name in names)
+        plain[names[0]] = (weight.float() + scale * (up.float() @ down.float())).to(weight.dtype)
+    return plain

@@ -1,0 +1,64 @@
+"""Full-size models whose weights are drawn at random, to measure what they take where their files are not at hand.
+
+A tokenizer that spells bytes takes the place of the released one, whose files lie behind licences or on the hub: how
+long the work takes depends on neither, but each text has about four times as many tokens as it would have, which makes
+the shared image a smaller part of the whole.
+"""
+
+from __future__ import annotations
+
+import torch
+from transformers import AutoModelForImageTextToText
+
+from medtune.models.assemble import zoo_entry
+from medtune.models.nano.volume import tokenizer
+from medtune.models.transformers_vlm.families import QWEN2_VL
+from medtune.models.transformers_vlm.loading import put_together
+from medtune.models.vlm import Assembled
+from medtune.models.volumes.vlm import chosen, modules
+from medtune.models.weights.loading_options import DEFAULT
+from medtune.models.zoo import nano_qwen25vl, qwen25vl_7b
+
+PICTURE_PX = (1024, 576)
+"""589,824 pixels: the limit of the recipe for Fetal-Gauge; 36 x 20 visual tokens of Qwen2.5-VL, which rounds down."""
+_TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+
+
+def random_weights(model: str, device: torch.device) -> Assembled:
+    """Returns the model as its zoo entry builds it, drawn at random on the device, with a tokenizer of bytes.
+
+    Raises:
+        ValueError: The entry has no parts that could be built without its files.
+    """
+    torch.manual_seed(0)
+    assembled = _qwen(device) if model == "qwen25vl_7b" else _over_volumes(model, device)
+    assembled.model.eval()
+    return assembled
+
+
+def _over_volumes(model: str, device: torch.device) -> Assembled:
+    entry = zoo_entry(model)
+    if not entry.variants:
+        raise ValueError(
+            f"random weights at full size are for qwen25vl_7b, or a model over volumes such as m3d_llama2, not {model}"
+        )
+    parts = chosen(entry.variants, None)
+    with device:
+        built = modules(parts)
+    return Assembled(
+        model=built,
+        family=parts.limited(tokenizer()),
+        transform=parts.input_of(built.vision),
+        provenance=dict.fromkeys(("vision", "projector", "language"), "random (seed 0)"),
+    )
+
+
+def _qwen(device: torch.device) -> Assembled:
+    twin, config = nano_qwen25vl.build(), qwen25vl_7b.architecture()
+    for name in _TOKENS:
+        setattr(config, name, getattr(twin.config, name))
+    # The released limits; the twin's own shrink every picture to a few tokens.
+    twin.processor.image_processor.size = {"shortest_edge": 56 * 56, "longest_edge": PICTURE_PX[0] * PICTURE_PX[1]}
+    with device:
+        whole = AutoModelForImageTextToText.from_config(config, attn_implementation="sdpa")
+    return put_together(whole, twin.processor, QWEN2_VL, DEFAULT, where="random (seed 0)")

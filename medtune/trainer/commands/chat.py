@@ -1,0 +1,88 @@
+"""`medtune chat`: free questions to a run's model about one media item; for trying it, never for a patient."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prompt, Question, Request
+from medtune.models.answering import LocalAnswerer
+from medtune.models.tuning.precision import narrow_frozen, precise, resolved
+from medtune.trainer.experiment.load_model import assemble_run
+from medtune.trainer.experiment.run_folder import RunFolder, run_label
+from medtune.trainer.experiment.strategies import device_of_rank
+
+NOTICE = "For research. Replies may be wrong in any way; they are no finding and no advice."
+_VIDEOS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".webm")
+_VOLUMES = (".nii", ".nii.gz")
+_A: dict[MediaKind, str] = {"image": "an image", "video": "a video", "volume": "a volume"}
+
+
+def chat(root: Path, *, media: Path, questions: Sequence[str] | None, max_new_tokens: int | None) -> int:
+    """Prints a reply to each question, or to each line that is typed, and returns 0.
+
+    Args:
+        root: The run folder.
+        media: An image, a video, a NIfTI volume or a folder with a DICOM series: what the model reads.
+        questions: None reads lines until the end of the input or an empty line.
+        max_new_tokens: Length limit of a reply; None for the recipe's.
+
+    Raises:
+        FileNotFoundError: The media, the run or its weights are not there.
+        ValueError: A question is empty, or the model does not read such media.
+    """
+    if not media.exists():
+        raise FileNotFoundError(f"{media}: there is no such file or folder")
+    if questions is not None and not all(map(str.strip, questions)):
+        raise ValueError("the question is empty; write one behind --question")
+    ref = MediaRef(media, kind=_kind(media))
+    device = device_of_rank(0)
+    folder = RunFolder(root)
+    recipe, assembled = assemble_run(folder, device)
+    if ref.kind not in assembled.transform.kinds:
+        reads = " and ".join(f"{kind}s" for kind in assembled.transform.kinds)
+        raise ValueError(f"{media}: this is taken for {_A[ref.kind]}; the model {recipe.model.name} reads {reads} only")
+    precision = resolved(recipe.train.precision, device)
+    narrow_frozen(assembled.model, precision)
+    answerer = LocalAnswerer(
+        assembled,
+        device=device,
+        batch_tokens=recipe.eval.batch_tokens,
+        max_new_tokens=max_new_tokens or recipe.eval.max_new_tokens,
+        precise=precise(precision, device),
+    )
+    print(NOTICE, file=sys.stderr, flush=True)
+    if learnt := run_label(folder).training_note():
+        print(learnt, file=sys.stderr, flush=True)
+    for asked in [questions] if questions is not None else ([line] for line in _typed()):
+        for reply in _replies(answerer, ref, asked):
+            print(reply, flush=True)
+    return 0
+
+
+def _kind(path: Path) -> MediaKind:
+    name = path.name.lower()
+    if path.is_dir() or name.endswith(_VOLUMES):
+        return "volume"
+    return "video" if name.endswith(_VIDEOS) else "image"
+
+
+def _replies(answerer: LocalAnswerer, ref: MediaRef, asked: Sequence[str]) -> list[str]:
+    """The replies in the order of the questions; the media item is read once for all of them."""
+    questions = [Question(str(n), "chat", text, (), "", "text", "nobody") for n, text in enumerate(asked)]
+    requests = [Request(question, Prompt(question.text, (), ""), "generation", "image") for question in questions]
+    said = {each.key.question_id: each for each in answerer.answer(MediaGroup("chat", ref, tuple(questions)), requests)}
+    ordered = [said[question.id] for question in questions]
+    return [f"{each.text}{'' if each.finish_reason == 'stop' else ' [cut: --max-new-tokens]'}" for each in ordered]
+
+
+def _typed() -> Iterator[str]:
+    is_terminal = sys.stdin.isatty()
+    while True:
+        if is_terminal:
+            print("> ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline().strip()
+        if not line:
+            return
+        yield line

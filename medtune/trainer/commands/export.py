@@ -1,0 +1,134 @@
+"""`medtune export`: a run's model as a folder of its own, adapters merged, with a model card."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import torch
+
+from medtune.benchmarks import benchmark
+from medtune.eval.data_label import DataLabel
+from medtune.eval.report.markdown import banner_lines, escaped, table_lines
+from medtune.eval.report.result_tables import gain_table
+from medtune.eval.report.run_data import RunData, read_run
+from medtune.models.assemble import ZooEntry, zoo_entry
+from medtune.models.weights.export import merge_adapters, write_exported
+from medtune.trainer.experiment.load_model import assemble_run
+from medtune.trainer.experiment.run_folder import RunFolder, run_label
+from medtune.trainer.recipe.read import recipe_to_yaml
+from medtune.trainer.recipe.schema import Recipe
+
+CARD = "README.md"
+
+
+def export_run(root: Path, out: Path) -> int:
+    """Writes the model of a run into `out`, says how to load it and returns 0.
+
+    Raises:
+        FileExistsError: `out` holds something.
+        FileNotFoundError: There is no run, or its weights are gone.
+        ValueError: The weights do not fit the recipe, or a file of the run is broken.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FileExistsError(f"{out} is not empty; name another folder with --out")
+    folder = RunFolder(root)
+    recipe, assembled = assemble_run(folder, torch.device("cpu"))
+    label = run_label(folder)
+    num_merged = merge_adapters(assembled.model)
+    results = read_run(root) if folder.results.is_file() else None
+    out.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = out.with_name(f".{out.name}.partial")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    try:
+        write_exported(
+            assembled,
+            unfinished,
+            name=recipe.model.name,
+            base_weights=recipe.model.weights,
+            about=label.facts(),
+        )
+        entry = zoo_entry(recipe.model.name)
+        card = model_card(recipe, entry, results, label=label, provenance=assembled.provenance, name=out.name)
+        (unfinished / CARD).write_text(card, "utf-8")
+        if out.exists():
+            out.rmdir()
+        unfinished.rename(out)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    size_mb = sum(file.stat().st_size for file in out.rglob("*") if file.is_file()) / 1e6
+    print(f"{out}: {num_merged} adapters merged, {size_mb:.0f} MB")
+    print(f"load it with: --set model.name={recipe.model.name} model.weights={out}")
+    return 0
+
+
+def model_card(
+    recipe: Recipe,
+    entry: ZooEntry,
+    results: RunData | None,
+    *,
+    label: DataLabel,
+    provenance: dict[str, str],
+    name: str,
+) -> str:
+    """Returns the model card: what it is, what came out, where its parts come from and under which terms."""
+    judged_by = benchmark(recipe.data.benchmark)
+    lines = [
+        "---",
+        "library_name: medtune",
+        "tags: [medical, vision-language]",
+        "---",
+        "",
+        f"# {escaped(name)}",
+        "",
+        f"{escaped(entry.title)}, tuned with medtune on {escaped(judged_by.title)}. For research; it is no medical "
+        "device, and nothing it says may decide about a patient.",
+        "",
+        *banner_lines(label.banners()),
+        "## Results",
+        "",
+        *_results(results),
+        "## Where it comes from",
+        "",
+        *(f"- {group}: {escaped(text)}" for group, text in provenance.items()),
+        *_origin(results),
+        "",
+        "## Terms",
+        "",
+        f"- Weights that it was made from: {escaped(entry.licence)}",
+        f"- Data that it was tuned on: {escaped(judged_by.licence)}. What that asks of a model tuned on the data, "
+        "find out before you pass this on.",
+        "- Weights can give away what they were tuned on.",
+        "",
+        "## Use",
+        "",
+        f"    medtune eval RECIPE --set model.name={recipe.model.name} model.weights=THIS_FOLDER",
+        "",
+        "## Recipe",
+        "",
+        *(f"    {line}" for line in recipe_to_yaml(recipe).splitlines()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _results(results: RunData | None) -> list[str]:
+    if results is None:
+        return ["None: the run was not evaluated.", ""]
+    return [
+        f"{escaped(results.benchmark)} {escaped(results.benchmark_version)}, "
+        f"split {escaped(str(results.setting('eval', 'split')))}; prompts: {escaped(results.label.prompts)}.",
+        "",
+        *table_lines(gain_table(results)),
+    ]
+
+
+def _origin(results: RunData | None) -> list[str]:
+    if results is None:
+        return []
+    versions = {key: results.environment[key].value for key in ("medtune", "git_commit")}
+    known = {key: value for key, value in versions.items() if value}
+    return [
+        f"- recipe: {escaped(results.recipe_name)}; {', '.join(f'{key} {value}' for key, value in known.items())}",
+        f"- data hash: {escaped(results.data_hash)}",
+    ]

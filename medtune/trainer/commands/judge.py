@@ -1,0 +1,211 @@
+"""`medtune judge`: free answers of a run, or of any tool's file, get verdicts, and the scores follow."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from medtune.benchmarks import benchmark
+from medtune.data.prepared.folder import open_prepared
+from medtune.data.types import PredictionKey, Question, Split
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.judge.agreement import agreement, agreement_tables, read_human
+from medtune.eval.judge.asking import Judging, judge_predictions
+from medtune.eval.judge.task import Judge, JudgeTask
+from medtune.eval.judge.verdicts import fitting, read_verdicts, verdicts_path
+from medtune.eval.predictions.files import read_predictions
+from medtune.eval.predictions.shards import MERGED
+from medtune.eval.scoring.tables import table_text
+from medtune.models.endpoint.judging import EndpointJudge
+from medtune.models.endpoint.served import Served, open_client
+from medtune.models.text_judge import LocalJudge
+from medtune.trainer.commands.audit import opened_bench
+from medtune.trainer.commands.judge_settings import JudgeSettings, instructions
+from medtune.trainer.commands.prepare_and_score import score_file
+from medtune.trainer.experiment.rescore import rescore_run
+from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.experiment.strategies import device_of_rank
+
+UNJUDGED = 1
+"""Exit status where some answers have no verdict."""
+SPENDING = "judge_spending.jsonl"
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A file of predictions and what it answers."""
+
+    title: str
+    predictions: Path
+    questions: tuple[Question, ...]
+    benchmark: Benchmark
+    task: JudgeTask
+
+
+def judge_run(root: Path, settings: JudgeSettings) -> int:
+    """Judges every stage of a run, scores it again and writes its report anew; returns the exit status.
+
+    Raises:
+        FileNotFoundError: No finished run is there.
+        ValueError: The benchmark has no free answers, or the judge's settings do not fit.
+    """
+    folder = RunFolder(root)
+    stages = answered_stages(folder)
+    with _opened(settings, root / SPENDING) as judge:
+        found = [_judged(judge, settings, stage) for stage in stages]
+    print(f"\n{rescore_run(opened_bench(folder), folder)}")
+    return _status(found)
+
+
+def judge_file(
+    benchmark_name: str, *, predictions: Path, questions: Path, split: Split, settings: JudgeSettings
+) -> int:
+    """Judges a file of predictions and scores it; returns the exit status.
+
+    Raises:
+        FileNotFoundError: No such file or folder.
+        ValueError: The benchmark has no free answers, or the file does not fit the questions.
+    """
+    answered = answered_file(benchmark_name, predictions=predictions, questions=questions, split=split)
+    with _opened(settings, predictions.parent / SPENDING) as judge:
+        found = _judged(judge, settings, answered)
+    print()
+    score_file(
+        benchmark_name,
+        predictions=predictions,
+        questions=questions,
+        parser=None,
+        split=split,
+        bertscore=None,
+        only={},
+    )
+    return _status([found])
+
+
+def show_agreement(answered: Answered, human: Path) -> int:
+    """Prints how far the verdicts on a file agree with a person's scores; returns 0.
+
+    Raises:
+        FileNotFoundError: A file is missing; without verdicts there is nothing to compare.
+        ValueError: The scores do not fit.
+    """
+    beside, task = verdicts_path(answered.predictions), answered.task
+    if not beside.is_file():
+        raise FileNotFoundError(f"{beside}: no verdicts yet; judge the answers first, without --agreement")
+    stored = read_verdicts(beside)
+    said = fitting(read_predictions(answered.predictions), stored)
+    points: dict[PredictionKey, int] = {key: task.points(text) for key, text in said.items()}
+    patients = {question.id: question.patient_id for question in answered.questions}
+    found = agreement(read_human(human, levels=task.levels), points, patients, levels=task.levels)
+    judges = sorted({verdict.judge for verdict in stored.values()})
+    for table in agreement_tables(found, judge=", ".join(judges)):
+        print(table_text(table))
+        print()
+    return 0
+
+
+def answered_stages(folder: RunFolder) -> list[Answered]:
+    """Returns the stages of a run, those before training first.
+
+    Raises:
+        FileNotFoundError: No finished run is there.
+        ValueError: The benchmark has no free answers.
+    """
+    if not folder.results.is_file():
+        raise FileNotFoundError(f"{folder.root}: no finished run (no results.json); judge when it has ended")
+    bench = opened_bench(folder)
+    task = _task(bench.benchmark, bench.recipe.data.benchmark)
+    questions = bench.prepared.questions(bench.recipe.eval.split)
+    paths = [stage / MERGED for stage in (folder.zero_shot, folder.final) if (stage / MERGED).is_file()]
+    return [Answered(path.parent.name.replace("_", "-"), path, questions, bench.benchmark, task) for path in paths]
+
+
+def answered_stage(folder: RunFolder, name: str | None) -> Answered:
+    """Returns one stage of a run, by default the last.
+
+    Raises:
+        FileNotFoundError: No finished run is there, or it has no such stage.
+        ValueError: The benchmark has no free answers.
+    """
+    stages = answered_stages(folder)
+    fitting_name = [stage for stage in stages if name is None or stage.predictions.parent.name == name]
+    if not fitting_name:
+        raise FileNotFoundError(f"{folder.root}: the run has no stage {name!r}")
+    return fitting_name[-1]
+
+
+def answered_file(name: str, *, predictions: Path, questions: Path, split: Split) -> Answered:
+    """Returns a file of predictions that any tool wrote.
+
+    Raises:
+        FileNotFoundError: The prepared folder is missing.
+        ValueError: The benchmark has no free answers.
+    """
+    judged_by = benchmark(name)
+    task = _task(judged_by, name)
+    return Answered(predictions.name, predictions, open_prepared(questions).questions(split), judged_by, task)
+
+
+def _task(judged_by: Benchmark, name: str) -> JudgeTask:
+    if judged_by.judging is None:
+        raise ValueError(f"{name}: no answer of this benchmark needs a judge; `medtune score` scores all of them")
+    return judged_by.judging
+
+
+@contextlib.contextmanager
+def _opened(settings: JudgeSettings, ledger: Path) -> Iterator[Judge]:
+    tokens = settings.max_new_tokens
+    if settings.local is not None:
+        local = settings.local
+        yield LocalJudge(local.weights, dtype=local.dtype, max_new_tokens=tokens, device=device_of_rank(0))
+        return
+    assert settings.endpoint is not None
+    with open_client(Served(settings.endpoint, ledger, where="endpoint"), say=_say) as client:
+        yield EndpointJudge(settings.endpoint, client, max_new_tokens=tokens, strict=settings.strict, say=_say)
+
+
+def _judged(judge: Judge, settings: JudgeSettings, answered: Answered) -> Judging:
+    with _progress(answered.title) as on_verdict:
+        found = judge_predictions(
+            judge,
+            read_predictions(answered.predictions),
+            answered.questions,
+            answered.task,
+            system=instructions(settings, answered.task.system),
+            path=answered.predictions,
+            on_verdict=on_verdict,
+        )
+    own = "files of the user" if settings.prompt else "medtune's own"
+    _say(f"{answered.title}: judged by {found.judge} ({own})")
+    _say(
+        f"  {found.free} free answers: {found.judged} judged, {found.empty} empty (no points), {len(found.failed)} "
+        f"without a verdict{'' if answered.task.is_extra else ' (unscored)'}"
+    )
+    return found
+
+
+def _status(found: list[Judging]) -> int:
+    failed = sum(len(each.failed) for each in found)
+    if failed:
+        _say(f"{failed} answers have no verdict; the same command asks for these alone")
+    return UNJUDGED if failed else 0
+
+
+@contextlib.contextmanager
+def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    with tqdm(desc=f"judge {title}", unit="answer", file=sys.stderr, mininterval=1.0) as bar:
+
+        def on_verdict(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield on_verdict
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

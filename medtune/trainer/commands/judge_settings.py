@@ -1,0 +1,87 @@
+"""What `medtune judge --judge FILE` reads: who judges, and by which instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medtune.models.endpoint.settings import Endpoint, check_endpoint
+from medtune.models.weights.loading_options import DtypeName
+from medtune.trainer.recipe.read import read_settings
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A text model of transformers.
+
+    Attributes:
+        weights: Hub id or folder of an instruction-tuned model.
+    """
+
+    weights: str
+    dtype: DtypeName = "bfloat16"
+
+
+@dataclass(frozen=True)
+class JudgeSettings:
+    """A judge: one of `endpoint` and `local`.
+
+    Attributes:
+        prompt: Files whose texts, one after the other, take the place of the benchmark's instructions: the official
+            ones, where the user has them. They are sent verbatim.
+        strict: Temperature 0, and a server is asked to keep to the verdict's JSON schema. What comes back is checked
+            either way.
+        max_new_tokens: Length limit of a verdict; the reasoning of a model that reasons counts.
+    """
+
+    endpoint: Endpoint | None = None
+    local: LocalModel | None = None
+    prompt: tuple[Path, ...] = ()
+    strict: bool = True
+    max_new_tokens: int = 512
+
+
+def read_judge(file: Path | None, overrides: Sequence[str]) -> JudgeSettings:
+    """Returns the settings of a YAML file (or of nothing) with `overrides` applied.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: An unknown key, a wrong value, or not one of endpoint and local.
+    """
+    settings = read_settings(JudgeSettings, file, overrides, where=str(file) if file else "--set")
+    if (settings.endpoint is None) == (settings.local is None):
+        raise ValueError(
+            "a judge needs one of endpoint (base_url, model, ...) and local (weights); give a file with --judge, or "
+            "--set endpoint.base_url=... endpoint.model=..."
+        )
+    if settings.max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens is {settings.max_new_tokens}; it must be at least 1")
+    if settings.endpoint is not None:
+        check_endpoint(settings.endpoint, where="endpoint")
+        if settings.strict and settings.endpoint.temperature != 0:
+            raise ValueError(
+                f"endpoint.temperature is {settings.endpoint.temperature}: a strict judge has 0; for a model that "
+                "takes no temperature set strict=false"
+            )
+    return settings
+
+
+def instructions(settings: JudgeSettings, own: str) -> str:
+    """Returns the instructions: the user's files, else the benchmark's own.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+        ValueError: A file is empty or not UTF-8.
+    """
+    texts = []
+    for path in settings.prompt:
+        if not path.is_file():
+            raise FileNotFoundError(f"prompt: no file {path}")
+        try:
+            texts.append(path.read_text("utf-8").strip())
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: not UTF-8; save the prompt as UTF-8") from error
+        if not texts[-1]:
+            raise ValueError(f"{path}: the prompt is empty")
+    return "\n\n".join(texts) if texts else own

@@ -1,0 +1,189 @@
+"""Checks a recipe before a GPU is rented: schema, files, one decoded batch with its labels, token budget, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from medtune.benchmarks import benchmark
+from medtune.data.prepared.folder import Prepared
+from medtune.data.types import SPLITS, Split
+from medtune.eval.asking.ask import CONDITIONS, check_conditions
+from medtune.eval.asking.official_prompts import worded
+from medtune.eval.benchmark import Benchmark
+from medtune.models.assemble import zoo_entry
+from medtune.models.sequence.layout import IGNORED, SequenceFamily
+from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.tuning.adaptable import Tunable
+from medtune.models.tuning.apply import adapt, set_learning
+from medtune.models.tuning.quantize import quantize_language
+from medtune.models.vlm import Assembled
+from medtune.models.weights.export import assemble_model
+from medtune.trainer.commands.validate_served import show_served
+from medtune.trainer.experiment.evaluate import primary_parser
+from medtune.trainer.experiment.load_model import load_checkpoint
+from medtune.trainer.experiment.missing import missing_data, missing_weights
+from medtune.trainer.experiment.open_data import opened
+from medtune.trainer.experiment.unofficial import whole_test
+from medtune.trainer.recipe.schema import Recipe, Stage
+from medtune.trainer.training.batches import recipe_batches
+from medtune.trainer.training.memory import Memory, memory_of, memory_text, missing_memory, parse_devices, this_machine
+from medtune.trainer.training.mixture import described, open_folders, train_data
+from medtune.trainer.training.trainable_groups import group_table
+
+
+def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> int:
+    """Prints what a run would do and all that it lacks here; needs no GPU.
+
+    Args:
+        recipe: Its schema was checked when it was read.
+        weights: Whether pretrained weights may be fetched and loaded. Without them the groups are counted on a
+            model without weights, and there is no tokenizer to show labels with.
+        devices: What the run will have, as `parse_devices` reads it; None is this machine.
+
+    Returns:
+        0 where nothing is missing, else 1.
+
+    Raises:
+        FileNotFoundError: A checkpoint is missing.
+        ValueError: Something does not fit; the message says what.
+    """
+    judged_by, endpoint = benchmark(recipe.data.benchmark), recipe.model.endpoint
+    volumes_as = recipe.model.shows_volumes_as
+    if endpoint is not None:
+        no_data = missing_data(recipe, judged_by)
+        prepared = None if no_data else _shown_data(recipe, judged_by, training=False)
+        judged_by = judged_by if prepared is None else worded(judged_by, prepared, volumes_as=volumes_as)
+        return _said_missing([no_data, show_served(recipe, endpoint, prepared, judged_by)])
+    entry = zoo_entry(recipe.model.name)
+    available = this_machine() if devices is None else parse_devices(devices)
+    no_data, no_weights = missing_data(recipe, judged_by), missing_weights(recipe, entry)
+    prepared = None if no_data else _shown_data(recipe, judged_by, training=True)
+    judged_by = judged_by if prepared is None else worded(judged_by, prepared, volumes_as=volumes_as)
+    print(f"model      {entry.title}")
+    loadable = weights and not no_weights
+    assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model.loading) if loadable else None
+    model = entry.skeleton() if assembled is None else assembled.model
+    if recipe.model.language_bits is not None:
+        device = torch.device("meta" if assembled is None else "cpu")
+        quantize_language(model, precision=recipe.train.precision, device=device)
+    adapt(model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed)
+    if assembled is not None:
+        if recipe.model.checkpoint is not None:
+            load_checkpoint(recipe, model, recipe.model.checkpoint)
+        for group, origin in assembled.provenance.items():
+            print(f"           {group}: {origin}")
+    memory = max((_show_stage(recipe, stage, model) for stage in recipe.stages), key=lambda each: each.learning_gb)
+    print(f"\n{memory_text(memory, available)}")
+    if assembled is None:
+        print("labels     no weights were loaded: no labels or token lengths could be shown")
+    elif prepared is not None:
+        _show_batch(recipe, prepared, judged_by, assembled)
+    return _said_missing([no_data, no_weights if weights else None, missing_memory(memory, available)])
+
+
+def _said_missing(found: Sequence[str | None]) -> int:
+    lacks = [lack for lack in found if lack]
+    if lacks:
+        print("\nmissing here:\n" + "\n".join(f"{number}. {lack}" for number, lack in enumerate(lacks, 1)))
+    return 1 if lacks else 0
+
+
+def _show_stage(recipe: Recipe, stage: Stage, model: Tunable) -> Memory:
+    rows = set_learning(model, stage.tuning)
+    long = f"{stage.steps} steps" if stage.epochs is None else f"{stage.epochs:g} epochs"
+    only = "".join(f", {facet} {' or '.join(values)}" for facet, values in stage.only.items())
+    print(f"\nstage      {stage.name}: {long} of {stage.batch_groups} groups{only}\n\n{group_table(rows)}")
+    return memory_of(recipe, model, rows)
+
+
+def _shown_data(recipe: Recipe, judged_by: Benchmark, *, training: bool) -> Prepared:
+    prepared = opened(recipe.data.root, recipe.model)
+    check_fit(recipe, prepared, judged_by, training=training)
+    print(f"data       {prepared.root}, hash {prepared.data_hash[:16]}, {prepared.manifest.provenance}")
+    print(f"prompts    {prepared.manifest.prompts}")
+    if prepared.manifest.unofficial_split:
+        print(f"           unofficial split by {prepared.manifest.unofficial_split}: not as published")
+    for split in SPLITS:
+        print(f"           {split:<6}{prepared.num_questions(split):>7} questions")
+    return prepared
+
+
+def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, training: bool) -> None:
+    """Refuses a prepared folder or parser that the benchmark does not know, empty splits, and conditions without media.
+
+    Training needs the splits train and val, of which a mixture brings the first.
+
+    Raises:
+        ValueError: Says what was wanted and what there is.
+    """
+    made_for = prepared.manifest.benchmark
+    if made_for != recipe.data.benchmark:
+        raise ValueError(
+            f"{prepared.root} was prepared for the benchmark {made_for!r}; data.benchmark is {recipe.data.benchmark!r}"
+        )
+    official = judged_by.official if prepared.templates is not None else None
+    if official is not None and official.answer_format != recipe.model.answer_format:
+        raise ValueError(
+            f"{prepared.root} holds official prompts, which ask for an answer as {official.answer_format}; "
+            f"model.answer_format is {recipe.model.answer_format}"
+        )
+    known = [*judged_by.parsers, "likelihood", "likelihood_per_token"]
+    if primary_parser(recipe, judged_by) not in known:
+        raise ValueError(f"eval.parser is {recipe.eval.parser!r}; there are: {', '.join(known)}")
+    learnt: tuple[Split, ...] = ("val",) if recipe.data.mixture else ("train", "val")
+    needed: tuple[Split, ...] = (*learnt, recipe.eval.split) if training else (recipe.eval.split,)
+    for split in needed:
+        if prepared.num_questions(split) == 0:
+            why = whole_test(prepared) or "Prepare the folder with more patients"
+            otherwise = "To evaluate only, use `medtune eval`" if training else "Or choose another eval.split"
+            raise ValueError(f"{prepared.root}: the split {split!r} is empty. {why}. {otherwise}")
+    if set(recipe.eval.conditions) - set(CONDITIONS):
+        check_conditions(prepared.groups(recipe.eval.split), judged_by, recipe.eval.conditions)
+
+
+def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assembled: Assembled) -> None:
+    stage, devices = recipe.stages[0], recipe.train.devices
+    data = train_data(recipe, stage, open_folders(recipe, prepared, judged_by), limit=None)
+    print(f"learns     {described(recipe, data)}")
+    batches = recipe_batches(stage, data, assembled, rank=0, world_size=devices)
+    order = batches.order
+    batch = batches[0]
+    rows, length = batch.rows.ids_BL.shape
+    print(f"first step {batch.step_target_tokens} target tokens; accumulates {order.accumulate} x {devices} devices")
+    print(
+        f"one pass   {len(batch.question_ids)} questions about {len(order.micro_batch(0, 0, 0))} images in {rows} rows "
+        f"of {length} tokens ({1 - batch.rows.num_tokens / (rows * length):.0%} padding)"
+    )
+    if assembled.model.plain_because is not None:
+        print(f"           a row for each question: {assembled.model.plain_because}")
+    if batches.num_text_only:
+        print(f"           {batches.num_text_only} groups are learnt without their media")
+    lengths = sorted(len(layout.ids) for draw in batches.first_epoch() for layout in batches.layouts(draw))
+    print(f"tokens     per training row: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
+    print(
+        f"           eval.batch_tokens {recipe.eval.batch_tokens}: {recipe.eval.batch_tokens // lengths[-1]} such rows"
+    )
+    draw = order.micro_batch(0, 0, 0)[0]
+    print(f"\nlabels     of the first row, question {data.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
+    print(labelled_text(batches.layouts(draw)[0], assembled.family))
+
+
+def labelled_text(layout: Layout, family: SequenceFamily) -> str:
+    """Returns the row as text, the learnt part in double brackets and the visual tokens counted."""
+    pieces = family.pieces(layout.ids)
+    for span in layout.media_spans:
+        pieces[span.start : span.stop] = [
+            f"({span.stop - span.start} visual tokens)",
+            *[""] * (span.stop - span.start - 1),
+        ]
+    learnt = [label != IGNORED for label in layout.labels]
+    text = ""
+    for here, (piece, is_learnt) in enumerate(zip(pieces, learnt, strict=True)):
+        if is_learnt and not learnt[here - 1]:
+            text += "[["
+        text += piece
+        if is_learnt and (here + 1 == len(pieces) or not learnt[here + 1]):
+            text += "]]"
+    return text

@@ -1,0 +1,1 @@
+"""A recipe opened with its data, benchmark and model, and run."""

@@ -1,0 +1,111 @@
+"""A recipe with a grid: one ordinary run for every combination of values, and a table of them all."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from medtune.eval.data_label import recorded_label
+from medtune.eval.scoring.tables import Cell, Table, table_text
+from medtune.trainer.experiment.evaluate import write_json
+from medtune.trainer.experiment.run_folder import RunFolder
+
+GRID = "grid.json"
+_LOSS = "train/loss"
+_ENDS = 5
+"""Steps at either end over which the table averages the loss."""
+
+
+def run_grid(
+    start: Callable[[Sequence[str]], int],
+    arguments: Sequence[str],
+    *,
+    out: Path,
+    grid: Mapping[str, Sequence[str]],
+    resume: bool,
+) -> int:
+    """Starts the runs one after another, writes OUT/grid.json and prints its table; returns the exit status.
+
+    Each run lies in OUT/VALUE-VALUE-... With `resume`, finished runs stay and an unfinished one is continued. The first
+    run that does not end well ends the series with its status.
+
+    Args:
+        start: Runs `medtune ARGUMENTS` and returns the exit status.
+        arguments: Of each run, without --out and --resume.
+        out: Holds the runs.
+        grid: Dotted field -> values.
+        resume: Whether OUT may hold runs already.
+
+    Raises:
+        FileExistsError: A folder holds a run already and `resume` is not set.
+        ValueError: Another launcher is at work.
+    """
+    if "WORLD_SIZE" in os.environ:
+        raise ValueError("a grid starts its own processes; leave torchrun out and set train.devices")
+    cells = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    for cell in cells:
+        folder = RunFolder(out / cell_name(cell))
+        if resume and folder.results.is_file():
+            continue
+        again = ["--resume"] if resume and folder.recipe.is_file() else []
+        print(f"\n{', '.join(f'{key}={value}' for key, value in cell.items())}", flush=True)
+        settings = ["grid=null", *(f"{key}={value}" for key, value in cell.items())]
+        status = start([*arguments, *again, "--out", str(folder.root), "--set", *settings])
+        if status:
+            return status
+    rows = [_measured(out, cell) for cell in cells]
+    write_json(out / GRID, {"version": 1, "runs": rows})
+    print(f"\n{table_text(grid_table(rows))}\ngrid: {out / GRID}")
+    return 0
+
+
+def cell_name(cell: Mapping[str, str]) -> str:
+    """Returns the folder of a combination."""
+    return "-".join(str(value).replace("/", "_") for value in cell.values())
+
+
+def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
+    folder = RunFolder(out / cell_name(cell))
+    results = json.loads(folder.results.read_text("utf-8"))
+    with (folder.root / "metrics.csv").open(newline="") as file:
+        losses = [float(row[_LOSS]) for row in csv.DictReader(file) if row.get(_LOSS)]
+    ends = min(_ENDS, len(losses))
+    stages = results["stages"]
+    return {
+        "settings": dict(cell),
+        **recorded_label(results).facts(),
+        "loss": [sum(part) / ends for part in (losses[:ends], losses[-ends:])],
+        "metric": results["primary"]["name"],
+        "zero_shot": stages["zero_shot"]["overall"]["value"],
+        "final": stages["final"]["overall"]["value"],
+        "by_task": {task: found["value"] for task, found in stages["final"]["by"]["task"].items()},
+    }
+
+
+def grid_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Returns the combinations with their loss at either end of the training and their scores, by task as well.
+
+    Source: the seed paper's section 4.2 b, which sets towers and projectors side by side, by type of question.
+    """
+    first = rows[0]
+    tasks = sorted({task for row in rows for task in row["by_task"]})
+    body: list[tuple[Cell, ...]] = [
+        (
+            *row["settings"].values(),
+            *row["loss"],
+            row["zero_shot"],
+            row["final"],
+            *(row["by_task"].get(task) for task in tasks),
+        )
+        for row in rows
+    ]
+    names = [key.rpartition(".")[2] for key in first["settings"]]
+    columns = (*names, "first loss", "last loss", "zero-shot", "final", *tasks)
+    note = f"Losses are means of {_ENDS} steps; scores are {first['metric']}, by task those of the final model."
+    said = dict.fromkeys(text for row in rows for text in recorded_label(row).notes())
+    return Table(f"{len(rows)} runs", columns, tuple(body), (note, *said))

@@ -1,0 +1,59 @@
+"""What a recipe needs that is not on this machine, and the way to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medtune.benchmarks import benchmark, source, source_packages
+from medtune.eval.benchmark import Benchmark
+from medtune.models.assemble import ZooEntry
+from medtune.models.transformers_vlm.loading import kept_weights
+from medtune.models.weights.export import is_exported
+from medtune.trainer.recipe.schema import Recipe
+
+
+def missing_data(recipe: Recipe, judged_by: Benchmark) -> str | None:
+    """Returns how to make the prepared folders that are not there, None where all are."""
+    asked = [(recipe.data.root, "data.root", recipe.data.benchmark, judged_by)]
+    asked += [(part.root, "data.mixture", part.benchmark, benchmark(part.benchmark)) for part in recipe.data.mixture]
+    said = [_how_to_make(*each) for each in asked if not each[0].is_dir()]
+    return "\n".join(dict.fromkeys(said)) or None
+
+
+def _how_to_make(root: Path, field: str, name_of_benchmark: str, judged_by: Benchmark) -> str:
+    lines = [f"prepared data: there is no folder {root} ({field}). Make it with one of"]
+    for name in judged_by.sources:
+        if name not in source_packages():
+            lines.append(f"     (the source {name}: medtune cannot prepare its files yet)")
+            continue
+        read_from = source(name)
+        files = "" if read_from.provenance == "synthetic" else " --from FOLDER"
+        lines.append(f"     medtune prepare {name_of_benchmark} --source {name}{files} --out {root}")
+        where = "simulated, no files needed" if not files else f"FOLDER: {read_from.url}"
+        lines.append(f"       {read_from.title}; {where}; licence: {read_from.licence}")
+    return "\n".join(lines)
+
+
+def missing_weights(recipe: Recipe, entry: ZooEntry) -> str | None:
+    """Returns how to get pretrained weights; None where they are here or come by themselves."""
+    wanted = recipe.model.weights or (entry.hub.repo_id if entry.hub else None)
+    if wanted is not None and is_exported(wanted):
+        return None
+    if wanted is None and entry.folder is not None:
+        return (
+            f"weights: {recipe.model.name} is read from a local folder, which model.weights has to name\n"
+            f"     it holds {entry.folder}: --set model.weights=/path/to/folder"
+        )
+    if wanted is None or kept_weights(wanted, entry.files) is not None:
+        return None
+    if entry.folder is not None:
+        return f"weights: {wanted} (model.weights) is not there or not whole; it has to hold {entry.folder}"
+    gate = ""
+    if entry.hub is not None and entry.hub.repo_id == wanted and entry.hub.gated:
+        gate = " It is gated: accept its licence on the hub and log in with `hf auth login` first."
+    return (
+        f"weights: {wanted} is neither a local folder nor in the hub's cache.{gate}\n"
+        f"     hf download {wanted}    where the hub can be reached, or\n"
+        "     copy the folder with all its files from another machine and\n"
+        "     say where: --set model.weights=/path/to/folder"
+    )

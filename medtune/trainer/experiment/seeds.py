@@ -1,0 +1,175 @@
+"""`medtune run RECIPE --seeds N`: N ordinary runs that differ in `train.seed`, and the gain over all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from medtune.data.types import Interval, Question
+from medtune.eval.benchmark import Judged, scored_everywhere
+from medtune.eval.comparing.seeds import MIN_SEEDS, SeedsGain, seeds_gain
+from medtune.eval.judge.verdicts import with_verdicts
+from medtune.eval.predictions.shards import MERGED, stored_predictions
+from medtune.eval.scoring.score import all_verdicts, covered, levels
+from medtune.eval.scoring.tables import Cell, Table, table_text
+from medtune.trainer.commands.audit import opened_bench
+from medtune.trainer.experiment.evaluate import Bench, primary_parser, write_json
+from medtune.trainer.experiment.run_folder import RunFolder
+
+SEEDS = "seeds.json"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class SeedRun:
+    """One of the runs.
+
+    Attributes:
+        stages: Judged rows before and after, of the questions that wait for a judge nowhere.
+    """
+
+    seed: int
+    folder: Path
+    stages: tuple[list[Judged], list[Judged]]
+
+
+def run_seeds(
+    start: Callable[[Sequence[str]], int], arguments: Sequence[str], *, out: Path, first_seed: int, number: int
+) -> int:
+    """Starts the runs one after another, writes OUT/seeds.json and prints its table; returns the exit status.
+
+    A folder OUT/seed_I that holds a run is resumed where `arguments` says --resume; the first run that does not end
+    well ends the series with its status.
+
+    Args:
+        start: Runs `medtune ARGUMENTS` and returns the exit status.
+        arguments: Of the run, without --out and --seeds; may say --resume.
+        out: Holds seed_0, seed_1, ...
+        first_seed: `train.seed` of the first run; the others count up from it.
+        number: How many.
+
+    Raises:
+        FileExistsError: A folder holds a run already and --resume was not given.
+        ValueError: Fewer than two runs, or another launcher is at work.
+    """
+    if "WORLD_SIZE" in os.environ:
+        raise ValueError("--seeds starts its own processes; leave torchrun out and set train.devices")
+    if number < MIN_SEEDS:
+        raise ValueError(f"--seeds is {number}; the spread over seeds needs at least {MIN_SEEDS}")
+    for index in range(number):
+        folder = out / f"seed_{index}"
+        mine = [each for each in arguments if each != "--resume" or RunFolder(folder).recipe.is_file()]
+        status = start([*mine, "--out", str(folder), "--set", f"train.seed={first_seed + index}"])
+        if status:
+            return status
+    print(f"\n{compare_seeds(out, number=number)}")
+    print(f"seeds: {out / SEEDS}")
+    return 0
+
+
+def compare_seeds(out: Path, *, number: int) -> str:
+    """Writes OUT/seeds.json from the folders seed_0 to seed_(N-1) and returns its table.
+
+    Raises:
+        FileNotFoundError: A run is missing.
+        ValueError: The runs answered different questions, or none that has a score in all of them.
+    """
+    folders = [RunFolder(out / f"seed_{index}") for index in range(number)]
+    benches = [opened_bench(folder) for folder in folders]
+    judged_by, label = benches[0].benchmark, benches[0].label
+    runs, unscored = without_unscored([_read(bench, folder) for bench, folder in zip(benches, folders, strict=True)])
+    if not runs[0].stages[0]:
+        raise ValueError(f"{out}: all {unscored} answers wait for a judge; `medtune judge` each run, then --resume")
+    metric = judged_by.metrics[judged_by.primary]
+    whole = seeds_gain([run.stages for run in runs], metric)
+    tasks = _by_task(runs)
+    by_task = {task: seeds_gain(stages, metric) for task, stages in tasks.items()}
+    values = [[metric(rows) for rows in run.stages] for run in runs]
+    write_json(
+        out / SEEDS,
+        {
+            "version": VERSION,
+            **label.facts(),
+            "metric": judged_by.primary,
+            "runs": [
+                {"seed": run.seed, "folder": run.folder.name, "zero_shot": before, "final": after}
+                for run, (before, after) in zip(runs, values, strict=True)
+            ],
+            "gain": _json(whole),
+            "unscored": unscored,
+            "by": {"task": {task: _json(found) for task, found in by_task.items()}},
+        },
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (f"seed {run.seed}", before, after, f"{after - before:+.3f}", None)
+        for run, (before, after) in zip(runs, values, strict=True)
+    ]
+    rows += [
+        (name, None, None, f"{found.value:+.3f}", _interval(found.ci95))
+        for name, found in {"all seeds": whole, **by_task}.items()
+    ]
+    notes = [f"The interval draws seeds and patients anew. Between seeds the gain varies by {whole.seed_sd:.3f} (SD)."]
+    if unscored:
+        notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
+    table = Table(
+        f"{judged_by.primary} over {number} seeds, {whole.n} questions of {whole.num_patients} patients",
+        ("", "zero-shot", "final", "gain", "95 % interval"),
+        tuple(rows),
+        (*notes, *label.notes()),
+    )
+    return table_text(table)
+
+
+def stage_rows(bench: Bench, folder: Path, questions: Sequence[Question]) -> list[Judged]:
+    """Returns the judged rows of a stage on disk that the primary metric is about, read by the primary parser."""
+    judged_by = bench.benchmark
+    predictions = with_verdicts(list(stored_predictions(folder).values()), folder / MERGED, judged_by)
+    verdicts = all_verdicts(questions, predictions, judged_by)
+    parser = primary_parser(bench.recipe, judged_by)
+    if parser not in verdicts["image"]:
+        raise ValueError(f"{folder}: no answers that {parser!r} could read; finish the run first")
+    return covered(verdicts["image"][parser], judged_by.scale(judged_by.primary))
+
+
+def answered_rows(bench: Bench, folder: RunFolder) -> tuple[list[Judged], list[Judged]]:
+    """Returns the judged rows of a run before and after training.
+
+    Raises:
+        ValueError: A stage has no answers.
+    """
+    asked = {key.question_id for key in stored_predictions(folder.zero_shot)}
+    questions = [question for question in bench.prepared.questions(bench.recipe.eval.split) if question.id in asked]
+    return stage_rows(bench, folder.zero_shot, questions), stage_rows(bench, folder.final, questions)
+
+
+def _read(bench: Bench, folder: RunFolder) -> SeedRun:
+    return SeedRun(bench.recipe.train.seed, folder.root, answered_rows(bench, folder))
+
+
+def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:
+    """Returns the runs without the questions that wait for a judge in any of them, and how many those are.
+
+    Raises:
+        ValueError: The runs answered different questions.
+    """
+    ids = {tuple(row.question.id for row in stage) for run in runs for stage in run.stages}
+    if len(ids) > 1:
+        raise ValueError("the runs judged different questions; all seeds of a recipe have to answer the same ones")
+    kept = scored_everywhere([stage for run in runs for stage in run.stages])
+    left = [replace(run, stages=(kept[2 * i], kept[2 * i + 1])) for i, run in enumerate(runs)]
+    return left, len(runs[0].stages[0]) - len(kept[0])
+
+
+def _by_task(runs: Sequence[SeedRun]) -> dict[str, list[tuple[list[Judged], list[Judged]]]]:
+    split = [(levels(before, "task"), levels(after, "task")) for before, after in (run.stages for run in runs)]
+    return {task: [(before[task], after[task]) for before, after in split] for task in split[0][0]}
+
+
+def _json(found: SeedsGain) -> dict[str, object]:
+    return {**asdict(found), "ci95": list(found.ci95) if found.ci95 else None, "per_seed": list(found.per_seed)}
+
+
+def _interval(interval: Interval | None) -> str | None:
+    return f"{interval.low:+.3f} to {interval.high:+.3f}" if interval else None

@@ -1,0 +1,40 @@
+"""Sets that are for evaluation alone: how to train on one nevertheless, and what a run's weights learnt of them."""
+
+from __future__ import annotations
+
+from medtune.benchmarks import source
+from medtune.data.prepared.folder import Prepared
+from medtune.eval.data_label import recorded_label
+from medtune.models.weights.checkpoint import read_about
+from medtune.models.weights.export import is_exported, read_exported
+from medtune.trainer.recipe.schema import ModelBlock
+
+
+def whole_test(prepared: Prepared) -> str | None:
+    """Returns why a folder is all test and how to divide it; None where its source is not for evaluation alone.
+
+    Dividing is `medtune prepare`'s alone: the folder holds the splits, and outputs read off it how they were made.
+    """
+    made = prepared.manifest
+    if made.unofficial_split is not None or not source(made.source).test_only:
+        return None
+    return (
+        f"{made.benchmark} is for evaluation alone, so that all of it is test. To train on it nevertheless, divide it: "
+        f"medtune prepare {made.benchmark} --source {made.source} --from ... --out ... --unofficial-split patient; "
+        "every output then says so"
+    )
+
+
+def unofficial_before(model: ModelBlock) -> list[str]:
+    """Returns what the recipe's checkpoint and exported folder say of it, each as `DataLabel.unofficial_training`.
+
+    Raises:
+        FileNotFoundError: There is no file at model.checkpoint.
+        ValueError: It is no safetensors file.
+    """
+    found = []
+    if model.weights is not None and is_exported(model.weights):
+        found.append(recorded_label(read_exported(model.weights)))
+    if model.checkpoint is not None:
+        found.append(recorded_label(read_about(model.checkpoint)))
+    return [label.unofficial_training for label in found]

@@ -1,0 +1,190 @@
+"""What no run could use is refused before anything is loaded."""
+
+from __future__ import annotations
+
+from medtune.models.endpoint.settings import check_endpoint
+from medtune.models.weights.loading_options import CODES, set_fields
+from medtune.trainer.recipe.schema import SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
+
+LEAST_IMAGE_PIXELS = 56 * 56
+"""Two by two visual tokens of Qwen2.5-VL."""
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Refuses values that no run could use.
+
+    Raises:
+        ValueError: Names the field, its value and what it must be.
+    """
+    train, evaluation = recipe.train, recipe.eval
+    _check_served(recipe)
+    for name, value, least in (
+        ("train.devices", train.devices, 1),
+        ("train.group_questions", train.group_questions or 1, 1),
+        ("train.weight_decay", train.weight_decay, 0),
+        ("train.clip_norm", train.clip_norm, 0),
+        ("eval.every_steps", evaluation.every_steps, 1),
+        ("eval.val_questions", evaluation.val_questions, 1),
+        ("eval.batch_tokens", evaluation.batch_tokens, 1),
+        ("eval.questions", 1 if evaluation.questions is None else evaluation.questions, 1),
+        ("eval.batch_groups", evaluation.batch_groups, 1),
+        ("eval.max_new_tokens", evaluation.max_new_tokens, 1),
+        ("eval.repeats", evaluation.repeats, 1),
+        ("eval.temperature", evaluation.temperature, 0),
+        ("data.workers", recipe.data.workers, 0),
+        ("log.every_steps", recipe.log.every_steps, 1),
+        ("model.video_frames", recipe.model.video_frames or 1, 1),
+        ("model.crop_margin_mm", recipe.model.crop_margin_mm or 0, 0),
+        ("model.image_max_pixels", recipe.model.image_max_pixels or LEAST_IMAGE_PIXELS, LEAST_IMAGE_PIXELS),
+    ):
+        _at_least(name, value, least)
+    if recipe.model.video_frames_per_s is not None and recipe.model.video_frames_per_s <= 0:
+        raise ValueError(f"model.video_frames_per_s is {recipe.model.video_frames_per_s}; it must be above 0")
+    if not 0 <= train.text_only_share <= 1:
+        raise ValueError(f"train.text_only_share is {train.text_only_share}; it must be from 0 to 1")
+    _check_mixture(recipe.data)
+    _check_changes(recipe)
+    _check_drawing(recipe)
+    if empty := [key for key, values in (recipe.grid or {}).items() if not values]:
+        raise ValueError(f"grid.{empty[0]} has no values; leave it out, or say which values to run with")
+    if not evaluation.readings:
+        raise ValueError("eval.readings is empty; it must hold likelihood, generation or both")
+    if "image" not in evaluation.conditions:
+        raise ValueError(f"eval.conditions is {evaluation.conditions}; it must hold 'image'")
+    if recipe.model.endpoint is None:
+        _check_training(recipe)
+
+
+def _check_drawing(recipe: Recipe) -> None:
+    evaluation, endpoint = recipe.eval, recipe.model.endpoint
+    if endpoint is not None and evaluation.temperature > 0:
+        raise ValueError(
+            f"eval.temperature is {evaluation.temperature}; it is for models in this process: set "
+            "model.endpoint.temperature"
+        )
+    if evaluation.temperature > 0 and "generation" not in evaluation.readings:
+        raise ValueError(
+            f"eval.temperature is {evaluation.temperature} and eval.readings is {evaluation.readings}: a "
+            "log-likelihood is computed, not drawn; add generation, or set eval.temperature=0"
+        )
+    temperature = evaluation.temperature if endpoint is None else endpoint.temperature
+    if "image" in evaluation.condition_repeats:
+        raise ValueError(
+            "eval.condition_repeats.image: replies to the image are drawn as often as any that they are compared with; "
+            "set eval.repeats"
+        )
+    for condition, repeats in evaluation.condition_repeats.items():
+        _at_least(f"eval.condition_repeats.{condition}", repeats, 1)
+    if max(evaluation.repeats, *evaluation.condition_repeats.values(), 1) > 1 and temperature == 0:
+        field = "eval.temperature" if endpoint is None else "model.endpoint.temperature"
+        raise ValueError(
+            f"{_repeats_text(evaluation)}; greedy answers do not differ. Set {field} above 0, or repeats to 1"
+        )
+
+
+def _repeats_text(evaluation: EvalBlock) -> str:
+    if evaluation.repeats > 1:
+        return f"eval.repeats is {evaluation.repeats}"
+    return f"eval.condition_repeats is {evaluation.condition_repeats}"
+
+
+def _check_served(recipe: Recipe) -> None:
+    model = recipe.model
+    if (model.name == SERVED) != (model.endpoint is not None):
+        raise ValueError(
+            f"model.name {SERVED!r} and the block model.endpoint (base_url, model, ...) go together; here model.name "
+            f"is {model.name!r} {'with' if model.endpoint else 'without'} such a block"
+        )
+    if model.endpoint is None:
+        return
+    check_endpoint(model.endpoint, where="model.endpoint")
+    if "likelihood" in recipe.eval.readings:
+        raise ValueError(
+            f"eval.readings is {recipe.eval.readings}: a model behind an endpoint gives no log-probabilities of given "
+            "options; set eval.readings=[generation]"
+        )
+    if model.checkpoint is not None:
+        raise ValueError("model.checkpoint: a model behind an endpoint takes no weights from here; leave it out")
+    if wrong := set_fields(model.loading):
+        raise ValueError(
+            f"{', '.join(wrong)}: for models in this process; what a served model is shown stands in model.endpoint "
+            "(image_max_side, video_frames, video_frames_per_s)"
+        )
+    if recipe.train.devices != 1:
+        raise ValueError(
+            f"train.devices is {recipe.train.devices}: one process asks an endpoint; raise model.endpoint.concurrency"
+        )
+
+
+def _check_training(recipe: Recipe) -> None:
+    train = recipe.train
+    if train.stages and (train.max_steps is not None or train.epochs is not None):
+        raise ValueError(
+            "train.max_steps and train.epochs are for recipes without train.stages; each stage has its own"
+        )
+    if recipe.model.language_bits is not None and train.strategy == "deepspeed_stage_3":
+        raise ValueError(
+            "model.language_bits is 4 and train.strategy is deepspeed_stage_3, which cannot share out packed weights; "
+            "use deepspeed_stage_2 or ddp: each device then holds the language model in 4 bits"
+        )
+    for number, stage in enumerate(recipe.stages):
+        block = f"train.stages.{number}" if train.stages else "train"
+        _check_stage(stage, recipe.model, block=block, tuning=f"{block}.tuning" if train.stages else "model.tuning")
+
+
+def _at_least(name: str, value: float, least: int) -> None:
+    if value < least:
+        raise ValueError(f"{name} is {value}; it must be at least {least}")
+
+
+def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) -> None:
+    if (stage.max_steps is None) == (stage.epochs is None):
+        how = "neither is given" if stage.epochs is None else "both are given"
+        raise ValueError(f"{block}.max_steps, {block}.epochs: {how}; say how long to train with one of them")
+    if stage.max_steps is not None:
+        _at_least(f"{block}.max_steps", stage.max_steps, 1)
+    if stage.epochs is not None and stage.epochs <= 0:
+        raise ValueError(f"{block}.epochs is {stage.epochs}; it must be above 0")
+    _at_least(f"{block}.batch_groups", stage.batch_groups, 1)
+    _at_least(f"{block}.micro_batch_groups", stage.micro_batch_groups, 1)
+    if not 0 <= stage.warmup_ratio < 1:
+        raise ValueError(f"{block}.warmup_ratio is {stage.warmup_ratio}; it must be at least 0 and below 1")
+    for group, learns in stage.tuning.groups().items():
+        if learns.mode != "frozen" and learns.lr <= 0:
+            raise ValueError(f"{tuning}.{group}.lr is {learns.lr}; a group that learns needs a rate above 0")
+        if learns.mode == "part" and learns.parameters is None:
+            raise ValueError(f"{tuning}.{group}.parameters is missing; mode part needs to know which of them learn")
+        if learns.mode == "lora" and (learns.lora.r < 1 or not 0 <= learns.lora.dropout < 1):
+            raise ValueError(f"{tuning}.{group}.lora: r must be at least 1 and dropout in [0, 1)")
+    if model.language_bits is not None and stage.tuning.language.mode == "full":
+        raise ValueError(
+            f"model.language_bits is 4 and {tuning}.language.mode is full; weights in 4 bits cannot learn: use lora"
+        )
+    if model.variant == CODES and stage.tuning.vision.mode != "frozen":
+        raise ValueError(
+            f"model.variant is {CODES} and {tuning}.vision.mode is {stage.tuning.vision.mode}; code ids bring no "
+            "gradient to the tower: set it to frozen, or leave model.variant out"
+        )
+
+
+def _check_changes(recipe: Recipe) -> None:
+    if recipe.data.augment and recipe.model.variant == CODES:
+        raise ValueError(
+            f"data.augment is {', '.join(recipe.data.augment)} and model.variant is {CODES}; code ids were made of the "
+            "scans as they are and cannot be changed: leave data.augment out, or model.variant"
+        )
+
+
+def _check_mixture(data: DataBlock) -> None:
+    if data.temperature <= 0:
+        raise ValueError(f"data.temperature is {data.temperature}; it must be above 0")
+    if not 0 <= data.balance <= 1:
+        raise ValueError(f"data.balance is {data.balance}; it must be from 0 to 1")
+    weights = [part.weight for part in data.mixture]
+    if any(weight is not None for weight in weights) and not all(
+        weight is not None and weight > 0 for weight in weights
+    ):
+        raise ValueError(f"data.mixture has the weights {weights}; give every part one above 0, or none")
+    roots = [part.root.resolve() for part in data.mixture]
+    if len(set(roots)) < len(roots):
+        raise ValueError("data.mixture names a folder twice; give it once, with a larger weight")

@@ -1,0 +1,57 @@
+"""`eval.protocol: published` takes temperature, repeats and token limit from the benchmark's own protocol."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from medtune.eval.benchmark import Benchmark
+from medtune.trainer.recipe.schema import Recipe
+
+
+def as_published(recipe: Recipe, judged_by: Benchmark) -> Recipe:
+    """Returns the recipe with the benchmark's protocol where it asks for it.
+
+    What they do not state stays the recipe's.
+
+    Raises:
+        ValueError: The benchmark's authors published none, or asked several times without saying at which temperature,
+            and the recipe's replies are greedy.
+    """
+    if recipe.eval.protocol == "recipe":
+        return recipe
+    published = judged_by.protocol
+    if published is None:
+        raise ValueError(f"eval.protocol is published; no protocol of {judged_by.title} is known. Leave it out")
+    endpoint = recipe.model.endpoint
+    own = recipe.eval.temperature if endpoint is None else endpoint.temperature
+    temperature = own if published.temperature is None else published.temperature
+    if temperature == 0 and published.repeats > 1:
+        field = "eval.temperature" if endpoint is None else "model.endpoint.temperature"
+        raise ValueError(
+            f"eval.protocol is published; the authors of {judged_by.title} asked {published.repeats} times and do not "
+            f"say at which temperature, and greedy answers do not differ: set {field} above 0, or leave the protocol "
+            "out"
+        )
+    evaluation = dataclasses.replace(
+        recipe.eval,
+        max_new_tokens=published.max_new_tokens or recipe.eval.max_new_tokens,
+        temperature=0.0 if endpoint or temperature is None else temperature,
+        repeats=published.repeats,
+        condition_repeats={**recipe.eval.condition_repeats, **published.condition_repeats},
+    )
+    asked = endpoint and dataclasses.replace(endpoint, temperature=temperature)
+    return dataclasses.replace(recipe, eval=evaluation, model=dataclasses.replace(recipe.model, endpoint=asked))
+
+
+def protocol_facts(recipe: Recipe, judged_by: Benchmark) -> dict[str, object]:
+    """Returns what was used and, for comparison, what the benchmark's authors published."""
+    endpoint, published = recipe.model.endpoint, judged_by.protocol
+    return {
+        "used": {
+            "temperature": recipe.eval.temperature if endpoint is None else endpoint.temperature,
+            "repeats": recipe.eval.repeats,
+            "condition_repeats": recipe.eval.condition_repeats,
+            "max_new_tokens": recipe.eval.max_new_tokens,
+        },
+        "published": dataclasses.asdict(published) if published else None,
+    }

@@ -1,0 +1,1 @@
+"""One stage of training: batches, the Lightning module, callbacks, checkpoints and loggers."""

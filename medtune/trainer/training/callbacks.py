@@ -1,0 +1,262 @@
+"""What happens between optimizer steps: the gradient check, the loss curve, evaluations, checkpoints, stopping."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import Callback, TQDMProgressBar
+
+from medtune.models.tuning.apply import GradientAudit
+from medtune.models.tuning.plan import Tuning
+from medtune.models.weights.checkpoint import write_trained
+from medtune.trainer.experiment.strategies import barrier, copied, summed
+from medtune.trainer.training.lightning_module import FineTuning
+from medtune.trainer.training.stages import Part
+
+BEST, LAST = "best.safetensors", "last.safetensors"
+
+
+def step_done(trainer: pl.Trainer, batch_idx: int) -> bool:
+    """Returns whether the forward pass that just ended finished an optimizer step."""
+    return (batch_idx + 1) % trainer.accumulate_grad_batches == 0
+
+
+class GradientCheck(Callback):
+    """Stops the run after its first step if a trainable group got no gradient, or a frozen one has one.
+
+    A step that shows no media says nothing about the tower and the projector, unless none ever will.
+    """
+
+    def __init__(self, tuning: Tuning, *, shows_media: bool) -> None:
+        self._tuning = tuning
+        self._shows_media = shows_media
+        self._shown = 0
+        self._audit: GradientAudit | None = None
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Starts to watch."""
+        assert isinstance(pl_module, FineTuning)
+        self._audit = GradientAudit(pl_module.model, self._tuning)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Judges the first finished step that shows media."""
+        if self._audit is None:
+            return
+        self._shown += batch.num_shown
+        if step_done(trainer, batch_idx):
+            here = self._audit.reached()
+            shown, *anywhere = summed([float(self._shown), *(float(seen) for seen in here.values())], pl_module.device)
+            if shown or not self._shows_media:
+                audit, self._audit = self._audit, None
+                audit.judge({name: count > 0 for name, count in zip(here, anywhere, strict=True)})
+
+
+@dataclass
+class StopRequest:
+    """Set by Ctrl-C or SIGTERM; training stops after the step at hand, on all ranks together."""
+
+    asked: bool = False
+
+
+class StepLog(Callback):
+    """Logs the loss of each step and stops in good order when someone asks for it."""
+
+    def __init__(self, part: Part, *, every_steps: int, stop: StopRequest) -> None:
+        self._part = part
+        self._every_steps = every_steps
+        self._stop = stop
+        self._handlers: dict[int, Any] = {}
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Takes Ctrl-C and SIGTERM; a second one ends the process at once."""
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            if self._stop.asked:
+                raise KeyboardInterrupt
+            self._stop.asked = True
+            print("\nstopping after this step; once more stops at once", file=sys.stderr, flush=True)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._handlers[number] = signal.signal(number, ask)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Adds the ranks' losses up, logs them, and agrees on stopping."""
+        assert isinstance(pl_module, FineTuning)
+        if not step_done(trainer, batch_idx):
+            return
+        loss, stop = summed([pl_module.take_step_loss(), float(self._stop.asked)], pl_module.device)
+        pl_module.log("train/loss", loss, prog_bar=True, rank_zero_only=True, logger=False)
+        if trainer.global_step % self._every_steps == 0 or trainer.global_step == trainer.max_steps:
+            rates = {f"train/lr_{g['name']}": g["lr"] for g in trainer.optimizers[0].param_groups if "name" in g}
+            norm = pl_module.take_gradient_norm()
+            metrics = {
+                "train/stage": float(self._part.number),
+                "train/loss": loss,
+                "train/gradient_norm": norm,
+                **rates,
+            }
+            if pl_module.device.type == "cuda":
+                metrics["train/peak_memory_gb"] = torch.cuda.max_memory_allocated(pl_module.device) / 1e9
+            log_metrics(trainer, metrics, step=self._part.first_step + trainer.global_step)
+        if stop:
+            self._stop.asked = True
+            trainer.should_stop = True
+
+    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Gives the signals back."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers.clear()
+
+
+class Checkpoints(Callback):
+    """Evaluates every N steps; keeps the best weights by the benchmark's metric, the last, and a state to resume from.
+
+    Best is that of the last stage: those before it prepare, and hand their last weights on.
+
+    Args:
+        folder: Of the run's checkpoints.
+        part: The stage. Steps in names of files and in the log are those of the whole run.
+        learnt: Names of the parameters that a checkpoint holds.
+        evaluate: (step) -> the primary metric's value and all values to log; called on every rank.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        part: Part,
+        learnt: Collection[str],
+        *,
+        every_steps: int,
+        evaluate: Callable[[int], tuple[float, dict[str, float]]],
+        higher_is_better: bool,
+        stop: StopRequest,
+        about: dict[str, str],
+    ) -> None:
+        self._folder = folder
+        self._part = part
+        self._learnt = learnt
+        self._every_steps = every_steps
+        self._evaluate = evaluate
+        self._sign = 1.0 if higher_is_better else -1.0
+        self._stop = stop
+        self._about = about
+        self._best: float | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run has to know."""
+        return {"best": self._best}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes it."""
+        self._best = state_dict["best"]
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Evaluates and saves where it is time."""
+        assert isinstance(pl_module, FineTuning)
+        if not step_done(trainer, batch_idx):
+            return
+        step = self._part.first_step + trainer.global_step
+        if trainer.global_step % self._every_steps == 0 or step == self._part.last_step:
+            value, logged = self._evaluate(step)
+            log_metrics(trainer, logged, step=step)
+            if self._part.is_last and is_best(value, self._best, sign=self._sign):
+                self._best = value
+                self._write(trainer, pl_module, BEST, step, value)
+            if step == self._part.last_step:
+                self._write(trainer, pl_module, LAST if self._part.is_last else self._part.handed_on, step, value)
+            self._save_state(trainer, step)
+        elif self._stop.asked:
+            self._save_state(trainer, step)
+
+    def _write(self, trainer: pl.Trainer, module: FineTuning, name: str, step: int, value: float) -> None:
+        tensors = copied(module.model, self._learnt)
+        if trainer.is_global_zero:
+            about = {**self._about, "step": str(step), "validation": repr(value)}
+            write_trained(self._folder / name, tensors, about=about)
+        barrier()
+
+    def _save_state(self, trainer: pl.Trainer, step: int) -> None:
+        """Saves under a temporary name first: a killed run never leaves half a state under a whole one's name."""
+        unfinished = self._folder / "state.unfinished"
+        trainer.save_checkpoint(unfinished, weights_only=False)
+        barrier()
+        if trainer.is_global_zero:
+            earlier = saved_state(self._folder)
+            target = self._folder / f"{STATE_PREFIX}{step:06d}"
+            if earlier == target:
+                _remove(target)
+            unfinished.rename(target)
+            if earlier is not None and earlier != target:
+                _remove(earlier)
+        barrier()
+
+
+STATE_PREFIX = "state_step_"
+
+
+def is_best(value: float, best: float | None, *, sign: float) -> bool:
+    """Returns whether a validation's weights replace the best ones so far; of equals the later ones do.
+
+    A value is NaN where all answers wait for a judge: such weights replace only others without a value.
+
+    Args:
+        value: The primary metric.
+        best: That of the best weights so far; None where there are none.
+        sign: 1 where higher is better, else -1.
+    """
+    return best is None or math.isnan(best) or sign * value >= sign * best
+
+
+def saved_state(checkpoints: Path) -> Path | None:
+    """Returns the newest state that a run can be resumed from; a file, or a folder of DeepSpeed's."""
+    return max(checkpoints.glob(f"{STATE_PREFIX}*"), default=None)
+
+
+def saved_step(checkpoints: Path) -> int:
+    """Returns the optimizer step of the saved state, 0 where there is none."""
+    state = saved_state(checkpoints)
+    return 0 if state is None else int(state.name.removeprefix(STATE_PREFIX))
+
+
+def _remove(state: Path) -> None:
+    if state.is_dir():
+        shutil.rmtree(state)
+    else:
+        state.unlink()
+
+
+def log_metrics(trainer: pl.Trainer, metrics: dict[str, float], *, step: int) -> None:
+    """Sends metrics to every logger at a step of the run, and writes them out."""
+    for logger in trainer.loggers:
+        logger.log_metrics(metrics, step=step)
+        logger.save()
+
+
+class Progress(TQDMProgressBar):
+    """Lightning's bar with rate and remaining time, over the whole training."""
+
+    def __init__(self) -> None:
+        super().__init__(refresh_rate=1 if sys.stderr.isatty() else 20)
+
+    def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
+        """Returns the metrics beside the bar."""
+        shown = super().get_metrics(trainer, pl_module)
+        shown.pop("v_num", None)
+        return dict(shown)

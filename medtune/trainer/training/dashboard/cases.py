@@ -1,0 +1,124 @@
+"""Single answers as rows of a W&B table, with what may leave the machine and what may not.
+
+A row has no patient and no file name. Where images are withheld, so is every text that a source or a model wrote
+freely (the wording of the question, replies, answers without options): reports name patients too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import PIL.Image
+
+from medtune.data.media.preview import preview
+from medtune.data.types import MediaRef, Prediction
+from medtune.eval.benchmark import Judged
+from medtune.eval.predictions.files import read_predictions
+from medtune.eval.statistics.calibration import option_probabilities
+
+MAX_CASES = 64
+MAX_SIDE_PX = 512
+WITHHELD = "(withheld: log.images)"
+COLUMNS = (
+    "question id",
+    "task",
+    "image",
+    "question",
+    "options",
+    "answer",
+    "read",
+    "right",
+    "reply",
+    "probability of each option",
+    "probability of the answer",
+)
+Cell = str | bool | float | PIL.Image.Image | None
+
+
+class Said(NamedTuple):
+    """What the model said to one question under condition "image"; None for a reading that was not asked."""
+
+    likelihood: Prediction | None
+    generation: Prediction | None
+
+
+UNASKED = Said(None, None)
+
+
+def case_rows(
+    rows: Sequence[Judged], media: Mapping[str, MediaRef], *, predictions: Path, images: bool
+) -> list[list[Cell]]:
+    """Returns one row per chosen question, cells in the order of `COLUMNS`.
+
+    Args:
+        rows: The judged questions of a stage.
+        media: By media id.
+        predictions: The stage's predictions.jsonl.
+        images: Whether images and free texts may be shown.
+    """
+    said = _said(predictions)
+    return [
+        _row(row, media[row.question.media_id], said.get(row.question.id, UNASKED), images=images)
+        for row in spread(rows)
+    ]
+
+
+def spread(rows: Sequence[Judged], limit: int = MAX_CASES) -> list[Judged]:
+    """Returns at most `limit` rows, taken from the tasks in turn and evenly over each; the same at every stage."""
+    by_task: dict[str, list[Judged]] = {}
+    for row in rows:
+        by_task.setdefault(row.question.facets.get("task", ""), []).append(row)
+    room, chosen = limit, set()
+    for place, found in enumerate(sorted(by_task.values(), key=len)):
+        share = min(len(found), math.ceil(room / (len(by_task) - place)))
+        share = min(share, room)
+        room -= share
+        chosen |= {found[number * len(found) // share].question.id for number in range(share)}
+    return [row for row in rows if row.question.id in chosen]
+
+
+def _said(path: Path) -> dict[str, Said]:
+    found: dict[str, Said] = {}
+    for prediction in read_predictions(path):
+        key = prediction.key
+        if key.condition == "image" and key.repeat == 0:
+            earlier = found.get(key.question_id, UNASKED)
+            found[key.question_id] = earlier._replace(**{key.reading: prediction})
+    return found
+
+
+def _row(row: Judged, ref: MediaRef, said: Said, *, images: bool) -> list[Cell]:
+    question = row.question
+    is_fixed = bool(question.options)
+    reply = said.generation.text if said.generation else None
+    shares = _shares(said.likelihood, question.options)
+    return [
+        question.id,
+        question.facets.get("task", ""),
+        _picture(ref) if images else None,
+        question.text if images else WITHHELD,
+        " | ".join(question.options),
+        question.answer if images or is_fixed else WITHHELD,
+        row.parsed if images or is_fixed or row.parsed is None else WITHHELD,
+        None if row.unscored else row.correct,
+        reply if images or reply is None else WITHHELD,
+        " | ".join(f"{name} {share:.3f}" for name, share in sorted(shares.items(), key=lambda each: -each[1])),
+        shares.get(question.answer),
+    ]
+
+
+def _shares(likelihood: Prediction | None, options: Sequence[str]) -> dict[str, float]:
+    """Option -> its probability among all options; empty where no likelihood was read."""
+    if likelihood is None or not likelihood.option_logprobs:
+        return {}
+    return dict(zip(likelihood.options_shown or options, option_probabilities(likelihood.option_logprobs), strict=True))
+
+
+def _picture(ref: MediaRef) -> PIL.Image.Image:
+    """The image as the model is shown it, red boxes drawn, at most `MAX_SIDE_PX` wide or high."""
+    picture = PIL.Image.fromarray(preview(ref).pixels_HWC)
+    picture.thumbnail((MAX_SIDE_PX, MAX_SIDE_PX))
+    return picture

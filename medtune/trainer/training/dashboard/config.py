@@ -1,0 +1,35 @@
+"""What W&B is told about a run's settings: all that decides the numbers, and no folder of the user's."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from medtune.data.prepared.file_format import Manifest
+from medtune.eval.data_label import DataLabel
+from medtune.trainer.experiment.run_folder import environment
+from medtune.trainer.recipe.read import recipe_tree
+from medtune.trainer.recipe.schema import Recipe
+
+_MAY_NAME_FILES = ("notes", "near_duplicates")
+
+
+def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[str, object]:
+    """Returns recipe, the data's manifest and label, environment; of each path its last part, of a server no address.
+
+    The command line and the notes of the source are left out: they may hold folders and file names of a hospital.
+    """
+    checkpoint, endpoint = recipe.model.checkpoint, recipe.model.endpoint
+    unnamed = endpoint and dataclasses.replace(endpoint, base_url="", key_env=None, cache=None)
+    named = dataclasses.replace(
+        recipe,
+        data=dataclasses.replace(
+            recipe.data,
+            root=Path(recipe.data.root.name),
+            mixture=tuple(dataclasses.replace(part, root=Path(part.root.name)) for part in recipe.data.mixture),
+        ),
+        model=dataclasses.replace(recipe.model, checkpoint=checkpoint and Path(checkpoint.name), endpoint=unnamed),
+    )
+    data = {key: value for key, value in dataclasses.asdict(manifest).items() if key not in _MAY_NAME_FILES}
+    around = {key: value for key, value in environment(()).items() if key != "command"}
+    return {**recipe_tree(named), "manifest": data, "label": label.facts(), "environment": around}

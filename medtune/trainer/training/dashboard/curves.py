@@ -1,0 +1,79 @@
+"""Per task: scores over the steps with their intervals, beside the papers' numbers, read from a run's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medtune.eval.published_numbers import Reference
+from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.training.dashboard.names import OVERALL
+
+LOW, HIGH = "95 % low", "95 % high"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a chart: values at optimizer steps."""
+
+    name: str
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+def task_curves(
+    folder: RunFolder, references: Sequence[Reference], *, last_step: int, split: str
+) -> Mapping[str, tuple[Line, ...]]:
+    """Returns the lines of "overall" and of each task ("task=diagnosis").
+
+    Validation questions and those of `split` are different questions and have lines of their own, each with the ends
+    of its interval; a paper's number is a level line whose name says that it is of another model on other data.
+    """
+    measured = {
+        "validation": list(_validation(folder)),
+        f"{split}, before and after": [
+            (step, _scores(path)) for step, path in ((0, folder.zero_shot), (last_step, folder.final)) if _has(path)
+        ],
+    }
+    tasks = {name for stages in measured.values() for _, scores in stages for name in scores["by"].get("task", {})}
+    found = {}
+    for task in (None, *sorted(tasks)):
+        lines = [line for name, stages in measured.items() for line in _band(name, stages, task)]
+        for reference in references:
+            if (reference.facet, reference.level) == (task and "task", task):
+                name = f"published, other model, other data: {reference.model}"
+                lines.append(Line(name, (0, last_step), (reference.value, reference.value)))
+        found[f"task={task}" if task else OVERALL] = tuple(lines)
+    return found
+
+
+def _band(name: str, stages: Sequence[tuple[int, Any]], task: str | None) -> Iterator[Line]:
+    points = []
+    for step, scores in stages:
+        level = scores["overall"] if task is None else scores["by"].get("task", {}).get(task)
+        if level and level["value"] is not None:
+            points.append((step, level["value"], level["ci95"]))
+    if not points:
+        return
+    yield Line(name, tuple(step for step, _, _ in points), tuple(value for _, value, _ in points))
+    ends = [(step, ci95) for step, _, ci95 in points if ci95]
+    for place, end in enumerate((LOW, HIGH)):
+        if ends:
+            yield Line(f"{name}, {end}", tuple(step for step, _ in ends), tuple(ci95[place] for _, ci95 in ends))
+
+
+def _validation(folder: RunFolder) -> Iterator[tuple[int, Any]]:
+    for path in sorted(folder.validation(0).parent.glob("step_*")):
+        if _has(path):
+            yield int(path.name.removeprefix("step_")), _scores(path)
+
+
+def _has(stage: Path) -> bool:
+    return (stage / "scores.json").is_file()
+
+
+def _scores(stage: Path) -> Any:
+    return json.loads((stage / "scores.json").read_text("utf-8"))

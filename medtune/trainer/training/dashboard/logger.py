@@ -1,0 +1,180 @@
+"""The W&B logger of a run: metrics under the dashboard's names, tables, charts and the summary. Rank 0 alone logs.
+
+What never goes to W&B: patient ids, file names, folders but for their own name, host and user names, the command line
+with its paths, code. Pictures and free texts of single cases go there for simulated data alone, unless `log.images`
+says "always".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.loggers import Logger, WandbLogger
+from lightning_utilities.core.rank_zero import rank_zero_only
+
+from medtune.data.types import MediaRef, Provenance
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.comparing.gain import Gain, LevelGain
+from medtune.eval.scoring.score import StageScores
+from medtune.eval.statistics.significance import holm
+from medtune.models.tuning.apply import GroupRow
+from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.recipe.log_block import LogBlock
+from medtune.trainer.training.dashboard import cases
+from medtune.trainer.training.dashboard.confusion import confusions
+from medtune.trainer.training.dashboard.curves import task_curves
+from medtune.trainer.training.dashboard.names import STEP, definition, panel_name, reference_metrics
+from medtune.trainer.training.dashboard.workspace import workspace_script
+
+WORKSPACE = "workspace.py"
+
+
+def shows_images(block: LogBlock, provenance: Provenance) -> bool:
+    """Returns whether pictures and free texts of single cases may be logged.
+
+    By default those of simulated data alone: W&B is online wherever a key is set, and nobody should send a patient's
+    image away by not having thought of it. "released" data count as real: who may pass them on is for the user to know.
+    """
+    return block.images == "always" or (block.images == "auto" and provenance == "synthetic")
+
+
+class Dashboard(WandbLogger):
+    """Lightning's W&B logger with the dashboard's names, and what curves do not show.
+
+    Args:
+        benchmark: Whose metrics are logged.
+        images: Whether pictures and free texts of single cases may be logged.
+        wandb_options: Lightning's and `wandb.init`'s.
+    """
+
+    def __init__(self, *, benchmark: Benchmark, images: bool, **wandb_options: Any) -> None:
+        super().__init__(**wandb_options)
+        self._benchmark = benchmark
+        self._images = images
+        self._defined: set[str] = set()
+        self._groups: list[list[object]] = []
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Logs metrics of metrics.csv, with the papers' numbers beside those of an evaluation."""
+        renamed = {panel_name(name): value for name, value in metrics.items()}
+        renamed |= reference_metrics(metrics, self._benchmark)
+        for name in renamed.keys() - self._defined:
+            how = definition(name, self._benchmark)
+            self.experiment.define_metric(name, step_metric=STEP, summary=how.summary, hidden=how.hidden)
+            self._defined.add(name)
+        super().log_metrics(renamed, step)
+
+    @rank_zero_only
+    def show_groups(self, rows: Sequence[GroupRow], *, stage: int) -> None:
+        """Logs the table of trainable groups of a stage."""
+        import wandb
+
+        columns = ["stage", "group", "mode", "learning rate", "parameters", "trainable", "LoRA modules", "in 4 bits"]
+        self._groups += [
+            [stage, r.group, r.mode, r.lr, r.parameters, r.trainable, r.adapted_modules, r.quantized] for r in rows
+        ]
+        self.experiment.log({"model/trainable groups": wandb.Table(columns=columns, data=self._groups)})
+
+    @rank_zero_only
+    def show_stage(
+        self, name: str, scores: StageScores, media: Mapping[str, MediaRef], *, out_dir: Path, step: int
+    ) -> None:
+        """Logs a stage's single cases and the confusion of each task."""
+        import wandb
+
+        rows = cases.case_rows(scores.rows, media, predictions=out_dir / "predictions.jsonl", images=self._images)
+        place = cases.COLUMNS.index("image")
+        for row in rows:
+            row[place] = None if row[place] is None else wandb.Image(row[place])
+        panels: dict[str, Any] = {f"{name}/cases": wandb.Table(columns=[*cases.COLUMNS], data=rows)}
+        for task, found in confusions(scores.rows).items():
+            panels[f"task={task}/{name}/confusion"] = wandb.plot.confusion_matrix(
+                y_true=found.truth,
+                preds=found.read,
+                class_names=[*found.classes],
+                title=f"{task}, {name.replace('_', '-')}: truth and answer, {len(found.truth)} questions",
+            )
+        self.experiment.log({**panels, STEP: step})
+        shown = f"{len(rows)} of {len(scores.rows)} questions, evenly over the tasks"
+        self.experiment.config.update({"cases_shown": {name: shown}}, allow_val_change=True)
+
+    @rank_zero_only
+    def show_results(
+        self, stages: Mapping[str, StageScores], gain: Gain | None, folder: RunFolder, *, last_step: int, split: str
+    ) -> None:
+        """Logs the gain, the curves of each task and the summary, and leaves the workspace as code."""
+        import wandb
+
+        curves = task_curves(folder, self._benchmark.references(), last_step=last_step, split=split)
+        panels: dict[str, Any] = {}
+        for level, lines in curves.items():
+            panels[f"{level}/curve"] = wandb.plot.line_series(
+                xs=[line.steps for line in lines],
+                ys=[line.values for line in lines],
+                keys=[line.name for line in lines],
+                title=f"{level}: {self._benchmark.primary}",
+                xname="optimizer step",
+            )
+        if gain:
+            columns, rows = _gain_rows(gain)
+            panels["gain/by task"] = wandb.Table(columns=columns, data=rows)
+        self.experiment.log({**panels, STEP: last_step})
+        self.experiment.summary.update(summary(stages, gain))
+        path = Path(self.experiment.dir) / WORKSPACE
+        group, project = str(self._wandb_init["group"]), str(self._project)
+        path.write_text(workspace_script(self._benchmark, [*curves], group=group, project=project), "utf-8")
+        self.experiment.save(str(path), base_path=str(path.parent), policy="now")
+
+    @rank_zero_only
+    def end(self) -> None:
+        """Ends the W&B run; otherwise the next one of this process, of a series or a grid, would be logged into it."""
+        if self._experiment is not None:
+            self._experiment.finish()
+
+
+def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
+    """Returns the dashboard among a run's loggers; None where W&B is disabled."""
+    return next((logger for logger in loggers if isinstance(logger, Dashboard)), None)
+
+
+def summary(stages: Mapping[str, StageScores], gain: Gain | None) -> dict[str, float]:
+    """Returns what the table of runs shows: each stage's score, the gain, its interval and p values.
+
+    "gain_p" is McNemar's exact p over all questions, "gain_p_holm/TASK" that of a task after Holm's correction. A stage
+    without a value, because no answer was judged yet, is left out; "STAGE_unscored" counts what waits for a judge,
+    "STAGE_uncounted" what the primary reading cannot read.
+    """
+    values = {name: stage.overall.score.value for name, stage in stages.items()}
+    found = {name: value for name, value in values.items() if math.isfinite(value)}
+    found |= {f"{name}_unscored": float(stage.unscored) for name, stage in stages.items() if stage.unscored}
+    found |= {f"{name}_uncounted": float(sum(left.values())) for name, s in stages.items() if (left := s.uncounted)}
+    for name, stage in stages.items():
+        ci95 = stage.overall.score.ci95
+        if ci95:
+            found |= {f"{name}_ci95_low": ci95.low, f"{name}_ci95_high": ci95.high}
+    if gain:
+        level = gain.overall
+        found |= {"gain": level.value, "gain_p": level.mcnemar_p, "gain_n": float(level.n)}
+        found |= {"gain_ci95_low": level.ci95.low, "gain_ci95_high": level.ci95.high}
+        for task, (each, adjusted) in _by_task(gain).items():
+            found |= {f"gain/{task}": each.value, f"gain_p_holm/{task}": adjusted}
+    return found
+
+
+def _by_task(gain: Gain) -> dict[str, tuple[LevelGain, float]]:
+    levels = gain.by.get("task", {})
+    adjusted = holm([level.mcnemar_p for level in levels.values()]).p_values
+    return {task: (level, p) for (task, level), p in zip(levels.items(), adjusted, strict=True)}
+
+
+def _gain_rows(gain: Gain) -> tuple[list[str], list[list[object]]]:
+    columns = ["task", "n", "gain", "95 % low", "95 % high", "only before", "only after", "McNemar p", "Holm p"]
+    levels: dict[str, tuple[LevelGain, float | None]] = {"all": (gain.overall, None), **_by_task(gain)}
+    return columns, [
+        [task, each.n, each.value, *each.ci95, each.only_before, each.only_after, each.mcnemar_p, adjusted]
+        for task, (each, adjusted) in levels.items()
+    ]

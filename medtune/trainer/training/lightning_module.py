@@ -1,0 +1,151 @@
+"""The Lightning module: a loss that is the same however a step is shared out, AdamW and a cosine.
+
+Shape legend: T target tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.strategies import DeepSpeedStrategy
+from torch import Tensor
+
+from medtune.models.tuning.adaptable import Tunable
+from medtune.models.tuning.apply import parameter_groups
+from medtune.models.tuning.optimizers import build_optimizer
+from medtune.models.tuning.plan import OptimizerName, Tuning
+from medtune.models.weights.checkpoint import trainable_names
+from medtune.trainer.training.batches import MicroBatch
+
+
+class NonFiniteLossError(ValueError):
+    """The loss is not a number; the message names the batch."""
+
+
+class FineTuning(pl.LightningModule):
+    """Trains what the tuning lets learn.
+
+    The loss of a step is the cross entropy summed over its target tokens, divided by their number in the whole
+    step: over all devices, micro-batches and accumulated parts.
+    """
+
+    def __init__(
+        self,
+        model: Tunable,
+        tuning: Tuning,
+        *,
+        max_steps: int,
+        warmup_ratio: float,
+        optimizer: OptimizerName,
+        weight_decay: float,
+        clip_norm: float,
+        gradient_divisor: int,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self._tuning = tuning
+        self._max_steps = max_steps
+        self._warmup_steps = round(max_steps * warmup_ratio)
+        self._optimizer = optimizer
+        self._weight_decay = weight_decay
+        self._clip_norm = clip_norm
+        self._gradient_divisor = gradient_divisor
+        self._seed = seed
+        self._step_loss = 0.0
+        self._gradient_norm = math.nan
+        # A checkpoint holds the parameters that learn; on_load_checkpoint checks that it holds all of them.
+        self.strict_loading = False
+
+    def training_step(self, batch: MicroBatch, batch_idx: int) -> Tensor:
+        """Returns the loss times what the strategy will divide it by.
+
+        Raises:
+            NonFiniteLossError: The loss is not finite.
+        """
+        # Dropout must not depend on how many steps this process has seen: a resumed run continues to the bit.
+        torch.manual_seed(_mixed(self._seed, batch.number, self.global_rank))
+        encoded = None if batch.media is None else self.model.encode(batch.media)
+        read = self.model(batch.rows, encoded)
+        counted_T = read.logprobs_T.where(read.sequence_T < batch.num_counted, 0.0)
+        loss: Tensor = -counted_T.sum() / batch.step_target_tokens
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            shown = ", ".join(batch.question_ids[:8])
+            raise NonFiniteLossError(
+                f"the loss is {value} at step {self.global_step + 1}; the batch holds the questions {shown}"
+                f"{', ...' if len(batch.question_ids) > 8 else ''}. Lower the learning rates, or look at these images"
+            )
+        self._step_loss += value
+        return loss * self._gradient_divisor
+
+    def take_step_loss(self) -> float:
+        """Returns this device's part of the finished step's loss, and starts the next."""
+        loss, self._step_loss = self._step_loss, 0.0
+        return loss
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Measures the whole gradient, then clips it; DeepSpeed does both by itself.
+
+        Lightning's own clipping refuses a fused optimizer under bf16-mixed.
+        """
+        if isinstance(self.trainer.strategy, DeepSpeedStrategy):
+            return
+        learning = [p for p in self.model.parameters() if p.grad is not None]
+        if learning:
+            norm = torch.nn.utils.get_total_norm([p.grad for p in learning if p.grad is not None])
+            self._gradient_norm = float(norm)
+            if self._clip_norm:
+                torch.nn.utils.clip_grads_with_norm_(learning, self._clip_norm, norm)
+
+    def take_gradient_norm(self) -> float:
+        """Returns the 2-norm of the finished step's gradient before clipping."""
+        engine = self.trainer.model
+        if isinstance(self.trainer.strategy, DeepSpeedStrategy):
+            return float(engine.get_global_grad_norm())  # type: ignore[union-attr, operator]
+        return self._gradient_norm
+
+    def configure_optimizers(self) -> Any:
+        """Returns AdamW with a linear warm-up and a cosine to zero, stepped once per optimizer step."""
+        groups = parameter_groups(self.model, self._tuning, weight_decay=self._weight_decay)
+        scaled_loss = self.trainer.precision == "16-mixed"
+        optimizer = build_optimizer(self._optimizer, groups, scaled_loss=scaled_loss)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate_at)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _rate_at(self, step: int) -> float:
+        """Returns the share of the peak rate. Source: Loshchilov & Hutter 2017, arXiv 1608.03983, eq. 5."""
+        if step < self._warmup_steps:
+            return (step + 1) / (self._warmup_steps + 1)
+        progress = (step - self._warmup_steps) / max(1, self._max_steps - self._warmup_steps)
+        return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keeps only what learns: the rest comes from the recipe."""
+        learning = set(trainable_names(self))
+        if "state_dict" in checkpoint:
+            checkpoint["state_dict"] = {k: v for k, v in checkpoint["state_dict"].items() if k in learning}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuses a state of another model or tuning.
+
+        Raises:
+            ValueError: The names of the parameters that learn differ.
+        """
+        found, learning = set(checkpoint.get("state_dict", ())), set(trainable_names(self))
+        if found and found != learning:
+            raise ValueError(
+                f"the saved state is of another model.tuning: {len(learning - found)} parameters missing, "
+                f"{len(found - learning)} not known; start a new run folder"
+            )
+
+
+def _mixed(*numbers: int) -> int:
+    """Returns one seed out of several numbers."""
+    mixed = 0
+    for number in numbers:
+        mixed = (mixed * 1_000_003 + number + 1) % (2**31 - 1)
+    return mixed

@@ -1,0 +1,139 @@
+"""Whether a run fits a device: weights, gradients and optimizer state exactly, activations as an estimate."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from medtune.models.tuning.adaptable import Tunable
+from medtune.models.tuning.apply import GroupRow
+from medtune.models.tuning.precision import NARROW
+from medtune.models.tuning.quantize import NF4_BYTES
+from medtune.models.vlm import VisionLanguageModel
+from medtune.trainer.recipe.schema import Recipe
+
+GB = 1e9
+BYTES = {"float32": 4, "bfloat16": 2}
+ACTIVATION_BYTES = 34
+"""Of one token in one layer, per unit of width, at 16 bits and without recomputation; attention by blocks.
+
+Source: Korthikanti et al. 2022, arXiv 2205.05198, section 4.1, without the term of the attention matrix.
+"""
+RECOMPUTED_BYTES = 2
+"""The same where layers are recomputed: inputs alone, and one layer's activations at a time. Source: section 5."""
+LARGE = 1_000_000_000
+"""Parameters above which a run without a GPU is not offered: a step would take minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What one device has to hold.
+
+    Attributes:
+        weights_gb: Pretrained weights and adapters.
+        learning_gb: Gradients and AdamW's two moments of what learns.
+        activations_gb: Of a thousand tokens in one training pass.
+        parameters: Of the whole model.
+    """
+
+    weights_gb: float
+    learning_gb: float
+    activations_gb: float
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What a run has.
+
+    Attributes:
+        memory_gb: Of one device.
+        is_gpu: False where there is nothing but the CPU.
+    """
+
+    count: int
+    name: str
+    memory_gb: float
+    is_gpu: bool = True
+
+
+def parse_devices(text: str) -> Devices:
+    """Returns the devices that a user names.
+
+    Raises:
+        ValueError: Not of the form NxNAME-SIZEGB.
+
+    Example:
+        >>> parse_devices("4xA6000-48GB")
+        Devices(count=4, name='A6000', memory_gb=48.0, is_gpu=True)
+    """
+    found = re.fullmatch(r"(?:(\d+)x)?([\w. -]+?)-(\d+(?:\.\d+)?)GB", text)
+    if found is None:
+        raise ValueError(f"--devices {text!r}: expected NxNAME-SIZEGB, for instance 4xA6000-48GB")
+    return Devices(int(found[1] or 1), found[2], float(found[3]))
+
+
+def this_machine() -> Devices:
+    """Returns this machine's GPUs, or its CPU with the memory it has."""
+    if torch.cuda.is_available():
+        first = torch.cuda.get_device_properties(0)
+        return Devices(torch.cuda.device_count(), first.name, first.total_memory / GB)
+    return Devices(1, "CPU", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB, is_gpu=False)
+
+
+def memory_of(recipe: Recipe, model: Tunable, rows: Sequence[GroupRow]) -> Memory:
+    """Returns what one device of the run has to hold; ZeRO shares parts of it out.
+
+    Source: Rajbhandari et al. 2020, arXiv 1910.02054: stage 1 shares the optimizer's state, 2 also gradients, 3 also
+    weights.
+    """
+    width, share = BYTES[recipe.model.dtype], recipe.train.devices
+    # Where the precision is still open, this is the larger of the two.
+    frozen_width = 2 if recipe.train.precision in NARROW else width
+    stage = int(recipe.train.strategy[-1]) if recipe.train.strategy.startswith("deepspeed") else 0
+    adapters = sum(row.adapters for row in rows)
+    full = sum(row.trainable - row.adapters for row in rows)
+    quantized = sum(row.quantized for row in rows)
+    total = sum(row.parameters for row in rows)
+    gradients = 4 * adapters + width * full
+    moments = 2 * (adapters + full if recipe.train.optimizer == "adamw_8bit" else gradients)
+    weights = (total - full - quantized) * frozen_width + full * width + adapters * 4 + quantized * NF4_BYTES
+    decoder = model.language.config if isinstance(model, VisionLanguageModel) else model.whole.config.get_text_config()
+    layers = decoder.num_hidden_layers
+    kept = RECOMPUTED_BYTES * layers + ACTIVATION_BYTES
+    per_width = kept if recipe.train.gradient_checkpointing else ACTIVATION_BYTES * layers
+    return Memory(
+        weights_gb=weights / (share if stage == 3 else 1) / GB,
+        learning_gb=(gradients / (share if stage >= 2 else 1) + moments / (share if stage >= 1 else 1)) / GB,
+        activations_gb=1000 * per_width * width / 2 * decoder.hidden_size / GB,
+        parameters=total,
+    )
+
+
+def memory_text(memory: Memory, devices: Devices) -> str:
+    """Returns the sum as a person reads it."""
+    return (
+        f"memory     per device: weights {memory.weights_gb:.1f} GB + gradients and optimizer "
+        f"{memory.learning_gb:.1f} GB + about {memory.activations_gb:.1f} GB per 1000 tokens of a training pass\n"
+        f"           {memory.parameters / 1e9:.2f} billion parameters; there is {devices.count} x {devices.name} with "
+        f"{devices.memory_gb:.0f} GB"
+    )
+
+
+def missing_memory(memory: Memory, devices: Devices) -> str | None:
+    """Returns what the devices lack, None where the run fits."""
+    least = memory.weights_gb + memory.learning_gb + memory.activations_gb
+    wanted = f"GPU memory: at least {least:.0f} GB per device (the line `memory` above, with 1000 tokens in a pass)"
+    if not devices.is_gpu and memory.parameters > LARGE:
+        return f"{wanted}; there is no GPU here. Name the machine that will run it: --devices 1xH100-80GB"
+    if least > devices.memory_gb:
+        return (
+            f"{wanted}; {devices.name} has {devices.memory_gb:.0f} GB. Set model.dtype=bfloat16, hold "
+            "the language model in 4 bits with model.language_bits=4, spread the weights with "
+            "train.strategy=deepspeed_stage_3, or take a larger device"
+        )
+    return None

@@ -1,0 +1,32 @@
+"""A stage's scores as flat names, for metrics.csv and W&B."""
+
+from __future__ import annotations
+
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.scoring.score import LevelScore, StageScores
+
+
+def stage_metrics(stage: str, scores: StageScores, benchmark: Benchmark) -> dict[str, float]:
+    """Returns the primary metric with its interval, overall and by level, and every metric of every reading.
+
+    A metric without a value is NaN. "STAGE/unscored" says how many answers wait for a judge, where scores need one.
+    """
+    flat = _level(f"{stage}/{benchmark.primary}", scores.overall)
+    for facet, levels in scores.by.items():
+        for name, level in levels.items():
+            flat |= _level(f"{stage}/{facet}={name}/{benchmark.primary}", level)
+    for condition, parsers in scores.metrics.items():
+        for parser, metrics in parsers.items():
+            for name, score in metrics.items():
+                flat[f"{stage}/{condition}/{parser}/{name}"] = score.value
+    if benchmark.judging is not None and not benchmark.judging.is_extra:
+        flat[f"{stage}/unscored"] = float(scores.unscored)
+    return flat
+
+
+def _level(name: str, level: LevelScore) -> dict[str, float]:
+    score = level.score
+    flat = {name: score.value, f"{name}_n": float(score.n)}
+    if score.ci95 is not None:
+        flat |= {f"{name}_ci95_low": score.ci95.low, f"{name}_ci95_high": score.ci95.high}
+    return flat

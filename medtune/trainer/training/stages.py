@@ -1,0 +1,115 @@
+"""The stages of a training: which questions each takes, how many steps that is, and where a run stands in them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from medtune.benchmarks import benchmark
+from medtune.data.media.augment import alike
+from medtune.data.prepared.folder import Prepared
+from medtune.data.types import MediaGroup
+from medtune.trainer.experiment.evaluate import groups_of
+from medtune.trainer.recipe.schema import Recipe, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stage and its place in the run.
+
+    Attributes:
+        number: From 1 on.
+        first_step: Optimizer steps of the whole run before it.
+        is_last: Whether the run ends with it.
+    """
+
+    stage: Stage
+    number: int
+    first_step: int
+    is_last: bool
+
+    @property
+    def last_step(self) -> int:
+        """Optimizer steps of the whole run when it has ended."""
+        return self.first_step + self.stage.steps
+
+    @property
+    def handed_on(self) -> str:
+        """Name of the file with its last weights, from which the next stage begins."""
+        return f"stage_{self.number}.safetensors"
+
+
+def parts(recipe: Recipe) -> tuple[Part, ...]:
+    """Returns the stages in their order."""
+    found, first_step = [], 0
+    for number, stage in enumerate(recipe.stages, 1):
+        found.append(Part(stage, number, first_step, is_last=number == len(recipe.stages)))
+        first_step += stage.steps
+    return tuple(found)
+
+
+def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: int | None) -> tuple[MediaGroup, ...]:
+    """Returns what a stage learns from.
+
+    Raises:
+        ValueError: The train split is empty, or the stage's filter leaves nothing of it.
+    """
+    groups = groups_of(prepared, "train", questions=limit, seed=recipe.train.seed)
+    chosen = [kept for group in groups if (kept := _only(group, stage.only)).questions]
+    if not chosen:
+        raise ValueError(f"the stage {stage.name!r}: no train question has {_wanted(stage.only)}; {_known(groups)}")
+    if wanted := recipe.data.augment:
+        keeps = benchmark(prepared.manifest.benchmark).keeps
+        chosen = [part for group in chosen for part in alike(group, wanted, keeps)]
+    most = recipe.train.group_questions
+    return tuple(chosen) if most is None else tuple(part for group in chosen for part in _split(group, most))
+
+
+def with_counted_epochs(recipe: Recipe, folders: Sequence[Prepared], *, limit: int | None) -> Recipe:
+    """Returns the recipe with every length in optimizer steps; a mixture's epoch has those of its folders."""
+    if all(stage.epochs is None for stage in recipe.stages):
+        return recipe
+    counted = tuple(
+        stage
+        if stage.epochs is None
+        else dataclasses.replace(
+            stage,
+            epochs=None,
+            max_steps=_steps(
+                stage, sum(len(training_groups(recipe, folder, stage, limit=limit)) for folder in folders)
+            ),
+        )
+        for stage in recipe.stages
+    )
+    lengths = {"stages": counted} if recipe.train.stages else {"epochs": None, "max_steps": counted[0].max_steps}
+    return dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, **lengths))
+
+
+def _steps(stage: Stage, num_groups: int) -> int:
+    return math.ceil((stage.epochs or 0) * num_groups / stage.batch_groups)
+
+
+def _only(group: MediaGroup, only: Mapping[str, Sequence[str]]) -> MediaGroup:
+    kept = [q for q in group.questions if all(q.facets.get(facet) in values for facet, values in only.items())]
+    return dataclasses.replace(group, questions=tuple(kept))
+
+
+def _split(group: MediaGroup, most: int) -> list[MediaGroup]:
+    return [
+        dataclasses.replace(group, questions=group.questions[first : first + most])
+        for first in range(0, len(group.questions), most)
+    ]
+
+
+def _wanted(only: Mapping[str, Sequence[str]]) -> str:
+    return " and ".join(f"{facet} {' or '.join(values)}" for facet, values in only.items())
+
+
+def _known(groups: Sequence[MediaGroup]) -> str:
+    facets: dict[str, set[str]] = {}
+    for question in (question for group in groups for question in group.questions):
+        for facet, value in question.facets.items():
+            facets.setdefault(facet, set()).add(value)
+    return "there are " + "; ".join(f"{facet}: {', '.join(sorted(values)[:8])}" for facet, values in facets.items())

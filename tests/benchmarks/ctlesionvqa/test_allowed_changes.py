@@ -1,0 +1,43 @@
+"""What CTLesionVQA's questions allow to be changed in a training scan."""
+
+from __future__ import annotations
+
+import pytest
+
+from medtune.benchmarks.ctlesionvqa.allowed_changes import SUBTYPES, keeps
+from medtune.benchmarks.ctlesionvqa.terms import V1, V2_ONLY, answer_type
+from medtune.data.media.augment import allowed
+from medtune.data.types import AnswerKind, Question
+
+
+def _asked(subtype: str, text: str = "What?", kind: AnswerKind = "choice") -> Question:
+    options = ("a", "b") if kind == "choice" else ()
+    return Question("q", "m", text, options, "a", kind, "p", {"subtype": subtype})
+
+
+def test_every_subtype_is_decided_and_none_is_mirrored() -> None:
+    assert set(SUBTYPES) == {name for table in (V1, V2_ONLY) for names in table.values() for name in names}
+    assert all(changes and "mirror" not in changes for changes in SUBTYPES.values())
+    assert not keeps(_asked("something new"))
+
+
+@pytest.mark.parametrize(
+    ("subtype", "changes"),
+    [
+        ("liver_lesion_existence", {"move", "grey"}),
+        ("organ HU measurement", {"move"}),
+        ("largest lesion attenuation", {"move"}),
+        ("kidney cyst existence", {"move"}),
+        ("pancreatic tumor staging", {"grey"}),
+        ("organ volume measurement", {"grey"}),
+        ("largest lesion location", {"grey"}),
+    ],
+)
+def test_what_an_answer_is_read_off_stays(subtype: str, changes: set[str]) -> None:
+    assert keeps(_asked(subtype)) == changes
+
+
+def test_free_numbers_are_never_moved() -> None:
+    for subtype in SUBTYPES:
+        if answer_type(subtype) == "numeric":
+            assert "move" not in allowed([_asked(subtype, kind="number")], keeps)

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medtune.benchmarks import published
+from medtune.benchmarks.ctlesionvqa import benchmark, scoring, yes_no_table
+from medtune.benchmarks.ctlesionvqa.contradictions import contradictions, table3_columns
+from medtune.benchmarks.ctlesionvqa.mra import inclusive, paper, strict, v2_code, vsi_code
+from medtune.benchmarks.ctlesionvqa.repeats import repeated
+from medtune.benchmarks.ctlesionvqa.scoring import averages, question_mean, subtype_mean, youden
+from medtune.benchmarks.ctlesionvqa.terms import V1, V2_ONLY, answer_type, category, subtype
+from medtune.benchmarks.ctlesionvqa.v2_scoring import aggregate_free_text, aggregate_letters, score_numeric
+from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable
+from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.benchmark import Judged
+from medtune.eval.scoring.score import score_stage
+from medtune.eval.scoring.tables import Table
+from tests.eval.golden import near, recorded
+
+NUMBER = st.integers(-10_000, 10_000).map(lambda value: value / 100)
+_CATEGORIES = {"Meas.": "Measurement", "Recog.": "Recognition", "Vis. Rsn.": "Visual Reasoning"}
+_CATEGORIES |= {"Med. Rsn.": "Medical Reasoning", "Total": "Total"}
+
+
+def test_golden_table3_averages() -> None:
+    golden = recorded("ctlesionvqa_v1_table3.json")
+    rows = [dict(zip(golden["rows"]["columns"], row, strict=True)) for row in golden["rows"]["table"]]
+    counts = {name: sum(row["category"] == name for row in rows) for name in _CATEGORIES if name != "Total"}
+    assert counts == golden["expected"]["subtypes_per_category"]
+    different = []
+    for column, expected in golden["expected"]["averages"].items():
+        found = averages([(row["category"], row[column]) for row in rows])
+        for name, cell in {**expected}.items():
+            if name == "mean_of_4_categories":
+                # Recorded as the mean of means that were already rounded.
+                rounded = [Decimal(f"{mean:.6f}") for mean in found.by_category.values()]
+                assert float(round(sum(rounded, Decimal()) / len(rounded), 6)) == near(cell)
+                assert found.of_categories == pytest.approx(cell, abs=1e-6)
+                continue
+            mean = found.total if name == "Total" else found.by_category[name]
+            assert round(mean, 6) == near(cell["mean_of_printed"])
+            distance = abs(mean - cell["printed"])
+            assert (distance <= 0.0005 + 1e-9) == cell["equal_to_3_places"], (column, name)
+            assert (distance <= 0.001 + 1e-9) == cell["within_rounding"], (column, name)
+            if not cell["equal_to_3_places"]:
+                different.append([column, name, cell["printed"], round(mean, 6)])
+    assert different == [row[:4] for row in golden["expected"]["cells_not_equal_to_3_places"]]
+    assert_package_holds(rows, golden["expected"]["averages"])
+
+
+def assert_package_holds(rows: list[dict[str, Any]], printed: dict[str, Any]) -> None:
+    columns = table3_columns(published("ctlesionvqa")["table3"])
+    assert columns.keys() == printed.keys()
+    for column, cells in columns.items():
+        values = {name: value for _, name, value in cells if "Average" not in name}
+        assert values == {row["subtype"].removesuffix("*"): row[column] for row in rows}
+        means = {type_: value for type_, name, value in cells if "Average" in name}
+        assert means == {_CATEGORIES[name]: printed[column][name]["printed"] for name in _CATEGORIES}
+
+
+def test_contradictions_are_the_known_ones() -> None:
+    rows = {row[0]: row[1:] for row in contradictions().rows}
+    assert rows["Table 3, mc:Rand, Total average"] == ("0.369", "mean of its subtypes 0.374")
+    assert rows["Table 10, RadFM, kidney tumor existence"] == ("0.683", "Table 3 0.886")
+    assert rows["Table 10, CT-CHAT, pancreatic lesion existence"] == ("0.810", "Table 3 0.718")
+    assert rows["Table 4, Merlin, liver lesion existence"] == ("rates 52.7 / 52.0", "Table 12 82.5 / 21.5")
+    assert sum(str(name).startswith("Table 3,") for name in rows) == 1
+    assert sum(str(name).startswith("Table 10,") and "cells" not in str(name) for name in rows) == 5
+
+
+@given(NUMBER, NUMBER.filter(bool))
+def test_definitions_agree_where_they_have_to(said: float, truth: float) -> None:
+    low, high = strict(said, truth), inclusive(said, truth)
+    assert low is not None
+    assert high is not None
+    assert 0 <= low <= high <= 1
+    assert round(high - low, 9) in (0, 0.1)
+    assert paper(truth, truth) == inclusive(truth, truth) == v2_code(truth, truth) == vsi_code(truth, truth) == 1
+    assert strict(-said, -truth) == low
+    if truth < 0:
+        assert vsi_code(said, truth) == 1
+
+
+def test_zero_and_infinite_numbers_have_a_rule() -> None:
+    assert strict(1, 0) is None is inclusive(0, 0)
+    assert (paper(0, 0), paper(1e-9, 0), v2_code(0, 0), v2_code(1, 0)) == (1, 0, 1, 0)
+    for mra in (strict, inclusive, v2_code):
+        assert mra(float("inf"), 5) == mra(float("nan"), 5) == 0
+    with pytest.raises(ZeroDivisionError):
+        vsi_code(1, 0)
+
+
+def judged(question: Question, said: str | None) -> Judged:
+    prediction = Prediction(PredictionKey(question.id, "image", "generation", 0), text=said or "")
+    return Judged(question, prediction, said)
+
+
+ASKED = [question for question in benchmark().examples if question.answer_kind != "text"]
+ROWS = st.lists(
+    st.tuples(st.sampled_from(ASKED), st.sampled_from(["answer", "other", None])).map(
+        lambda pick: judged(
+            pick[0], {"answer": pick[0].answer, "other": (*pick[0].options, "12")[0]}.get(pick[1] or "")
+        )
+    ),
+    min_size=1,
+)
+
+
+@given(ROWS, st.randoms(use_true_random=False))
+def test_order_of_rows_changes_nothing(rows: list[Judged], shuffle: random.Random) -> None:
+    again = shuffle.sample(rows, len(rows))
+    for name, metric in benchmark().metrics.items():
+        chosen, shuffled = (
+            [row for row in each if benchmark().scale(name).covers(row.question)] for each in (rows, again)
+        )
+        if chosen:
+            assert metric(chosen) == metric(shuffled) or metric(chosen) != metric(chosen)
+
+
+@given(st.lists(st.sampled_from(ASKED), min_size=1))
+def test_oracle_has_the_best_and_silence_the_worst(questions: list[Question]) -> None:
+    for name, metric in benchmark().metrics.items():
+        scale = benchmark().scale(name)
+        chosen = [question for question in questions if scale.covers(question)]
+        best, worst = [judged(each, each.answer) for each in chosen], [judged(each, None) for each in chosen]
+        is_defined = chosen and (name != "youden" or len({each.answer for each in chosen}) == 2)
+        if is_defined:
+            assert metric(best) == pytest.approx(scale.best)
+            assert metric(worst) == pytest.approx(scale.worst)
+
+
+def test_of_nothing() -> None:
+    for metric in benchmark().metrics.values():
+        with pytest.raises(ValueError, match="at least one"):
+            metric([])
+    with pytest.raises(ValueError, match="at least one subtype"):
+        averages([])
+    with pytest.raises(ValueError, match="at least one value"):
+        repeated([])
+    assert scoring.mean_score([]) is None
+    assert score_numeric([]).value == 0
+    assert aggregate_letters([])["overall"] == {"accuracy": 0, "n_total": 0, "n_subtypes": 0}
+    assert aggregate_free_text([])["by_subtype"] == {}
+    nothing = yes_no_table.yes_no_table([])
+    assert yes_no_table.official(nothing).youden is None
+    assert yes_no_table.collapse_share(nothing) == yes_no_table.majority_accuracy(nothing) == 0
+
+
+def test_subtypes_weigh_the_same_and_questions_do_too() -> None:
+    many, one = ASKED[0], replace(ASKED[0], facets={"task": "recognition", "subtype": "colon_lesion_existence"})
+    rows = [judged(many, many.answer)] * 3 + [judged(one, None)]
+    assert subtype_mean(rows) == 0.5
+    assert question_mean(rows) == 0.75
+    assert youden([judged(many, many.answer)]) != youden([judged(many, many.answer)])
+
+
+def test_rules_for_unread_answers_differ() -> None:
+    table = YesNoTable(yes_yes=10, yes_no=0, yes_unread=2, no_yes=0, no_no=8, no_unread=10)
+    assert yes_no_table.official(table).specificity == 1
+    assert yes_no_table.wrong(table).specificity == pytest.approx(8 / 18)
+    assert yes_no_table.skipped(table).sensitivity == 1
+
+
+def test_subtypes_are_those_of_both_versions() -> None:
+    assert [len(names) for names in V1.values()] == [3, 6, 14, 6]
+    assert sum(len(names) for table in (V1, V2_ONLY) for names in table.values()) == 42
+    numeric = {row["subtype"] for row in published("ctlesionvqa")["table3"] if row["free_text_metric"] == "MRA"}
+    assert {name for names in V1.values() for name in names if answer_type(name) == "numeric"} == numeric
+    assert subtype("PDAC_vs_PNET  classification") == "PDAC vs PNET classification"
+    assert category("unheard of") is None
+
+
+def test_repeats_that_agree_have_no_width() -> None:
+    assert repeated([0.574] * 5).ci95 == pytest.approx((0.574, 0.574))
+    assert repeated([0.5]).ci95 is None
+
+
+def made(predictions: list[Prediction]) -> dict[str, Table]:
+    return {table.title: table for table in score_stage(benchmark().examples, predictions, benchmark()).tables}
+
+
+def test_tables_have_the_papers_shape_with_ours_last() -> None:
+    replies = {"example-existence-choice": "B", "example-volume-text": "1480.5 cc", "example-existence-text": "No."}
+    said = [Prediction(PredictionKey(id_, "image", "generation", 0), text=text) for id_, text in replies.items()]
+    found = made(said)
+    rows = {row[1]: row for row in found["Table 3, free text"].rows}
+    assert len(rows) == 31
+    assert rows["organ volume measurement"] == (
+        "Measurement", "organ volume measurement", 0.526, 0.535, 0.528, 0.549, 0.583, 1.0, 1
+    )  # fmt: skip
+    assert rows["colon lesion existence"][-2:] == (1.0, 1)
+    assert rows["lesion counting"][-2:] == (None, None)
+    assert found["Table 4, lesion recognition, multiple choice, percent"].rows[-1][:4] == ("ours", 100.0, None, 100.0)
+    assert found["Sensitivity by diameter"].rows[0][2:] == ("2-4 cm", 1.0, 1)
+    assert found["Mean score over questions by sex"].rows == (("F", None, 1.0, None, None, 1),)
+    assert found["Yes or no: collapse to one answer"].rows[0][5] == 1.0
+    assert not any("Table 10" in title or "Table 11" in title for title in found)
+
+
+def test_numbers_stay_in_the_tables_where_likelihood_is_primary() -> None:
+    asked = {question.id: question for question in benchmark().examples}
+    choice = asked["example-existence-choice"]
+    likely = Prediction(
+        PredictionKey(choice.id, "image", "likelihood", 0),
+        options_shown=choice.options,
+        option_logprobs=tuple(0.0 if option == choice.answer else -1.0 for option in choice.options),
+        option_tokens=tuple(1 for _ in choice.options),
+    )
+    said = Prediction(PredictionKey("example-volume-text", "image", "generation", 0), text="1480.5 cc")
+    stage = score_stage(tuple(asked.values()), [likely, said], benchmark(), parser="likelihood")
+    rows = {(table.title, str(row[1])): row for table in stage.tables for row in table.rows}
+    assert rows["Table 3, free text", "organ volume measurement"][-2:] == (1.0, 1)
+
+
+def test_repeats_make_tables_10_and_11() -> None:
+    replies = ("Yes", "No", "No")
+    said = [
+        Prediction(PredictionKey("example-existence-text", "image", "generation", number), text=text)
+        for number, text in enumerate(replies)
+    ]
+    row = next(row for row in made(said)["Table 11, free text"].rows if row[0] == "colon lesion existence")
+    assert str(row[-2]).startswith("0.667 [")
+    assert row[1] == "0.859 [0.852, 0.866]"

@@ -1,0 +1,52 @@
+"""Draws the README's pictures: `python -m tests.benchmarks.fetal_gauge.phantom_pictures docs/phantom`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
+    Frame,
+    diagnosis_frame,
+    draw_patient,
+    orientation_frame,
+    plane_frame,
+)
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import loose_box
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import Finding
+from medtune.data.media.images import draw_box
+
+SEEDS = {"head": 20, "abdomen": 15, "heart": 15, "femur": 20, "hdvb": 12, "malignant": 20}
+
+
+def frame_of(name: str, seed: int) -> Frame:
+    """Returns one frame: a complete plane, the whole fetus, or a malignant mass."""
+    rng = np.random.default_rng(seed)
+    patient = draw_patient(rng)
+    if name == "hdvb":
+        return orientation_frame(patient, "hdvb", rng=rng)
+    if name == "malignant":
+        return diagnosis_frame(patient, Finding("malignant", "heterogeneous"), rng=rng)
+    return next(
+        plane_frame(patient, plane, is_complete=True, rng=rng)
+        for plane in ("head", "abdomen", "heart", "femur")
+        if plane == name
+    )
+
+
+def main(out: Path) -> None:
+    """Writes the pictures; the abdomen's has the red box of a grounding question around the stomach bubble."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, seed in SEEDS.items():
+        frame = frame_of(name, seed)
+        pixels_HWC = np.repeat(frame.grey_HW[..., None], 3, axis=2)
+        if name == "abdomen":
+            draw_box(pixels_HWC, loose_box(frame.masks_HW["stomach bubble"], np.random.default_rng(0)))
+        PIL.Image.fromarray(pixels_HWC).save(out / f"{name}.jpg", quality=85)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,154 @@
+"""ReXSonoVQA's own prompts: read from its files, in a system turn, with every question as it was released."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from medtune.benchmarks import benchmark, source
+from medtune.benchmarks.rexsonovqa.official_prompts import as_released, read
+from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
+from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import footage
+from medtune.data.media.images import Size
+from medtune.data.prepared.folder import open_prepared
+from medtune.eval.asking.ask import evaluate, plan_visits
+from medtune.eval.asking.official_prompts import name_of, worded
+from medtune.models.endpoint.messages import request_body
+from medtune.models.endpoint.settings import Endpoint
+from medtune.trainer.commands.cli import main
+from tests.eval.answerers import Oracle
+
+CODE = '''
+import nowhere
+SYSTEM_PROMPT_FRAMES = "Look at frames."
+SYSTEM_PROMPT_VIDEO = """Look {as is} at it.
+- Say it."""
+'''
+BLIND = """
+class Asking:
+    def create_system_prompt(self) -> str:
+        "What is said."
+        return "Guess."
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """The files of the repository, in words of our own."""
+    (tmp_path / "repository").mkdir()
+    (tmp_path / "repository" / "inference_qa_youtube.py").write_text(CODE)
+    (tmp_path / "repository" / "inference_qa_check.py").write_text(BLIND)
+    return tmp_path / "repository"
+
+
+def test_code_is_read_without_being_run(repository: Path) -> None:
+    assert read(repository) == {
+        "video": "Look {as is} at it.\n- Say it.\n\n{question}",
+        "blind": "Guess.\n\n{question}",
+    }
+    (repository / "inference_qa_check.py").unlink()
+    assert set(read(repository)) == {"video"}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("inference_qa_youtube.py", "SYSTEM_PROMPT_FRAMES = 'x'", "wanted a text SYSTEM_PROMPT_VIDEO, there is none"),
+        ("inference_qa_youtube.py", "SYSTEM_PROMPT_VIDEO = made()", "SYSTEM_PROMPT_VIDEO is no plain text"),
+        ("inference_qa_youtube.py", "def (", "no Python that could be read"),
+        ("inference_qa_check.py", "def other(): return 'x'", "wanted a function create_system_prompt"),
+    ],
+)
+def test_broken_files_are_named(repository: Path, file: str, content: str, message: str) -> None:
+    (repository / file).write_text(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read(repository)
+    assert file in str(caught.value)
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"wanted inference_qa_youtube\.py of ReXSonoVQA's repository"):
+        read(tmp_path)
+    (tmp_path / "index.json").write_text('{"prompts": []}')
+    with pytest.raises(ValueError, match=r"index\.json: wanted an object with a list 'prompts' that holds one of kind"):
+        read(tmp_path)
+
+
+def test_prepared_prompts_ask_every_question_and_the_blind_setting_in_its_own_words(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write, raw, out = source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
+    assert write is not None
+    write(raw)
+    assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(repository)]) == 0
+    prepared = open_prepared(out)
+    assert f"prompts: {prepared.manifest.prompts}" in capsys.readouterr().out
+    rex = worded(benchmark("rexsonovqa"), prepared)
+    assert rex.wording == prepared.manifest.prompts == name_of(read(repository)) != "ours"
+    groups = prepared.groups("test")
+    plan = plan_visits(groups, rex, answer_format="letter", conditions=["image", "text_only"])
+    asked = [request for visits in plan for visit in visits for request in visit.requests]
+    released = released_questions(raw)
+    for request in asked:
+        seen = request.condition == "image"
+        assert request.prompt.system == ("Look {as is} at it.\n- Say it." if seen else "Guess.")
+        assert request.prompt.user in released
+        assert request.prompt.text == f"{request.prompt.system}\n\n{request.prompt.user}"
+    assert {request.prompt.user for request in asked} == released
+    choice = next(request for request in asked if request.question.options)
+    assert choice.prompt.choices == ("Answer: A", "Answer: B", "Answer: C", "Answer: D")
+    assert [rex.parsers["official"](said, choice.question) for said in choice.prompt.choices] == [
+        *choice.question.options
+    ]
+    messages = request_body(Endpoint("http://x/v1", "m"), choice.prompt, ["data:,"], max_new_tokens=9)["messages"]
+    assert [message["role"] for message in messages] == ["system", "user"]
+    assert messages[0]["content"] == choice.prompt.system
+    assert messages[1]["content"][-1]["text"] == choice.prompt.user
+
+
+def released_questions(root: Path) -> set[str]:
+    """What the official scripts send: the question without its mark for the format."""
+    rows = [row for file in root.glob("benchmark_questions/*/*.json") for row in json.loads(file.read_text("utf-8"))]
+    return {row["question"].partition("] ")[2] for row in rows if row["keep"] is True}
+
+
+def test_real_questions_are_sent_as_they_were_released(
+    shared_real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty file stands for each YouTube video; both styles of options are among them."""
+    monkeypatch.setattr(rexsonovqa, "_frame_size", lambda path: Size(1280, 720))
+    shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", tmp_path / "benchmark_questions")
+    shutil.copy(shared_real / "rexsonovqa" / footage.METADATA, tmp_path)
+    for segment in footage.read_segments(tmp_path / footage.METADATA).values():
+        (tmp_path / f"{segment.video}.mp4").touch()
+    questions = source("rexsonovqa").read(tmp_path, 0, tmp_path).questions
+    assert len(questions) == 514
+    assert {as_released(question) for question in questions} == released_questions(tmp_path)
+
+
+def test_the_papers_prompt_is_sent_verbatim(shared_real: Path, tmp_path: Path) -> None:
+    folder = shared_real.parent / "published" / "prompts"
+    said = (folder / "rex_inference.txt").read_text("utf-8").strip()
+    write, raw, out = source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
+    assert write is not None
+    write(raw)
+    assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(folder)]) == 0
+    prepared = open_prepared(out)
+    assert prepared.manifest.prompts.startswith("official, sha256 ")
+    rex, answerer = worded(benchmark("rexsonovqa"), prepared), Oracle()
+    evaluate(
+        answerer,
+        prepared.groups("test"),
+        rex,
+        answer_format="letter",
+        out_dir=tmp_path / "run",
+        conditions=["image", "text_only"],
+    )
+    sent = {(request.condition, request.prompt.text) for _, request in answerer.asked}
+    # The paper prints no prompt for the blind setting.
+    wanted = {f"{said}\n\n{question}" for question in released_questions(raw)}
+    assert sent == {(condition, text) for condition in ("image", "text_only") for text in wanted}
+    assert {request.prompt.system for _, request in answerer.asked} == {said}

@@ -1,0 +1,34 @@
+"""Which changes of training media the benchmarks allow, by task."""
+
+from __future__ import annotations
+
+import pytest
+
+from medtune.benchmarks import benchmark
+from medtune.benchmarks.rexsonovqa.terms import TYPES
+from medtune.data.media.augment import ALL, allowed
+from medtune.data.types import Question
+
+BOTH = {"move", "grey"}
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "changes"),
+    [
+        ("m3d_vqa", "plane", BOTH),
+        ("m3d_vqa", "phase", {"move"}),
+        ("m3d_vqa", "organ", BOTH),
+        ("m3d_vqa", "abnormality", {"move"}),
+        ("m3d_vqa", "location", {"grey"}),
+        ("rexsonovqa", TYPES[0], {"grey"}),
+        ("rexsonovqa", TYPES[1], set()),
+        ("rexsonovqa", TYPES[2], BOTH),
+        ("fetal_sweep", "sweep_direction", ALL),
+        ("fetal_sweep", "last_part", ALL),
+        ("fetal_sweep", "placenta_side", {"mirror", "grey"}),
+        ("conversations", "conversation", set()),
+    ],
+)
+def test_a_task_allows_what_leaves_its_answers_true(name: str, task: str, changes: set[str]) -> None:
+    question = Question("q", "m", "What?", ("a", "b"), "a", "choice", "p", {"task": task})
+    assert allowed([question], benchmark(name).keeps) == changes

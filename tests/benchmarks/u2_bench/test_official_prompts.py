@@ -1,0 +1,203 @@
+"""U2-Bench's official prompts as they are sent: every scenario of the released tables, the paper's files, the kit's."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medtune.benchmarks import benchmark
+from medtune.benchmarks.u2_bench.official.prompts import read, scenario
+from medtune.benchmarks.u2_bench.sources.u2_bench.example import image_cell
+from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, OPTIONS, TASKS
+from medtune.data.prepared.folder import Prepared, open_prepared
+from medtune.data.types import Condition
+from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.official_prompts import worded
+from medtune.trainer.commands.cli import main
+from tests.eval.answerers import Oracle
+
+KIT_CODE = """
+class Places:
+    def build_prompt(self, line, task_type):
+        anatomy = line["anatomy_location"]
+        prompt = ""
+        if self.dataset_name in ["04", "17", "23", "32", "64"]:
+            prompt += f"A lesion of {anatomy}?"
+        elif self.dataset_name == "48":
+            kp = "some valve"
+            prompt += f"Where is {kp}?"
+        else:
+            seg_channel_name = line["seg_channel_name"]
+            prompt += f"Of {anatomy}: {seg_channel_name}?"
+        return prompt
+"""
+PAPER = {
+    "u2_01_fetal_view_dataset10.txt": ["VRA 10"],
+    "u2_02_heart_view_dataset18.txt": ["VRA 18"],
+    "u2_03_kl_grading_dataset28.txt": ["DD 28_1"],
+    "u2_04_birads_dataset40.txt": ["DD 40"],
+    "u2_05_fetal_abdomen_dataset50.txt": ["VRA 50"],
+    "u2_06_breast_classification.txt": ["DD 21", "DD 23", "DD 66"],
+    "u2_07_thyroid_classification.txt": ["DD 32", "DD 70"],
+    "u2_08_skin_dataset25.txt": ["DD 25"],
+    "u2_09_pancreas_dataset42.txt": ["DD 42"],
+    "u2_10_pcos_abnormal_dataset74.txt": ["DD 74is_normal"],
+    "u2_11_pcos_visible_dataset74.txt": ["VRA 74is_visible"],
+    "u2_12_fetal_plane_dataset03.txt": ["VRA 03"],
+    "u2_13_thyroid_plane_dataset37.txt": ["VRA 37"],
+    "u2_14_fetal_landmarks_dataset53.txt": ["VRA 53"],
+    "u2_15_carotid_dataset69.txt": ["VRA 69"],
+    "u2_16_anatomy_classification.txt": ["VRA anatomy"],
+    "u2_17_knee_classification.txt": ["VRA 28"],
+    "u2_21_caption_generation.txt": ["CG 10", "CG 44"],
+    "u2_22_report_generation.txt": ["RG 39"],
+}
+"""Which of the paper's files asks which scenarios; its files of places name one organ each and ask none."""
+
+
+def _row(task: str, dataset: str) -> dict[str, str]:
+    answer = {
+        "LL": {"gt_bbox": '{"nodule": [0.2, 0.5, 0.1, 0.1]}'},
+        "OD": {"gt_bbox": '{"organ_box": [0.2, 0.5, 0.1, 0.1]}', "seg_channel_name": "Left_Organ"},
+        "KD": {"keypoints": '{"mv_Inner": [0.2, 0.5]}'},
+        "CVE": {"measurement": '{"it": 40.5}'},
+        "RG": {"report": "An even liver."},
+        "CG": {"caption": "A plane."},
+    }
+    if task in CLASSIFICATION:
+        answer[task] = {"class_label": OPTIONS[task, dataset][0], "options": str(list(OPTIONS[task, dataset]))}
+    return {"anatomy_location": f"The_Organ of {dataset}", **answer[task]}
+
+
+def _write(root: Path, name: str, *rows: Mapping[str, str]) -> None:
+    file = root / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    image = image_cell(np.random.default_rng(len(list(root.rglob("*.tsv")))))
+    with file.open("w", encoding="utf-8", newline="") as opened:
+        writer = csv.DictWriter(opened, ["img_data", *rows[0]], delimiter="\t")
+        writer.writeheader()
+        writer.writerows({"img_data": image, **row} for row in rows)
+
+
+def _prepare(raw: Path, prompts: Path) -> Prepared:
+    out = raw.with_name("prepared")
+    assert main(["prepare", "u2_bench", "--from", str(raw), "--out", str(out), "--prompts", str(prompts)]) == 0
+    return open_prepared(out)
+
+
+def _sent(prepared: Prepared, *conditions: Condition) -> dict[Condition, dict[str, list[str]]]:
+    """Returns the texts that an answerer is asked, by condition and scenario."""
+    answerer = Oracle()
+    u2 = worded(benchmark("u2_bench"), prepared)
+    out = prepared.root.with_name("run")
+    evaluate(answerer, prepared.groups("test"), u2, answer_format="text", out_dir=out, conditions=conditions)
+    found: dict[Condition, dict[str, list[str]]] = {condition: {} for condition in conditions}
+    for _, request in sorted(answerer.asked, key=lambda asked: asked[1].question.id):
+        if request.reading == "likelihood" or not request.question.options:
+            found[request.condition].setdefault(scenario(request.question), []).append(request.prompt.text)
+    return found
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    """A released table of one row for each scenario."""
+    for task, datasets in TASKS.items():
+        for dataset in datasets:
+            _write(tmp_path / "raw", f"{task}/{dataset}.tsv", _row(task, dataset))
+    return tmp_path / "raw"
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Path:
+    """The evaluation kit's files, in words of our own."""
+    (tmp_path / "kit").mkdir()
+    for name, said in (("cla_prompt.json", {"23": "Finding?"}), ("mea_prompt.json", {"18": "Share?"})):
+        (tmp_path / "kit" / name).write_text(json.dumps(said))
+    (tmp_path / "kit" / "image_seg.py").write_text(KIT_CODE)
+    return tmp_path / "kit"
+
+
+def test_the_papers_prompts_are_sent_verbatim_and_our_words_ask_the_rest(shared_real: Path, whole: Path) -> None:
+    folder = shared_real.parent / "published" / "prompts"
+    prepared = _prepare(whole, folder)
+    wanted = {each: (folder / file).read_text("utf-8").strip() for file, those in PAPER.items() for each in those}
+    sent = _sent(prepared, "image")["image"]
+    assert set(sent) == {f"{task} {dataset}" for task, datasets in TASKS.items() for dataset in datasets}
+    for each, text in wanted.items():
+        assert sent[each] == [text.replace("{anatomy_location}", f"The_Organ of {each.split()[1]}")], each
+    ours = sorted(set(sent) - set(wanted))
+    assert {each.split()[0] for each in ours} == {*DETECTION, "CVE", "DD"}
+    assert [each for each in ours if each.startswith("DD")] == ["DD 44", "DD 57", "DD 75"]
+    u2 = benchmark("u2_bench")
+    for question in prepared.questions("test"):
+        if scenario(question) in ours:
+            assert sent[scenario(question)] == [u2.render(question, "text").text]
+    said = f"official for {len(wanted)} scenarios, ours for {len(ours)}: {', '.join(ours)}; sha256 "
+    assert prepared.manifest.prompts.startswith(said)
+    results = json.loads((prepared.root / "manifest.json").read_text("utf-8"))
+    assert "asked in our words, not the official ones: CVE 18 (there is no template: 1 questions)" in results["notes"]
+
+
+def test_the_kits_gaps_hold_the_cells_as_they_are_and_its_own_words_where_they_are_empty(
+    kit: Path, tmp_path: Path
+) -> None:
+    raw = tmp_path / "raw"
+    box = {"gt_bbox": '{"organ_box": [0.2, 0.5, 0.1, 0.1]}'}
+    organs = [
+        {"anatomy_location": " Fetal_Head", "seg_channel_name": "['Skull_A', 'B']", **box},
+        {"anatomy_location": "", "seg_channel_name": "", "gt_bbox": ""},
+    ]
+    _write(raw, "OD/31.tsv", organs[0], organs[1])
+    _write(raw, "LL/04.tsv", {"anatomy_location": "Thyroid", **box})
+    keypoints = ['{"MV_inner": [0.1, 0.2], "other": [0.3, 0.4]}', "", "{'mv_inner': [0.1, 0.2]}"]
+    _write(raw, "KD/48.tsv", *({"anatomy_location": "heart", "keypoints": each} for each in keypoints))
+    prepared = _prepare(raw, kit)
+    assert prepared.manifest.prompts.startswith("official, sha256 ")
+    assert _sent(prepared, "image")["image"] == {
+        "OD 31": ["Of  Fetal_Head: ['Skull_A', 'B']?", "Of nan: nan?"],
+        "LL 04": ["A lesion of Thyroid?"],
+        "KD 48": ["Where is MV_inner?", "Where is some valve?", "Where is some valve?"],
+    }
+
+
+def test_the_anatomy_ablation_opens_official_prompts_as_the_paper_does(shared_real: Path, tmp_path: Path) -> None:
+    folder, raw = shared_real.parent / "published" / "prompts", tmp_path / "raw"
+    for task, dataset in (("DD", "23"), ("VRA", "37"), ("VRA", "anatomy"), ("CVE", "18")):
+        _write(raw, f"{task}/{dataset}.tsv", _row(task, dataset) | {"anatomy_location": "Some_Organ"})
+    prepared = _prepare(raw, folder)
+    stems = (folder / "u2_23_anatomy_ablation_stems.txt").read_text("utf-8").strip().split("\n\n")
+    with_, without = (stem.partition(": ")[2].removesuffix("...") for stem in stems)
+    sent = _sent(prepared, "image", "with_anatomy", "without_anatomy")
+    official = (folder / "u2_06_breast_classification.txt").read_text("utf-8").strip()
+    rest = official.partition("\n\n")[2]
+    assert sent["image"]["DD 23"] == [official]
+    assert sent["with_anatomy"]["DD 23"] == [with_.replace("{anatomy}", "some organ") + "\n\n" + rest]
+    assert sent["without_anatomy"]["DD 23"] == [without + "\n\n" + rest]
+    thyroid = (folder / "u2_13_thyroid_plane_dataset37.txt").read_text("utf-8").strip().partition("\n\n")[2]
+    assert sent["without_anatomy"]["VRA 37"] == [without + "\n\n" + thyroid]
+    # There the organ is what is asked.
+    assert sent["with_anatomy"]["VRA anatomy"] == sent["without_anatomy"]["VRA anatomy"] != sent["image"]["VRA anatomy"]
+    assert sent["without_anatomy"]["CVE 18"] == sent["image"]["CVE 18"]
+    assert "some organ" in sent["with_anatomy"]["CVE 18"][0]
+
+
+def test_the_ablation_needs_both_halves_and_words_for_them(shared_real: Path, kit: Path, tmp_path: Path) -> None:
+    _write(tmp_path / "raw", "DD/23.tsv", _row("DD", "23"))
+    prepared = _prepare(tmp_path / "raw", shared_real.parent / "published" / "prompts")
+    with pytest.raises(ValueError, match=r"wanted with_anatomy and without_anatomy in eval\.conditions"):
+        _sent(prepared, "image", "with_anatomy")
+    prepared = _prepare(tmp_path / "raw", kit)
+    with pytest.raises(ValueError, match="has no official prompt for the condition 'with_anatomy'"):
+        _sent(prepared, "with_anatomy", "without_anatomy")
+
+
+def test_broken_stems_are_named(tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_text('{"prompts": [{"kind": "ablation", "file": "stems.txt"}]}')
+    (tmp_path / "stems.txt").write_text("With anatomy: a {anatomy} image...\n")
+    with pytest.raises(ValueError, match=r"stems\.txt: wanted lines that begin with With anatomy: and No anatomy:"):
+        read(tmp_path)

@@ -1,0 +1,162 @@
+"""Values here are computed by hand from DICOM PS3.3 C.11.2.1.2.1 (linear window)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pydicom
+import pytest
+from numpy.typing import NDArray
+from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.uid import ExplicitVRLittleEndian, UltrasoundImageStorage, generate_uid
+
+from medtune.data.media.images import Size, decode_image, image_size
+
+SECRET = "Secret^Patient"
+
+
+def _dataset(pixels: NDArray[np.generic], interpretation: str, bits: int = 8) -> FileDataset:
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID = UltrasoundImageStorage
+    meta.MediaStorageSOPInstanceUID = generate_uid()
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    dataset = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
+    dataset.PatientName = SECRET
+    dataset.PatientID = SECRET
+    dataset.Rows, dataset.Columns = pixels.shape[:2]
+    dataset.SamplesPerPixel = pixels.shape[2] if pixels.ndim == 3 else 1
+    if pixels.ndim == 3:
+        dataset.PlanarConfiguration = 0
+    dataset.PhotometricInterpretation = interpretation
+    dataset.BitsAllocated = 8 * pixels.dtype.itemsize
+    dataset.BitsStored = bits
+    dataset.HighBit = bits - 1
+    dataset.PixelRepresentation = 0
+    # An odd number of bytes is padded to an even one.
+    dataset.PixelData = pixels.tobytes() + b"\0" * (pixels.nbytes % 2)
+    return dataset
+
+
+def _saved(dataset: FileDataset, tmp_path: Path) -> Path:
+    path = tmp_path / "image.dcm"
+    dataset.save_as(path, enforce_file_format=True)
+    return path
+
+
+def _grey(path: Path) -> list[list[int]]:
+    pixels_HWC = decode_image(path).pixels_HWC
+    assert (pixels_HWC == pixels_HWC[:, :, :1]).all()
+    values: list[list[int]] = pixels_HWC[:, :, 0].tolist()
+    return values
+
+
+def test_eight_bit_grey_is_kept(tmp_path: Path) -> None:
+    path = _saved(_dataset(np.array([[3, 90], [200, 7]], np.uint8), "MONOCHROME2"), tmp_path)
+    assert _grey(path) == [[3, 90], [200, 7]]
+    assert image_size(path) == Size(2, 2)
+
+
+def test_monochrome1_is_inverted(tmp_path: Path) -> None:
+    path = _saved(_dataset(np.array([[0, 255, 55, 200]], np.uint8), "MONOCHROME1"), tmp_path)
+    assert _grey(path) == [[255, 0, 200, 55]]
+
+
+def test_window_follows_the_standard(tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[0, 974, 1024, 1049, 1075, 4000]], np.uint16), "MONOCHROME2", bits=12)
+    dataset.WindowCenter, dataset.WindowWidth = 1025, 101
+    # y = ((x - 1024.5) / 100 + 0.5) * 255: below 974.5 black, above 1074.5 white.
+    assert _grey(_saved(dataset, tmp_path)) == [[0, 0, 126, 190, 255, 255]]
+
+
+def test_rescale_comes_before_the_window(tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[0, 500, 512, 1000]], np.uint16), "MONOCHROME2", bits=12)
+    dataset.RescaleSlope, dataset.RescaleIntercept = 2, -1000
+    dataset.WindowCenter, dataset.WindowWidth = 0.5, 101
+    # Values -1000, 0, 24, 1000: y = (x / 100 + 0.5) * 255.
+    assert _grey(_saved(dataset, tmp_path)) == [[0, 128, 189, 255]]
+
+
+def test_window_on_monochrome1_is_inverted_last(tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[0, 1024, 4000]], np.uint16), "MONOCHROME1", bits=12)
+    dataset.WindowCenter, dataset.WindowWidth = 1025, 101
+    assert _grey(_saved(dataset, tmp_path)) == [[255, 129, 0]]
+
+
+def test_wide_grey_without_window_is_stretched(tmp_path: Path) -> None:
+    assert _grey(_saved(_dataset(np.array([[100, 200, 300]], np.uint16), "MONOCHROME2", bits=12), tmp_path)) == [
+        [0, 128, 255]
+    ]
+
+
+def test_empty_window_is_no_window(tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[3, 90]], np.uint8), "MONOCHROME2")
+    dataset.WindowCenter = dataset.WindowWidth = None
+    dataset.VOILUTSequence = []
+    assert _grey(_saved(dataset, tmp_path)) == [[3, 90]]
+
+
+def test_voi_lookup_table(tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[0, 1, 2, 9]], np.uint8), "MONOCHROME2")
+    table = Dataset()
+    table.add_new("LUTDescriptor", "US", [3, 0, 16])
+    table.add_new("LUTData", "US", [0, 25700, 65535])
+    dataset.VOILUTSequence = [table]
+    assert _grey(_saved(dataset, tmp_path)) == [[0, 100, 255, 255]]
+
+
+def test_rgb_and_full_ybr(tmp_path: Path) -> None:
+    rgb_HWC = np.array([[[255, 0, 0], [10, 20, 30]]], np.uint8)
+    assert decode_image(_saved(_dataset(rgb_HWC, "RGB"), tmp_path)).pixels_HWC.tolist() == rgb_HWC.tolist()
+    ybr_HWC = np.array([[[76, 85, 255], [128, 128, 128]]], np.uint8)
+    decoded_HWC = decode_image(_saved(_dataset(ybr_HWC, "YBR_FULL"), tmp_path)).pixels_HWC.astype(int)
+    assert np.abs(decoded_HWC - [[[254, 0, 0], [128, 128, 128]]]).max() <= 1
+
+
+def test_palette(tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[0, 1, 2]], np.uint8), "PALETTE COLOR")
+    for colour, values in {"Red": [0, 25700, 65535], "Green": [257, 0, 0], "Blue": [0, 0, 51400]}.items():
+        dataset.add_new(f"{colour}PaletteColorLookupTableDescriptor", "US", [3, 0, 16])
+        dataset.add_new(f"{colour}PaletteColorLookupTableData", "OW", np.array(values, "<u2").tobytes())
+    assert decode_image(_saved(dataset, tmp_path)).pixels_HWC.tolist() == [[[0, 1, 0], [100, 0, 0], [255, 0, 200]]]
+
+
+def test_real_cine_is_refused_as_multi_frame(shared_real: Path) -> None:
+    with pytest.raises(ValueError, match=r"multi-frame \(30 frames\)"):
+        decode_image(shared_real / "ultrasound_clips" / "pydicom_us_cine_30f.dcm")
+
+
+def test_frame_of_the_real_cine_decodes(shared_real: Path, tmp_path: Path) -> None:
+    cine = pydicom.dcmread(shared_real / "ultrasound_clips" / "pydicom_us_cine_30f.dcm")
+    frame = cine.pixel_array[0]
+    dataset = _dataset(frame, "RGB" if frame.ndim == 3 else "MONOCHROME2")
+    pixels_HWC = decode_image(_saved(dataset, tmp_path)).pixels_HWC
+    assert pixels_HWC.shape[:2] == frame.shape[:2]
+    assert pixels_HWC.std() > 1
+
+
+def test_errors_never_quote_the_header(tmp_path: Path) -> None:
+    whole = _saved(_dataset(np.zeros((8, 8), np.uint8), "MONOCHROME2"), tmp_path).read_bytes()
+    cut = tmp_path / "cut.dcm"
+    for length in range(132, len(whole), 3):
+        cut.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=r"cut\.dcm") as caught:
+            decode_image(cut)
+        assert "Secret" not in str(caught.value)
+        assert caught.value.__cause__ is None
+
+
+@pytest.mark.filterwarnings("ignore:Invalid value for VR CS")
+def test_damaged_header_value_is_neither_quoted_nor_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = _saved(_dataset(np.zeros((2, 2), np.uint8), SECRET), tmp_path)
+    caplog.clear()
+    with pytest.raises(ValueError, match="the file has other colours") as caught:
+        decode_image(path)
+    assert "Secret" not in str(caught.value) + caplog.text
+
+
+def test_dicom_without_picture_is_refused(tmp_path: Path) -> None:
+    dataset = _dataset(np.zeros((2, 2), np.uint8), "MONOCHROME2")
+    del dataset.PixelData
+    with pytest.raises(ValueError, match="holds no picture"):
+        decode_image(_saved(dataset, tmp_path))

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from medtune.data.media.images import Size, decode_image, image_size, load_image, stroke_px
+from medtune.data.types import Box, MediaRef
+
+
+@pytest.fixture
+def photo(tmp_path: Path) -> Path:
+    pixels_HWC = np.random.default_rng(0).integers(0, 256, (40, 60, 3)).astype(np.uint8)
+    PIL.Image.fromarray(pixels_HWC).save(tmp_path / "photo.png")
+    return tmp_path / "photo.png"
+
+
+def test_rgb_png_is_read_as_it_is(photo: Path) -> None:
+    pixels_HWC = decode_image(photo).pixels_HWC
+    assert pixels_HWC.dtype == np.uint8
+    assert np.array_equal(pixels_HWC, np.asarray(PIL.Image.open(photo)))
+
+
+def test_exif_orientation_turns_pixels_and_size(tmp_path: Path) -> None:
+    picture = PIL.Image.new("RGB", (64, 32))
+    picture.paste((255, 255, 255), (0, 0, 16, 16))
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6
+    picture.save(tmp_path / "turned.jpg", exif=exif, quality=95)
+    pixels_HWC = decode_image(tmp_path / "turned.jpg").pixels_HWC
+    assert pixels_HWC.shape == (64, 32, 3)
+    assert pixels_HWC[4, 28].min() > 240  # orientation 6: the stored upper left is shown upper right
+    assert pixels_HWC[4, 4].max() < 15
+    assert image_size(tmp_path / "turned.jpg") == Size(32, 64)
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_sixteen_bit_grey_is_stretched_from_lowest_to_highest(tmp_path: Path, suffix: str) -> None:
+    PIL.Image.fromarray(np.array([[1000, 2000], [3000, 3000]], np.uint16)).save(tmp_path / f"deep.{suffix}")
+    assert decode_image(tmp_path / f"deep.{suffix}").pixels_HWC[:, :, 0].tolist() == [[0, 128], [255, 255]]
+
+
+def test_even_sixteen_bit_image_is_black(tmp_path: Path) -> None:
+    PIL.Image.fromarray(np.full((2, 2), 700, np.uint16)).save(tmp_path / "even.png")
+    assert not decode_image(tmp_path / "even.png").pixels_HWC.any()
+
+
+def test_transparent_pixels_lie_over_black(tmp_path: Path) -> None:
+    PIL.Image.fromarray(np.array([[[200, 100, 50, 255], [200, 100, 50, 0]]], np.uint8)).save(tmp_path / "alpha.png")
+    assert decode_image(tmp_path / "alpha.png").pixels_HWC.tolist() == [[[200, 100, 50], [0, 0, 0]]]
+
+
+def test_palette_grey_and_bilevel_become_rgb(tmp_path: Path) -> None:
+    palette = PIL.Image.new("P", (1, 1), 3)
+    palette.putpalette([0] * 9 + [10, 20, 30])
+    palette.save(tmp_path / "palette.tif")
+    PIL.Image.new("1", (1, 1), 1).save(tmp_path / "bilevel.png")
+    PIL.Image.new("L", (1, 1), 77).save(tmp_path / "grey.png")
+    assert decode_image(tmp_path / "palette.tif").pixels_HWC.tolist() == [[[10, 20, 30]]]
+    assert decode_image(tmp_path / "bilevel.png").pixels_HWC.tolist() == [[[255, 255, 255]]]
+    assert decode_image(tmp_path / "grey.png").pixels_HWC.tolist() == [[[77, 77, 77]]]
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.png: there is no such image"):
+        decode_image(tmp_path / "nowhere.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.png", b"", "is empty"),
+        ("note.png", b"hello, this is text", "this is none"),
+        ("half.png", None, "truncated"),
+    ],
+)
+def test_bad_file_is_named_with_its_problem(
+    tmp_path: Path, photo: Path, name: str, content: bytes | None, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(photo.read_bytes()[:3000] if content is None else content)
+    with pytest.raises(ValueError, match=rf"{name}.*{message}"):
+        decode_image(path)
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "tif"])
+@pytest.mark.filterwarnings("ignore:.*(Corrupt EXIF|Truncated File)")
+def test_a_file_cut_anywhere_gives_pixels_or_a_value_error(tmp_path: Path, photo: Path, suffix: str) -> None:
+    whole = tmp_path / f"whole.{suffix}"
+    PIL.Image.open(photo).save(whole, **({"compression": "tiff_lzw"} if suffix == "tif" else {}))
+    content = whole.read_bytes()
+    cut = tmp_path / f"cut.{suffix}"
+    for length in range(1, len(content), max(1, len(content) // 150)):
+        cut.write_bytes(content[:length])
+        with contextlib.suppress(ValueError):
+            decode_image(cut)
+
+
+def test_several_pages_are_refused(tmp_path: Path) -> None:
+    page = PIL.Image.new("L", (4, 4))
+    page.save(tmp_path / "pages.tif", save_all=True, append_images=[page])
+    with pytest.raises(ValueError, match="holds several"):
+        decode_image(tmp_path / "pages.tif")
+
+
+def test_decompression_bomb_is_a_clear_error(photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(ValueError, match="claims more than 200 pixels"):
+        decode_image(photo)
+
+
+def test_box_is_drawn_around_and_hides_nothing_inside(photo: Path) -> None:
+    box = Box(20, 10, 40, 30)
+    plain_HWC = decode_image(photo).pixels_HWC
+    boxed_HWC = load_image(MediaRef(photo, (box,))).pixels_HWC
+    changed_HW = (plain_HWC != boxed_HWC).any(axis=2)
+    assert not changed_HW[10:30, 20:40].any()
+    assert (boxed_HWC[8:10, 18:42] == (255, 0, 0)).all()
+    assert (boxed_HWC[30:32, 18:42] == (255, 0, 0)).all()
+    assert (boxed_HWC[8:32, 18:20] == (255, 0, 0)).all()
+    assert (boxed_HWC[8:32, 40:42] == (255, 0, 0)).all()
+    assert not changed_HW[:8].any()
+    assert not changed_HW[:, 42:].any()
+
+
+def test_box_at_the_edge_stays_visible(photo: Path) -> None:
+    boxed_HWC = load_image(MediaRef(photo, (Box(0, 0, 60, 40),))).pixels_HWC
+    assert (boxed_HWC[:2] == (255, 0, 0)).all()
+    assert (boxed_HWC[:, -2:] == (255, 0, 0)).all()
+
+
+@pytest.mark.parametrize("box", [Box(5, 5, 5, 9), Box(-1, 0, 4, 4), Box(0, 0, 61, 4), Box(9, 9, 4, 4)])
+def test_box_outside_the_image_is_refused(photo: Path, box: Box) -> None:
+    with pytest.raises(ValueError, match=r"photo\.png: the box .* 60 x 40"):
+        load_image(MediaRef(photo, (box,)))
+
+
+def test_stroke_grows_with_the_shorter_side() -> None:
+    assert [stroke_px(100, 100), stroke_px(2000, 1000), stroke_px(1000, 2000)] == [2, 5, 5]

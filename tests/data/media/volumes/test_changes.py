@@ -1,0 +1,162 @@
+"""Changed volumes: sides follow the scan's own orientation, masks follow the voxels, and nothing else changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from medtune.data.media.augment import CHANGES, Change, changed
+from medtune.data.media.volumes.changes import changed_volume, mirrored, moved, regreyed
+from medtune.data.media.volumes.formats.abdomen_atlas import cases
+from medtune.data.media.volumes.geometry import turned
+from medtune.data.media.volumes.read import load_volume
+from medtune.data.types import MediaRef, Volume
+
+ORIENTATIONS = ("LPS", "RAS", "PIL", "SRA")
+
+
+def body() -> Volume:
+    """A scan with a liver to the patient's right, and a bright lesion in it, LPS."""
+    hu_IJK = np.full((40, 36, 24), -1024, np.int16)
+    hu_IJK[4:36, 4:32] = 0
+    liver_IJK, lesion_IJK = np.zeros(hu_IJK.shape, np.bool_), np.zeros(hu_IJK.shape, np.bool_)
+    liver_IJK[6:18, 8:26, 6:20] = True
+    lesion_IJK[8:13, 12:18, 9:15] = True
+    hu_IJK[liver_IJK] = 60
+    hu_IJK[lesion_IJK] = 160
+    masks = {"kidney_left": np.roll(lesion_IJK, 18, axis=0), "kidney_right": lesion_IJK, "liver": liver_IJK}
+    return Volume(hu_IJK, (0.8, 0.8, 2.5), "LPS", masks, ("kidney_left",))
+
+
+def one(volume: Volume, changes: set[Change], place: int) -> Volume:
+    found = changed(volume, changes, rng=np.random.default_rng([5, place]))
+    assert isinstance(found, Volume)
+    return found
+
+
+def same(one_volume: Volume, other: Volume) -> bool:
+    return (
+        np.array_equal(one_volume.hu_IJK, other.hu_IJK)
+        and one_volume.masks_IJK.keys() == other.masks_IJK.keys()
+        and all(np.array_equal(mask, other.masks_IJK[organ]) for organ, mask in one_volume.masks_IJK.items())
+        and replace(one_volume, hu_IJK=other.hu_IJK, masks_IJK={}) == replace(other, masks_IJK={})
+    )
+
+
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_a_mirror_swaps_the_patients_sides_however_the_scan_is_stored(orientation: str) -> None:
+    upright = body()
+    stored = mirrored(turned(upright, orientation))
+    assert stored.orientation == orientation
+    seen = turned(stored, "LPS")
+    assert np.array_equal(seen.hu_IJK, upright.hu_IJK[::-1])
+    assert np.array_equal(seen.masks_IJK["kidney_left"], upright.masks_IJK["kidney_right"][::-1])
+    assert np.array_equal(seen.masks_IJK["kidney_right"], upright.masks_IJK["kidney_left"][::-1])
+    assert np.array_equal(seen.masks_IJK["liver"], upright.masks_IJK["liver"][::-1])
+    assert seen.target == ("kidney_right",)
+
+
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_a_mirror_in_a_mirror_is_the_patient(orientation: str) -> None:
+    stored = turned(body(), orientation)
+    assert same(mirrored(mirrored(stored)), stored)
+
+
+def test_a_volume_is_mirrored_half_of_the_time() -> None:
+    volume = body()
+    seen = [one(volume, {"mirror"}, place) for place in range(40)]
+    flips = [same(each, mirrored(volume)) for each in seen]
+    assert 10 <= sum(flips) <= 30
+    assert all(flipped or same(each, volume) for each, flipped in zip(seen, flips, strict=True))
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.float32])
+def test_grid_spacing_and_type_stay_and_the_same_numbers_give_the_same_volume(kind: type[np.generic]) -> None:
+    volume = replace(body(), hu_IJK=body().hu_IJK.astype(kind))
+    for place in range(4):
+        found = one(volume, set(CHANGES), place)
+        assert found.hu_IJK.dtype == np.dtype(kind)
+        assert found.hu_IJK.shape == volume.hu_IJK.shape
+        assert (found.spacing_mm, found.orientation) == (volume.spacing_mm, "LPS")
+        assert all(m.dtype == np.bool_ and m.shape == volume.hu_IJK.shape for m in found.masks_IJK.values())
+        assert same(found, one(volume, set(CHANGES), place))
+        assert not same(found, volume)
+
+
+def test_a_moved_lesion_stays_under_its_mask_and_in_the_scan() -> None:
+    volume = body()
+    centres = set()
+    for place in range(20):
+        found = one(volume, {"move"}, place)
+        mask_IJK = found.masks_IJK["kidney_right"]
+        bright_IJK = found.hu_IJK > 110
+        of_mask, of_voxels = (np.array(ndimage.center_of_mass(each)) for each in (mask_IJK, bright_IJK))
+        assert np.abs(of_mask - of_voxels).max() < 0.5
+        assert found.hu_IJK[mask_IJK].mean() == pytest.approx(160, abs=20)
+        share = mask_IJK.sum() / volume.masks_IJK["kidney_right"].sum()
+        assert 0.5 < share <= 1
+        centres.add(tuple(of_mask.round(1)))
+    assert len(centres) > 10
+
+
+def test_a_patient_at_the_end_of_the_room_that_is_left_loses_nothing() -> None:
+    hu_IJK = np.zeros((20, 20, 20), np.int16)
+    volume = Volume(hu_IJK, (1.0, 1.0, 1.0), "LPS", {"liver": np.ones(hu_IJK.shape, np.bool_)})
+    for place, box in ((0.0, slice(0, 18)), (1.0, slice(2, 20))):
+        found = moved(volume, scale=0.9, place=(place,) * 3)
+        mask_IJK = found.masks_IJK["liver"]
+        assert mask_IJK[box, box, box].all()
+        assert mask_IJK.sum() == 18**3
+        assert (found.hu_IJK[mask_IJK] == 0).all()
+    padded = moved(replace(volume, hu_IJK=hu_IJK - 1024), scale=0.9, place=(0.0,) * 3)
+    assert padded.hu_IJK[-1].max() == -1000
+
+
+def test_grey_keeps_air_the_order_of_tissues_and_stays_within_its_limits() -> None:
+    steps = np.arange(-1100, 3071, dtype=np.int16)
+    volume = Volume(steps[None, None], (1.0, 1.0, 1.0), "LPS")
+    livers = set()
+    for place in range(30):
+        hu = one(volume, {"grey"}, place).hu_IJK.ravel().astype(int)
+        assert (np.diff(hu) >= 0).all()
+        assert np.array_equal(hu[steps <= -1000], steps[steps <= -1000])
+        soft = (steps >= -160) & (steps <= 240)
+        assert np.abs(hu[soft] - steps[soft]).max() <= 31
+        livers.add(int(hu[steps == 60][0]))
+    assert len(livers) > 10
+    assert all(47 <= liver <= 73 for liver in livers)
+    floats = regreyed(replace(volume, hu_IJK=volume.hu_IJK.astype(np.float32)), contrast=1.1, shift_hu=-7)
+    whole = regreyed(volume, contrast=1.1, shift_hu=-7)
+    assert np.abs(floats.hu_IJK - whole.hu_IJK).max() <= 0.5
+
+
+def test_one_change_more_does_not_alter_the_others() -> None:
+    volume = body()
+    for place in range(6):
+        moves, both = one(volume, {"move"}, place), one(volume, {"move", "mirror"}, place)
+        assert moves.hu_IJK.min() == -1024
+        flipped = not same(one(volume, {"mirror"}, place), volume)
+        if not flipped:
+            assert same(both, moves)
+        greyed = changed_volume(moves, {"grey"}, rng=np.random.default_rng([5, place]))
+        assert same(one(volume, {"move", "grey"}, place), greyed)
+
+
+def test_on_a_real_ct_organs_stay_under_their_masks(shared_real: Path) -> None:
+    (case,) = cases(shared_real / "ct_trunk")
+    organs = ("kidney_left", "kidney_right", "liver", "spleen")
+    ref = MediaRef(case.scan, kind="volume", masks=tuple((organ, case.masks[organ]) for organ in organs))
+    volume = load_volume(ref, organs)
+    flip = mirrored(volume)
+    for organ in ("liver", "spleen"):
+        assert np.median(flip.hu_IJK[flip.masks_IJK[organ]]) == np.median(volume.hu_IJK[volume.masks_IJK[organ]])
+    assert flip.masks_IJK["kidney_left"].sum() == volume.masks_IJK["kidney_right"].sum()
+    for place in range(3):
+        found = changed_volume(volume, {"move"}, rng=np.random.default_rng(place))
+        for organ in organs:
+            was, now = (np.median(each.hu_IJK[each.masks_IJK[organ]]) for each in (volume, found))
+            assert now == pytest.approx(was, abs=3), organ

@@ -1,0 +1,127 @@
+"""Rows that cannot be asked: counted, kept in a file, and refused where they are too many."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import PIL.Image
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medtune.data.prepared.folder import Prepared, open_prepared, prepare
+from medtune.data.prepared.rejects import Reject, counts, table
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.types import SPLITS, MediaRef, Question
+from medtune.trainer.commands.cli import main
+
+BAD = Reject("rows.jsonl", 7, "answer", "'spleen' is not among the options ['liver', 'colon'].")
+
+PREPARE = ["prepare", "fetal_gauge", "--source", "fetal_gauge", "--from"]
+
+
+def _table(folder: Path, num: int = 40) -> SourceTable:
+    questions, media = [], {}
+    for n in range(num):
+        PIL.Image.new("L", (8, 8), n).save(folder / f"name{n}.png")
+        media[f"m{n}"] = MediaRef(folder / f"name{n}.png")
+        questions.append(Question(f"q{n}", f"m{n}", "?", ("a", "b"), "a", "choice", f"p{n}", {"task": "t"}))
+    return SourceTable(questions, media)
+
+
+def _prepare(table: SourceTable, out: Path, share: float = 0.1) -> Prepared:
+    made = Source("t", "CC0", "https://example.org", "synthetic", "file", lambda *_: table, None)
+    return prepare("made", made, benchmark="x", root=None, out=out, max_rejected=share)
+
+
+def test_rejects_are_counted_and_kept_one_by_one(tmp_path: Path) -> None:
+    others = (
+        Reject("rows.jsonl", 9, "answer", "'bone' is not among the options ['a', 'b']."),
+        Reject("b.csv", 1, None, "x"),
+    )
+    made = _prepare(replace(_table(tmp_path), rejects=(BAD, *others)), tmp_path / "out")
+    assert made.manifest.rejected == {"field 'answer': is not among the options": 2, "x": 1}
+    rows = [json.loads(line) for line in (made.root / "rejects.jsonl").read_text().splitlines()]
+    assert [(row["file"], row["row"]) for row in rows] == [("rows.jsonl", 7), ("rows.jsonl", 9), ("b.csv", 1)]
+    assert open_prepared(made.root).manifest == made.manifest
+    assert sum(map(made.num_questions, SPLITS)) == 40
+
+
+def test_broken_media_take_their_questions_along_and_name_nobody(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    (tmp_path / "name3.png").write_bytes(b"\x89PNG")
+    made = _prepare(table, tmp_path / "out")
+    assert sum(map(made.num_questions, SPLITS)) == 39 == made.manifest.num_media
+    assert sum(made.manifest.rejected.values()) == 1
+    assert "name3" not in (made.root / "rejects.jsonl").read_text() + (made.root / "manifest.json").read_text()
+
+
+def test_above_the_share_nothing_is_written_but_the_rejects(tmp_path: Path) -> None:
+    table, work = replace(_table(tmp_path), rejects=(BAD,)), tmp_path / "work"
+    with pytest.raises(ValueError, match=r"(?s)rejected 1 of 41 .*rows\.jsonl, line 7, field 'answer'.*--max-rejected"):
+        _prepare(table, work / "out", share=0.02)
+    assert [path.name for path in work.iterdir()] == ["out.rejects.jsonl"]
+    # One of 41 is 2.4 %.
+    assert sum(_prepare(table, work / "out", share=0.025).manifest.rejected.values()) == 1
+
+
+def test_rows_and_media_are_refused_together(tmp_path: Path) -> None:
+    table = replace(_table(tmp_path), rejects=(BAD, BAD))
+    for number in (3, 4):
+        (tmp_path / f"name{number}.png").write_bytes(b"\x89PNG")
+    # Two of 42 rows and two of 40 images are four of 42 questions: 9.5 %.
+    with pytest.raises(ValueError, match="rejected 4 of 42"):
+        _prepare(table, tmp_path / "out", share=0.09)
+    assert sum(_prepare(table, tmp_path / "out", share=0.1).manifest.rejected.values()) == 4
+
+
+def test_a_folder_without_rejects_has_no_file_of_them(tmp_path: Path) -> None:
+    made = _prepare(_table(tmp_path), tmp_path / "out")
+    assert made.manifest.rejected == {}
+    assert not (made.root / "rejects.jsonl").exists()
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y 3", "y 4", "z 'q'"]))))
+def test_no_reject_is_lost_in_the_table(fields: list[tuple[str, str]]) -> None:
+    rejects = [Reject("f", n, field, reason) for n, (field, reason) in enumerate(fields)]
+    found = counts(rejects)
+    assert sum(found.values()) == len(rejects)
+    assert len(found) == len({(field, re.sub(r"\d|'q'", "", reason)) for field, reason in fields})
+    if found:
+        assert len(table(found, 5).splitlines()) == 1 + len(found)
+
+
+def test_command_ends_with_the_table_and_obeys_the_share(
+    tiny_fetal_gauge: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [*PREPARE, str(tiny_fetal_gauge), "--out", str(tmp_path / "out")]
+    assert main(command) == 1
+    assert "rejected 1 of 61 questions (1.6%)" in capsys.readouterr().err
+    assert main([*command, "--max-rejected", "0.05"]) == 0
+    assert "        1  field 'answer': wanted a text, got null" in capsys.readouterr().out
+
+
+def test_missing_media_are_listed_without_an_out_folder(
+    tiny_fetal_gauge: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tiny_fetal_gauge / "images" / "scan03.png").unlink()
+    assert main([*PREPARE, str(tiny_fetal_gauge), "--list-missing"]) == 0
+    listed = capsys.readouterr()
+    assert listed.out == "images/scan03.png\thttps://github.com/BioMedIA-MBZUAI/FETAL-GAUGE\n"
+    assert "1 media files are missing" in listed.err
+
+
+@pytest.fixture
+def tiny_fetal_gauge(tmp_path: Path) -> Path:
+    from medtune.benchmarks.fetal_gauge.sources import fetal_gauge
+
+    write_example = fetal_gauge.source().write_example
+    assert write_example is not None
+    write_example(tmp_path / "raw")
+    lines = (tmp_path / "raw" / "questions.jsonl").read_text().splitlines()
+    bad = json.loads(lines[0]) | {"answer": None}
+    (tmp_path / "raw" / "questions.jsonl").write_text("\n".join([*lines, json.dumps(bad)]) + "\n")
+    return tmp_path / "raw"

@@ -1,0 +1,192 @@
+"""Official prompts: read from the benchmark's own files, sent verbatim, and named in every output."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from medtune.benchmarks import benchmark
+from medtune.benchmarks.public_sets.public_set import public_set
+from medtune.benchmarks.u2_bench.official.prompts import read, scenario
+from medtune.data.prepared.folder import Prepared, open_prepared
+from medtune.data.types import SPLITS, Prompt, Question
+from medtune.eval.asking.official_prompts import OURS, name_of, official_for, worded
+from medtune.eval.benchmark import Benchmark
+from medtune.trainer.commands.cli import main
+from tests.conftest import REPOSITORY
+
+CODE = """
+class Places:
+    def build_prompt(self, line, task_type):
+        hint = line["hint"]
+        prompt = ""
+        if hint is not None:
+            prompt += f"{hint}."
+        if self.dataset_name in ["04", "17", "23", "32", "64"]:
+            prompt += f"Image of the {anatomy}.\\n"
+            prompt += "Where is the lesion?"
+        elif self.dataset_name == "48":
+            try:
+                kp = named(line)
+            except ValueError:
+                kp = "some valve"
+            prompt += f"Where is {kp}?"
+        else:
+            prompt += f"Where in the {anatomy} is {seg_channel_name}?"
+        return prompt
+"""
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Path:
+    """The evaluation kit's files, in words of our own."""
+    folder = tmp_path / "kit" / "vlmeval" / "dataset"
+    folder.mkdir(parents=True)
+    (folder / "cla_prompt.json").write_text(
+        json.dumps({"10": "Pose? {braces stay}", "23": "Finding?", "28": "Grade?", "28_class": "Side?"})
+    )
+    (folder / "mea_prompt.json").write_text(json.dumps({"31": "How large, at {pixelSizeMm}mm?"}))
+    (folder / "image_seg.py").write_text(CODE)
+    return tmp_path / "kit"
+
+
+def _asked(task: str, dataset: str, text: str = "?", **facets: str) -> Question:
+    return Question("q", "m", text, ("a", "b"), "a", "choice", "p", {"task": task, "dataset": dataset, **facets})
+
+
+def test_kit_is_read_without_being_run(kit: Path) -> None:
+    found = read(kit)
+    assert (found["DD 28_1"], found["VRA 28"], found["DD 23"]) == ("Grade?", "Side?", "Finding?")
+    assert found["LL 23"] == "Image of the {anatomy}.\nWhere is the lesion?"
+    assert found["KD 48"] == "Where is {kp||some valve}?"
+    assert found["OD 31"] == "Where in the {anatomy} is {seg_channel_name}?"
+    assert "RG 39" not in found
+
+
+def test_scenarios_that_templates_cannot_ask_are_left_to_ours_and_named(kit: Path) -> None:
+    u2, templates = benchmark("u2_bench"), read(kit)
+    breast, anywhere, report = _asked("LL", "23", anatomy="breast"), _asked("LL", "23"), _asked("RG", "39")
+    every = official_for(u2, templates, [breast])
+    assert (every.name, every.templates, every.notes) == (name_of(templates), templates, ())
+    some = official_for(u2, templates, [_asked("DD", "23"), breast, anywhere, report, report])
+    without = {scenario: template for scenario, template in templates.items() if scenario != "LL 23"}
+    digest = name_of(without).removeprefix("official, ")
+    assert some.templates == without
+    assert some.name == f"official for 1 scenario, ours for 2: LL 23, RG 39; {digest}"
+    assert some.notes == (
+        "asked in our words, not the official ones: LL 23 (nothing for {anatomy}: 1 questions)",
+        "asked in our words, not the official ones: RG 39 (there is no template: 2 questions)",
+    )
+    with pytest.raises(ValueError, match=r"none of the scenarios: LL 23 \(nothing for .*\), RG 39 \(there is no"):
+        official_for(u2, templates, [anywhere, report])
+
+
+def test_missing_and_broken_files(kit: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"wanted cla_prompt\.json"):
+        read(tmp_path)
+    (kit / "vlmeval" / "dataset" / "mea_prompt.json").write_text("{")
+    with pytest.raises(ValueError, match=r"mea_prompt\.json: broken JSON"):
+        read(kit)
+
+
+@pytest.fixture
+def rebuilt(tmp_path: Path) -> Path:
+    for name in ("hc18", "fpus23"):
+        (tmp_path / "raw" / name).mkdir(parents=True)
+        public_set(name).write_example(tmp_path / "raw" / name)
+    return tmp_path / "raw"
+
+
+def _prepare(raw: Path, out: Path, prompts: Path | None) -> int:
+    given = [] if prompts is None else ["--prompts", str(prompts)]
+    return main(["prepare", "u2_bench", "--source", "u2_bench_rebuilt", "--from", str(raw), "--out", str(out), *given])
+
+
+def _prompts(worded_as: Benchmark, prepared: Prepared) -> dict[str, Prompt]:
+    return {scenario(q): worded_as.render(q, "text") for split in SPLITS for q in prepared.questions(split)}
+
+
+def test_prepared_prompts_ask_every_question_and_every_output_says_so(
+    kit: Path, rebuilt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (rebuilt / "fpus23" / "Dataset_Plane").rename(tmp_path / "planes")
+    out, run = tmp_path / "prepared", tmp_path / "run"
+    assert main(["prepare", "busi", "--from", str(rebuilt), "--out", str(out), "--prompts", str(kit)]) == 1
+    assert "has no official prompts" in capsys.readouterr().err
+    places = kit / "vlmeval" / "dataset" / "image_seg.py"
+    places.write_text(CODE.replace("{seg_channel_name}", "{unheard}"))
+    assert _prepare(rebuilt, out, kit) == 0
+    shown = capsys.readouterr().out
+    assert "prompts: official for 2 scenarios, ours for 1: OD 31; sha256 " in shown
+    assert "asked in our words, not the official ones: OD 31 (nothing for {unheard}: 12 questions)" in shown
+    partly = worded(benchmark("u2_bench"), open_prepared(out))
+    assert partly.wording == open_prepared(out).manifest.prompts
+    said = _prompts(partly, open_prepared(out))
+    assert said["VRA 10"].text == "Pose? {braces stay}"
+    ours = benchmark("u2_bench").render
+    asked = {scenario(q): q for split in SPLITS for q in open_prepared(out).questions(split)}
+    assert said["OD 31"] == ours(asked["OD 31"], "text")
+    places.write_text(CODE)
+    assert _prepare(rebuilt, out, kit) == 0
+    prepared = open_prepared(out)
+    name = prepared.manifest.prompts
+    assert name.startswith("official, sha256 ")
+    assert f"prompts: {name}" in capsys.readouterr().out
+    u2 = worded(benchmark("u2_bench"), prepared)
+    said = _prompts(u2, prepared)
+    assert said["VRA 10"].text == "Pose? {braces stay}"
+    assert set(said["VRA 10"].choices) == {"hdvb", "hdvf", "huvb", "huvf"}
+    assert said["OD 31"].text == "Where in the fetal head is head?"
+    assert said["CVE 31"].text == "How large, at 0.5mm?"
+    settings = ["data.benchmark=u2_bench", f"data.root={out}", "log.wandb=disabled", "eval.max_new_tokens=4"]
+    arguments = [
+        "eval",
+        "nano_busi_lora",
+        "--out",
+        str(run),
+        "--limit",
+        "6",
+        "--set",
+        "eval.conditions=[image]",
+        *settings,
+    ]
+    assert main([*arguments, "model.answer_format=letter"]) == 1
+    assert "official prompts, which ask for an answer as text" in capsys.readouterr().err
+    assert main(arguments) == 0
+    assert f"Prompts: {name}." in capsys.readouterr().out
+    assert json.loads((run / "results.json").read_text())["prompts"] == name
+    assert name in (run / "report.html").read_text("utf-8")
+
+
+def test_other_prompts_than_the_manifest_names_are_refused(kit: Path, rebuilt: Path, tmp_path: Path) -> None:
+    assert _prepare(rebuilt, tmp_path / "prepared", kit) == 0
+    file = tmp_path / "prepared" / "prompts.json"
+    file.write_text(file.read_text("utf-8").replace("Pose?", "Which pose?"), "utf-8")
+    with pytest.raises(ValueError, match=r"its prompts\.json is not the one that its manifest names"):
+        worded(benchmark("u2_bench"), open_prepared(tmp_path / "prepared"))
+
+
+def test_our_wording_is_named_too(rebuilt: Path, tmp_path: Path) -> None:
+    assert _prepare(rebuilt, tmp_path / "prepared", None) == 0
+    prepared: Prepared = open_prepared(tmp_path / "prepared")
+    assert prepared.manifest.prompts == OURS
+    assert prepared.templates is None
+    assert worded(benchmark("u2_bench"), prepared).wording == OURS
+
+
+def test_no_sentence_of_the_official_prompts_is_in_the_project(shared_real: Path) -> None:
+    sentences = {
+        sentence.strip()
+        for path in (shared_real.parent / "published" / "prompts").glob("*.txt")
+        for sentence in path.read_text("utf-8").replace("\n", ". ").split(". ")
+        if len(sentence.strip()) > 60
+    }
+    assert len(sentences) > 40
+    for root, _, files in os.walk(REPOSITORY / "medtune"):
+        for name in files:
+            if name.endswith((".py", ".yaml", ".json")):
+                text = (Path(root) / name).read_text("utf-8")
+                assert not [sentence for sentence in sentences if sentence in text], name

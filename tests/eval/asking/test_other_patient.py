@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medtune.eval.asking.other_patient import other_groups
+from tests.eval.answerers import groups
+
+
+@given(st.integers(2, 12), st.integers(0, 99))
+def test_everyone_sees_another_patient_and_the_same_kind_of_image(num_patients: int, seed: int) -> None:
+    found = groups(num_patients)
+    for group, other in zip(found, other_groups(found, seed=seed), strict=True):
+        assert other is not None
+        assert other.patient_id != group.patient_id
+        assert other.questions[0].facets["task"] == group.questions[0].facets["task"]
+
+
+def test_each_patient_is_looked_at_once() -> None:
+    found = groups(9, tasks=["diagnosis"])
+    chosen = [other.patient_id for other in other_groups(found, seed=1) if other]
+    assert sorted(chosen) == sorted({group.patient_id for group in found})
+
+
+def test_the_choice_repeats_with_its_seed() -> None:
+    found = groups(9)
+    assert other_groups(found, seed=1) == other_groups(found, seed=1)
+    assert other_groups(found, seed=1) != other_groups(found, seed=2)
+
+
+def test_one_patient_alone_has_no_other() -> None:
+    assert other_groups(groups(1), seed=0) == [None, None]
+
+
+def test_a_kind_that_nobody_else_has_gets_any_image_of_another_patient() -> None:
+    found = [*groups(3, tasks=["diagnosis"]), *groups(1, tasks=["red_box_grounding"])]
+    other = other_groups(found, seed=0)[-1]
+    assert other is not None
+    assert other.patient_id != found[-1].patient_id
+
+
+def test_of_a_scan_the_same_organ_is_shown_whatever_is_asked_about_it() -> None:
+    found = []
+    for patient, whole in enumerate(groups(8, tasks=["recognition"])):
+        for organ in ("liver", "pancreas"):
+            # Only of ill organs is it asked what the lesion is like: the other one must not be ill for that.
+            tasks = ["recognition", "visual reasoning"][: 1 + (patient % 2)]
+            asked = tuple(replace(whole.questions[0], facets={"task": task}) for task in tasks)
+            media = replace(whole.media, kind="volume", target=(organ,))
+            found.append(replace(whole, media=media, questions=asked))
+    others = other_groups(found, seed=3)
+    assert all(other and other.media.target == group.media.target for group, other in zip(found, others, strict=True))
+    assert {len(other.questions) for other in others[2::4] if other} == {1, 2}

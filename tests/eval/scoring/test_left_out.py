@@ -1,0 +1,82 @@
+"""A score by likelihood says which questions it leaves out, in every output."""
+
+from __future__ import annotations
+
+import doctest
+import math
+from dataclasses import replace
+from pathlib import Path
+
+from medtune.benchmarks import benchmark
+from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.comparing.compare import About, Side, compare
+from medtune.eval.comparing.compare_text import comparison_json, notes
+from medtune.eval.data_label import DataLabel
+from medtune.eval.report.headline import headline
+from medtune.eval.report.run_data import read_run
+from medtune.eval.report.write import write_runs
+from medtune.eval.results import gain_table, stage_json
+from medtune.eval.scoring import left_out
+from medtune.eval.scoring.score import StageScores, score_stage
+from tests.eval.report.folders import change_json, write_run
+
+U2 = benchmark("u2_bench")
+SAYS_SO = "Not counted: 3 questions without options (CVE 1, RG 1, CG 1)"
+
+
+def _read(question: Question) -> Prediction:
+    key = PredictionKey(question.id, "image", "likelihood", 0)
+    logprobs = tuple(0.0 if option == question.answer else -math.inf for option in question.options)
+    return Prediction(key, option_logprobs=logprobs)
+
+
+def _stage(parser: str | None) -> StageScores:
+    said = [
+        Prediction(PredictionKey(question.id, "image", "generation", 0), text=question.answer)
+        for question in U2.examples
+    ]
+    said += [_read(question) for question in U2.examples if question.options]
+    return score_stage(U2.examples, said, U2, parser=parser)
+
+
+def test_a_score_by_likelihood_counts_the_questions_that_it_leaves_out() -> None:
+    found = _stage("likelihood")
+    assert (found.overall.score.n, found.uncounted) == (5, {"CVE": 1, "RG": 1, "CG": 1})
+    assert stage_json(found)["uncounted"] == found.uncounted
+    label = DataLabel("released", "ours")
+    assert SAYS_SO in gain_table({"zero_shot": found}, None, U2, label=label)
+    generated = _stage("robust")
+    assert (generated.overall.score.n, generated.uncounted) == (8, {})
+    assert "Not counted" not in gain_table({"zero_shot": generated}, None, U2, label=label)
+
+
+def test_questions_that_the_metric_is_not_about_are_not_missed() -> None:
+    m3d = benchmark("m3d_vqa")
+    choices = [question for question in m3d.examples if question.options]
+    assert len(choices) < len(m3d.examples)
+    assert not score_stage(m3d.examples, [*map(_read, choices)], m3d, parser="likelihood").uncounted
+
+
+def test_reports_say_it(prepared_tiny: Path, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", prepared_tiny)
+    assert "Not counted" not in " ".join(headline(read_run(run), num_patients=None).sentences)
+    change_json(run / "results.json", "stages", "final", "uncounted", value={"CVE": 2, "RG": 1})
+    said = "Not counted: 3 questions without options (CVE 2, RG 1)"
+    assert said in " ".join(headline(read_run(run), num_patients=None).sentences)
+    write_runs([run], tmp_path / "several")
+    assert said in (tmp_path / "several" / "report.md").read_text()
+
+
+def test_comparisons_say_it() -> None:
+    rows = tuple(_stage("likelihood").rows)
+    about = About("one", "u2_bench 1.1", "hash", "test", "likelihood", DataLabel("released", "ours"))
+    left = left_out.uncounted(U2.examples, rows, U2.scale(U2.primary))
+    one, two = (Side(replace(about, name=name), rows, left) for name in ("one", "two"))
+    found = compare(one, two, U2)
+    assert any(SAYS_SO in note for note in notes(found))
+    assert comparison_json(found)["uncounted"] == {"CVE": 1, "RG": 1, "CG": 1}
+    assert not any("Not counted" in note for note in notes(replace(found, uncounted={})))
+
+
+def test_doctests_pass() -> None:
+    assert doctest.testmod(left_out).failed == 0

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.proportion import proportion_confint
+
+from medtune.eval.statistics.clustered import (
+    gain_interval,
+    mcnemar_exact,
+    mean_interval,
+    recomputed_gain_interval,
+    recomputed_interval,
+    wilson,
+)
+
+
+def clustered(num_clusters: int, per_cluster: int, seed: int = 0) -> tuple[list[float], list[str]]:
+    rng = np.random.default_rng(seed)
+    share = rng.beta(1, 1, num_clusters)
+    values = [float(rng.random() < share[c]) for c in range(num_clusters) for _ in range(per_cluster)]
+    return values, [f"p{c}" for c in range(num_clusters) for _ in range(per_cluster)]
+
+
+@given(st.integers(1, 400), st.data())
+def test_wilson_equals_statsmodels(n: int, data: st.DataObject) -> None:
+    k = data.draw(st.integers(0, n))
+    assert wilson(k, n) == pytest.approx(proportion_confint(k, n, method="wilson"), abs=1e-9)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_mcnemar_equals_statsmodels(b: int, c: int) -> None:
+    expected = mcnemar([[5, b], [c, 5]], exact=True).pvalue if b + c else 1.0
+    assert mcnemar_exact(b, c) == pytest.approx(expected, abs=1e-9)
+
+
+def test_mean_interval_of_single_questions_is_near_the_binomial_one() -> None:
+    values = [1.0] * 60 + [0.0] * 40
+    low, high = mean_interval(values, [str(number) for number in range(100)])
+    exact = binomtest(60, 100).proportion_ci()
+    assert (low, high) == pytest.approx((exact.low, exact.high), abs=0.015)
+
+
+def test_mean_interval_is_wider_for_clusters_than_for_rows() -> None:
+    values, clusters = clustered(20, 10)
+    by_patient, by_row = mean_interval(values, clusters), mean_interval(values, [str(n) for n in range(len(values))])
+    assert by_patient.high - by_patient.low > 1.5 * (by_row.high - by_row.low)
+
+
+def test_intervals_do_not_depend_on_the_names_of_patients() -> None:
+    values, clusters = clustered(12, 4)
+    renamed = [f"x{99 - int(name[1:])}" for name in clusters]
+    assert mean_interval(values, clusters) == mean_interval(values, renamed)
+    assert gain_interval(values, values[::-1], clusters) == gain_interval(values, values[::-1], renamed)
+
+
+def test_intervals_repeat_with_one_seed_and_differ_with_another() -> None:
+    values = np.random.default_rng(0).random(48).tolist()
+    clusters = [f"p{number // 4}" for number in range(48)]
+    assert mean_interval(values, clusters, seed=3) == mean_interval(values, clusters, seed=3)
+    assert mean_interval(values, clusters, seed=3) != mean_interval(values, clusters, seed=4)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+@pytest.mark.parametrize("num_clusters", [1, 4, 20])
+def test_mean_interval_of_unanimous_answers_is_wilson_of_the_clusters(value: float, num_clusters: int) -> None:
+    clusters = [f"p{number}" for number in range(num_clusters) for _ in range(5)]
+    assert mean_interval([value] * len(clusters), clusters) == wilson(value * num_clusters, num_clusters)
+
+
+def test_mean_interval_of_one_patient_is_wide() -> None:
+    low, high = mean_interval([1.0, 0.0, 1.0, 1.0], ["p"] * 4)
+    assert high - low > 0.7
+
+
+def test_mean_interval_of_equal_clusters_has_a_width() -> None:
+    low, high = mean_interval([1.0, 0.0] * 20, [f"p{number // 2}" for number in range(40)])
+    assert low < 0.35
+    assert high > 0.65
+
+
+def test_mean_interval_with_one_wrong_answer_is_no_narrower_than_with_none() -> None:
+    clusters = [f"p{number // 5}" for number in range(100)]
+    flawless, nearly = mean_interval([1.0] * 100, clusters), mean_interval([0.0] + [1.0] * 99, clusters)
+    assert nearly.low <= flawless.low
+
+
+def test_recomputed_mean_is_near_the_vectorised_one() -> None:
+    values, clusters = clustered(15, 4)
+    recomputed = recomputed_interval(lambda rows: float(np.mean(np.asarray(values)[rows])), values, clusters)
+    assert recomputed == pytest.approx(mean_interval(values, clusters), abs=0.03)
+
+
+def test_gain_interval_without_any_change_is_not_a_point() -> None:
+    values, clusters = clustered(12, 4)
+    low, high = gain_interval(values, values, clusters)
+    assert low < -0.1
+    assert high > 0.1
+
+
+def test_gain_interval_from_all_wrong_to_all_right_stays_below_certainty() -> None:
+    clusters = [f"p{number // 3}" for number in range(30)]
+    low, high = gain_interval([0.0] * 30, [1.0] * 30, clusters)
+    assert 0 < low < 0.9
+    assert high == 1.0
+
+
+def test_gain_interval_is_paired() -> None:
+    before, clusters = clustered(30, 4)
+    after = [1.0 if number % 5 == 0 else value for number, value in enumerate(before)]
+    paired = gain_interval(before, after, clusters)
+    assert paired.high - paired.low < 0.5 * (mean_interval(before, clusters).high - mean_interval(before, clusters).low)
+
+
+def test_recomputed_gain_is_near_the_vectorised_one() -> None:
+    before, clusters = clustered(30, 4)
+    after, _ = clustered(30, 4, seed=9)
+
+    def mean_of(values: list[float]) -> Any:
+        return lambda rows: float(np.mean(np.asarray(values)[rows]))
+
+    recomputed = recomputed_gain_interval(mean_of(before), mean_of(after), (before, after), clusters)
+    assert recomputed == pytest.approx(gain_interval(before, after, clusters), abs=0.04)
+
+
+def test_gain_interval_of_a_flawless_stage_allows_for_errors_not_seen() -> None:
+    before, clusters = clustered(18, 4)
+    low, _ = gain_interval(before, [1.0] * len(before), clusters)
+    assert low < 1 - float(np.mean(before)) - (1 - wilson(18, 18).low)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_patients", [8, 20, 60])
+def test_intervals_hold_the_truth_as_often_as_they_say(num_patients: int) -> None:
+    rng = np.random.default_rng(num_patients)
+    repeats, held, false_alarms = 1000, 0, 0
+    for _ in range(repeats):
+        skill = rng.beta(2, 2, num_patients)
+        patients = np.repeat(np.arange(num_patients), rng.integers(1, 8, num_patients))
+        before, after = (rng.random((2, patients.size)) < skill[patients]).astype(float).tolist()
+        names = [str(patient) for patient in patients]
+        low, high = mean_interval(before, names, resamples=1000)
+        held += low <= 0.5 <= high
+        low, high = gain_interval(before, after, names, resamples=1000)
+        false_alarms += not low <= 0 <= high
+    assert 0.93 <= held / repeats <= 0.985
+    assert false_alarms / repeats <= 0.065
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters", "wanted"),
+    [
+        ([], [], "at least one"),
+        ([1.0], ["a", "b"], "one value per question"),
+        ([1.5], ["a"], "within"),
+        ([float("nan")], ["a"], "within"),
+    ],
+)
+def test_mean_interval_refuses_bad_input(values: list[float], clusters: list[str], wanted: str) -> None:
+    with pytest.raises(ValueError, match=wanted):
+        mean_interval(values, clusters)
+
+
+@pytest.mark.parametrize(("successes", "n"), [(3, 2), (-1, 2), (0, 0)])
+def test_wilson_refuses_impossible_counts(successes: int, n: int) -> None:
+    with pytest.raises(ValueError, match="wilson wants"):
+        wilson(successes, n)

@@ -1,0 +1,211 @@
+"""The shared and the plain path against transformers' own forward, against each other, and their negative controls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medtune.data.media.images import decode_image
+from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request
+from medtune.models.answering import Asked, LocalAnswerer, budgeted
+from medtune.models.assemble import zoo_entry
+from medtune.models.sequence.layout import IGNORED
+from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.sequence.packing import Shown, pack
+from medtune.models.sequence.tree import grow
+from medtune.models.vlm import Assembled, VisionLanguageModel
+
+PICTURES = TemporaryDirectory()
+OPTIONS = ("normal", "benign lesion", "malignant lesion", "no")
+
+
+@pytest.fixture(scope="module")
+def nano() -> Assembled:
+    assembled = zoo_entry("nano_pocket").assemble(0)
+    assembled.model.eval()
+    return assembled
+
+
+def _model(nano: Assembled) -> VisionLanguageModel:
+    assert isinstance(nano.model, VisionLanguageModel)
+    return nano.model
+
+
+def _picture(seed: int) -> Path:
+    """Returns a picture of noise, as a file."""
+    path = Path(PICTURES.name) / f"{seed}.png"
+    if not path.exists():
+        noise_HWC = np.random.default_rng(seed).integers(0, 255, (40, 50, 3), dtype=np.uint8)
+        PIL.Image.fromarray(noise_HWC).save(path)
+    return path
+
+
+def _request(number: int, *, reading: str = "likelihood", condition: str = "image") -> Request:
+    question = Question(f"q{number}", "m", f"Question {number}?", OPTIONS, "no", "choice", "p")
+    prompt = Prompt(question.text * number, OPTIONS, "no")
+    return Request(question, prompt, reading, condition)  # type: ignore[arg-type]
+
+
+def _group(requests: Sequence[Request], seed: int = 1) -> MediaGroup:
+    return MediaGroup("m", MediaRef(_picture(seed)), tuple(r.question for r in requests))
+
+
+def _answers(
+    nano: Assembled, requests: Sequence[Request], *, batch_tokens: int = 4096, seed: int = 1, share: bool = True
+) -> list[Prediction]:
+    answerer = LocalAnswerer(
+        nano,
+        device=torch.device("cpu"),
+        batch_tokens=batch_tokens,
+        max_new_tokens=6,
+        precise=nullcontext,
+        share_prefix=share,
+    )
+    by_key = {p.key: p for p in answerer.answer(_group(requests, seed), requests)}
+    return [by_key[r.question.id, r.condition, r.reading, r.repeat] for r in requests]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_option_logprobs_equal_transformers_own_forward(nano: Assembled, share: bool) -> None:
+    request = _request(1)
+    prediction, _ = _answers(nano, [request, _request(3)], share=share)
+    pixels_CHW = nano.transform(decode_image(_picture(1)))
+    with torch.no_grad():
+        visual_NE = nano.model.encode(pixels_CHW.unsqueeze(0))[0]
+        for option, logprob, count in zip(
+            OPTIONS, prediction.option_logprobs or (), prediction.option_tokens or (), strict=True
+        ):
+            row = nano.family.layout(request.prompt.text, option)
+            embeddings_LE = _model(nano).language.get_input_embeddings()(torch.tensor(row.ids)).clone()
+            (span,) = row.media_spans
+            embeddings_LE[span.start : span.stop] = visual_NE
+            logits_LV = _model(nano).language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0]
+            targets = range(len(row.ids) - row.num_targets, len(row.ids))
+            expected = sum(float(logits_LV[t - 1].log_softmax(-1)[row.ids[t]]) for t in targets)
+            assert logprob == pytest.approx(expected, abs=1e-4)
+            assert count == row.num_targets == len(option) + 1
+
+
+def test_answers_do_not_depend_on_neighbours(nano: Assembled) -> None:
+    requests = [_request(n) for n in (1, 2, 5)] + [_request(n, reading="generation") for n in (1, 2, 5)]
+    alone, together = _answers(nano, requests, batch_tokens=1), _answers(nano, requests)
+    for one, many in zip(alone, together, strict=True):
+        assert one.text == many.text
+        assert one.option_logprobs == (pytest.approx(many.option_logprobs, abs=1e-4) if many.option_logprobs else None)
+
+
+def test_generation_equals_token_by_token_argmax(nano: Assembled) -> None:
+    (prediction,) = _answers(nano, [_request(1, reading="generation")])
+    row = nano.family.layout(_request(1).prompt.text, None)
+    with torch.no_grad():
+        visual_NE = nano.model.encode(nano.transform(decode_image(_picture(1))).unsqueeze(0))[0]
+        embed = _model(nano).language.get_input_embeddings()
+        embeddings_LE = embed(torch.tensor(row.ids)).clone()
+        (span,) = row.media_spans
+        embeddings_LE[span.start : span.stop] = visual_NE
+        said: list[int] = []
+        while len(said) < 6 and (not said or said[-1] != nano.family.stop_id):
+            logits_V = _model(nano).language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0, -1]
+            said.append(int(logits_V.argmax()))
+            embeddings_LE = torch.cat([embeddings_LE, embed(torch.tensor([said[-1]]))])
+    assert prediction.text == nano.family.decode(said).strip()
+    assert prediction.finish_reason == ("stop" if said[-1] == nano.family.stop_id else "length")
+
+
+def test_what_sequences_share_is_computed_once(nano: Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward, tokens = type(nano.model).forward, []
+
+    def counted(self, rows, tokens_MNE):  # type: ignore[no-untyped-def]
+        tokens.append(rows.ids_BL.numel())
+        return forward(self, rows, tokens_MNE)
+
+    monkeypatch.setattr(type(nano.model), "forward", counted)
+    requests = [_request(n) for n in (1, 2, 3)]
+    shared = [p.option_logprobs for p in _answers(nano, requests)]
+    num_shared, tokens[:] = sum(tokens), []
+    for one, other in zip(shared, (p.option_logprobs for p in _answers(nano, requests, share=False)), strict=True):
+        assert one == pytest.approx(other, abs=1e-4)
+    assert num_shared < sum(tokens) / 4
+
+
+def test_the_same_text_without_an_image_is_asked_once(nano: Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward, calls = type(nano.model).forward, []
+
+    def counted(self, rows, tokens_MNE):  # type: ignore[no-untyped-def]
+        calls.append(rows)
+        return forward(self, rows, tokens_MNE)
+
+    monkeypatch.setattr(type(nano.model), "forward", counted)
+    first, second = _request(1, condition="text_only"), _request(1, condition="text_only")
+    second = replace(second, question=replace(second.question, id="another"))
+    one, other = _answers(nano, [first, second])
+    assert one.option_logprobs == other.option_logprobs
+    assert [int(rows.target_sequence_T.max()) for rows in calls] == [len(OPTIONS) - 1]
+
+
+@pytest.mark.parametrize("broken", ["other image", "no image", "positions", "mask", "leak", "padding"])
+def test_negative_controls_move_the_answer(nano: Assembled, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    requests = [_request(1), _request(4)]
+    right = [p.option_logprobs or () for p in _answers(nano, requests)]
+    if broken == "other image":
+        wrong = _answers(nano, requests, seed=2)
+    elif broken == "no image":
+        wrong = _answers(nano, [_request(1, condition="text_only"), _request(4, condition="text_only")])
+    else:
+        forward = type(nano.model).forward
+
+        def tampered(self, rows, tokens_MNE):  # type: ignore[no-untyped-def]
+            mask_BLL, places_L = rows.mask_BLL, torch.arange(rows.ids_BL.shape[1])
+            if broken == "positions":
+                rows = rows._replace(positions_BL=rows.positions_BL + places_L % 2)
+            elif broken == "mask":
+                rows = rows._replace(mask_BLL=torch.ones_like(mask_BLL).tril())
+            elif broken == "leak":
+                # A token of the first question's branch is seen by everything after it.
+                rows = rows._replace(mask_BLL=mask_BLL | ((places_L == 40) & (places_L[:, None] > 40)))
+            else:
+                rows = rows._replace(mask_BLL=mask_BLL & ((places_L != 9) | (places_L[:, None] == 9)))
+            return forward(self, rows, tokens_MNE)
+
+        monkeypatch.setattr(type(nano.model), "forward", tampered)
+        wrong = _answers(nano, requests)
+    moved = [
+        max(abs(a - b) for a, b in zip(before, after.option_logprobs or (), strict=True))
+        for before, after in zip(right, wrong, strict=True)
+    ]
+    assert min(moved) > 1e-2
+
+
+def test_rows_cut_through_their_image_are_refused(nano: Assembled) -> None:
+    rows = pack([[Shown(grow([nano.family.layout("Q", "A")], [0]), 0)]], pad_id=nano.family.pad_id)
+    cut = rows._replace(media_BL=rows.media_BL & (torch.arange(rows.ids_BL.shape[1]) != 8))
+    with pytest.raises(ValueError, match="cut through its image"):
+        _model(nano).embed(cut, torch.zeros(1, 8, 32))
+
+
+@given(st.lists(st.integers(1, 300), max_size=40), st.integers(1, 1000))
+def test_budget_holds_and_every_prompt_is_taken_once(lengths: list[int], budget: int) -> None:
+    asked = [
+        Asked(
+            _request(number),
+            number % 2 or None,
+            (Layout((0,) * length, (IGNORED,) * length, tuple(range(length)), ()),),
+        )
+        for number, length in enumerate(lengths)
+    ]
+    batches = list(budgeted(asked, new_tokens=5, batch_tokens=budget))
+    taken = [each.request.question.id for batch in batches for each in batch]
+    assert sorted(taken) == sorted(each.request.question.id for each in asked)
+    for batch in batches:
+        assert len(batch) == 1 or (max(len(each.layouts[0].ids) for each in batch) + 5) * len(batch) <= budget
+        assert len({each.media is None for each in batch}) == 1

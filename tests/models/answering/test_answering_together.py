@@ -1,0 +1,120 @@
+"""Groups that are answered in one forward pass against each of them alone, on every family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+
+from medtune.data.media.volumes.formats.nifti import write_nifti
+from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Prompt, Question, Request
+from medtune.models.answering import LocalAnswerer, Visit
+from medtune.models.assemble import zoo_entry
+from medtune.models.vlm import Assembled
+from tests.models.transformers_vlm.twins import NANOS
+
+VOLUMES = ("nano_m3d_phi3", "nano_pocket_ct")
+OPTIONS = ("normal", "benign lesion", "malignant lesion")
+NEW_TOKENS = 3
+NUM_GROUPS = 4
+
+
+def _media(folder: Path, number: int, *, is_volume: bool) -> MediaRef:
+    rng = np.random.default_rng(number)
+    if is_volume:
+        path = folder / f"{number}.nii.gz"
+        write_nifti(path, rng.integers(-200, 300, (24, 24, 16)).astype(np.int16), np.diag([8.0, 8.0, 8.0, 1.0]))
+        return MediaRef(path, kind="volume")
+    path = folder / f"{number}.png"
+    noise_HWC = rng.integers(0, 255, (40 + 30 * number, 50 + 7 * number, 3), dtype=np.uint8)
+    PIL.Image.fromarray(noise_HWC).save(path)
+    return MediaRef(path)
+
+
+def four_visits(folder: Path, *, is_volume: bool) -> list[Visit]:
+    found: list[Visit] = []
+    for number in range(NUM_GROUPS):
+        asked = f"Is it {'very ' * number}odd?"
+        question = Question(f"q{number}", str(number), asked, OPTIONS, "normal", "choice", str(number))
+        prompt = Prompt(asked, OPTIONS, "normal")
+        requests = tuple(
+            Request(question, prompt, reading, condition)
+            for condition in ("image", "text_only")
+            for reading in ("likelihood", "generation")
+        )
+        found.append((MediaGroup(str(number), _media(folder, number, is_volume=is_volume), (question,)), requests))
+    return found
+
+
+def answers(
+    assembled: Assembled, visits: Sequence[Visit], *, batch_groups: int = 1, batch_tokens: int = 100_000
+) -> dict[PredictionKey, Prediction]:
+    answerer = LocalAnswerer(
+        assembled,
+        device=torch.device("cpu"),
+        batch_tokens=batch_tokens,
+        batch_groups=batch_groups,
+        max_new_tokens=NEW_TOKENS,
+        precise=nullcontext,
+    )
+    answerer.expect(visits)
+    return {told.key: told for group, requests in visits for told in answerer.answer(group, requests)}
+
+
+@pytest.mark.parametrize("name", ["nano_pocket", *NANOS, *VOLUMES])
+def test_groups_answered_together_are_answered_as_if_alone(name: str, tmp_path: Path) -> None:
+    assembled = zoo_entry(name).assemble(0)
+    assembled.model.eval()
+    visits = four_visits(tmp_path, is_volume=name in VOLUMES)
+    alone, together = answers(assembled, visits), answers(assembled, visits, batch_groups=NUM_GROUPS)
+    assert alone.keys() == together.keys()
+    assert len(alone) == 4 * NUM_GROUPS
+    for key, one in alone.items():
+        assert one.text == together[key].text
+        if one.option_logprobs:
+            assert one.option_logprobs == pytest.approx(together[key].option_logprobs, abs=1e-4)
+
+
+def _passes(assembled: Assembled, visits: Sequence[Visit], monkeypatch: pytest.MonkeyPatch, **how: int) -> list[int]:
+    """Returns how many media items each call of the tower took."""
+    encode, taken = type(assembled.model).encode, []
+
+    def counted(self, media):  # type: ignore[no-untyped-def]
+        taken.append(len(media))
+        return encode(self, media)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(assembled.model), "encode", counted)
+        answers(assembled, visits, **how)
+    return taken
+
+
+def test_as_many_groups_go_together_as_both_limits_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assembled = zoo_entry("nano_pocket").assemble(0)
+    assembled.model.eval()
+    visits = four_visits(tmp_path, is_volume=False)
+    assert _passes(assembled, visits, monkeypatch, batch_groups=1) == [1, 1, 1, 1]
+    assert _passes(assembled, visits, monkeypatch, batch_groups=3) == [3, 1]
+    assert _passes(assembled, visits, monkeypatch, batch_groups=8, batch_tokens=1) == [1, 1, 1, 1]
+
+
+def test_a_group_that_was_not_announced_is_answered_alone(tmp_path: Path) -> None:
+    assembled = zoo_entry("nano_pocket").assemble(0)
+    assembled.model.eval()
+    first, second, *_ = four_visits(tmp_path, is_volume=False)
+    answerer = LocalAnswerer(
+        assembled,
+        device=torch.device("cpu"),
+        batch_tokens=4096,
+        batch_groups=8,
+        max_new_tokens=NEW_TOKENS,
+        precise=nullcontext,
+    )
+    answerer.expect([second])
+    assert [told.key.question_id for told in answerer.answer(*first)] == ["q0"] * 4
+    assert [told.key.question_id for told in answerer.answer(*second)] == ["q1"] * 4

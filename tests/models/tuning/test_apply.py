@@ -1,0 +1,131 @@
+"""Which parameters learn, and that the run would notice if others did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from medtune.models.assemble import zoo_entry
+from medtune.models.sequence.packing import PackedRows, Shown, pack
+from medtune.models.sequence.tree import grow
+from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameter_groups
+from medtune.models.tuning.plan import GroupTuning, Lora, Tuning
+from medtune.models.vlm import Assembled, VisionLanguageModel
+
+ATTENTION = [f"self_attn.{name}_proj" for name in "qkvo"]
+MLP = [f"mlp.{name}_proj" for name in ("gate", "up", "down")]
+
+
+def _nano(tuning: Tuning) -> tuple[Assembled, VisionLanguageModel]:
+    assembled = zoo_entry("nano_pocket").assemble(0)
+    apply_tuning(assembled.model, tuning, seed=0)
+    assembled.model.train()
+    return assembled, _model(assembled)
+
+
+def _model(assembled: Assembled) -> VisionLanguageModel:
+    assert isinstance(assembled.model, VisionLanguageModel)
+    return assembled.model
+
+
+def _rows(assembled: Assembled, *, with_media: bool = True) -> PackedRows:
+    tree = grow([assembled.family.layout("Q?", "yes", with_media=with_media)], [0])
+    return pack([[Shown(tree, 0 if with_media else None)]], pad_id=assembled.family.pad_id)
+
+
+def _loss(assembled: Assembled, model: VisionLanguageModel) -> torch.Tensor:
+    torch.manual_seed(3)
+    loss: torch.Tensor = -model(_rows(assembled), model.encode(torch.randn(1, 3, 32, 32))).logprobs_T.sum()
+    return loss
+
+
+def test_default_lora_hits_exactly_the_linear_layers_of_the_language_model() -> None:
+    _, model = _nano(Tuning())
+    adapted = {name.removesuffix(".lora_A") for name, _ in model.named_modules() if name.endswith(".lora_A")}
+    assert adapted == {f"language.model.layers.{layer}.{name}" for layer in (0, 1) for name in ATTENTION + MLP}
+
+
+def test_targets_choose_among_them() -> None:
+    _, model = _nano(Tuning(language=GroupTuning("lora", lora=Lora(targets=r".*\.(q|v)_proj"))))
+    adapted = {name.split(".")[-2] for name, _ in model.named_modules() if name.endswith(".lora_A")}
+    assert adapted == {"q_proj", "v_proj"}
+
+
+def test_untrained_lora_answers_like_the_model_without_it() -> None:
+    plain, tuned = zoo_entry("nano_pocket").assemble(0), _nano(Tuning())
+    plain.model.eval()
+    tuned[1].eval()
+    assert torch.equal(_loss(plain, _model(plain)), _loss(*tuned))
+
+
+def test_table_counts_what_learns() -> None:
+    assembled = zoo_entry("nano_pocket").assemble(0)
+    sizes = {name: sum(p.numel() for p in assembled.model.get_submodule(name).parameters()) for name in
+             ("vision", "projector", "language")}  # fmt: skip
+    vision, projector, language = apply_tuning(assembled.model, Tuning(), seed=0)
+    assert (vision.mode, vision.parameters, vision.trainable, vision.lr) == ("frozen", sizes["vision"], 0, None)
+    assert (projector.trainable, projector.parameters) == (sizes["projector"],) * 2
+    rank, hidden, inner = 16, 32, 64
+    per_layer = rank * (2 * 2 * hidden + 2 * (hidden + hidden // 2) + 3 * (hidden + inner))
+    assert language.trainable == 2 * per_layer
+    assert language.adapted_modules == 14
+
+
+def test_learning_rates_and_weight_decay_go_to_their_groups() -> None:
+    tuning = Tuning(projector=GroupTuning("full", lr=0.5), language=GroupTuning("lora", lr=0.25))
+    _, model = _nano(tuning)
+    groups = {g["name"]: g for g in parameter_groups(model, tuning, weight_decay=0.1)}
+    assert {name: (g["lr"], g["weight_decay"]) for name, g in groups.items()} == {
+        "projector": (0.5, 0.1), "projector_vectors": (0.5, 0.0), "language": (0.25, 0.1),
+    }  # fmt: skip
+    chosen = [p for g in groups.values() for p in g["params"]]
+    assert {id(p) for p in chosen} == {id(p) for p in model.parameters() if p.requires_grad}
+
+
+@pytest.mark.parametrize("vision", ["frozen", "lora", "full"])
+def test_batch_norms_keep_their_statistics(vision: str) -> None:
+    how = GroupTuning("full") if vision == "full" else GroupTuning("lora") if vision == "lora" else GroupTuning()
+    assembled, model = _nano(Tuning(vision=how))
+    before = {n: b.clone() for n, b in model.named_buffers() if "running" in n}
+    _loss(assembled, model).backward()
+    assert before
+    assert all(torch.equal(b, before[n]) for n, b in model.named_buffers() if n in before)
+
+
+def test_frozen_tower_builds_no_graph() -> None:
+    _, model = _nano(Tuning(projector=GroupTuning("frozen")))
+    assert not model.encode(torch.randn(1, 3, 32, 32)).requires_grad
+    _, learning = _nano(Tuning(vision=GroupTuning("full")))
+    assert learning.encode(torch.randn(1, 3, 32, 32)).requires_grad
+
+
+def test_audit_passes_when_all_is_well() -> None:
+    assembled, model = _nano(Tuning())
+    audit = GradientAudit(model, Tuning())
+    _loss(assembled, model).backward()
+    audit.judge(audit.reached())
+
+
+def test_audit_sees_a_group_that_does_not_learn() -> None:
+    assembled, model = _nano(Tuning())
+    audit = GradientAudit(model, Tuning())
+    (-model(_rows(assembled, with_media=False), None).logprobs_T.sum()).backward()
+    with pytest.raises(ValueError, match="'projector' \\(full\\) has no gradient"):
+        audit.judge(audit.reached())
+
+
+def test_audit_sees_a_frozen_group_that_learns() -> None:
+    assembled, model = _nano(Tuning())
+    model.vision.requires_grad_(True)
+    audit = GradientAudit(model, Tuning())
+    _loss(assembled, model).backward()
+    with pytest.raises(ValueError, match="frozen group 'vision'"):
+        audit.judge(audit.reached())
+
+
+def test_same_seed_same_adapters() -> None:
+    tuning = replace(Tuning(), language=GroupTuning("lora"))
+    one, two = _nano(tuning)[1].state_dict(), _nano(tuning)[1].state_dict()
+    assert all(torch.equal(one[name], two[name]) for name in one)

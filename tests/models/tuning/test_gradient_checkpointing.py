@@ -1,0 +1,64 @@
+"""Recomputed activations: the same gradients from less memory, also where the language model is frozen."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from medtune.models.assemble import zoo_entry
+from medtune.models.tuning.apply import apply_tuning
+from medtune.models.tuning.gradient_checkpointing import recompute_activations
+from medtune.models.tuning.plan import GroupTuning, Lora, Tuning
+from medtune.models.vlm import Assembled
+from tests.models.transformers_vlm.twins import NANOS, encoded, picture, rows, size_of
+
+LEARNING = {
+    "lora": Tuning(language=GroupTuning("lora", lora=Lora(dropout=0.2))),
+    "full": Tuning(language=GroupTuning("full")),
+    "alignment": Tuning(language=GroupTuning("frozen")),
+}
+
+
+def _step(assembled: Assembled) -> tuple[dict[str, torch.Tensor], int]:
+    """Returns the gradients of one backward pass and the bytes that were kept for it."""
+    kept: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
+        return tensor
+
+    image = picture()
+    laid = rows(assembled, [assembled.family.layout("Plane? " * 20, "head", shape=size_of(image))], [0])
+    shown = encoded(assembled, image)
+    torch.manual_seed(2)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = -assembled.model(laid, shown).logprobs_T.sum()
+    loss.backward()
+    model = assembled.model
+    return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}, sum(kept.values())
+
+
+@pytest.mark.parametrize("name", ["nano_pocket", *NANOS])
+@pytest.mark.parametrize("how", LEARNING)
+def test_gradients_are_the_same_and_less_is_kept(name: str, how: str) -> None:
+    plain, sparing = zoo_entry(name).assemble(0), zoo_entry(name).assemble(0)
+    for assembled in (plain, sparing):
+        apply_tuning(assembled.model, LEARNING[how], seed=0)
+    recompute_activations(sparing.model)
+    plain.model.train()
+    sparing.model.train()
+    (wanted, most), (found, least) = _step(plain), _step(sparing)
+    assert found.keys() == wanted.keys()
+    assert found
+    for each, gradient in wanted.items():
+        torch.testing.assert_close(found[each], gradient, rtol=1e-5, atol=1e-6)
+    assert least < 0.8 * most
+
+
+def test_evaluation_recomputes_nothing() -> None:
+    assembled = zoo_entry("nano_pocket").assemble(0)
+    apply_tuning(assembled.model, LEARNING["lora"], seed=0)
+    recompute_activations(assembled.model)
+    assembled.model.train()
+    assembled.model.eval()
+    assert not any(module.training for module in assembled.model.modules())

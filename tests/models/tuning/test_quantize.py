@@ -1,0 +1,188 @@
+"""QLoRA: which layers are held in 4 bits, what they compute, and that adapters read back answer the same."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+
+import bitsandbytes as bnb
+import pytest
+import torch
+from torch import nn
+
+from medtune.models.assemble import zoo_entry
+from medtune.models.sequence.packing import PackedRows, Shown, pack
+from medtune.models.sequence.tree import grow
+from medtune.models.tuning.adaptable import Tunable
+from medtune.models.tuning.apply import GroupRow, apply_tuning
+from medtune.models.tuning.plan import GroupTuning, Lora, Precision, Tuning
+from medtune.models.tuning.precision import narrow_frozen, precise
+from medtune.models.tuning.quantize import quantize_language
+from medtune.models.vlm import Assembled
+from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
+
+CPU = torch.device("cpu")
+SPLIT = [*[f"self_attn.{n}_proj" for n in "qkvo"], *[f"mlp.{n}_proj" for n in ("gate", "up", "down")]]
+FUSED = ["self_attn.qkv_proj", "self_attn.o_proj", "mlp.gate_up_proj", "mlp.down_proj"]
+CROSS = [*[f"cross_attn.{n}_proj" for n in "qkvo"], *SPLIT[4:]]
+HELD = {
+    "nano_pocket": ("language.model.layers", [SPLIT] * 2),
+    "nano_radfm": ("language.model.layers", [SPLIT] * 2),
+    "nano_m3d_llama2": ("language.model.layers", [SPLIT] * 2),
+    "nano_m3d_phi3": ("language.model.layers", [FUSED] * 2),
+    "nano_merlin": ("language.model.layers", [SPLIT] * 2),
+    "nano_ct_chat": ("language.model.layers", [SPLIT] * 2),
+    "nano_gemma3": ("whole.model.language_model.layers", [SPLIT] * 2),
+    "nano_internvl": ("whole.model.language_model.layers", [SPLIT] * 2),
+    "nano_llava": ("whole.model.language_model.layers", [SPLIT] * 2),
+    "nano_llava_next_video": ("whole.model.language_model.layers", [SPLIT] * 2),
+    "nano_llava_onevision": ("whole.model.language_model.layers", [SPLIT] * 2),
+    "nano_mllama": ("whole.model.language_model.layers", [SPLIT, CROSS] * 2),
+    "nano_qwen25vl": ("whole.model.language_model.layers", [SPLIT] * 2),
+    "nano_qwen2vl": ("whole.model.language_model.layers", [SPLIT] * 2),
+    "nano_qwen3vl": ("whole.model.language_model.layers", [SPLIT] * 2),
+}
+ONE_OF_EACH_KIND = ("nano_pocket", "nano_m3d_phi3", "nano_mllama", "nano_qwen25vl")
+
+
+def _quantized(
+    name: str, tuning: Tuning | None = None, precision: Precision = "32-true"
+) -> tuple[Assembled, tuple[GroupRow, ...]]:
+    assembled = zoo_entry(name).assemble(0)
+    quantize_language(assembled.model, precision=precision, device=CPU)
+    rows = apply_tuning(assembled.model, tuning or Tuning(projector=GroupTuning("frozen")), seed=0)
+    return assembled, rows
+
+
+def _rows(assembled: Assembled) -> PackedRows:
+    tree = grow([assembled.family.layout("Is there a cyst?", "yes", with_media=False)], [0])
+    return pack([[Shown(tree, None)]], pad_id=assembled.family.pad_id)
+
+
+def _logprobs(assembled: Assembled) -> torch.Tensor:
+    read: torch.Tensor = assembled.model(_rows(assembled), None).logprobs_T
+    return read
+
+
+def _stirred(model: nn.Module) -> None:
+    """Moves the adapters off zero, where they would change nothing."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if ".lora_B" in name:
+                parameter.normal_(std=0.1)
+
+
+def _unpacked(model: Tunable) -> Tunable:
+    """The same model with plain layers, whose weights are what the 4 bits stand for."""
+    plain = deepcopy(model)
+    for name, layer in list(plain.named_modules()):
+        if isinstance(layer, bnb.nn.Linear4bit):
+            whole = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None)
+            whole.weight.data = bnb.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+            if layer.bias is not None:
+                whole.bias = layer.bias
+            plain.set_submodule(name, whole.requires_grad_(False))
+    return plain
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_just_the_language_models_linear_layers_are_held_in_4_bits(name: str) -> None:
+    model = zoo_entry(name).assemble(0).model
+    quantize_language(model, precision="32-true", device=CPU)
+    prefix, layers = HELD[name]
+    wanted = {f"{prefix}.{number}.{each}" for number, block in enumerate(layers) for each in block}
+    found = {each for each, module in model.named_modules() if isinstance(module, bnb.nn.Linear4bit)}
+    assert found == wanted
+    assert all(model.get_parameter(f"{each}.weight").dtype == torch.uint8 for each in found)
+    rest = {n: p for n, p in model.named_parameters() if n.rpartition(".")[0] not in found}
+    assert {p.dtype for p in rest.values()} == {torch.float32}
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
+def test_answers_and_gradients_are_those_of_the_weights_that_the_4_bits_stand_for(name: str) -> None:
+    assembled, _ = _quantized(name)
+    _stirred(assembled.model)
+    assembled.model.train()
+    plain = Assembled(_unpacked(assembled.model), assembled.family, assembled.transform, {})
+    found, wanted = _logprobs(assembled), _logprobs(plain)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    found.sum().backward()
+    wanted.sum().backward()
+    for (path, one), (other_path, two) in zip(
+        [(n, p.grad) for n, p in assembled.model.named_parameters() if ".lora_" in n],
+        [(n.replace(".base_layer", ""), p.grad) for n, p in plain.model.named_parameters() if ".lora_" in n],
+        strict=True,
+    ):
+        assert path == other_path
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-5)
+    # What 4 bits lose is seen: the weights of before answer otherwise.
+    untouched = zoo_entry(name).assemble(0)
+    assembled.model.eval()
+    with torch.no_grad():
+        assert (_logprobs(_quantized(name)[0]) - _logprobs(untouched)).abs().max() > 1e-3
+
+
+def test_evaluation_computes_what_training_does() -> None:
+    assembled, _ = _quantized("nano_pocket")
+    _stirred(assembled.model)
+    assembled.model.train()
+    learning = _logprobs(assembled).detach()
+    assembled.model.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(_logprobs(assembled), learning, rtol=0, atol=1e-6)
+    assembled.model.train()
+    _logprobs(assembled).sum().backward()
+    assert all(p.grad is not None for n, p in assembled.model.named_parameters() if ".lora_" in n)
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
+def test_adapters_on_a_newly_quantised_base_answer_the_same(name: str, tmp_path: Path) -> None:
+    assembled, _ = _quantized(name)
+    _stirred(assembled.model)
+    assembled.model.eval()
+    path = tmp_path / "adapters.safetensors"
+    learnt = trainable_names(assembled.model)
+    assert all(".lora_" in each for each in learnt)
+    write_trained(path, {n: p for n, p in assembled.model.named_parameters() if n in learnt}, about={})
+    again, _ = _quantized(name)
+    again.model.eval()
+    with torch.no_grad():
+        assert not torch.equal(_logprobs(again), _logprobs(assembled))
+        load_trained(again.model, path)
+        assert torch.equal(_logprobs(again), _logprobs(assembled))
+
+
+def test_table_counts_weights_not_bytes() -> None:
+    plain = apply_tuning(zoo_entry("nano_pocket").assemble(0).model, Tuning(), seed=0)
+    _, held = _quantized("nano_pocket", Tuning())
+    assert [row.parameters for row in held] == [row.parameters for row in plain]
+    assert [row.trainable for row in held] == [row.trainable for row in plain]
+    per_layer = 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64
+    assert [row.quantized for row in held] == [0, 0, 2 * per_layer]
+    skeleton = zoo_entry("nano_pocket").skeleton()
+    quantize_language(skeleton, precision="auto", device=torch.device("meta"))
+    assert apply_tuning(skeleton, Tuning(), seed=0) == held
+
+
+def test_bfloat16_leaves_the_4_bits_alone() -> None:
+    assembled, _ = _quantized("nano_pocket", precision="bf16-mixed")
+    held = assembled.model.get_parameter("language.model.layers.0.self_attn.q_proj.base_layer.weight").clone()
+    narrow_frozen(assembled.model, "bf16-mixed")
+    after = assembled.model.get_parameter("language.model.layers.0.self_attn.q_proj.base_layer.weight")
+    assert torch.equal(held, after)
+    assert after.dtype == torch.uint8
+    with precise("bf16-mixed", CPU)():
+        found = _logprobs(assembled)
+    found.sum().backward()
+    assert found.isfinite().all()
+    wide, _ = _quantized("nano_pocket")
+    torch.testing.assert_close(found, _logprobs(wide), rtol=0.05, atol=0.1)
+
+
+def test_4_bits_cannot_learn() -> None:
+    with pytest.raises(ValueError, match=r"language\..* is to learn, but model.language_bits holds it in 4 bits"):
+        _quantized("nano_pocket", Tuning(language=GroupTuning("full")))
+    part = GroupTuning("lora", parameters=r".*layers\.0\.mlp\.up_proj\.weight", lora=Lora(targets=".*q_proj"))
+    with pytest.raises(ValueError, match=r"up_proj\.weight is to learn, but"):
+        _quantized("nano_pocket", Tuning(language=part))

@@ -1,0 +1,159 @@
+"""A merged model is the adapted one, and what is written to a folder is what is read from it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
+import PIL.Image
+import pytest
+import torch
+from peft.tuners.tuners_utils import BaseTunerLayer
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
+
+from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
+from medtune.models.answering import LocalAnswerer
+from medtune.models.assemble import zoo_entry
+from medtune.models.tuning.apply import apply_tuning
+from medtune.models.tuning.plan import Tuning
+from medtune.models.tuning.quantize import quantize_language
+from medtune.models.vlm import Assembled
+from medtune.models.weights.export import LANGUAGE, MANIFEST, PARTS, assemble_model, merge_adapters, write_exported
+from medtune.models.weights.loading_options import Loading
+from tests.models.transformers_vlm.twins import picture
+
+OPTIONS = ("normal", "benign", "malignant")
+
+
+def tuned(name: str, *, four_bit: bool = False) -> Assembled:
+    """A model whose adapters and projector are as far from untrained ones as training would bring them."""
+    assembled = zoo_entry(name).assemble(0)
+    if four_bit:
+        quantize_language(assembled.model, precision="32-true", device=torch.device("cpu"))
+    apply_tuning(assembled.model, Tuning(), seed=0)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter_name, parameter in assembled.model.named_parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter) * (0.05 if "lora_" in parameter_name else 0.01))
+    assembled.model.eval()
+    return assembled
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the picture that every model is asked about."""
+    folder = tmp_path_factory.mktemp("picture")
+    PIL.Image.fromarray(picture().pixels_HWC).save(folder / "m.png")
+    monkeypatch.chdir(folder)
+
+
+def read_back(name: str, folder: Path) -> Assembled:
+    assembled = assemble_model(name, 7, Loading(weights=str(folder)))
+    assembled.model.eval()
+    return assembled
+
+
+def said(assembled: Assembled) -> list[float]:
+    answerer = LocalAnswerer(
+        assembled,
+        device=torch.device("cpu"),
+        batch_tokens=4096,
+        max_new_tokens=4,
+        precise=nullcontext,
+    )
+    question = Question("q", "m", "What is it?", OPTIONS, OPTIONS[0], "choice", "p")
+    request = Request(question, Prompt(question.text, OPTIONS, OPTIONS[0]), "likelihood", "image")
+    (prediction,) = answerer.answer(MediaGroup("m", MediaRef(Path("m.png")), (question,)), [request])
+    return list(prediction.option_logprobs or ())
+
+
+@pytest.mark.parametrize("name", ["nano_pocket", "nano_qwen25vl", "nano_mllama", "nano_gemma3"])
+def test_merged_exported_and_read_back_it_says_the_same(name: str, tmp_path: Path) -> None:
+    assembled = tuned(name)
+    untrained, adapted = said(zoo_entry(name).assemble(0)), said(assembled)
+    assert adapted != pytest.approx(untrained, abs=1e-2), "the adapters change nothing: this test would be blind"
+    assert merge_adapters(assembled.model) > 0
+    assert not any(isinstance(module, BaseTunerLayer) for module in assembled.model.modules())
+    assert said(assembled) == pytest.approx(adapted, abs=1e-4)
+    write_exported(assembled, tmp_path, name=name, base_weights=None)
+    read = read_back(name, tmp_path)
+    assert said(read) == pytest.approx(adapted, abs=1e-4)
+    assert all("exported" in text for text in read.provenance.values())
+
+
+def test_a_model_in_4_bits_is_exported_as_it_was_evaluated(tmp_path: Path) -> None:
+    assembled = tuned("nano_pocket", four_bit=True)
+    adapted = said(assembled)
+    assert adapted != pytest.approx(said(tuned("nano_pocket")), abs=1e-2), "4 bits change nothing: this would be blind"
+    merge_adapters(assembled.model)
+    assert said(assembled) == pytest.approx(adapted, abs=1e-3)
+    write_exported(assembled, tmp_path, name="nano_pocket", base_weights=None)
+    assert said(read_back("nano_pocket", tmp_path)) == pytest.approx(adapted, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["nano_ct_chat", "nano_m3d_phi3", "nano_merlin", "nano_radfm"])
+def test_every_weight_of_a_3d_model_is_read_back(name: str, tmp_path: Path) -> None:
+    assembled = tuned(name)
+    merge_adapters(assembled.model)
+    write_exported(assembled, tmp_path, name=name, base_weights=None)
+    found, expected = read_back(name, tmp_path).model.state_dict(), assembled.model.state_dict()
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[key], tensor) for key, tensor in expected.items())
+
+
+@pytest.mark.slow
+def test_merged_pocket_says_the_same(tmp_path: Path) -> None:
+    assembled = tuned("pocket")
+    adapted = said(assembled)
+    merge_adapters(assembled.model)
+    assert said(assembled) == pytest.approx(adapted, abs=1e-3)
+    write_exported(assembled, tmp_path, name="pocket", base_weights=None)
+    assert said(read_back("pocket", tmp_path)) == pytest.approx(adapted, abs=1e-3)
+
+
+def test_an_export_is_read_by_transformers_alone(tmp_path: Path) -> None:
+    for name in ("nano_pocket", "nano_qwen25vl"):
+        assembled = tuned(name)
+        merge_adapters(assembled.model)
+        (tmp_path / name).mkdir()
+        write_exported(assembled, tmp_path / name, name=name, base_weights=None)
+    whole = AutoModelForImageTextToText.from_pretrained(tmp_path / "nano_qwen25vl")
+    assert whole.config.model_type == "qwen2_5_vl"
+    language = AutoModelForCausalLM.from_pretrained(tmp_path / "nano_pocket" / LANGUAGE)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "nano_pocket" / LANGUAGE)
+    assert len(tokenizer) == language.get_input_embeddings().num_embeddings
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    assembled = zoo_entry("nano_pocket").assemble(0)
+    write_exported(assembled, tmp_path, name="nano_pocket", base_weights=None)
+    return tmp_path
+
+
+def test_an_export_of_another_model_is_refused(exported: Path) -> None:
+    with pytest.raises(ValueError, match="an export of the model 'nano_pocket'"):
+        assemble_model("pocket", 0, Loading(weights=str(exported)))
+
+
+def test_half_an_export_is_refused(exported: Path) -> None:
+    (exported / LANGUAGE / "model.safetensors").rename(exported / "elsewhere")
+    with pytest.raises(ValueError, match="no such file; copy the exported folder again"):
+        assemble_model("nano_pocket", 0, Loading(weights=str(exported)))
+
+
+def test_parts_of_another_shape_are_refused(exported: Path) -> None:
+    parts = load_file(exported / PARTS)
+    first = next(iter(parts))
+    save_file({**{k: v for k, v in parts.items() if k != first}, "stranger": torch.zeros(1)}, exported / PARTS)
+    with pytest.raises(ValueError, match=r"1 missing .*1 not known \['stranger'\]"):
+        assemble_model("nano_pocket", 0, Loading(weights=str(exported)))
+
+
+def test_the_manifest_names_the_model(exported: Path) -> None:
+    manifest = json.loads((exported / MANIFEST).read_text())
+    assert manifest["model"] == "nano_pocket"
+    assert set(manifest["provenance"]) == {"vision", "projector", "language"}

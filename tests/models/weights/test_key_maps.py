@@ -1,0 +1,127 @@
+"""Published files: what is read, what may be left out, and what is refused by name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
+from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
+from medtune.models.weights.keymaps import ct_clip, m3d, merlin, radfm
+from medtune.models.weights.keymaps.key_map import KeyMap, Rule, load_published, translate
+
+
+def small_vit() -> nn.ModuleDict:
+    tower = M3DViT(M3DViTConfig((8, 16, 16), (4, 8, 8), width=12, mlp_width=8, depth=2, heads=2))
+    return nn.ModuleDict({"vision": tower})
+
+
+def file_of(model: nn.Module, ours: str, theirs: str) -> dict[str, Tensor]:
+    """A published file for the model: its own tensors, other values, other names."""
+    return {re.sub(ours, theirs, name): torch.full_like(value, 3) for name, value in model.state_dict().items()}
+
+
+def test_a_whole_file_fills_every_weight() -> None:
+    model = small_vit()
+    file = file_of(model, r"^vision\.vit\.", "")
+    file["blocks.0.norm_cross_attn.weight"] = torch.ones(12)
+    load_published(model, file, m3d.VIT, where="pretrained_ViT.bin")
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, file[name.removeprefix("vision.vit.")])
+
+
+def test_one_file_reads_under_the_prefix_of_its_own_training() -> None:
+    model = small_vit()
+    load_published(model, file_of(model, r"^vision\.vit\.", "vision_encoder."), m3d.VIT, where="x")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda f: f.pop("norm.bias"), r"ViT\.bin: .* 1 missing: vision\.vit\.norm\.bias"),
+        (
+            lambda f: f.update({"blocks.7.norm1.bias": torch.ones(12)}),
+            r"1 left over: vision\.vit\.blocks\.7\.norm1\.bias",
+        ),
+        (lambda f: f.update({"head.weight": torch.ones(12)}), r"1 not known: head\.weight"),
+        (
+            lambda f: f.update({"norm.bias": torch.ones(13)}),
+            r"norm\.bias is \(13,\) in the file and \(12,\) in the model",
+        ),
+    ],
+    ids=["missing", "left_over", "not_known", "shape"],
+)
+def test_a_file_that_does_not_fit_is_refused_with_names(change: object, said: str) -> None:
+    model = small_vit()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    file = file_of(model, r"^vision\.vit\.", "")
+    change(file)  # type: ignore[operator]
+    with pytest.raises(ValueError, match=said):
+        load_published(model, file, m3d.VIT, where="ViT.bin")
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, before[name])
+
+
+def test_the_checkpoint_of_another_model_is_refused() -> None:
+    model = small_vit()
+    file = file_of(model, r"^vision\.vit\.", "")
+    for key_map in (radfm.KEY_MAP, m3d.LAMED, merlin.REPORT, ct_clip.CT_CLIP):
+        with pytest.raises(ValueError, match=f"not {re.escape(key_map.checkpoint)}"):
+            load_published(model, file, key_map, where="x")
+
+
+def test_heads_are_read_or_left_out_on_request() -> None:
+    sizes = MerlinResNetConfig((1, 1, 1, 1), (4, 4, 4, 4), phenotypes=3, contrastive_width=2)
+    whole = nn.ModuleDict({"vision": MerlinResNet(sizes)})
+    file = file_of(whole, r"^vision\.(net\.)?", "encode_image.i3_resnet.")
+    file |= {"logit_scale": torch.ones([]), "encode_text.linear_layer.weight": torch.ones(2, 2)}
+    load_published(whole, file, merlin.contrastive(heads=True), where="x")
+    bare = nn.ModuleDict({"vision": MerlinResNet(MerlinResNetConfig(sizes.layers, sizes.planes))})
+    load_published(bare, file, merlin.contrastive(heads=False), where="x")
+    with pytest.raises(ValueError, match="missing"):
+        load_published(
+            whole, {k: v for k, v in file.items() if "classifier" not in k}, merlin.contrastive(heads=True), where="x"
+        )
+
+
+def test_adapters_of_the_report_model_are_added_to_their_weights() -> None:
+    stem = "decode_text.text_decoder.base_model.model.model.layers.0.self_attn.q_proj"
+    weight, up, down = torch.randn(4, 6), torch.randn(4, 2), torch.randn(2, 6)
+    file = {
+        f"{stem}.base_layer.weight": weight,
+        f"{stem}.lora_A.default.weight": down,
+        f"{stem}.lora_B.default.weight": up,
+        "decode_text.text_decoder.base_model.model.lm_head.weight": torch.ones(3, 6),
+    }
+    found = translate(merlin.merged(file, scale=0.5), merlin.REPORT, where="x")
+    assert set(found) == {"language.model.layers.0.self_attn.q_proj.weight", "language.lm_head.weight"}
+    torch.testing.assert_close(found["language.model.layers.0.self_attn.q_proj.weight"], weight + 0.5 * up @ down)
+    with pytest.raises(ValueError, match="not whole"):
+        merlin.merged({k: v for k, v in file.items() if "lora_B" not in k})
+
+
+def test_a_tensor_that_should_be_zero_must_be() -> None:
+    name = "visual_transformer.enc_spatial_transformer.norm_out.beta"
+    assert translate({name: torch.zeros(3)}, ct_clip.CT_CLIP, where="x") == {}
+    with pytest.raises(ValueError, match=r"norm_out\.beta holds values"):
+        translate({name: torch.ones(3)}, ct_clip.CT_CLIP, where="x")
+
+
+def test_tensors_are_cut_and_joined_in_order() -> None:
+    key_map = KeyMap("x", (Rule("kv", ("k", "v")), Rule("b", ("ab",), part=1), Rule("a", ("ab",), part=0)))
+    found = translate({"kv": torch.arange(4), "b": torch.tensor([9]), "a": torch.tensor([7])}, key_map, where="x")
+    assert {name: value.tolist() for name, value in found.items()} == {"k": [0, 1], "v": [2, 3], "ab": [7, 9]}
+
+
+def test_radfm_leaves_out_what_neither_reads_nor_answers() -> None:
+    unread = [
+        "embedding_layer.weight",
+        "embedding_layer.bert_model.embeddings.position_ids",
+        "embedding_layer.transformer_decoder.layers.0.linear1.weight",
+        "embedding_layer.cls_head.weight",
+        "lang_model.model.layers.39.self_attn.rotary_emb.inv_freq",
+    ]
+    assert translate(dict.fromkeys(unread, torch.ones(1)), radfm.KEY_MAP, where="x") == {}

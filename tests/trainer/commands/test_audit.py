@@ -1,0 +1,131 @@
+"""`medtune audit`, `--seeds` and `medtune power`, on the nano model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medtune.trainer.commands.cli import main
+from tests.trainer.conftest import Nano
+
+Capture = pytest.CaptureFixture[str]
+CHEAP = {
+    "model", "random", "majority", "question_prior", "constant_letter", "longest_option", "text_only", "prompt_leak",
+    "thumbnail_regression", "nearest_thumbnail", "train_answer_copy", "question_prior_copy", "most_frequent_answer",
+    "likelihood_against_generation", "unparsable_share", "linear_probe",
+}  # fmt: skip
+ASKED = {"blank_image", "other_image", "option_permutation", "permuted_accuracy", "stated_answer"}
+
+
+def audit_of(run: Path) -> dict[str, dict[str, Any]]:
+    written = json.loads((run / "audit.json").read_text())
+    assert set(written) == {"version", "rows", "collapse", "provenance", "prompts"}
+    return {row["name"]: row for row in written["rows"]}
+
+
+def test_a_run_leaves_the_cheap_rows_and_audit_adds_the_others(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "run"
+    assert nano.here("run", out) == 0
+    assert f"{len(CHEAP)} rows" in capsys.readouterr().out
+    cheap = audit_of(out)
+    assert set(cheap) == CHEAP
+    assert {row["stage"] for row in cheap.values()} == {"final", "no model"}
+    black = "the same model with a black image"
+    reports = [out / "report.html", out / "report.md"]
+    assert not any(black in report.read_text("utf-8") for report in reports)
+    assert main(["audit", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert black in said
+    assert all(black in report.read_text("utf-8") for report in reports)
+    assert f"report: {out / 'report.html'}" in said
+    whole = audit_of(out)
+    assert set(whole) == CHEAP | ASKED
+    assert all(whole[name] == cheap[name] for name in CHEAP)
+    assert "384 standardised features of" in whole["linear_probe"]["note"]
+    assert whole["blank_image"]["n"] == whole["model"]["n"] == 9
+    answered = (out / "audit" / "predictions.jsonl").read_bytes()
+    assert main(["audit", str(out)]) == 0
+    assert audit_of(out) == whole
+    assert (out / "audit" / "predictions.jsonl").read_bytes() == answered
+    assert nano.here("run", out, extra=("--resume",)) == 0
+    assert audit_of(out) == whole, "a finished run keeps its full audit"
+    assert not list(out.glob(".audit*"))
+
+
+def test_an_evaluation_alone_can_be_audited_too(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "eval"
+    conditions = "eval.conditions=[image,other_image]"
+    assert nano.here("eval", out, conditions, "eval.readings=[generation]", extra=("--limit", "5")) == 0
+    assert main(["audit", str(out)]) == 0
+    found = audit_of(out)
+    assert {row["stage"] for row in found.values()} == {"zero_shot", "no model"}
+    assert "likelihood_against_generation" not in found
+    assert {"text_only", "other_image", "blank_image"} <= set(found)
+    (out / "results.json").unlink()
+    capsys.readouterr()
+    assert main(["audit", str(out)]) == 0
+    assert "the run has not ended" in capsys.readouterr().out
+
+
+def test_audit_of_nothing_and_of_other_data_is_refused(
+    nano: Nano, prepared_tiny: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    assert main(["audit", str(tmp_path / "none")]) == 1
+    assert "no recipe.yaml" in capsys.readouterr().err
+    out = tmp_path / "eval"
+    assert nano.here("eval", out, extra=("--limit", "3")) == 0
+    environment = json.loads((out / "environment.json").read_text())
+    (out / "environment.json").write_text(json.dumps({**environment, "data_hash": "0" * 64}))
+    assert main(["audit", str(out)]) == 1
+    assert "holds other data" in capsys.readouterr().err
+
+
+def test_audit_of_a_benchmark_prints_and_lists_items(prepared_tiny: Path, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "findings.json"
+    assert main(["audit", "busi", "--questions", str(prepared_tiny), "--split", "train", "--out", str(file)]) == 0
+    assert "answered from the words alone" in capsys.readouterr().out
+    written = json.loads(file.read_text())
+    assert written["benchmark"] == "busi"
+    assert {finding["name"] for finding in written["findings"]} >= {"blind_solvability", "patients_in_two_splits"}
+    assert main(["audit", "fetal_gauge", "--questions", str(prepared_tiny)]) == 1
+    assert "prepared for the benchmark 'busi'" in capsys.readouterr().err
+
+
+def test_seeds_are_runs_of_their_own_with_one_interval(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "series"
+    quick = ("train.max_steps=3", "eval.readings=[likelihood]", "train.seed=5", "model.tuning.projector.lr=0.5")
+    assert nano.here("run", out, *quick, extra=("--seeds", "2")) == 0
+    assert "accuracy over 2 seeds" in capsys.readouterr().out
+    written = json.loads((out / "seeds.json").read_text())
+    assert [run["seed"] for run in written["runs"]] == [5, 6]
+    gains = [run["final"] - run["zero_shot"] for run in written["runs"]]
+    assert written["gain"]["value"] == pytest.approx(sum(gains) / 2)
+    assert written["gain"]["per_seed"] == pytest.approx(gains)
+    ci95 = written["gain"]["ci95"]
+    assert (gains == [0, 0]) if ci95 is None else (ci95[0] <= written["gain"]["value"] <= ci95[1])
+    assert set(written["by"]["task"]) == {"diagnosis", "lesion_localisation", "red_box_grounding"}
+    for index, run in enumerate(written["runs"]):
+        results = json.loads((out / f"seed_{index}" / "results.json").read_text())
+        assert results["stages"]["final"]["overall"]["value"] == run["final"]
+    assert nano.here("run", out, *quick, extra=("--seeds", "2")) == 1
+    assert "is not empty" in capsys.readouterr().err
+    assert nano.here("run", out, *quick, extra=("--seeds", "2", "--resume")) == 0
+    assert json.loads((out / "seeds.json").read_text()) == written
+    assert main(["power", "--gain", "0.2", "--run", str(out / "seed_0")]) == 0
+    assert "needs" in capsys.readouterr().out
+
+
+def test_one_seed_is_no_series(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
+    assert nano.here("run", tmp_path / "one", extra=("--seeds", "1")) == 1
+    assert "at least 2" in capsys.readouterr().err
+
+
+def test_power_needs_numbers_or_a_run(capsys: Capture) -> None:
+    assert main(["power", "--gain", "0.1"]) == 1
+    assert "--baseline" in capsys.readouterr().err
+    arguments = ["--baseline", "0.5", "--gain", "0.2", "--questions-per-patient", "10"]
+    assert main(["power", *arguments, "--icc", "0.1"]) == 0
+    assert "needs 20 patients for a power of 0.8" in capsys.readouterr().out

@@ -1,0 +1,29 @@
+"""`medtune score` prints and keeps a benchmark's own tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medtune.benchmarks import source
+from medtune.data.prepared.folder import open_prepared, prepare
+from medtune.trainer.commands.cli import main
+
+
+def test_score_prints_the_papers_rows_and_ours(
+    tiny_busi: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions = tmp_path / "questions"
+    prepare("busi", source("busi"), benchmark="busi", root=tiny_busi, out=questions)
+    asked = open_prepared(questions).questions("test")
+    predictions = tmp_path / "predictions.jsonl"
+    lines = [json.dumps({"question_id": question.id, "text": question.answer}) for question in asked]
+    predictions.write_text("\n".join(lines), "utf-8")
+    assert main(["score", "fetal_gauge", "--predictions", str(predictions), "--questions", str(questions)]) == 0
+    printed = capsys.readouterr().out
+    assert "GPT-5" in printed
+    assert "ours, read by robust" in printed
+    tables = json.loads((tmp_path / "scores.json").read_text("utf-8"))["tables"]
+    assert tables[0]["rows"][-2][-2:] == [1.0, 1]

@@ -1,0 +1,170 @@
+"""A set for evaluation alone that is trained on: every output of the run, and of what is made of it, says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medtune.benchmarks import source
+from medtune.data.prepared.folder import open_prepared, prepare
+from medtune.data.prepared.splits import Fractions
+from medtune.trainer.commands.cli import main
+from medtune.trainer.experiment.run_folder import RunFolder, run_label
+from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.training.dashboard.config import logged_config
+from tests.trainer.conftest import QUICK, Nano
+
+Capture = pytest.CaptureFixture[str]
+QUICKER = ("train.max_steps=1", "eval.every_steps=1", "eval.readings=[generation]", "eval.conditions=[image]")
+SAYS_SO = "u2_bench by patient"
+BANNER = "Trained on an evaluation set"
+
+
+@pytest.fixture(scope="module")
+def divided(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """U2-Bench's layout with pictures of our own, divided by patient."""
+    root = tmp_path_factory.mktemp("u2")
+    write = source("u2_bench").write_example
+    assert write is not None
+    (root / "raw").mkdir()
+    write(root / "raw")
+    thirds = Fractions(0.4, 0.3, 0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+        prepare(
+            "u2_bench",
+            source("u2_bench"),
+            benchmark="u2_bench",
+            root=root / "raw",
+            out=root / "p",
+            fractions=thirds,
+            unofficial_split="patient",
+        )
+    return root / "p"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_part", [False, True], ids=["evaluated on it", "a part of the mixture"])
+def test_every_output_says_that_an_evaluation_set_was_learnt(
+    *, is_part: bool, divided: Path, prepared_tiny: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    root, name = (prepared_tiny, "busi") if is_part else (divided, "u2_bench")
+    parts = f"[{{benchmark: busi, root: {prepared_tiny}}}, {{benchmark: u2_bench, root: {divided}}}]"
+    settings = [f"data.benchmark={name}", *QUICKER, *([f"data.mixture={parts}"] if is_part else [])]
+    series, first, second = tmp_path / "series", tmp_path / "series" / "seed_0", tmp_path / "series" / "seed_1"
+    assert Nano(root).here("run", series, *settings, extra=("--seeds", "2")) == 0
+    table_of_seeds = capsys.readouterr().out.rpartition(" over 2 seeds")[2]
+    assert SAYS_SO in table_of_seeds
+    assert ("Unofficial split by patient: not comparable" in table_of_seeds) is not is_part
+    for file in ("results.json", "zero_shot/scores.json", "final/scores.json", "environment.json", "audit.json"):
+        assert_labelled(read(first / file), is_part=is_part)
+    assert "u2_bench (p): " in read(first / "results.json")["trained_on"]
+    assert "unofficial split by patient" in read(first / "results.json")["trained_on"]
+    assert_labelled(read(series / "seeds.json"), is_part=is_part)
+    assert_page(first, is_part=is_part)
+
+    assert main(["audit", str(first)]) == 0
+    assert f"Trained on sets for evaluation alone: {SAYS_SO}." in capsys.readouterr().out
+    assert main(["report", str(first), str(second), "--out", str(tmp_path / "both")]) == 0
+    assert_page(tmp_path / "both", is_part=is_part)
+    assert main(["compare", str(first), str(second), "--out", str(tmp_path / "compared")]) == 0
+    assert SAYS_SO in capsys.readouterr().out
+    for label in read(tmp_path / "compared" / "compare.json")["labels"]:
+        assert_labelled(label, is_part=is_part)
+    for file in ("compare.md", "compare.svg"):
+        text = plain(tmp_path / "compared" / file)
+        assert f"Trained on sets for evaluation alone: {SAYS_SO}." in text
+        assert ("Unofficial split by patient" in text) is not is_part
+
+    assert main(["export", str(first), "--out", str(tmp_path / "model")]) == 0
+    card = plain(tmp_path / "model" / "README.md")
+    assert SAYS_SO in card
+    assert "; prompts: ours." in card
+    assert ("> **Unofficial split.**" in card) is not is_part
+
+    config = logged_config(read_recipe(str(first / "recipe.yaml")), open_prepared(root).manifest, run_label_of(first))
+    assert_labelled(config["label"], is_part=is_part)
+
+
+@pytest.mark.slow
+def test_weights_keep_what_they_learnt_when_they_are_asked_about_another_set(
+    divided: Path, prepared_tiny: Path, nano: Nano, tmp_path: Path, capsys: Capture
+) -> None:
+    run = tmp_path / "run"
+    assert Nano(divided).here("train", run, "data.benchmark=u2_bench", *QUICKER) == 0
+    assert f"Trained on sets for evaluation alone: {SAYS_SO}." in capsys.readouterr().out
+    assert main(["export", str(run), "--out", str(tmp_path / "model")]) == 0
+    assert SAYS_SO in plain(tmp_path / "model" / "README.md"), "the card of a run that was not evaluated"
+    quick = ("eval.readings=[likelihood]", "eval.conditions=[image]")
+    best = run / "checkpoints" / "best.safetensors"
+    image = next((divided / "media").glob("*.png"))
+    assert main(["chat", str(run), "--media", str(image), "--question", "What is it?"]) == 0
+    assert f"Trained on sets for evaluation alone: {SAYS_SO}." in capsys.readouterr().err
+    for number, weights in enumerate((f"model.checkpoint={best}", f"model.weights={tmp_path / 'model'}")):
+        again = tmp_path / f"again_{number}"
+        capsys.readouterr()
+        assert nano.here("eval", again, *quick, weights, extra=("--limit", "8")) == 0
+        assert f"Trained on sets for evaluation alone: {SAYS_SO}." in capsys.readouterr().out
+        assert_labelled(read(again / "results.json"), is_part=True)
+    assert nano.here("eval", tmp_path / "untouched", *quick, extra=("--limit", "8")) == 0
+    assert "unofficial_training" not in read(tmp_path / "untouched" / "results.json")
+
+
+def test_validate_says_it_before_anything_is_learnt(divided: Path, capsys: Capture) -> None:
+    settings = [f"data.root={divided}", "data.benchmark=u2_bench", *QUICK]
+    assert main(["validate", "nano_busi_lora", "--set", *settings]) == 0
+    assert "unofficial split by patient" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_part", [False, True], ids=["data.root", "data.mixture"])
+def test_a_set_for_evaluation_alone_is_refused_with_what_to_do(
+    *, is_part: bool, prepared_tiny: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    write = source("u2_bench").write_example
+    assert write is not None
+    write(tmp_path / "raw")
+    whole = tmp_path / "whole"
+    assert main(["prepare", "u2_bench", "--from", str(tmp_path / "raw"), "--out", str(whole)]) == 0
+    parts = f"data.mixture=[{{benchmark: u2_bench, root: {whole}}}]"
+    root, settings = (prepared_tiny, parts) if is_part else (whole, "data.benchmark=u2_bench")
+    assert Nano(root).here("train", tmp_path / "run", settings) == 1
+    said = capsys.readouterr().err
+    assert "u2_bench is for evaluation alone" in said
+    assert "medtune prepare u2_bench --source u2_bench --from ... --out ... --unofficial-split patient" in said
+    assert ("medtune eval" in said) is not is_part
+
+
+def test_an_audit_of_the_folder_says_it(divided: Path, capsys: Capture) -> None:
+    assert main(["audit", "u2_bench", "--questions", str(divided)]) == 0
+    assert "Unofficial split by patient: not comparable" in capsys.readouterr().out
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def plain(path: Path) -> str:
+    return path.read_text("utf-8").replace("\\", "")
+
+
+def run_label_of(run: Path) -> Any:
+    return run_label(RunFolder(run))
+
+
+def assert_labelled(found: Any, *, is_part: bool) -> None:
+    assert found["unofficial_training"] == SAYS_SO
+    assert found.get("unofficial_split") == (None if is_part else "patient")
+    assert found["provenance"] == ("reconstruction" if is_part else "released")
+    assert found["prompts"] == "ours"
+
+
+def assert_page(folder: Path, *, is_part: bool) -> None:
+    for file in ("report.html", "report.md"):
+        text = plain(folder / file)
+        assert BANNER in text
+        assert SAYS_SO in text
+        assert ("Unofficial split" in text) is not is_part
+        assert ("Reconstructed questions" in text) is is_part

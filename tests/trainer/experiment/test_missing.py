@@ -1,0 +1,114 @@
+"""validate says all that is missing, with the way to it, before a GPU is rented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medtune.models.assemble import zoo_entry
+from medtune.models.tuning.apply import apply_tuning
+from medtune.trainer.commands.cli import main
+from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.training.memory import Devices, Memory, memory_of, missing_memory, parse_devices
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory without prepared folders."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("recipe", "hub_id", "gated", "parameters"),
+    [
+        ("llama32_11b_fetal_gauge_lora", "meta-llama/Llama-3.2-11B-Vision-Instruct", True, "10.67 billion"),
+        ("qwen25vl_7b_fetal_gauge_lora", "Qwen/Qwen2.5-VL-7B-Instruct", False, "8.29 billion"),
+    ],
+)
+def test_everything_missing_is_listed_at_once(
+    recipe: str, hub_id: str, gated: bool, parameters: str, elsewhere: Path, capsys: Capture
+) -> None:
+    assert main(["validate", recipe]) == 1
+    said = capsys.readouterr().out
+    assert parameters in said
+    assert "medtune prepare fetal_gauge --source fetal_gauge --from FOLDER --out prepared/fetal_gauge" in said
+    assert f"hf download {hub_id}" in said
+    assert "--set model.weights=/path/to/folder" in said
+    assert ("It is gated" in said) == gated
+    assert "GPU memory: at least" in said
+    numbered = [line.split(":")[0] for line in said.splitlines() if line[:2] in ("1.", "2.", "3.")]
+    assert numbered == ["1. prepared data", "2. weights", "3. GPU memory"]
+
+
+def test_a_named_machine_is_judged_by_its_memory(elsewhere: Path, capsys: Capture) -> None:
+    arguments = ["validate", "qwen25vl_7b_fetal_gauge_lora", "--no-weights", "--devices"]
+    assert main([*arguments, "1xH100-80GB"]) == 1
+    said = capsys.readouterr().out
+    assert "GPU memory" not in said
+    assert "weights:" not in said
+    assert "1. prepared data" in said
+    assert main([*arguments, "1xRTX2080-8GB"]) == 1
+    assert "RTX2080 has 8 GB" in capsys.readouterr().out
+
+
+def test_devices_that_cannot_be_read(capsys: Capture) -> None:
+    assert main(["validate", "nano_busi_lora", "--devices", "many"]) == 1
+    assert "expected NxNAME-SIZEGB" in capsys.readouterr().err
+    assert parse_devices("A100-40GB") == Devices(1, "A100", 40.0)
+
+
+def test_memory_of_a_model_that_can_be_counted_by_hand() -> None:
+    recipe = read_recipe("nano_busi_lora")
+    model = zoo_entry("nano_pocket").skeleton()
+    rows = apply_tuning(model, recipe.model.tuning, seed=0)
+    memory = memory_of(recipe, model, rows)
+    total = sum(row.parameters for row in rows)
+    learning = sum(row.trainable for row in rows)
+    adapters = next(row.trainable for row in rows if row.group == "language")
+    assert memory.weights_gb * 1e9 == pytest.approx(4 * (total + adapters))
+    assert memory.learning_gb * 1e9 == pytest.approx(12 * learning)
+    assert memory.activations_gb * 1e9 == pytest.approx(1000 * 34 * 2 * 32 * 2)
+
+
+def test_what_does_not_learn_is_stored_narrow_under_mixed_precision() -> None:
+    model = zoo_entry("nano_pocket").skeleton()
+    rows = apply_tuning(model, read_recipe("nano_busi_lora").model.tuning, seed=0)
+    wide, mixed = (
+        memory_of(read_recipe("nano_busi_lora", [f"train.precision={precision}"]), model, rows)
+        for precision in ("32-true", "bf16-mixed")
+    )
+    frozen = sum(row.parameters for row in rows if row.mode != "full")
+    assert (wide.weights_gb - mixed.weights_gb) * 1e9 == pytest.approx(2 * frozen)
+    assert wide.learning_gb == mixed.learning_gb
+
+
+def test_zero_stages_share_out_what_they_say() -> None:
+    model = zoo_entry("nano_pocket").skeleton()
+    rows = apply_tuning(model, read_recipe("nano_busi_lora").model.tuning, seed=0)
+
+    def memory(strategy: str) -> Memory:
+        settings = [f"train.strategy={strategy}", "train.devices=4"]
+        return memory_of(read_recipe("nano_busi_lora", settings), model, rows)
+
+    plain, one, two, three = (memory(s) for s in ("ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"))
+    assert one.learning_gb == pytest.approx(plain.learning_gb * (1 + 2 / 4) / 3)
+    assert two.learning_gb == pytest.approx(plain.learning_gb / 4)
+    assert two.weights_gb == plain.weights_gb
+    assert three.weights_gb == pytest.approx(plain.weights_gb / 4)
+
+
+def test_small_models_need_no_gpu() -> None:
+    cpu = Devices(1, "CPU", 8.0, is_gpu=False)
+    assert missing_memory(Memory(1.0, 1.0, 0.1, 135_000_000), cpu) is None
+    assert "no GPU here" in (missing_memory(Memory(1.0, 1.0, 0.1, 7_000_000_000), cpu) or "")
+
+
+def test_local_folder_stands_for_the_hub(elsewhere: Path, capsys: Capture) -> None:
+    empty = elsewhere / "weights"
+    empty.mkdir()
+    assert main(["validate", "qwen25vl_7b_fetal_gauge_lora", "--set", f"model.weights={empty}"]) == 1
+    assert f"{empty} is neither a local folder" in capsys.readouterr().out

@@ -1,0 +1,142 @@
+"""The recipes of the CTLesionVQA paper against its Tables 2 and 9, number by number."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medtune.models.assemble import zoo_entry
+from medtune.models.nano import volume
+from medtune.trainer.commands.cli import main
+from medtune.trainer.recipe.read import find_recipe, read_recipe
+from medtune.trainer.recipe.schema import Recipe
+from tests.conftest import REPOSITORY
+
+ROW = {
+    "radfm": "RadFM",
+    "m3d_llama2": "M3D (LLaMA2 / Phi-3)",
+    "m3d_phi3": "M3D (LLaMA2 / Phi-3)",
+    "merlin": "Merlin",
+    "ct_chat": "CT-CHAT",
+}
+each_model = pytest.mark.parametrize("model", ROW)
+OPTIMIZER = {"AdamW": "adamw", "AdamW (8-bit)": "adamw_8bit"}
+PRECISION = {"FP16": "16-mixed", "BF16": "bf16-mixed"}
+
+
+@pytest.fixture(scope="session")
+def published() -> Path:
+    folder = Path(os.environ.get("MEDTUNE_SHARED", REPOSITORY.parent / "shared")) / "published"
+    if not folder.is_dir():
+        reason = f"the papers' tables are not at {folder}"
+        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return folder
+
+
+def _row(published: Path, table: int, model: str) -> dict[str, Any]:
+    rows = json.loads((published / f"ctlesionvqa_table{table}.json").read_text())["rows"]
+    return next(dict(row) for row in rows if row["model"] == ROW[model])
+
+
+def _preset(model: str) -> Recipe:
+    return read_recipe(f"{model}_ctlesionvqa")
+
+
+@each_model
+def test_training_is_that_of_table_9(model: str, published: Path) -> None:
+    row, recipe = _row(published, 9, model), _preset(model)
+    train, learning = recipe.train, [how for how in recipe.model.tuning.groups().values() if how.mode != "frozen"]
+    assert {how.lr for how in learning} == {row["learning_rate"]}
+    assert train.optimizer == OPTIMIZER[row["optimizer"]]
+    assert train.precision == PRECISION[row["mixed_precision"]]
+    assert (train.max_steps, train.epochs) == (row["training_iterations"], row["training_epochs"])
+    assert train.warmup_ratio == row["warmup_ratio"]
+    assert row["lr_scheduler"] == "Cosine", "the only schedule there is"
+    assert train.devices == row["gpus"]
+    assert train.group_questions == 1, "the paper's sample is one question"
+    share = train.devices if row.get("batch_remark") == "model parallel" else 1
+    assert train.micro_batch_groups * share == row["per_device_batch_size"]
+    assert train.batch_groups == train.micro_batch_groups * train.devices * row["gradient_accumulation_steps"]
+    assert recipe.data.workers * train.devices == row["cpu_workers"]
+
+
+@each_model
+def test_model_is_that_of_table_2(model: str, published: Path) -> None:
+    row, recipe = _row(published, 2, model), _preset(model)
+    vision, projector, language = recipe.model.tuning.groups().values()
+    assert (vision.mode != "frozen", projector.mode != "frozen") == (row["vision_tuned"], row["projector_tuned"])
+    assert {how.lr for how in (projector, language)} == {row["learning_rate"]}
+    kind = row["llm_tuning"]
+    assert language.mode == kind["kind"].lower()
+    if language.mode == "lora":
+        assert language.lora.r == kind["r"]
+    parts = zoo_entry(recipe.model.name).variants[recipe.model.variant or ""]
+    prepared: Any = parts.transform
+    size = (prepared.in_plane, prepared.in_plane, prepared.depth) if model == "radfm" else prepared.size
+    wanted = row["input_size_voxels"]
+    assert list(size) == ([wanted[2], *wanted[:2]] if model.startswith("m3d") else wanted)
+    if row["ct_spacing"] == "direct resize":
+        assert not hasattr(prepared, "spacing_mm")
+    else:
+        assert list(prepared.spacing_mm) == row["ct_spacing"]
+    laid = parts.family(volume.tokenizer()).layout("how large is it?", "3 cm")
+    tags = 2 if model == "radfm" else 0  # that stand around its visual tokens
+    assert [span.stop - span.start - tags for span in laid.media_spans] == [row["visual_tokens_per_image"]]
+
+
+@each_model
+def test_public_code_stands_beside_it(model: str) -> None:
+    paper, public = _preset(model), read_recipe(f"{model}_ctlesionvqa_public")
+    assert public != paper
+    assert public.model.name == paper.model.name
+    last = public.stages[-1]
+    adapters = {
+        "m3d_llama2": (16, 32, 0.05),
+        "m3d_phi3": (16, 32, 0.05),
+        "merlin": (512, 16, 0.1),
+        "ct_chat": (128, 256, 0.05),
+    }
+    if model in adapters:
+        lora = last.tuning.language.lora
+        assert (lora.r, lora.alpha, lora.dropout) == adapters[model]
+    else:
+        assert {how.mode for how in last.tuning.groups().values()} == {"full"}
+    lengths = {"m3d_llama2": [3, 4], "m3d_phi3": [3, 5], "ct_chat": [1, 10]}
+    assert [stage.epochs for stage in public.stages] == lengths.get(model, [None])
+    rates = {
+        "m3d_llama2": [1e-4, 5e-5],
+        "m3d_phi3": [1e-4, 5e-5],
+        "merlin": [1e-4],
+        "radfm": [5e-6],
+        "ct_chat": [1e-3, 2e-5],
+    }
+    assert [stage.tuning.projector.lr for stage in public.stages] == rates[model]
+
+
+@pytest.mark.parametrize("name", [f"{model}_ctlesionvqa{kind}" for model in ROW for kind in ("", "_public")])
+def test_header_says_that_it_was_not_run(name: str) -> None:
+    expected = next(line for line in find_recipe(name).read_text().splitlines() if line.startswith("# Expected:"))
+    assert "not yet run" in expected
+
+
+@pytest.mark.parametrize("name", ["radfm_ctlesionvqa", "merlin_ctlesionvqa", "m3d_phi3_ctlesionvqa_public"])
+def test_show_and_validate_say_what_is_missing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["show", name]) == 0
+    assert "group_questions: 1" in capsys.readouterr().out
+    assert main(["validate", name, "--no-weights", "--devices", "4xA6000-48GB"]) == 1
+    said = capsys.readouterr().out
+    assert "prepared data: there is no folder prepared/ctlesionvqa" in said
+    assert "billion parameters" in said
+    main(["validate", name, "--devices", "4xA6000-48GB"])
+    said = capsys.readouterr().out
+    assert ("which model.weights has to name" in said) == name.startswith("radfm")
+    assert ("hf download" in said) != name.startswith("radfm")

@@ -1,0 +1,218 @@
+"""The offline W&B run, read back."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+import wandb
+from lightning_utilities.core.rank_zero import rank_zero_only
+
+from medtune.benchmarks import benchmark
+from medtune.data.prepared.folder import open_prepared
+from medtune.trainer.recipe.log_block import LogBlock
+from medtune.trainer.training.loggers import build_loggers
+from tests.trainer.conftest import Nano
+from tests.trainer.training.wandb_file import OfflineRun
+
+TASKS = ("diagnosis", "lesion_localisation", "red_box_grounding")
+
+
+@pytest.fixture(scope="module")
+def nano_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("wandb") / "run"
+    Nano(prepared_tiny).finished("run", out, "log.wandb=offline", "log.images=always")
+    return out
+
+
+@pytest.fixture(scope="module")
+def offline(nano_run: Path) -> OfflineRun:
+    return OfflineRun(nano_run)
+
+
+def test_curves_are_logged_by_stage_and_by_task(offline: OfflineRun) -> None:
+    points = offline.points()
+    losses = [point["train/loss"] for point in points if "train/loss" in point]
+    assert len(losses) == 4
+    for stage, steps in (("zero_shot", [0]), ("validation", [2, 4]), ("final", [4])):
+        assert [p["trainer/global_step"] for p in points if f"{stage}/accuracy" in p] == steps
+        for end in ("", "_ci95_low", "_ci95_high"):
+            name = f"task=diagnosis/{stage}/accuracy{end}"
+            assert [p["trainer/global_step"] for p in points if name in p] == steps
+
+
+def test_metrics_are_defined_over_steps_with_their_best(offline: OfflineRun) -> None:
+    metrics = offline.metrics()
+    for name in ("validation/accuracy", "task=diagnosis/validation/accuracy"):
+        assert (metrics[name].summary.max, metrics[name].summary.last) == (True, True)
+        assert metrics[name].step_metric == "trainer/global_step"
+    assert metrics["train/loss"].summary.min
+    assert metrics["task=diagnosis/validation/accuracy_n"].options.hidden
+
+
+def test_run_has_config_tags_and_group(offline: OfflineRun) -> None:
+    assert offline.run.run_group == "nano_busi_lora"
+    assert set(offline.run.tags) == {"nano_pocket", "busi", "reconstruction"}
+    config = offline.config()
+    assert config["model"]["name"] == "nano_pocket"
+    assert config["train"]["max_steps"] == 4
+    assert len(config["manifest"]["data_hash"]) == 64
+    assert config["environment"]["packages"]["wandb"]
+    assert "16384" in json.dumps(config["trainable_groups"]), "the adapters of the language model"
+    assert "9 of 9 questions" in config["cases_shown"]["final"]
+
+
+def test_trainable_groups_are_a_table(offline: OfflineRun) -> None:
+    table = offline.table("model/trainable groups")
+    assert [row[:3] for row in table["data"]] == [
+        [1, "vision", "frozen"],
+        [1, "projector", "full"],
+        [1, "language", "lora"],
+    ]
+
+
+def test_cases_have_probabilities_replies_and_drawn_boxes(
+    offline: OfflineRun, nano_run: Path, prepared_tiny: Path
+) -> None:
+    table = offline.table("final/cases")
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    questions = {question.id: question for question in open_prepared(prepared_tiny).questions("test")}
+    assert {row["question id"] for row in rows} == set(questions)
+    for row in rows:
+        shares = [float(each.rsplit(" ", 1)[1]) for each in row["probability of each option"].split(" | ")]
+        assert len(shares) == len(questions[row["question id"]].options)
+        assert sum(shares) == pytest.approx(1, abs=0.01)
+        assert row["right"] == (row["read"] == row["answer"])
+        assert isinstance(row["reply"], str)
+    files = offline.artifact_files()
+    assert all(path.is_relative_to(nano_run) for path in files.values())
+    images = [path for name, path in files.items() if name.startswith("media/images/")]
+    assert len({path.read_bytes() for path in images}) == len({question.media_id for question in questions.values()})
+    red = [bool((np.asarray(PIL.Image.open(path)) == (255, 0, 0)).all(axis=2).any()) for path in images]
+    assert any(red)
+    assert not all(red)
+
+
+@pytest.mark.parametrize("stage", ["zero_shot", "final"])
+@pytest.mark.parametrize("task", TASKS)
+def test_each_task_has_its_confusion(offline: OfflineRun, nano_run: Path, stage: str, task: str) -> None:
+    table = offline.table(f"task={task}/{stage}/confusion_table")
+    counts = {(truth, read): n for truth, read, n in table["data"]}
+    scores = json.loads((nano_run / stage / "scores.json").read_text())["by"]["task"][task]
+    assert sum(counts.values()) == scores["n"]
+    assert sum(n for (truth, read), n in counts.items() if truth == read) == pytest.approx(
+        scores["value"] * scores["n"]
+    )
+    chart = offline.config()[f"_wandb/visualize/task={task}/{stage}/confusion"]
+    assert chart["panel_config"]["panelDefId"] == "wandb/confusion_matrix/v1"
+
+
+def test_summary_has_the_gain(offline: OfflineRun, nano_run: Path) -> None:
+    results = json.loads((nano_run / "results.json").read_text())
+    gain, summary = results["gain"], offline.summary()
+    assert summary["zero_shot"] == results["stages"]["zero_shot"]["overall"]["value"]
+    assert summary["final"] == results["stages"]["final"]["overall"]["value"]
+    assert (summary["gain"], summary["gain_p"], summary["gain_n"]) == (gain["value"], gain["mcnemar_p"], gain["n"])
+    assert [summary["gain_ci95_low"], summary["gain_ci95_high"]] == gain["ci95"]
+    assert {name for name in summary if name.startswith("gain_p_holm/")} == {f"gain_p_holm/{task}" for task in TASKS}
+    table = offline.table("gain/by task")
+    assert [row[0] for row in table["data"]] == ["all", *gain["by"]["task"]]
+
+
+def test_run_has_a_curve_with_its_band_per_task(offline: OfflineRun) -> None:
+    for level in ("overall", *(f"task={task}" for task in TASKS)):
+        lines = {row[1] for row in offline.table(f"{level}/curve_table")["data"]}
+        assert {"validation", "validation, 95 % low", "validation, 95 % high", "test, before and after"} <= lines
+        assert (
+            offline.config()[f"_wandb/visualize/{level}/curve"]["panel_config"]["panelDefId"] == "wandb/lineseries/v0"
+        )
+
+
+def test_workspace_shows_only_what_was_logged(offline: OfflineRun) -> None:
+    sections = _sections((offline.folder / "files" / "workspace.py").read_text())
+    assert [name for name, _ in sections] == ["overall", *(f"task={task}" for task in TASKS), "cases", "training"]
+    logged = {name.removesuffix("/path") for point in offline.points() for name in point}
+    for _, panels in sections:
+        for _, _, names in panels:
+            assert set(names) <= logged
+
+
+def test_workspace_is_built_by_the_package_without_network(
+    offline: OfflineRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb_workspaces", reason="wandb-workspaces is no dependency of medtune")
+    monkeypatch.setattr(socket.socket, "connect", None)
+    scope: dict[str, Any] = {"__name__": "workspace"}
+    exec((offline.folder / "files" / "workspace.py").read_text(), scope)
+    view = scope["workspace"]("someone")._to_model().model_dump_json()
+    assert "task=diagnosis/validation/accuracy_ci95_low" in view
+
+
+def test_no_patient_no_file_name_no_folder_leaves(offline: OfflineRun, prepared_tiny: Path, tiny_busi: Path) -> None:
+    sent = b"".join(
+        [
+            offline.bytes,
+            *(path.read_bytes() for path in (offline.folder / "files").rglob("*") if path.is_file()),
+            *(path.read_bytes() for path in offline.artifact_files().values()),
+        ]
+    )
+    secrets = {question.patient_id for question in open_prepared(prepared_tiny).questions("test")}
+    secrets |= {path.stem for path in tiny_busi.rglob("*.png")}
+    secrets |= {str(prepared_tiny.parent), "max_steps=4"}
+    assert [secret for secret in secrets if secret.encode() in sent] == []
+    assert offline.run.host == ""
+
+
+def test_published_lines_stand_beside_the_evaluations_of_their_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_DATA_DIR", os.environ.get("WANDB_DATA_DIR", ""))
+    (logger,) = _loggers(tmp_path, LogBlock(wandb="offline"))[1:]
+    for step in (0, 20):
+        measured = {"validation/accuracy": 0.5, "validation/task=plane_identification/accuracy": 0.4}
+        logger.log_metrics(measured, step=step)
+        logger.log_metrics({"train/loss": 1.0}, step=step)
+    logger.experiment.finish()
+    # W&B's own process writes the log; when it has ended, the log is whole.
+    wandb.teardown()
+    points = OfflineRun(tmp_path).points()
+    name = "task=plane_identification/published_other_model_other_data/GPT-5"
+    assert [point[name] for point in points if name in point] == [0.66, 0.66]
+    assert [p["published_other_model_other_data/GPT-5"] for p in points if "validation/accuracy" in p] == [0.55, 0.55]
+    assert not any("visual_grounding" in name for point in points for name in point)
+
+
+def test_ranks_above_0_log_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_DATA_DIR", os.environ.get("WANDB_DATA_DIR", ""))
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(rank_zero_only, "rank", 1)
+    (logger,) = _loggers(tmp_path, LogBlock(wandb="offline"))[1:]
+    logger.log_metrics({"train/loss": 1.0}, step=1)
+    logger.show_groups([], stage=1)
+    assert [*tmp_path.rglob("*.wandb")] == []
+
+
+def test_disabled_means_disabled(tmp_path: Path) -> None:
+    assert len(_loggers(tmp_path, LogBlock(wandb="disabled"))) == 1
+    assert not (tmp_path / "wandb").exists()
+
+
+def _loggers(root: Path, block: LogBlock) -> list[Any]:
+    options = {"recipe_name": "r", "config": {}, "tags": [], "resume_step": 0}
+    return [*build_loggers(root, block, benchmark("fetal_gauge"), provenance="released", **options)]  # type: ignore[arg-type]
+
+
+def _sections(script: str) -> Any:
+    (value,) = [
+        node.value
+        for node in ast.parse(script).body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "SECTIONS"
+    ]
+    return ast.literal_eval(value)
