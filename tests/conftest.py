@@ -10,7 +10,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.benchmarks.busi.sources import busi
 from medtune.benchmarks.ctlesionvqa.sources import ct_phantom
 from medtune.benchmarks.simulators.settings import write_num_patients
@@ -54,7 +54,7 @@ def prepared_tiny(tiny_busi: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     out = tmp_path_factory.mktemp("prepared") / "tiny"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
-        prepared = prepare("busi", source("busi"), benchmark="busi", root=tiny_busi, out=out)
+        prepared = prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=out)
     assert prepared.num_questions("test") % 2 == 1
     return out
 
@@ -66,5 +66,5 @@ def prepared_ct(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_num_patients(root / ct_phantom.SETTINGS_FILE, 9)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
-        prepare("ct_phantom", source("ct_phantom"), benchmark="ctlesionvqa", root=root, out=out)
+        prepare(find_source("ct_phantom"), benchmark="ctlesionvqa", root=root, out=out)
     return out

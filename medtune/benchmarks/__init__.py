@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ def names() -> list[str]:
     return catalog.names(PACKAGE, defining="benchmark")
 
 
-def benchmark(name: str) -> Benchmark:
+def find_benchmark(name: str) -> Benchmark:
     """Returns the benchmark of that name.
 
     Raises:
@@ -39,7 +40,7 @@ def source_packages() -> dict[str, str]:
     return {name: package for package in packages for name in catalog.names(package, defining="source")}
 
 
-def source(name: str) -> Source:
+def find_source(name: str) -> Source:
     """Returns the source of that name.
 
     Raises:
@@ -51,7 +52,7 @@ def source(name: str) -> Source:
             f"no {name!r} among the sources.{catalog.nearest(name, packages)} There are: {', '.join(sorted(packages))}"
         )
     build = cast("Callable[[], Source]", catalog.load(packages[name], name, "source"))
-    return build()
+    return replace(build(), name=name)
 
 
 def published(name: str) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def paper_of(name: str) -> Paper | None:
     """Returns the paper of a benchmark; None where there is no such benchmark."""
     if name not in names():
         return None
-    known = benchmark(name)
+    known = find_benchmark(name)
     try:
         printed = str(published(name)["source"])
     except FileNotFoundError:

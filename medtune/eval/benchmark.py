@@ -8,7 +8,7 @@ from functools import update_wrapper
 from itertools import compress
 from typing import Protocol
 
-from medtune.data.media.augment import Keeps, keep_nothing
+from medtune.data.media.augment import AllowedChanges, allow_nothing
 from medtune.data.types import AnswerFormat, Condition, Interval, Prediction, Prompt, Question
 from medtune.eval.asking.official_prompts import OURS, OfficialPrompts
 from medtune.eval.asking.protocol import AnswerProtocol
@@ -20,7 +20,7 @@ from medtune.eval.statistics.summed_metric import Sums
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ParsedReply:
     """A question, what was answered, and what a parser read from it.
 
     Attributes:
@@ -40,7 +40,7 @@ class Judged:
         return self.parsed is not None and self.parsed == self.question.answer
 
 
-def scored_everywhere(sides: Sequence[Sequence[Judged]]) -> list[list[Judged]]:
+def scored_everywhere(sides: Sequence[Sequence[ParsedReply]]) -> list[list[ParsedReply]]:
     """Returns each side's rows of the questions that wait for a judge on none of them.
 
     Args:
@@ -54,18 +54,18 @@ def scored_everywhere(sides: Sequence[Sequence[Judged]]) -> list[list[Judged]]:
 
 
 class SummedMetric:
-    """A metric that column sums over the judged rows determine; called, it gives the value."""
+    """A metric that column sums over the parsed replies determine; called, it gives the value."""
 
-    def __init__(self, sums: Callable[[Sequence[Judged]], Sums]) -> None:
+    def __init__(self, sums: Callable[[Sequence[ParsedReply]], Sums]) -> None:
         self.sums = sums
         update_wrapper(self, sums)
 
-    def __call__(self, judged: Sequence[Judged]) -> float:
+    def __call__(self, parsed: Sequence[ParsedReply]) -> float:
         """Returns the value; ValueError where there is no row."""
-        return self.sums(judged).value()
+        return self.sums(parsed).value()
 
 
-def measure(metric: Metric, rows: Sequence[Judged]) -> Callable[[Sequence[int]], float]:
+def measure(metric: Metric, rows: Sequence[ParsedReply]) -> Callable[[Sequence[int]], float]:
     """Returns what gives the metric of any part of the rows, by their numbers; the part holds no unscored row.
 
     A metric of sums looks at each row once, however many parts are asked for.
@@ -101,7 +101,7 @@ class Scale:
         return Interval(min(self.worst, self.best), max(self.worst, self.best))
 
 
-Verdicts = Mapping[Condition, Mapping[str, Sequence[Judged]]]
+Verdicts = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Evidence:
 
     Attributes:
         predictions: Every one of the file, further repeats included; `judging.judge` reads those.
-        verdicts: Condition -> parser -> judged rows of the first pass.
+        verdicts: Condition -> parser -> parsed replies of the first pass.
         parser: Whose reading is primary.
         text_model: For BERTScore; None leaves it out.
     """
@@ -121,13 +121,13 @@ class Evidence:
     parser: str
     text_model: BertModel | None = None
 
-    def rows(self, condition: Condition) -> Sequence[Judged]:
-        """Returns one judged row per question, by the primary parser.
+    def rows(self, condition: Condition) -> Sequence[ParsedReply]:
+        """Returns one parsed reply per question, by the primary parser.
 
         A likelihood says nothing of questions without options; those go by the first parser that has them.
         """
         read = self.verdicts.get(condition, {})
-        found = dict[str, Judged]()
+        found = dict[str, ParsedReply]()
         for rows in (read.get(self.parser, ()), *read.values()):
             for row in rows:
                 found.setdefault(row.question.id, row)
@@ -143,7 +143,7 @@ class Tables(Protocol):
 
 Render = Callable[[Question, AnswerFormat], Prompt]
 Parser = Callable[[str, Question], str | None]
-Metric = Callable[[Sequence[Judged]], float]
+Metric = Callable[[Sequence[ParsedReply]], float]
 
 
 def no_tables(evidence: Evidence) -> Sequence[Table]:
@@ -192,7 +192,7 @@ class Benchmark:
     renders: Mapping[Condition, Render] = field(default_factory=dict)
     tables: Tables = no_tables
     references: Callable[[], Sequence[Reference]] = no_references
-    keeps: Keeps = keep_nothing
+    allowed_changes: AllowedChanges = allow_nothing
     judging: JudgeTask | None = None
     protocol: AnswerProtocol | None = None
     official: OfficialPrompts | None = None

@@ -13,7 +13,7 @@ from medtune.eval.comparing.gain import Gain, LevelGain
 from medtune.eval.data_label import DataLabel
 from medtune.eval.scoring.left_out import uncounted_text
 from medtune.eval.scoring.refusals import refusals_text
-from medtune.eval.scoring.score import LevelScore, StageScores
+from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.eval.scoring.tables import finite, table_json
 from medtune.eval.statistics.calibration import Calibration
 
@@ -23,33 +23,33 @@ NOT_AVAILABLE = "n/a"
 NOTHING: Mapping[Reading, str] = {}
 
 
-def stage_json(stage: StageScores) -> Json:
-    """Returns one stage of results.json."""
+def phase_json(phase: PhaseScores) -> Json:
+    """Returns one phase of results.json."""
     return {
-        "parser": stage.parser,
-        "overall": _level(stage.overall),
-        "by": {facet: {name: _level(score) for name, score in found.items()} for facet, found in stage.by.items()},
+        "parser": phase.parser,
+        "overall": _level(phase.overall),
+        "by": {facet: {name: _level(score) for name, score in found.items()} for facet, found in phase.by.items()},
         "metrics": {
             condition: {
                 parser: {name: _score(score) for name, score in scores.items()} for parser, scores in parsers.items()
             }
-            for condition, parsers in stage.metrics.items()
+            for condition, parsers in phase.metrics.items()
         },
-        "tables": [table_json(table) for table in stage.tables],
-        "calibration": _calibration(stage.calibration) if stage.calibration else None,
-        "refusals": asdict(stage.refusals) if stage.refusals else None,
-        "unscored": stage.unscored,
-        "uncounted": dict(stage.uncounted),
+        "tables": [table_json(table) for table in phase.tables],
+        "calibration": _calibration(phase.calibration) if phase.calibration else None,
+        "refusals": asdict(phase.refusals) if phase.refusals else None,
+        "unscored": phase.unscored,
+        "uncounted": dict(phase.uncounted),
     }
 
 
-def scores_json(stage: StageScores, label: DataLabel) -> Json:
-    """Returns a stage's scores.json, which may be read without its run: it says itself what data it is about."""
-    return {**label.facts(), **stage_json(stage)}
+def scores_json(phase: PhaseScores, label: DataLabel) -> Json:
+    """Returns a phase's scores.json, which may be read without its run: it says itself what data it is about."""
+    return {**label.facts(), **phase_json(phase)}
 
 
 def results_json(
-    stages: Mapping[str, StageScores],
+    phases: Mapping[str, PhaseScores],
     gain: Gain | None,
     benchmark: Benchmark,
     *,
@@ -57,11 +57,11 @@ def results_json(
     model: str,
     unavailable: Mapping[Reading, str] = NOTHING,
 ) -> Json:
-    """Returns results.json but for what the whole run says of itself; "gain" is None where there is no second stage.
+    """Returns results.json but for what the whole run says of itself; "gain" is None where there is no second phase.
 
     Args:
-        stages: By name, e.g. "zero_shot" and "final".
-        gain: Between those two; None where there is no second stage, or nothing in both was scored.
+        phases: By name, e.g. "zero_shot" and "final".
+        gain: Between those two; None where there is no second phase, or nothing in both was scored.
         benchmark: That scored them.
         benchmark_name: Its name in the catalog.
         model: Name of the model.
@@ -72,32 +72,32 @@ def results_json(
         "benchmark_version": benchmark.version,
         "model": model,
         "primary": {"name": benchmark.primary, "higher_is_better": benchmark.higher_is_better},
-        "stages": {name: stage_json(stage) for name, stage in stages.items()},
+        "phases": {name: phase_json(phase) for name, phase in phases.items()},
         "gain": _gain_json(gain) if gain else None,
         "unavailable": dict(unavailable),
     }
 
 
 def gain_table(
-    stages: Mapping[str, StageScores],
+    phases: Mapping[str, PhaseScores],
     gain: Gain | None,
     benchmark: Benchmark,
     *,
     label: DataLabel,
     unavailable: Mapping[Reading, str] = NOTHING,
 ) -> str:
-    """Returns the stages, their gain and the last stage's baselines as a table of plain text.
+    """Returns the phases, their gain and the last phase's baselines as a table of plain text.
 
     Args:
-        stages: By name, in the order to be shown; at least one.
-        gain: Between the first and the last; None for a single stage, or where nothing in both was scored.
+        phases: By name, in the order to be shown; at least one.
+        gain: Between the first and the last; None for a single phase, or where nothing in both was scored.
         benchmark: That scored them.
         label: Of the data.
         unavailable: Readings that the model cannot give, and why.
     """
-    *_, last = stages.values()
+    *_, last = phases.values()
     rows = [("", benchmark.primary, "n", "95 % interval")]
-    rows += [(name.replace("_", "-"), *_cells(stage.overall.score)) for name, stage in stages.items()]
+    rows += [(name.replace("_", "-"), *_cells(phase.overall.score)) for name, phase in phases.items()]
     if gain:
         low, high = gain.overall.ci95
         rows.append(("gain", f"{gain.overall.value:+.3f}", str(gain.overall.n), f"{low:+.3f} to {high:+.3f}"))
@@ -114,11 +114,11 @@ def gain_table(
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
     lines.insert(1, "-" * max(len(line) for line in lines))
-    return "\n".join([*lines, "", *label.notes(), *_notes(stages, gain, benchmark)])
+    return "\n".join([*lines, "", *label.notes(), *_notes(phases, gain, benchmark)])
 
 
-def _notes(stages: Mapping[str, StageScores], gain: Gain | None, benchmark: Benchmark) -> list[str]:
-    *_, last = stages.values()
+def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benchmark) -> list[str]:
+    *_, last = phases.values()
     score = last.overall.score
     notes = [
         f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}; intervals resample patients.",
@@ -126,7 +126,7 @@ def _notes(stages: Mapping[str, StageScores], gain: Gain | None, benchmark: Benc
     ]
     if last.uncounted:
         notes.append(uncounted_text(last.uncounted))
-    waiting = [f"{name.replace('_', '-')} {stage.unscored}" for name, stage in stages.items() if stage.unscored]
+    waiting = [f"{name.replace('_', '-')} {phase.unscored}" for name, phase in phases.items() if phase.unscored]
     if waiting:
         notes.append(f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}.")
     if last.refusals and last.refusals.total:

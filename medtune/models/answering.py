@@ -47,7 +47,7 @@ class Asked(NamedTuple):
 class LocalAnswerer:
     """Reads option log-likelihoods and generates replies with a model in this process.
 
-    Told what will be asked, it answers up to `batch_groups` groups in one forward pass, as long as their sequences
+    Told what will be asked, it answers up to `batch_size` groups in one forward pass, as long as their sequences
     hold no more than `batch_tokens` tokens together.
     """
 
@@ -59,7 +59,7 @@ class LocalAnswerer:
         batch_tokens: int,
         max_new_tokens: int,
         precise: Precise,
-        batch_groups: int = 1,
+        batch_size: int = 1,
         share_prefix: bool = True,
         temperature: float = 0.0,
         seed: int = 0,
@@ -67,7 +67,7 @@ class LocalAnswerer:
         self._assembled = assembled
         self._device = device
         self._batch_tokens = batch_tokens
-        self._batch_groups = batch_groups
+        self._batch_groups = batch_size
         self._max_new_tokens = max_new_tokens
         self._precise = precise
         self._temperature = temperature

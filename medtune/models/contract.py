@@ -17,9 +17,9 @@ from medtune.data.media.videos.sampling import Sampling
 from medtune.data.types import Media, MediaKind, MediaRef
 from medtune.models.sequence.packing import PackedRows
 from medtune.models.sequence.prompts import PromptRows
-from medtune.models.tuning.plan import GroupName
+from medtune.models.tuning.plan import PartName
 
-GROUPS: tuple[GroupName, ...] = ("vision", "projector", "language")
+GROUPS: tuple[PartName, ...] = ("vision", "projector", "language")
 
 # Opaque on purpose: only the transform and the model that belong together look inside.
 MediaItem = Any
@@ -90,7 +90,7 @@ class Model(Protocol):
     """
 
     @property
-    def group_roots(self) -> Mapping[GroupName, tuple[str, ...]]:
+    def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
         """Names of the modules and parameters that begin each group; the longest that fits a name decides."""
         ...
 
@@ -127,8 +127,8 @@ class Grouped(Protocol):
     """A module that knows its groups."""
 
     @property
-    def group_roots(self) -> Mapping[GroupName, tuple[str, ...]]:
-        """As `Model.group_roots`."""
+    def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
+        """As `Model.part_roots`."""
         ...
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -136,7 +136,7 @@ class Grouped(Protocol):
         ...
 
 
-def root_of(name: str, roots: Mapping[GroupName, tuple[str, ...]]) -> tuple[GroupName, str]:
+def root_of(name: str, roots: Mapping[PartName, tuple[str, ...]]) -> tuple[PartName, str]:
     """Returns the group that a module or parameter belongs to, and the root that says so.
 
     Raises:
@@ -156,13 +156,13 @@ def root_of(name: str, roots: Mapping[GroupName, tuple[str, ...]]) -> tuple[Grou
     return group, root
 
 
-def group_parameters(model: Grouped, group: GroupName) -> list[tuple[str, nn.Parameter]]:
+def part_parameters(model: Grouped, group: PartName) -> list[tuple[str, nn.Parameter]]:
     """Returns the group's parameters with their full names, in the model's order."""
-    roots = model.group_roots
+    roots = model.part_roots
     return [(name, p) for name, p in model.named_parameters() if root_of(name, roots)[0] == group]
 
 
-def set_training(model: nn.Module, roots: Mapping[GroupName, tuple[str, ...]], *, mode: bool) -> None:
+def set_training(model: nn.Module, roots: Mapping[PartName, tuple[str, ...]], *, mode: bool) -> None:
     """Switches each group to training where it learns and `mode` asks for it, else to evaluation: no dropout there."""
     learning = {root_of(name, roots)[0] for name, p in model.named_parameters() if p.requires_grad}
     # A root may lie inside another (Qwen's merger inside its tower), so the outer ones go first.

@@ -19,7 +19,7 @@ from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, additive
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.transformers_vlm.model import TransformersVlm
-from medtune.models.tuning.plan import GroupName
+from medtune.models.tuning.plan import PartName
 
 
 class VisionLanguageModel(nn.Module):
@@ -32,7 +32,7 @@ class VisionLanguageModel(nn.Module):
         self.language = language
 
     @property
-    def group_roots(self) -> Mapping[GroupName, tuple[str, ...]]:
+    def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
         """Each group is the submodule of its name."""
         return {name: (name,) for name in GROUPS}
 
@@ -52,7 +52,7 @@ class VisionLanguageModel(nn.Module):
         Batch statistics would make the gradient of a question depend on its neighbours in the batch.
         """
         super().train(mode)
-        set_training(self, self.group_roots, mode=mode)
+        set_training(self, self.part_roots, mode=mode)
         for module in self.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.eval()

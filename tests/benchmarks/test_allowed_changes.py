@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.rexsonovqa.terms import TYPES
 from medtune.data.media.augment import ALL, allowed
 from medtune.data.types import Question
@@ -31,4 +31,4 @@ BOTH = {"move", "grey"}
 )
 def test_a_task_allows_what_leaves_its_answers_true(name: str, task: str, changes: set[str]) -> None:
     question = Question("q", "m", "What?", ("a", "b"), "a", "choice", "p", {"task": task})
-    assert allowed([question], benchmark(name).keeps) == changes
+    assert allowed([question], find_benchmark(name).allowed_changes) == changes

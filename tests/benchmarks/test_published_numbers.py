@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from medtune.benchmarks import benchmark, names
+from medtune.benchmarks import find_benchmark, names
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 
 
 @pytest.mark.parametrize("name", names())
 def test_references_are_of_known_facets_and_within_the_metric(name: str) -> None:
-    found = benchmark(name)
+    found = find_benchmark(name)
     bounds = found.scale(found.primary).bounds
     references = found.references()
     for reference in references:
@@ -39,15 +39,17 @@ def test_references_are_what_was_printed(
     name: str, model: str, facet: str | None, level: str | None, value: float
 ) -> None:
     (found,) = [
-        each for each in benchmark(name).references() if (each.model, each.facet, each.level) == (model, facet, level)
+        each
+        for each in find_benchmark(name).references()
+        if (each.model, each.facet, each.level) == (model, facet, level)
     ]
     assert found.value == pytest.approx(value)
 
 
 def test_the_score_of_these_tasks_of_u2_bench_is_their_accuracy() -> None:
-    u2 = benchmark("u2_bench")
+    u2 = find_benchmark("u2_bench")
     for example in u2.examples:
         if example.facets["task"] in (*CLASSIFICATION, *DETECTION):
             asked = [replace(example, id=str(number)) for number in range(4)]
-            rows = [Judged(one, None, example.answer if number else None) for number, one in enumerate(asked)]
+            rows = [ParsedReply(one, None, example.answer if number else None) for number, one in enumerate(asked)]
             assert u2.metrics["u2_score"](rows) == pytest.approx(0.75)

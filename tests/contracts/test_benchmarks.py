@@ -8,11 +8,11 @@ from typing import Literal
 
 import pytest
 
-from medtune.benchmarks import benchmark, names
+from medtune.benchmarks import find_benchmark, names
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Benchmark, Judged
+from medtune.eval.benchmark import Benchmark, ParsedReply
 from medtune.eval.scoring.parse_replies import judge
-from medtune.eval.scoring.score import covered, score_stage
+from medtune.eval.scoring.score import covered, score_phase
 from medtune.eval.scoring.tables import table_text
 
 PUBLISHED = ("official", "vsi")
@@ -22,7 +22,7 @@ ANSWER_FORMATS: tuple[Literal["text", "letter"], ...] = ("text", "letter")
 
 @pytest.fixture(params=names())
 def found(request: pytest.FixtureRequest) -> Benchmark:
-    return benchmark(request.param)
+    return find_benchmark(request.param)
 
 
 def replies(examples: Sequence[Question], texts: Sequence[str]) -> list[Prediction]:
@@ -67,7 +67,7 @@ def test_prompt_does_not_tell_the_answer(found: Benchmark, answer_format: Litera
         assert len(texts) <= 1
 
 
-def assert_all_score(rows: Sequence[Judged], found: Benchmark, end: Literal["best", "worst"]) -> None:
+def assert_all_score(rows: Sequence[ParsedReply], found: Benchmark, end: Literal["best", "worst"]) -> None:
     for name, metric in found.metrics.items():
         scale = found.scale(name)
         chosen = covered(rows, scale)
@@ -81,7 +81,7 @@ def test_every_metric_is_about_some_example(found: Benchmark) -> None:
         assert any(found.scale(name).covers(question) for question in found.examples), name
 
 
-def oracle(found: Benchmark, answer_format: Literal["text", "letter"]) -> dict[str, list[Judged]]:
+def oracle(found: Benchmark, answer_format: Literal["text", "letter"]) -> dict[str, list[ParsedReply]]:
     said = [found.render(question, answer_format).target for question in found.examples]
     return judge(found.examples, replies(found.examples, said), found, reading="generation")
 
@@ -105,8 +105,8 @@ def test_perfect_oracle_scores_the_best_with_official_parsers_in_their_format(fo
 
 
 def test_silent_model_scores_the_worst_with_every_parser(found: Benchmark) -> None:
-    judged = judge(found.examples, replies(found.examples, [""] * len(found.examples)), found, reading="generation")
-    for rows in judged.values():
+    parsed = judge(found.examples, replies(found.examples, [""] * len(found.examples)), found, reading="generation")
+    for rows in parsed.values():
         assert_all_score(rows, found, "worst")
 
 
@@ -125,11 +125,11 @@ def test_likelihood_oracle_scores_the_best(found: Benchmark) -> None:
 def test_own_tables_are_made_with_and_without_predictions(found: Benchmark) -> None:
     said = [found.render(question, "text").target for question in found.examples]
     for predictions in (replies(found.examples, said), []):
-        for table in score_stage(found.examples, predictions, found).tables:
+        for table in score_phase(found.examples, predictions, found).tables:
             assert all(len(row) == len(table.columns) for row in table.rows)
             assert table_text(table).startswith(table.title)
 
 
 def test_unknown_benchmark_offers_the_nearest() -> None:
     with pytest.raises(ValueError, match="Did you mean 'busi'"):
-        benchmark("bussi")
+        find_benchmark("bussi")

@@ -15,7 +15,7 @@ import PIL.Image
 import pytest
 import torch
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.media.blank import BLANKS
 from medtune.data.media.load import load_media
 from medtune.data.media.videos.write import write_video
@@ -33,7 +33,7 @@ from tests.models.transformers_vlm.twins import twin
 
 TWINS: dict[MediaKind, str] = {"image": "nano_pocket", "video": "nano_pocket_video", "volume": "nano_pocket_ct"}
 NOUNS: dict[MediaKind, str] = {"image": "image", "video": "video", "volume": "scan"}
-BUSI = benchmark("busi")
+BUSI = find_benchmark("busi")
 REPEATS = 2
 Shown = tuple[float, ...] | None
 """The brightness of each picture that is shown, None for no media."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.data.prepared.folder import prepare
 from medtune.data.prepared.splits import Fractions
 from medtune.trainer.commands.cli import main
@@ -41,7 +41,7 @@ def prepared_images(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactor
     out = tmp_path_factory.mktemp("real") / "busi"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
-        prepare("busi", source("busi"), benchmark="busi", root=real, out=out, limit=20)
+        prepare(find_source("busi"), benchmark="busi", root=real, out=out, limit=20)
     return out
 
 
@@ -53,8 +53,7 @@ def prepared_clips(shared_real: Path, tmp_path_factory: pytest.TempPathFactory) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         prepare(
-            "rexsonovqa",
-            source("rexsonovqa"),
+            find_source("rexsonovqa"),
             benchmark="rexsonovqa",
             root=folder / "raw",
             out=folder / "prepared",
@@ -80,12 +79,12 @@ def test_run_and_evaluate_again_on_clips(name: str, prepared_clips: Path, tmp_pa
 def _run_and_evaluate_again(folder: Path, about: Sequence[str]) -> None:
     run, again = folder / "run", folder / "again"
     settings = [
-        *about, "log.wandb=disabled", "train.max_steps=1", "train.batch_groups=2", "eval.every_steps=1",
+        *about, "log.wandb=disabled", "train.max_steps=1", "train.batch_size=2", "eval.every_steps=1",
         "eval.val_questions=2", "eval.max_new_tokens=2",
     ]  # fmt: skip
     assert main(["run", "nano_busi_lora", "--out", str(run), "--limit", "4", "--set", *settings]) == 0
     results = json.loads((run / "results.json").read_text())
-    assert set(results["stages"]) == {"zero_shot", "final"}
+    assert set(results["phases"]) == {"zero_shot", "final"}
     assert f"model.name={results['model']}" in about
     before, after = _predictions(run / "zero_shot"), _predictions(run / "final")
     seeing = {("likelihood", "image"), ("generation", "image")}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from medtune.data import catalog
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Judged, Metric
+from medtune.eval.benchmark import Metric, ParsedReply
 
 PACKAGE = "medtune.eval.metrics"
 OPTIONS = ("a", "b", "c")
@@ -25,10 +25,10 @@ def load(name: str) -> Metric:
     return cast("Metric", catalog.load(PACKAGE, name, "metric"))
 
 
-def row(number: int, true: str, said: str | None, is_answered: bool) -> Judged:
+def row(number: int, true: str, said: str | None, is_answered: bool) -> ParsedReply:
     asked = Question(f"q{number}", "m", "Which?", OPTIONS, true, "choice", "p")
     prediction = Prediction(PredictionKey(asked.id, "image", "generation", 0), text=said or "")
-    return Judged(asked, prediction if is_answered else None, said if is_answered else None)
+    return ParsedReply(asked, prediction if is_answered else None, said if is_answered else None)
 
 
 @pytest.mark.parametrize("name", catalog.names(PACKAGE))

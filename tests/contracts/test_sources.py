@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import source, source_packages
+from medtune.benchmarks import find_source, source_packages
 from medtune.data import catalog
 from medtune.data.prepared.folder import Prepared, prepare
 from medtune.data.raw.source import Source, SourceTable
@@ -30,13 +30,13 @@ class Example:
     folder: Path
 
     def prepare(self, out: Path) -> Prepared:
-        return prepare(self.name, source(self.name), benchmark="contract", root=self.root, out=out, seed=3, limit=LIMIT)
+        return prepare(find_source(self.name), benchmark="contract", root=self.root, out=out, seed=3, limit=LIMIT)
 
 
 @pytest.fixture(scope="module", params=NAMES)
 def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Example:
     folder = tmp_path_factory.mktemp(request.param)
-    of_name = source(request.param)
+    of_name = find_source(request.param)
     root = folder / "raw" if of_name.write_example else None
     if of_name.write_example and root:
         of_name.write_example(root)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.m3d_vqa.free_answers import with_verdicts
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.scoring.score import StageScores, score_stage
+from medtune.eval.scoring.score import PhaseScores, score_phase
 
-M3D = benchmark("m3d_vqa")
+M3D = find_benchmark("m3d_vqa")
 FREE: Benchmark = replace(M3D, metrics={"free_answers": M3D.metrics["free_answers"]})
 """Free answers are primary, so that everything that goes by the primary metric meets them."""
 Said = bool | str
@@ -39,5 +39,5 @@ def predicted(said: tuple[Said, ...]) -> list[Prediction]:
     return with_verdicts(found, verdicts)
 
 
-def stage(said: tuple[Said, ...], judged_by: Benchmark = FREE) -> StageScores:
-    return score_stage(asked(said), predicted(said), judged_by)
+def phase(said: tuple[Said, ...], benchmark: Benchmark = FREE) -> PhaseScores:
+    return score_phase(asked(said), predicted(said), benchmark)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.folder import open_prepared
 from medtune.data.types import Request
 from medtune.models.answering import LocalAnswerer
@@ -80,20 +80,20 @@ def test_auto_is_bfloat16_where_the_gpu_computes_it() -> None:
 
 def _answers(assembled: Assembled, root: Path, *, device: torch.device, share: bool, how: Precise) -> dict[str, object]:
     """The options' log-probabilities and the replies of a few images, all of them answered in one pass."""
-    prepared, judged_by = open_prepared(root), benchmark("busi")
+    prepared, benchmark = open_prepared(root), find_benchmark("busi")
     answerer = LocalAnswerer(
         assembled,
         device=device,
         batch_tokens=4096,
         max_new_tokens=6,
         precise=how,
-        batch_groups=4,
+        batch_size=4,
         share_prefix=share,
     )
     visits = []
     for group in prepared.groups("test")[:4]:
-        asked = [Request(q, judged_by.render(q, "text"), "likelihood", "image") for q in group.questions if q.options]
-        asked += [Request(q, judged_by.render(q, "text"), "generation", "image") for q in group.questions]
+        asked = [Request(q, benchmark.render(q, "text"), "likelihood", "image") for q in group.questions if q.options]
+        asked += [Request(q, benchmark.render(q, "text"), "generation", "image") for q in group.questions]
         visits.append((group, asked))
     answerer.expect(visits)
     found: dict[str, object] = {}

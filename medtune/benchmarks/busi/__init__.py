@@ -32,18 +32,18 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
         higher_is_better=True,
         examples=_EXAMPLES,
-        keeps=_keeps,
+        allowed_changes=_allowed_changes,
     )
 
 
-def _keeps(question: Question) -> frozenset[Change]:
+def _allowed_changes(question: Question) -> frozenset[Change]:
     """A mirrored or moved breast has the same diagnosis; a red box may be cut where the image is moved."""
-    task_keeps: dict[str, frozenset[Change]] = {
+    task_allows: dict[str, frozenset[Change]] = {
         "diagnosis": ALL,
         "red_box_grounding": frozenset({"mirror", "grey"}),
         "lesion_localisation": frozenset({"grey"}),
     }
-    return task_keeps.get(question.facets["task"], NONE)
+    return task_allows.get(question.facets["task"], NONE)
 
 
 _EXAMPLES = (

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
-from medtune.benchmarks.ctlesionvqa.allowed_changes import keeps
+from medtune.benchmarks.ctlesionvqa.allowed_changes import allowed_changes
 from medtune.benchmarks.ctlesionvqa.examples import EXAMPLES
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
@@ -73,7 +73,7 @@ def benchmark() -> Benchmark:
         },
         tables=own_tables,
         references=references,
-        keeps=keeps,
+        allowed_changes=allowed_changes,
         judging=judge_task(),
         official=official_prompts(),
     )
@@ -100,8 +100,8 @@ def own_tables(evidence: Evidence) -> Sequence[Table]:
     passes = sorted({each.key.repeat for each in generated})
     if len(passes) < 2 or evidence.parser not in benchmark().parsers:
         return tables(evidence, {})
-    judged = [
+    parsed = [
         judge(evidence.questions, generated, benchmark(), reading="generation", repeat=number)[evidence.parser]
         for number in passes
     ]
-    return tables(evidence, repeated_accuracies(judged))
+    return tables(evidence, repeated_accuracies(parsed))

@@ -64,6 +64,6 @@ SUBTYPES: dict[str, frozenset[Change]] = {
 }
 
 
-def keeps(question: Question) -> frozenset[Change]:
+def allowed_changes(question: Question) -> frozenset[Change]:
     """Returns what the subtype allows; an unknown one allows nothing."""
     return SUBTYPES.get(subtype(question.facets["subtype"]), NONE)

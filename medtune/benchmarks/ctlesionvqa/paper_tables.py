@@ -10,7 +10,7 @@ from medtune.benchmarks.ctlesionvqa.repeats import Repeated
 from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_score
 from medtune.benchmarks.ctlesionvqa.terms import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
 from medtune.data.types import Interval
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.tables import Cell, Table, rank
 
@@ -27,7 +27,7 @@ _TABLE_4 = {
     "kidney_tumor": "kidney tumor existence",
     "pancreatic_lesion": "pancreatic lesion existence",
 }
-Cells = Mapping[tuple[str, str], Sequence[Judged]]
+Cells = Mapping[tuple[str, str], Sequence[ParsedReply]]
 
 
 def table3(cells: Cells, format_: str) -> Table:

@@ -17,10 +17,10 @@ from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
 from medtune.benchmarks.ctlesionvqa.terms import category, subtype
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable, yes_no_table
 from medtune.data.types import Question
-from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.benchmark import ParsedReply, SummedMetric
 from medtune.eval.statistics.summed_metric import Sums, dense_sums, mean_of
 
-RowScore = Callable[[Judged], float]
+RowScore = Callable[[ParsedReply], float]
 Floats = NDArray[np.float64]
 _REMEMBERED = 1 << 19
 
@@ -78,7 +78,7 @@ def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
     return lambda row: 0.0 if row.parsed is None else of_texts(row.parsed, row.question.answer)
 
 
-def row_score(row: Judged) -> float:
+def row_score(row: ParsedReply) -> float:
     """Returns 0 to 1: MRA (the paper's, strict) of a number, else 1 for the true answer and 0 for any other.
 
     Source:
@@ -87,14 +87,14 @@ def row_score(row: Judged) -> float:
     return row_scores([row])[0]
 
 
-def row_scores(judged: Iterable[Judged]) -> list[float]:
+def row_scores(parsed: Iterable[ParsedReply]) -> list[float]:
     """Returns `row_score` of each row."""
-    return [_paper(row) if row.question.answer_kind == "number" else float(row.correct) for row in judged]
+    return [_paper(row) if row.question.answer_kind == "number" else float(row.correct) for row in parsed]
 
 
-def mean_score(judged: Sequence[Judged]) -> float | None:
+def mean_score(parsed: Sequence[ParsedReply]) -> float | None:
     """Returns the mean of `row_scores`, or None where there is no row."""
-    return math.fsum(row_scores(judged)) / len(judged) if judged else None
+    return math.fsum(row_scores(parsed)) / len(parsed) if parsed else None
 
 
 def is_number(question: Question) -> bool:
@@ -128,53 +128,53 @@ def is_negative(question: Question) -> bool:
 
 
 @SummedMetric
-def subtype_mean(judged: Sequence[Judged]) -> Sums:
+def subtype_mean(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the unweighted mean over subtypes of their mean score; each format of a subtype counts as one.
 
     Source:
         CTLesionVQA (arXiv 2505.18915), Table 3 ("Total Average").
     """
-    cells = _numbered(_some(judged))
+    cells = _numbered(_some(parsed))
     width = int(cells.max()) + 1
-    rows = np.arange(len(judged))
+    rows = np.arange(len(parsed))
     return Sums(
         rows=np.concatenate([rows, rows]),
         columns=np.concatenate([cells, cells + width]),
-        values=np.concatenate([np.array(row_scores(judged)), np.ones(len(judged))]),
-        num_rows=len(judged),
+        values=np.concatenate([np.array(row_scores(parsed)), np.ones(len(parsed))]),
+        num_rows=len(parsed),
         width=2 * width,
         finish=_mean_of_means,
     )
 
 
 @SummedMetric
-def question_mean(judged: Sequence[Judged]) -> Sums:
+def question_mean(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the mean score over questions, which weighs subtypes by their number of questions.
 
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate: the weighting alone).
     """
-    return mean_of(row_scores(_some(judged)))
+    return mean_of(row_scores(_some(parsed)))
 
 
 @SummedMetric
-def right_share(judged: Sequence[Judged]) -> Sums:
+def right_share(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the share of true answers: on questions whose truth is yes the sensitivity, on the others specificity.
 
     Unread and unanswered questions are wrong on either side.
     """
-    return mean_of([float(row.correct) for row in _some(judged)])
+    return mean_of([float(row.correct) for row in _some(parsed)])
 
 
 @SummedMetric
-def youden(judged: Sequence[Judged]) -> Sums:
+def youden(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns sensitivity + specificity - 1, -1 to 1; nan where a class is missing. Unread answers are wrong.
 
     Source:
         Youden 1950; CTLesionVQA (arXiv 2505.18915), Figure 6.
     """
-    positive = np.array([is_positive(row.question) for row in _some(judged)], dtype=np.float64)
-    right = np.array([row.correct for row in judged], dtype=np.float64)
+    positive = np.array([is_positive(row.question) for row in _some(parsed)], dtype=np.float64)
+    right = np.array([row.correct for row in parsed], dtype=np.float64)
     return dense_sums(np.column_stack([positive * right, positive, (1 - positive) * right, 1 - positive]), _youden)
 
 
@@ -193,37 +193,37 @@ def category_of(question: Question) -> str:
     return category(subtype_of(question)) or question.facets.get("task", "")
 
 
-def by_cell(judged: Iterable[Judged]) -> dict[tuple[str, str], list[Judged]]:
+def by_cell(parsed: Iterable[ParsedReply]) -> dict[tuple[str, str], list[ParsedReply]]:
     """Returns the rows by format and subtype."""
     found = defaultdict(list)
-    for row in judged:
+    for row in parsed:
         found[cell_of(row.question)].append(row)
     return dict(found)
 
 
-def detection_table(judged: Iterable[Judged]) -> YesNoTable:
+def detection_table(parsed: Iterable[ParsedReply]) -> YesNoTable:
     """Returns the counts of answers against truths of the yes-no questions among the rows."""
     return yes_no_table(
-        ((row.parsed or "").lower(), row.question.answer.strip().lower()) for row in judged if is_yes_no(row.question)
+        ((row.parsed or "").lower(), row.question.answer.strip().lower()) for row in parsed if is_yes_no(row.question)
     )
 
 
 _paper = numeric_score(mra.paper)
 
 
-def _some(judged: Sequence[Judged]) -> Sequence[Judged]:
-    if not judged:
+def _some(parsed: Sequence[ParsedReply]) -> Sequence[ParsedReply]:
+    if not parsed:
         raise ValueError("a score needs at least one question, got none")
-    return judged
+    return parsed
 
 
-def _numbered(judged: Sequence[Judged]) -> NDArray[np.intp]:
+def _numbered(parsed: Sequence[ParsedReply]) -> NDArray[np.intp]:
     """Returns a number per row: that of its cell, in alphabetical order, so that sums do not depend on that of rows."""
     # Names are spelled in few ways: each is resolved once, which matters for 400,000 rows.
     spelled: dict[Hashable, int] = {}
     cells: dict[tuple[str, str], int] = {}
-    numbers = np.empty(len(judged), dtype=np.intp)
-    for place, row in enumerate(judged):
+    numbers = np.empty(len(parsed), dtype=np.intp)
+    for place, row in enumerate(parsed):
         question = row.question
         key = question.answer_kind, question.facets.get("subtype"), question.facets.get("task")
         number = spelled.get(key)

@@ -30,7 +30,7 @@ from medtune.benchmarks.ctlesionvqa.scoring import (
 from medtune.benchmarks.ctlesionvqa.terms import V1
 from medtune.benchmarks.ctlesionvqa.v2_scoring import Json, Pair, V2Row, aggregate_free_text, aggregate_letters
 from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
-from medtune.eval.benchmark import Evidence, Judged
+from medtune.eval.benchmark import Evidence, ParsedReply
 from medtune.eval.judge.beside import judged_table
 from medtune.eval.scoring.tables import Cell, Table
 
@@ -55,34 +55,34 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
         evidence: What was asked and judged.
         repeats: (format, subtype) -> accuracy over repeats, for what was asked more than once.
     """
-    judged = evidence.rows("image")
-    cells = by_cell(judged)
+    parsed = evidence.rows("image")
+    cells = by_cell(parsed)
     made = []
     for kind in FORMATS:
         if any(format_ == kind for format_, _ in cells):
             made += [table3(cells, kind), rates(cells, kind)]
             ours = {name: each for (format_, name), each in repeats.items() if format_ == kind}
             made += [repeats_table(ours, kind)] if ours else []
-    made += [table4(cells), *_official_v2(judged), _readings(evidence), _definitions(cells), _collapse(cells)]
+    made += [table4(cells), *_official_v2(parsed), _readings(evidence), _definitions(cells), _collapse(cells)]
     made += [_sensitivity_by(cells, facet) for facet in LESION_STRATA]
     made += [_category_by(cells, facet) for facet in SUBGROUPS]
     made += judged_table(evidence, judge_task(), by="subtype", title="Phrases in free text, by a judge")
     return [table for table in (*made, contradictions()) if table.rows]
 
 
-def repeated_accuracies(passes: Sequence[Sequence[Judged]]) -> dict[tuple[str, str], Repeated]:
+def repeated_accuracies(passes: Sequence[Sequence[ParsedReply]]) -> dict[tuple[str, str], Repeated]:
     """Returns (format, subtype) -> mean score over the passes, with Student's interval."""
-    cells = [by_cell(judged) for judged in passes]
+    cells = [by_cell(parsed) for parsed in passes]
     return {
         cell: repeated([mean for each in cells if (mean := mean_score(each.get(cell, ()))) is not None])
         for cell in cells[0]
     }
 
 
-def _official_v2(judged: Sequence[Judged]) -> list[Table]:
+def _official_v2(parsed: Sequence[ParsedReply]) -> list[Table]:
     """v2's own scorer on the reply texts: rounded, weighted by questions, unanswered ones left out."""
     letters, free_text = list[V2Row](), list[V2Row]()
-    for row in judged:
+    for row in parsed:
         if row.prediction is not None and row.prediction.text is not None:
             shown = row.prediction.options_shown or row.question.options
             is_choice = row.question.answer_kind == "choice"
@@ -108,11 +108,11 @@ def _v2_table(title: str, found: Json) -> Table:
 
 def _readings(evidence: Evidence) -> Table:
     rows: Rows = []
-    for name, judged in evidence.verdicts["image"].items():
-        unread = sum(row.prediction is not None and row.parsed is None for row in judged)
-        halves = [[row for row in judged if is_multiple_choice(row.question) is is_mc] for is_mc in (True, False)]
+    for name, parsed in evidence.verdicts["image"].items():
+        unread = sum(row.prediction is not None and row.parsed is None for row in parsed)
+        halves = [[row for row in parsed if is_multiple_choice(row.question) is is_mc] for is_mc in (True, False)]
         means = [subtype_mean(half) if half else None for half in halves]
-        rows.append((name, *means, unread, len(judged)))
+        rows.append((name, *means, unread, len(parsed)))
     columns = ("parser", *(f"{name}, subtype mean" for name in FORMATS.values()), "unread", "n")
     return Table("How answers are read", columns, tuple(rows))
 
@@ -164,9 +164,9 @@ def _sensitivity_by(cells: Cells, facet: str) -> Table:
 def _category_by(cells: Cells, facet: str) -> Table:
     """Appendix H: mean score of each category by a property of the patient or the scan."""
     found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for judged in cells.values():
-        category = category_of(judged[0].question)
-        for row, score in zip(judged, row_scores(judged), strict=True):
+    for parsed in cells.values():
+        category = category_of(parsed[0].question)
+        for row, score in zip(parsed, row_scores(parsed), strict=True):
             level = row.question.facets.get(facet)
             if level is not None:
                 found[level][category].append(score)

@@ -33,13 +33,13 @@ def benchmark() -> Benchmark:
         examples=_EXAMPLES,
         tables=tables,
         references=references,
-        keeps=_keeps,
+        allowed_changes=_allowed_changes,
     )
 
 
-def _keeps(question: Question) -> frozenset[Change]:
+def _allowed_changes(question: Question) -> frozenset[Change]:
     """A moved view may lose a landmark, and a moved box its edge; how the fetus lies depends on left and right."""
-    task_keeps: dict[str, frozenset[Change]] = {
+    task_allows: dict[str, frozenset[Change]] = {
         "plane_identification": ALL,
         "view_completeness": frozenset({"mirror", "grey"}),
         "fetal_orientation": frozenset({"grey"}),
@@ -48,7 +48,7 @@ def _keeps(question: Question) -> frozenset[Change]:
     if question.facets["task"] == "clinical_diagnosis":
         # Echo pattern and shadow are read off the grey values.
         return ALL if question.facets.get("subtype", "diagnosis") == "diagnosis" else frozenset({"mirror", "move"})
-    return task_keeps.get(question.facets["task"], NONE)
+    return task_allows.get(question.facets["task"], NONE)
 
 
 def _example(task: str, text: str, options: tuple[str, ...], answer: str, **facets: str) -> Question:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from medtune.benchmarks import published
 from medtune.benchmarks.fetal_gauge.paper import TASKS, agree, macro_mean, weighted_mean
-from medtune.eval.benchmark import Evidence, Judged
+from medtune.eval.benchmark import Evidence, ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.tables import Cell, Table, rank
@@ -34,13 +34,13 @@ def references() -> Sequence[Reference]:
     return found
 
 
-def share_right(rows: Sequence[Judged], facet: str, level: str) -> float | None:
+def share_right(rows: Sequence[ParsedReply], facet: str, level: str) -> float | None:
     """Returns the accuracy on the rows of one level; None where there are none."""
     chosen = [row for row in rows if row.question.facets.get(facet) == level]
     return accuracy(chosen) if chosen else None
 
 
-def _main(read: dict[str, Sequence[Judged]]) -> Table:
+def _main(read: dict[str, Sequence[ParsedReply]]) -> Table:
     printed = published("fetal_gauge")["main"]
     ours: list[tuple[Cell, ...]] = [
         (f"ours, read by {name}", *(share_right(rows, "task", task) for task in TASKS.values()), accuracy(rows))
@@ -62,7 +62,7 @@ def _main(read: dict[str, Sequence[Judged]]) -> Table:
     )
 
 
-def _box_sizes(read: dict[str, Sequence[Judged]]) -> Table:
+def _box_sizes(read: dict[str, Sequence[ParsedReply]]) -> Table:
     printed = published("fetal_gauge")["box_size"]
     ours = [
         (f"ours, read by {name}", *(share_right(rows, "box_size", size) for size in _SIZES))
@@ -80,7 +80,7 @@ def _box_sizes(read: dict[str, Sequence[Judged]]) -> Table:
     )
 
 
-def _phantom(read: dict[str, Sequence[Judged]]) -> Table:
+def _phantom(read: dict[str, Sequence[ParsedReply]]) -> Table:
     return Table(
         title="Fetal-Gauge: phantom against clinical images",
         columns=("parser", "phantom", "clinical"),

@@ -33,11 +33,11 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
         higher_is_better=True,
         examples=_EXAMPLES,
-        keeps=_keeps,
+        allowed_changes=_allowed_changes,
     )
 
 
-def _keeps(question: Question) -> frozenset[Change]:
+def _allowed_changes(question: Question) -> frozenset[Change]:
     """A red box may be cut where the image is moved, and where the head is depends on both."""
     is_grounding = question.facets["task"] == "red_box_grounding"
     return frozenset({"mirror", "grey"}) if is_grounding else frozenset({"grey"})

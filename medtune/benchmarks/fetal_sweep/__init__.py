@@ -30,11 +30,11 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
         higher_is_better=True,
         examples=_EXAMPLES,
-        keeps=_keeps,
+        allowed_changes=_allowed_changes,
     )
 
 
-def _keeps(question: Question) -> frozenset[Change]:
+def _allowed_changes(question: Question) -> frozenset[Change]:
     """The probe glides across the frames, and the fetus lies any way round in them; the placenta may leave them."""
     if question.facets["task"] == "placenta_side":
         return frozenset({"mirror", "grey"})

@@ -39,23 +39,23 @@ def benchmark() -> Benchmark:
         examples=_EXAMPLES,
         scales={"accuracy": Scale(covers=has_choices), "free_answers": Scale(covers=is_free)},
         judging=judge_task(),
-        keeps=keeps,
+        allowed_changes=allowed_changes,
     )
 
 
-def keeps(question: Question) -> frozenset[Change]:
+def allowed_changes(question: Question) -> frozenset[Change]:
     """Returns which changes of a scan leave the answer true; none is mirrored, unlike in M3D's own training.
 
     Phase and abnormality are read off Hounsfield units, and a place may be one of the scan.
     """
-    task_keeps: dict[str, frozenset[Change]] = {
+    task_allows: dict[str, frozenset[Change]] = {
         "plane": frozenset({"move", "grey"}),
         "phase": frozenset({"move"}),
         "organ": frozenset({"move", "grey"}),
         "abnormality": frozenset({"move"}),
         "location": frozenset({"grey"}),
     }
-    return task_keeps.get(question.facets["task"], NONE)
+    return task_allows.get(question.facets["task"], NONE)
 
 
 def has_choices(question: Question) -> bool:

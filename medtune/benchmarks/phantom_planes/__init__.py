@@ -29,7 +29,7 @@ def benchmark() -> Benchmark:
         metrics={"accuracy": accuracy, "macro_f1": macro_f1},
         higher_is_better=True,
         examples=_EXAMPLES,
-        keeps=lambda question: ALL,
+        allowed_changes=lambda question: ALL,
     )
 
 

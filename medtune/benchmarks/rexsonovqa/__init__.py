@@ -56,7 +56,7 @@ def benchmark() -> Benchmark:
         references=references,
         judging=judge_task(),
         official=official_prompts(),
-        keeps=keeps,
+        allowed_changes=allowed_changes,
     )
 
 
@@ -68,15 +68,15 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
     return Prompt(text=f"{task}\nAnswer in one to three sentences.", choices=(), target=question.answer)
 
 
-def keeps(question: Question) -> frozenset[Change]:
+def allowed_changes(question: Question) -> frozenset[Change]:
     """Returns which changes of a clip leave the answer true, for those who learn from an unofficial split.
 
     None is mirrored: the probe's marker, the writing on the screen and the direction of a movement go by its sides.
     Artifacts, gain and depth are read off brightness and place. What an action is for may be to bring something into
     the middle; a workflow stays what it is wherever the picture lies.
     """
-    type_keeps: dict[str, frozenset[Change]] = {TYPES[0]: frozenset({"grey"}), TYPES[2]: frozenset({"move", "grey"})}
-    return type_keeps.get(question.facets["task"], NONE)
+    type_allows: dict[str, frozenset[Change]] = {TYPES[0]: frozenset({"grey"}), TYPES[2]: frozenset({"move", "grey"})}
+    return type_allows.get(question.facets["task"], NONE)
 
 
 def parse_robust(reply: str, question: Question) -> str | None:

@@ -15,7 +15,7 @@ from medtune.benchmarks.rexsonovqa.items import FULL_POINTS, UNKNOWN_ERROR, Scor
 from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
 from medtune.benchmarks.rexsonovqa.terms import question_type
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.benchmark import ParsedReply, SummedMetric
 from medtune.eval.statistics.summed_metric import Sums, mean_of
 
 JUDGE_MARK = "<|judge|>"
@@ -73,7 +73,7 @@ def is_rubric(question: Question) -> bool:
 
 
 @SummedMetric
-def rubric(judged: Sequence[Judged]) -> Sums:
+def rubric(judged: Sequence[ParsedReply]) -> Sums:
     """Returns the mean points of free responses, 0 to 2; empty and unanswered ones have none.
 
     Source:
@@ -84,7 +84,7 @@ def rubric(judged: Sequence[Judged]) -> Sums:
     return mean_of([_points(row)[0] for row in judged])
 
 
-def scored_items(judged: Iterable[Judged]) -> list[ScoredItem]:
+def scored_items(judged: Iterable[ParsedReply]) -> list[ScoredItem]:
     """Returns the rows that have a score as the items that the official report is made of.
 
     Free responses that wait for a judge are left out. The question's facets "task" and "duration" name type and bin of
@@ -101,7 +101,7 @@ def scored_items(judged: Iterable[Judged]) -> list[ScoredItem]:
     return found
 
 
-def _points(row: Judged) -> tuple[float, str]:
+def _points(row: ParsedReply) -> tuple[float, str]:
     if row.parsed is None or not row.parsed.startswith(JUDGE_MARK):
         return 0, UNKNOWN_ERROR
     said = json.loads(row.parsed.removeprefix(JUDGE_MARK))

@@ -22,7 +22,7 @@ from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS
 from medtune.benchmarks.rexsonovqa.report import Report, report, report_tables
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, scored_items
 from medtune.benchmarks.rexsonovqa.terms import TYPES
-from medtune.eval.benchmark import Evidence, Judged
+from medtune.eval.benchmark import Evidence, ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.tables import Cell, Table, rank
 
@@ -52,10 +52,10 @@ def crossing_rows(cells: Cells, outcomes: Sequence[str]) -> tuple[tuple[Cell, ..
 def _readings(evidence: Evidence) -> Table:
     """Both parsers, and the paper's silent recoding, side by side."""
     rows = []
-    for name, judged in evidence.verdicts["image"].items():
-        items = scored_items(judged)
+    for name, parsed in evidence.verdicts["image"].items():
+        items = scored_items(parsed)
         mcq, free = [item for item in items if item.is_mcq], [item for item in items if not item.is_mcq]
-        unread = [row for row in judged if row.prediction is not None and row.parsed is None]
+        unread = [row for row in parsed if row.prediction is not None and row.parsed is None]
         rows.append(
             (
                 name,
@@ -63,7 +63,7 @@ def _readings(evidence: Evidence) -> Table:
                 sum(not is_rubric(row.question) for row in unread),
                 tally(free).mean if free else None,
                 tally(recode_zero_with_single_error(free)).mean if free else None,
-                sum(row.unscored for row in judged),
+                sum(row.unscored for row in parsed),
             )
         )
     columns = ("parser", "accuracy", "unread letters", "free mean", "free mean recoded", "unscored")
@@ -79,19 +79,19 @@ def references() -> Sequence[Reference]:
     return found
 
 
-def _constant_letters(video: Sequence[Judged]) -> Table:
+def _constant_letters(video: Sequence[ParsedReply]) -> Table:
     keys = [_key(row) for row in video if row.question.options]
     rows = tuple((letter, each.n, each.mean) for letter, each in constant_letter(keys).items())
     return Table("Always the same letter", ("letter", "n", "accuracy"), rows, digits=4)
 
 
-def _key(row: Judged) -> str:
+def _key(row: ParsedReply) -> str:
     shown = (row.prediction and row.prediction.options_shown) or row.question.options
     place = shown.index(row.question.answer)
     return LETTERS[place] if place < len(LETTERS) else "later"
 
 
-def _beside_the_paper(video: Sequence[Judged], blind: Sequence[Judged]) -> Table:
+def _beside_the_paper(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]) -> Table:
     numbers = published("rexsonovqa")
     rows: list[tuple[Cell, ...]] = []
     for model, cells in numbers["mcq"].items():
@@ -120,7 +120,7 @@ def _rank(ours: Sequence[Cell], rows: Sequence[Sequence[Cell]], column: int) -> 
     return rank(value, [cast("float", row[column]) for row in rows]) if isinstance(value, float) else None
 
 
-def _own_row(video: Sequence[Judged], blind: Sequence[Judged]) -> tuple[Cell, ...]:
+def _own_row(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]) -> tuple[Cell, ...]:
     (mcq_blind, mcq_video), (free_blind, free_video) = _paired(video, blind)
     items = scored_items(video)
     mcq, free = [item for item in items if item.is_mcq], [item for item in items if not item.is_mcq]
@@ -172,7 +172,7 @@ def _gemini_by_group(found: Report) -> Table:
     return Table(title, ("group", _GEMINI, OURS, "n"), tuple(rows), (note,), digits=2)
 
 
-def _crossings(video: Sequence[Judged], blind: Sequence[Judged]) -> list[Table]:
+def _crossings(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]) -> list[Table]:
     (mcq_blind, mcq_video), (free_blind, free_video) = _paired(video, blind)
     found = []
     if mcq_blind:
@@ -188,10 +188,10 @@ def _crossings(video: Sequence[Judged], blind: Sequence[Judged]) -> list[Table]:
     return found
 
 
-Pairing = tuple[Sequence[Judged], Sequence[Judged]]
+Pairing = tuple[Sequence[ParsedReply], Sequence[ParsedReply]]
 
 
-def _paired(video: Sequence[Judged], blind: Sequence[Judged]) -> tuple[Pairing, Pairing]:
+def _paired(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]) -> tuple[Pairing, Pairing]:
     """Returns the rows answered blind and the same with video, multiple choice and free responses apart.
 
     A question that waits for a judge in either setting is left out of both.
@@ -203,9 +203,9 @@ def _paired(video: Sequence[Judged], blind: Sequence[Judged]) -> tuple[Pairing, 
     return (mcq, [with_video[row.question.id] for row in mcq]), (free, [with_video[row.question.id] for row in free])
 
 
-def _answered(rows: Sequence[Judged]) -> list[Judged]:
+def _answered(rows: Sequence[ParsedReply]) -> list[ParsedReply]:
     return [row for row in rows if row.prediction is not None]
 
 
-def _outcomes(rows: Sequence[Judged]) -> list[FreeOutcome]:
+def _outcomes(rows: Sequence[ParsedReply]) -> list[FreeOutcome]:
     return [FreeOutcome(item.score, item.error_type) for item in scored_items(rows)]

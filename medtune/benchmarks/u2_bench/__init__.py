@@ -5,7 +5,7 @@ Source: arXiv 2505.17779; its code: dolphin-sound/u2-bench-evalkit, gurenolun/Do
 
 from __future__ import annotations
 
-from medtune.benchmarks.u2_bench.allowed_changes import keeps
+from medtune.benchmarks.u2_bench.allowed_changes import allowed_changes
 from medtune.benchmarks.u2_bench.judge_task import judge_task
 from medtune.benchmarks.u2_bench.metrics import METRICS, SCALES
 from medtune.benchmarks.u2_bench.official.prompts import official_prompts
@@ -43,7 +43,7 @@ def benchmark() -> Benchmark:
         examples=_EXAMPLES,
         tables=lambda evidence: tables(evidence, benchmark()),
         references=references,
-        keeps=keeps,
+        allowed_changes=allowed_changes,
         judging=judge_task(),
         official=official_prompts(),
         protocol=AnswerProtocol(

@@ -37,7 +37,7 @@ _SETS: Mapping[tuple[str, str], frozenset[Change]] = {
 }
 
 
-def keeps(question: Question) -> frozenset[Change]:
+def allowed_changes(question: Question) -> frozenset[Change]:
     """Returns what the scenario allows; `medtune.data.media.augment` takes away what the words of a question forbid."""
     task, dataset = question.facets["task"], question.facets["dataset"]
     return _SETS.get((task, dataset), _TASKS.get(task, NONE))

@@ -19,7 +19,7 @@ from medtune.benchmarks.u2_bench.official.values import scaled
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.tasks import ALL_RANGES, TOLERANCE, WEIGHTS
 from medtune.benchmarks.u2_bench.terms import TEXT, VALUE
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.macro_f1 import label_sums
 from medtune.eval.statistics.summed_metric import Floats, Sums
@@ -30,19 +30,19 @@ _ROUNDED = 1e-12
 _UNPARSABLE = "\0unparsable"
 
 
-def block_sums(judged: Sequence[Judged], statistic: Callable[[Blocks], Floats]) -> Sums:
+def block_sums(parsed: Sequence[ParsedReply], statistic: Callable[[Blocks], Floats]) -> Sums:
     """Returns the sums of a statistic of all data sets' blocks; columns: rows, then what `_added` says.
 
     Raises:
         ValueError: There are no questions, or a value's data set has no known range.
     """
-    if not judged:
+    if not parsed:
         raise ValueError("U2-Bench metrics need at least one question, got none")
-    of_rows = [(task_of(row.question), row.question.facets["dataset"]) for row in judged]
+    of_rows = [(task_of(row.question), row.question.facets["dataset"]) for row in parsed]
     # Sorted, because floating-point sums depend on order.
     places = {name: place for place, name in enumerate(sorted(set(of_rows)))}
     rows, columns, values = [], [], []
-    for number, (row, name) in enumerate(zip(judged, of_rows, strict=True)):
+    for number, (row, name) in enumerate(zip(parsed, of_rows, strict=True)):
         for column, value in enumerate([1.0, *_added(row, *name)]):
             if value:
                 rows.append(number)
@@ -57,24 +57,24 @@ def block_sums(judged: Sequence[Judged], statistic: Callable[[Blocks], Floats]) 
         rows=np.array(rows, dtype=np.intp),
         columns=np.array(columns, dtype=np.intp),
         values=np.array(values),
-        num_rows=len(judged),
+        num_rows=len(parsed),
         width=len(places) * _WIDTH,
         finish=finish,
     )
 
 
-def macro_f1_sums(judged: Sequence[Judged]) -> Sums:
+def macro_f1_sums(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the sums whose statistic is the mean over data sets of macro F1, each over its own labels.
 
     Raises:
         ValueError: There are no questions.
     """
-    if not judged:
+    if not parsed:
         raise ValueError("macro F1 needs at least one question, got none")
-    of_rows = [(task_of(row.question), row.question.facets["dataset"]) for row in judged]
-    true = [(name, row.question.answer) for name, row in zip(of_rows, judged, strict=True)]
+    of_rows = [(task_of(row.question), row.question.facets["dataset"]) for row in parsed]
+    true = [(name, row.question.answer) for name, row in zip(of_rows, parsed, strict=True)]
     said = [
-        (name, row.parsed if row.parsed is not None else _UNPARSABLE) for name, row in zip(of_rows, judged, strict=True)
+        (name, row.parsed if row.parsed is not None else _UNPARSABLE) for name, row in zip(of_rows, parsed, strict=True)
     ]
     places = {label: place for place, label in enumerate(sorted({*true, *said}))}
     starts = np.unique([name for name, _ in places], axis=0, return_index=True)[1]
@@ -124,7 +124,7 @@ def bleu4_of(block: Floats) -> Floats:
     return bleu_of_counts(block[..., 1:])
 
 
-def value_error(row: Judged) -> float:
+def value_error(row: ParsedReply) -> float:
     """Returns truth - parsed in units of the data set's range, within -1 and 1; 1 where no number was given.
 
     Raises:
@@ -142,7 +142,7 @@ def value_error(row: Judged) -> float:
     return 1.0 if math.isnan(error) else max(-1.0, min(error, 1.0))
 
 
-def _added(row: Judged, task: str, dataset: str) -> Sequence[float]:
+def _added(row: ParsedReply, task: str, dataset: str) -> Sequence[float]:
     if task in TEXT:
         return bleu_counts(row.parsed or "", row.question.answer)
     if task == VALUE:

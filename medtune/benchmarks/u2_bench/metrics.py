@@ -1,4 +1,4 @@
-"""U2-Bench's metrics of judged rows; the module `blocks` says how they differ from the official scripts'."""
+"""U2-Bench's metrics of parsed replies; the module `blocks` says how they differ from the official scripts'."""
 
 from __future__ import annotations
 
@@ -18,59 +18,59 @@ from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import VALID, reply_type
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TEXT, VALUE
 from medtune.data.types import Question
-from medtune.eval.benchmark import Judged, Scale, SummedMetric
+from medtune.eval.benchmark import ParsedReply, Scale, SummedMetric
 from medtune.eval.metrics.bleu4 import metric as bleu4
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.statistics.summed_metric import Sums, mean_of
 
 
 @SummedMetric
-def u2_score(judged: Sequence[Judged]) -> Sums:
+def u2_score(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the U2-Score with the printed weights."""
-    return block_sums(judged, u2_of)
+    return block_sums(parsed, u2_of)
 
 
 @SummedMetric
-def u2_score_exact_weights(judged: Sequence[Judged]) -> Sums:
+def u2_score_exact_weights(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the U2-Score with the exact shares of cases as weights, as its formula says."""
-    return block_sums(judged, lambda blocks: u2_of(blocks, EXACT_WEIGHTS))
+    return block_sums(parsed, lambda blocks: u2_of(blocks, EXACT_WEIGHTS))
 
 
 @SummedMetric
-def mean_accuracy(judged: Sequence[Judged]) -> Sums:
+def mean_accuracy(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the mean accuracy over data sets; of values, the share within the tolerance."""
-    return block_sums(judged, lambda blocks: mean_over_sets(blocks, share_right))
+    return block_sums(parsed, lambda blocks: mean_over_sets(blocks, share_right))
 
 
 @SummedMetric
-def macro_f1(judged: Sequence[Judged]) -> Sums:
+def macro_f1(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the mean over data sets of the macro F1 over truth and predicted labels."""
-    return macro_f1_sums(judged)
+    return macro_f1_sums(parsed)
 
 
 @SummedMetric
-def rmse(judged: Sequence[Judged]) -> Sums:
+def rmse(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the mean RMSE over data sets, in ranges."""
-    return block_sums(judged, lambda blocks: mean_over_sets(blocks, root_mean_square))
+    return block_sums(parsed, lambda blocks: mean_over_sets(blocks, root_mean_square))
 
 
 @SummedMetric
-def mae(judged: Sequence[Judged]) -> Sums:
+def mae(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the mean MAE over data sets, in ranges."""
-    return block_sums(judged, lambda blocks: mean_over_sets(blocks, mean_absolute))
+    return block_sums(parsed, lambda blocks: mean_over_sets(blocks, mean_absolute))
 
 
 @SummedMetric
-def instruction_following(judged: Sequence[Judged]) -> Sums:
+def instruction_following(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the share of replies that keep to the format; options that were read by likelihood do.
 
     Source:
         U2-Bench (arXiv 2505.17779), Table 2, which does not define it; ours is `errors.VALID`.
     """
-    return mean_of([_follows(row) for row in judged])
+    return mean_of([_follows(row) for row in parsed])
 
 
-def _follows(row: Judged) -> bool:
+def _follows(row: ParsedReply) -> bool:
     if row.prediction is None:
         return False
     return row.prediction.text is None or reply_type(row.prediction.text, row.question) == VALID

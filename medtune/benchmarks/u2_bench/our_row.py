@@ -13,7 +13,7 @@ from medtune.benchmarks.u2_bench.official.values import ValueScores
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.tasks import TOLERANCE
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TEXT, VALUE
-from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.benchmark import ParsedReply, SummedMetric
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
 from medtune.eval.statistics.summed_metric import Sums
@@ -22,18 +22,18 @@ Row = dict[str, float | None]
 
 
 @SummedMetric
-def bleu4(judged: Sequence[Judged]) -> Sums:
+def bleu4(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the mean over data sets of corpus BLEU-4."""
-    return block_sums(judged, lambda blocks: mean_over_sets(blocks, bleu4_of))
+    return block_sums(parsed, lambda blocks: mean_over_sets(blocks, bleu4_of))
 
 
-def row(judged: Sequence[Judged], *, text_model: BertModel | None = None) -> Row:
+def row(parsed: Sequence[ParsedReply], *, text_model: BertModel | None = None) -> Row:
     """Returns the cells of Table 1 by column, in the paper's units; None for a task without questions.
 
     BERTScore is None without a `text_model`: scoring needs no network unless it is asked to.
     """
     of = {
-        task: [each for each in judged if task_of(each.question) == task]
+        task: [each for each in parsed if task_of(each.question) == task]
         for task in (*CLASSIFICATION, *DETECTION, *TEXT, VALUE)
     }
     found: Row = {f"{task}_Acc": _value(mean_accuracy, of[task]) for task in (*CLASSIFICATION, *DETECTION)}
@@ -44,21 +44,21 @@ def row(judged: Sequence[Judged], *, text_model: BertModel | None = None) -> Row
         found[f"{task}_BLEU"] = _percent(_value(bleu4, of[task]))
         found[f"{task}_ROUGE"] = _percent(mean_by_set(of[task], rouge_l))
         found[f"{task}_BERT"] = _percent(mean_by_set(of[task], partial(bert_f1, model=text_model)))
-    found["U2_Score"] = _value(u2_score, judged)
+    found["U2_Score"] = _value(u2_score, parsed)
     return found
 
 
-def by_task(judged: Sequence[Judged]) -> tuple[float | None, ...]:
+def by_task(parsed: Sequence[ParsedReply]) -> tuple[float | None, ...]:
     """Returns what enters the score: accuracies, RMSE, BLEU-4 x 100."""
-    cells = row(judged)
+    cells = row(parsed)
     names = [f"{task}_Acc" for task in (*CLASSIFICATION, *DETECTION)]
     return tuple(cells[name] for name in (*names, "CVE_RMSE", "RG_BLEU", "CG_BLEU"))
 
 
-def values_by_set(judged: Sequence[Judged]) -> dict[str, ValueScores]:
+def values_by_set(parsed: Sequence[ParsedReply]) -> dict[str, ValueScores]:
     """Returns the scores of clinical values by data set; nothing is dropped, so nothing is counted as failed."""
     found = {}
-    for name, rows in by_set([each for each in judged if task_of(each.question) == VALUE]).items():
+    for name, rows in by_set([each for each in parsed if task_of(each.question) == VALUE]).items():
         errors = np.array([value_error(each) for each in rows])
         found[name] = ValueScores(
             mae=float(np.abs(errors).mean()),
@@ -70,31 +70,31 @@ def values_by_set(judged: Sequence[Judged]) -> dict[str, ValueScores]:
     return found
 
 
-def mean_by_set(judged: Sequence[Judged], value: Callable[[Sequence[Judged]], float | None]) -> float | None:
+def mean_by_set(parsed: Sequence[ParsedReply], value: Callable[[Sequence[ParsedReply]], float | None]) -> float | None:
     """Returns the mean of a value over data sets; None where there is none."""
-    found = [value(rows) for rows in by_set(judged).values()]
+    found = [value(rows) for rows in by_set(parsed).values()]
     known = [each for each in found if each is not None]
     return sum(known) / len(known) if known else None
 
 
-def by_set(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
+def by_set(parsed: Sequence[ParsedReply]) -> dict[str, list[ParsedReply]]:
     """Returns the rows by data set."""
-    found: dict[str, list[Judged]] = {}
-    for each in judged:
+    found: dict[str, list[ParsedReply]] = {}
+    for each in parsed:
         found.setdefault(each.question.facets["dataset"], []).append(each)
     return found
 
 
-def bert_f1(judged: Sequence[Judged], *, model: BertModel | None) -> float | None:
+def bert_f1(parsed: Sequence[ParsedReply], *, model: BertModel | None) -> float | None:
     """Returns the mean BERTScore F1 of texts; None where no model is chosen."""
     if model is None:
         return None
-    scores = bert_scores([each.parsed or "" for each in judged], [each.question.answer for each in judged], model)
+    scores = bert_scores([each.parsed or "" for each in parsed], [each.question.answer for each in parsed], model)
     return sum(score.f1 for score in scores) / len(scores)
 
 
-def _value(metric: SummedMetric, judged: Sequence[Judged]) -> float | None:
-    return metric(judged) if judged else None
+def _value(metric: SummedMetric, parsed: Sequence[ParsedReply]) -> float | None:
+    return metric(parsed) if parsed else None
 
 
 def _percent(share: float | None) -> float | None:

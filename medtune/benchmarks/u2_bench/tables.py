@@ -15,7 +15,7 @@ from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, VALID, family, reply_type
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, VALUE
-from medtune.eval.benchmark import Benchmark, Evidence, Judged
+from medtune.eval.benchmark import Benchmark, Evidence, ParsedReply
 from medtune.eval.judge.beside import judged_table
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.bertscore import BertModel
@@ -55,7 +55,7 @@ def references() -> Sequence[Reference]:
     return found
 
 
-def _table_1(read: Mapping[str, Sequence[Judged]], text_model: BertModel | None) -> Table:
+def _table_1(read: Mapping[str, Sequence[ParsedReply]], text_model: BertModel | None) -> Table:
     printed = published("u2_bench")["table1"]
     columns = tuple(name for name in printed["columns"] if name != "group")
     group = printed["columns"].index("group")
@@ -64,8 +64,8 @@ def _table_1(read: Mapping[str, Sequence[Judged]], text_model: BertModel | None)
     for row in printed["rows"]:
         shown = [cell for place, cell in enumerate(row) if place != group]
         rows.append((*shown, None if row[group] == _RANDOM else rank(row[-1], scores)))
-    for name, judged in read.items():
-        ours = official_rows.row(judged, name) if name in OFFICIAL else our_row.row(judged, text_model=text_model)
+    for name, parsed in read.items():
+        ours = official_rows.row(parsed, name) if name in OFFICIAL else our_row.row(parsed, text_model=text_model)
         score = ours["U2_Score"]
         place = rank(score, scores) if score is not None and math.isfinite(score) else None
         rows.append((f"ours, {name}", *(ours.get(column) for column in columns[1:]), place))
@@ -83,13 +83,13 @@ def _table_1(read: Mapping[str, Sequence[Judged]], text_model: BertModel | None)
     )
 
 
-def _parsers(read: Mapping[str, Sequence[Judged]]) -> Table:
+def _parsers(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for name, judged in read.items():
+    for name, parsed in read.items():
         if name not in OFFICIAL:
-            rows.append((name, *our_row.by_task(judged), our_row.row(judged)["U2_Score"], None, None, None))
+            rows.append((name, *our_row.by_task(parsed), our_row.row(parsed)["U2_Score"], None, None, None))
             continue
-        scored = official_rows.set_tables(judged, name)
+        scored = official_rows.set_tables(parsed, name)
         rows.append((name, *official_rows.by_task(scored), *official_rows.variants(scored.tables), scored.lost))
     return Table(
         title="U2-Bench: what each parser makes of the same replies",
@@ -114,10 +114,10 @@ def _parsers(read: Mapping[str, Sequence[Judged]]) -> Table:
     )
 
 
-def _values(read: Mapping[str, Sequence[Judged]]) -> Table:
+def _values(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for name, judged in read.items():
-        scored = official_rows.set_tables(judged, name).values if name in OFFICIAL else our_row.values_by_set(judged)
+    for name, parsed in read.items():
+        scored = official_rows.set_tables(parsed, name).values if name in OFFICIAL else our_row.values_by_set(parsed)
         rows += [
             (name, dataset, each.rmse, each.mae, each.std, each.pct_within_tolerance, each.failed_items)
             for dataset, each in scored.items()
@@ -131,7 +131,7 @@ def _values(read: Mapping[str, Sequence[Judged]]) -> Table:
     )
 
 
-def _following(replies: Sequence[Judged]) -> Table:
+def _following(replies: Sequence[ParsedReply]) -> Table:
     diagnoses = [row for row in replies if task_of(row.question) == "DD"]
     printed = published("u2_bench")["instruction_following"]
     kept = [reply_type(_text(row), row.question) == VALID for row in diagnoses]
@@ -144,7 +144,7 @@ def _following(replies: Sequence[Judged]) -> Table:
     )
 
 
-def _kinds(replies: Sequence[Judged]) -> Table:
+def _kinds(replies: Sequence[ParsedReply]) -> Table:
     printed = published("u2_bench")["error_shares_pct"]
     rows: list[tuple[Cell, ...]] = []
     for name, kinds in KINDS.items():
@@ -183,5 +183,5 @@ def _counts(found: Paired) -> tuple[int, int, int, int]:
     return found.both_right, found.only_with, found.only_without, found.both_wrong
 
 
-def _text(row: Judged) -> str:
+def _text(row: ParsedReply) -> str:
     return (row.prediction.text if row.prediction else None) or ""

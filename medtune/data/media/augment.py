@@ -25,7 +25,7 @@ Volumes are made smaller by up to 10 % and put anywhere in the scan, and soft ti
 contrast and up to 10 HU more or less.
 """
 CHANGES: tuple[Change, ...] = get_args(Change)
-Keeps = Callable[[Question], frozenset[Change]]
+AllowedChanges = Callable[[Question], frozenset[Change]]
 """Which changes leave the answer of a question true, as its benchmark says."""
 
 NONE: frozenset[Change] = frozenset()
@@ -41,12 +41,12 @@ _BRIGHTNESS = re.compile(r"\b(hu|hounsfield|contrast|phase|fatty|steatosis)\b|at
 _SHIFT, _SCALE, _GAMMA = 0.05, 0.1, 0.35
 
 
-def keep_nothing(question: Question) -> frozenset[Change]:
+def allow_nothing(question: Question) -> frozenset[Change]:
     """Returns no change: what a benchmark that says nothing allows."""
     return NONE
 
 
-def allowed(questions: Iterable[Question], keeps: Keeps) -> frozenset[Change]:
+def allowed(questions: Iterable[Question], allowed_changes: AllowedChanges) -> frozenset[Change]:
     """Returns the changes that every one of the questions about an image allows.
 
     Whatever `keeps` says, an image is not mirrored where a question, option or answer names a side or an orientation,
@@ -61,7 +61,7 @@ def allowed(questions: Iterable[Question], keeps: Keeps) -> frozenset[Change]:
     """
     found = ALL
     for question in questions:
-        found &= keeps(question)
+        found &= allowed_changes(question)
         if question.answer_kind == "number":
             found -= {"move"}
         found -= _spoilt(" ".join((question.text, *question.options, question.answer)))
@@ -81,7 +81,7 @@ def _spoilt(said: str) -> frozenset[Change]:
     return frozenset(change for change, is_wrong in spoilt.items() if is_wrong)
 
 
-def alike(group: MediaGroup, wanted: Collection[Change], keeps: Keeps) -> list[MediaGroup]:
+def alike(group: MediaGroup, wanted: Collection[Change], allowed_changes: AllowedChanges) -> list[MediaGroup]:
     """Returns the questions about a media item as groups of those that allow the same of the wanted changes.
 
     Together they would allow what all of them do, and that would tell the answer: where there is a lesion it is also
@@ -89,7 +89,7 @@ def alike(group: MediaGroup, wanted: Collection[Change], keeps: Keeps) -> list[M
     """
     found: dict[frozenset[Change], list[Question]] = {}
     for question in group.questions:
-        found.setdefault(allowed([question], keeps) & frozenset(wanted), []).append(question)
+        found.setdefault(allowed([question], allowed_changes) & frozenset(wanted), []).append(question)
     return [replace(group, questions=tuple(members)) for members in found.values()]
 
 

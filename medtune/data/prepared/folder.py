@@ -139,8 +139,7 @@ def open_prepared(root: Path) -> Prepared:
 
 
 def prepare(
-    source_name: str,
-    read_from: Source,
+    source: Source,
     *,
     benchmark: str,
     root: Path | None,
@@ -168,18 +167,18 @@ def prepare(
         OSError: The disk is full, or cannot be written; nothing is left behind.
     """
     splits.check_fractions(fractions)
-    _check_folders(source_name, read_from, root, out)
-    if unofficial_split is not None and not read_from.test_only:
-        raise ValueError(f"the source {source_name!r} is not for evaluation alone: leave --unofficial-split out.")
-    if read_from.test_only and unofficial_split is None:
+    _check_folders(source, root, out)
+    if unofficial_split is not None and not source.test_only:
+        raise ValueError(f"the source {source.name!r} is not for evaluation alone: leave --unofficial-split out.")
+    if source.test_only and unofficial_split is None:
         fractions = splits.TEST_ONLY
     keep = out.with_name(f"{out.name}.{rejects.REJECTS}")
     with new_folder(out) as draft:
         scratch = draft / "scratch"
         scratch.mkdir()
-        table = read_from.read(root, seed, scratch)
+        table = source.read(root, seed, scratch)
         rejects.check_share(table.rejects, num_taken=len(table.questions), max_share=max_rejected, keep=keep)
-        table = question_rows.limited(question_rows.checked(source_name, table), limit, seed)
+        table = question_rows.limited(question_rows.checked(source.name, table), limit, seed)
         media_folder = draft / file_format.MEDIA_FOLDER
         media_folder.mkdir()
         stored, broken = store_media(table.media, media_folder)
@@ -195,9 +194,9 @@ def prepare(
         media = [content_ids.row(ids[name], ref, stored) for name, ref in table.media.items()]
         notes, identical = table.notes, len({ref.path for ref in table.media.values()})
         questions: Sequence[Question] = content_ids.renamed(
-            table.questions, ids, question_rows.hashes(table.questions, source_name)
+            table.questions, ids, question_rows.hashes(table.questions, source.name)
         )
-        question_origins.write_origins(draft, source_name, [question.id for question in table.questions], questions)
+        question_origins.write_origins(draft, source.name, [question.id for question in table.questions], questions)
         # Each list of 800,000 questions is a third of a gigabyte: none outlives the next.
         del table
         questions, carved = splits.carve_val(questions, digests, seed=seed, fractions=fractions)
@@ -210,12 +209,12 @@ def prepare(
             format_version=file_format.FORMAT_VERSION,
             medtune_version=medtune.__version__,
             benchmark=benchmark,
-            source=source_name,
-            title=read_from.title,
-            provenance=read_from.provenance,
-            licence=read_from.licence,
-            url=read_from.url,
-            patient_unit=read_from.patient_unit,
+            source=source.name,
+            title=source.title,
+            provenance=source.provenance,
+            licence=source.licence,
+            url=source.url,
+            patient_unit=source.patient_unit,
             seed=seed,
             limit=limit,
             fractions=fractions,
@@ -241,12 +240,12 @@ def prepare(
     return open_prepared(out)
 
 
-def _check_folders(name: str, read_from: Source, root: Path | None, out: Path) -> None:
-    if read_from.provenance != "synthetic" and root is None:
-        raise ValueError(f"the source {name!r} reads files: give their folder with --from DIR ({read_from.url}).")
+def _check_folders(source: Source, root: Path | None, out: Path) -> None:
+    if source.provenance != "synthetic" and root is None:
+        raise ValueError(f"the source {source.name!r} reads files: give their folder with --from DIR ({source.url}).")
     if root is not None:
         if not root.is_dir():
-            raise FileNotFoundError(f"{root}: there is no such folder to read {name!r} from. Check --from.")
+            raise FileNotFoundError(f"{root}: there is no such folder to read {source.name!r} from. Check --from.")
         if out.resolve().is_relative_to(root.resolve()):
             raise ValueError(f"{out}: the prepared folder must not lie in the raw one, {root}. Choose another --out.")
     check_replaceable(out)

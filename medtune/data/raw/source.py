@@ -57,6 +57,7 @@ class Source:
 
     Attributes:
         licence: Of the raw files.
+        name: The name of the module that the source lies in; filled in by whoever finds it there.
         patient_unit: What stands for a patient, in words, where the files name none.
         read: (root, seed, scratch) -> table. `root` is the user's folder, None for a simulation; `scratch` is
             an empty folder for images that are files nowhere else: a simulation's, those inside a table or a film.
@@ -76,3 +77,4 @@ class Source:
     write_example: Callable[[Path], None] | None
     test_only: bool = False
     answer_in: Callable[[Mapping[str, str], Question], str | None] | None = None
+    name: str = ""

@@ -58,18 +58,18 @@ class OfficialPrompts(NamedTuple):
     stems: Mapping[Condition, Sequence[str]] = {}
 
 
-def read_official(judged_by: Benchmark, folder: Path) -> Mapping[str, str]:
+def read_official(benchmark: Benchmark, folder: Path) -> Mapping[str, str]:
     """Returns the official templates of a benchmark, by scenario.
 
     Raises:
         FileNotFoundError: There is no such folder, or its files are not there.
         ValueError: The benchmark has no official prompts that could be read, or a file is broken.
     """
-    if judged_by.official is None:
-        raise ValueError(f"{judged_by.title} has no official prompts that medtune reads; leave --prompts out")
+    if benchmark.official is None:
+        raise ValueError(f"{benchmark.title} has no official prompts that medtune reads; leave --prompts out")
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is no such folder of prompts; check --prompts")
-    return judged_by.official.read(folder)
+    return benchmark.official.read(folder)
 
 
 def name_of(templates: Mapping[str, str], *, asked: int = 0, ours: Collection[str] = ()) -> str:
@@ -108,15 +108,15 @@ class OfficialFor(NamedTuple):
     notes: tuple[str, ...]
 
 
-def official_for(judged_by: Benchmark, templates: Mapping[str, str], questions: Iterable[Question]) -> OfficialFor:
+def official_for(benchmark: Benchmark, templates: Mapping[str, str], questions: Iterable[Question]) -> OfficialFor:
     """Returns the templates that can ask the questions; a scenario is asked by its template as a whole, or by ours.
 
     Raises:
         ValueError: They ask none of the scenarios.
     """
-    official = judged_by.official
+    official = benchmark.official
     if official is None:
-        raise ValueError(f"{judged_by.title} has no official prompts")
+        raise ValueError(f"{benchmark.title} has no official prompts")
     lacking: dict[str, Counter[str]] = {}
     scenarios: set[str] = set()
     for question in questions:
@@ -147,7 +147,7 @@ def official_for(judged_by: Benchmark, templates: Mapping[str, str], questions: 
     )
 
 
-def worded(judged_by: Benchmark, prepared: Prepared, *, volumes_as: VolumesAs | None = None) -> Benchmark:
+def worded(benchmark: Benchmark, prepared: Prepared, *, volumes_as: VolumesAs | None = None) -> Benchmark:
     """Returns the benchmark in the words that the folder was prepared with, for a model that is so shown volumes.
 
     Scenarios without an official template are asked in our words. Under official prompts "with_anatomy" and
@@ -158,11 +158,11 @@ def worded(judged_by: Benchmark, prepared: Prepared, *, volumes_as: VolumesAs | 
     """
     templates = prepared.templates
     if templates is None:
-        return judged_by
-    official, name = judged_by.official, prepared.manifest.prompts
+        return benchmark
+    official, name = benchmark.official, prepared.manifest.prompts
     if official is None:
         raise ValueError(
-            f"{prepared.root}: it holds official prompts, and {judged_by.title} has none. Prepare it again"
+            f"{prepared.root}: it holds official prompts, and {benchmark.title} has none. Prepare it again"
         )
     if name_of(templates).removeprefix("official, ") not in name:
         raise ValueError(f"{prepared.root}: its prompts.json is not the one that its manifest names. Prepare it again")
@@ -175,7 +175,7 @@ def worded(judged_by: Benchmark, prepared: Prepared, *, volumes_as: VolumesAs | 
     def render(question: Question, answer_format: AnswerFormat) -> Prompt:
         template = templates.get(asking.scenario(question))
         if template is None:
-            return judged_by.render(question, answer_format)
+            return benchmark.render(question, answer_format)
         return _render(asking, template, question, answer_format)
 
     def render_blind(question: Question, answer_format: AnswerFormat) -> Prompt:
@@ -184,9 +184,9 @@ def worded(judged_by: Benchmark, prepared: Prepared, *, volumes_as: VolumesAs | 
     renders: dict[Condition, Render] = {"text_only": render_blind} if official.blind in templates else {}
     for condition, stems in official.stems.items():
         if set(stems) <= templates.keys():
-            ours = judged_by.renders.get(condition, judged_by.render)
+            ours = benchmark.renders.get(condition, benchmark.render)
             renders[condition] = _opened(asking, templates, [templates[stem] for stem in stems], ours)
-    return replace(judged_by, render=render, renders=renders, wording=name)
+    return replace(benchmark, render=render, renders=renders, wording=name)
 
 
 def _filled(

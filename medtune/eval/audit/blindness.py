@@ -33,7 +33,7 @@ def blind_rows(subject: Subject) -> list[AuditRow]:
             continue
         right = subject.right_of([row.parsed for row in seen])
         row = accuracy_row(
-            condition, title, right, subject.patients, model=subject.right, stage=subject.stage, note=note
+            condition, title, right, subject.patients, model=subject.right, phase=subject.phase, note=note
         )
         ignores = row.gap is not None and row.gap.ci95.low <= IMAGE_MARGIN
         rows.append(flagged(row, "the image is ignored: the model is not surely better with it" if ignores else None))
@@ -56,7 +56,7 @@ def _prompt_leak(subject: Subject, right: list[float]) -> AuditRow:
     return AuditRow(
         PROMPT_LEAK,
         f"without the image, above {floor_name}",
-        subject.stage,
+        subject.phase,
         "accuracy difference",
         value,
         len(right),

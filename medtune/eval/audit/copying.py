@@ -37,6 +37,6 @@ def copying_row(
     if interval.low > (1 + chance) / 2:
         flag = f"the model copies: {value:.0%} of its answers follow it where it is wrong (guessing: {chance:.0%})"
     return AuditRow(
-        name, title, subject.stage, "share", value, len(same), interval, flag=flag,
+        name, title, subject.phase, "share", value, len(same), interval, flag=flag,
         note=f"of the questions where it is wrong; guessing would give {chance:.3f}{note and '; '}{note}",
     )  # fmt: skip

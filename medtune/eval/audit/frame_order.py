@@ -40,6 +40,6 @@ def _row(subject: Subject, right: Sequence[float], part: Sequence[int], name: st
         [right[number] for number in part],
         [subject.patients[number] for number in part],
         model=[subject.right[number] for number in part],
-        stage=subject.stage,
+        phase=subject.phase,
         note="every frame is shown, the times are those of the clip",
     )

@@ -43,7 +43,7 @@ def most_frequent_answer_row(subject: Subject, collapse: dict[str, Collapse]) ->
     return AuditRow(
         "most_frequent_answer",
         "most frequent answer above its share of the truth, worst subtype",
-        subject.stage,
+        subject.phase,
         "share difference",
         found.share - found.truth_share,
         found.n,
@@ -69,7 +69,7 @@ def reading_rows(subject: Subject) -> list[AuditRow]:
             subject.right_of(said),
             subject.patients,
             model=subject.right,
-            stage=subject.stage,
+            phase=subject.phase,
             note=f"both readings give the same answer to {agree:.0%} of the questions",
         )
         rows.append(flagged(row, _disagreement(row)))
@@ -111,7 +111,7 @@ def _unparsable(subject: Subject, parser: str) -> AuditRow:
     return AuditRow(
         "unparsable_share",
         f"replies without a readable answer ({parser})",
-        subject.stage,
+        subject.phase,
         "share",
         value,
         len(lost),

@@ -26,7 +26,7 @@ def naming_rows(subject: Subject) -> list[AuditRow]:
         subject.right_of([row.parsed for row in seen]),
         subject.patients,
         model=subject.right,
-        stage=subject.stage,
+        phase=subject.phase,
         note=f"own image; all that is left to do is to name the option; guessing gives {chance:.3f}",
     )
     fails = row.ci95 is not None and row.ci95.high < NAMED_SHARE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from medtune.data.types import Question
 from medtune.eval.audit.row import AuditRow, accuracy_row
 from medtune.eval.audit.subject import Subject
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 from medtune.eval.statistics import clustered
 
 
@@ -28,7 +28,7 @@ def permutation_rows(subject: Subject) -> list[AuditRow]:
         subject.right_of([row.parsed for row in seen]),
         subject.patients,
         model=subject.right,
-        stage=subject.stage,
+        phase=subject.phase,
         note="no option stands where it stood",
     )
     if not pairs:
@@ -46,7 +46,7 @@ def permutation_rows(subject: Subject) -> list[AuditRow]:
     follows = AuditRow(
         "option_permutation",
         "answers that follow the option when options are permuted",
-        subject.stage,
+        subject.phase,
         "share",
         share[0],
         len(pairs),
@@ -61,7 +61,7 @@ def _place(question: Question, answer: str) -> int:
     return question.options.index(answer)
 
 
-def _shown(row: Judged) -> int:
+def _shown(row: ParsedReply) -> int:
     assert row.prediction is not None
     assert row.parsed is not None
     return (row.prediction.options_shown or row.question.options).index(row.parsed)

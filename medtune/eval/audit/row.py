@@ -31,7 +31,7 @@ class AuditRow:
 
     Attributes:
         name: For machines, e.g. "blank_image".
-        stage: Whose answers they are: "final", "zero_shot" or "no model".
+        phase: Whose answers they are: "final", "zero_shot" or "no model".
         metric: What `value` counts.
         n: Questions behind it.
         ci95: Resampled by patient; None for an expectation, or where there is nothing to resample.
@@ -42,7 +42,7 @@ class AuditRow:
 
     name: str
     title: str
-    stage: str
+    phase: str
     metric: str
     value: float
     n: int
@@ -90,7 +90,7 @@ def accuracy_row(
     patients: Sequence[str],
     *,
     model: Sequence[float] | None,
-    stage: str = NO_MODEL,
+    phase: str = NO_MODEL,
     note: str = "",
 ) -> AuditRow:
     """Returns the row of some answers' accuracy, and its gap to the model's on the same questions.
@@ -101,7 +101,7 @@ def accuracy_row(
         right: Of each question, 1 right, 0 wrong; a share where it is an expectation.
         patients: Of each question.
         model: The model's, in the same order; None leaves the gap out.
-        stage: Whose answers `right` are.
+        phase: Whose answers `right` are.
         note: How the row came about.
 
     Raises:
@@ -112,7 +112,7 @@ def accuracy_row(
         found = clustered.gain_interval(right, model, patients)
         gap = Gap(float(np.mean(model)) - float(np.mean(right)), found)
     interval = clustered.mean_interval(right, patients)
-    return AuditRow(name, title, stage, ACCURACY, float(np.mean(right)), len(right), interval, gap, note=note)
+    return AuditRow(name, title, phase, ACCURACY, float(np.mean(right)), len(right), interval, gap, note=note)
 
 
 def flagged(row: AuditRow, flag: str | None) -> AuditRow:

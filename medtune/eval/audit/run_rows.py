@@ -29,11 +29,11 @@ def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
     """
     own = accuracy_row(
         "model",
-        f"the {subject.stage.replace('_', '-')} model",
+        f"the {subject.phase.replace('_', '-')} model",
         subject.right,
         subject.patients,
         model=None,
-        stage=subject.stage,
+        phase=subject.phase,
         note=f"answers read by {subject.parser!r}",
     )
     collapse = collapse_by_subtype(subject)

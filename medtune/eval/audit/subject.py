@@ -1,4 +1,4 @@
-"""What is audited: one stage's answers to the questions that have options, read by one parser."""
+"""What is audited: one phase's answers to the questions that have options, read by one parser."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from functools import cached_property
 
 from medtune.data.types import Condition, Prediction, Question
 from medtune.eval.audit.row import AuditRow, accuracy_row
-from medtune.eval.benchmark import Benchmark, Judged, Verdicts
+from medtune.eval.benchmark import Benchmark, ParsedReply, Verdicts
 from medtune.eval.scoring.baselines import TrainAnswers, train_answers
-from medtune.eval.scoring.score import all_verdicts
+from medtune.eval.scoring.score import parse_all
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One stage's answers, and what could be learnt without looking.
+    """One phase's answers, and what could be learnt without looking.
 
     Attributes:
-        stage: "final" or "zero_shot".
+        phase: "final" or "zero_shot".
         parser: Whose reading counts as the model's answer.
-        questions: Those with options that the stage was asked.
-        verdicts: Condition -> parser -> judged rows, one per question and in their order.
+        questions: Those with options that the phase was asked.
+        verdicts: Condition -> parser -> parsed replies, one per question and in their order.
         train: The train split's questions with options; empty where there is none.
     """
 
-    stage: str
+    phase: str
     parser: str
     questions: tuple[Question, ...]
     verdicts: Verdicts = field(repr=False)
@@ -55,8 +55,8 @@ class Subject:
         """Returns whether each of some answers to the questions is right: 1 or 0."""
         return [float(said == asked.answer) for said, asked in zip(answers, self.questions, strict=True)]
 
-    def seen(self, condition: Condition) -> Sequence[Judged] | None:
-        """Returns the judged rows under a condition, read by the same parser; None where it was not asked."""
+    def seen(self, condition: Condition) -> Sequence[ParsedReply] | None:
+        """Returns the parsed replies under a condition, read by the same parser; None where it was not asked."""
         rows = self.verdicts.get(condition, {}).get(self.parser)
         return rows if rows and any(row.prediction for row in rows) else None
 
@@ -70,7 +70,7 @@ class Subject:
 
 
 def subject_of(
-    stage: str,
+    phase: str,
     questions: Sequence[Question],
     predictions: Sequence[Prediction],
     benchmark: Benchmark,
@@ -81,9 +81,9 @@ def subject_of(
     """Returns what is to be audited; an unanswered question counts as wrong.
 
     Args:
-        stage: "final" or "zero_shot".
-        questions: All that the stage was asked.
-        predictions: The stage's, and what was asked for the audit beside it.
+        phase: "final" or "zero_shot".
+        questions: All that the phase was asked.
+        predictions: The phase's, and what was asked for the audit beside it.
         benchmark: Whose parsers read the answers.
         parser: The primary one.
         train: The train split.
@@ -91,17 +91,17 @@ def subject_of(
     Raises:
         ValueError: A prediction does not fit the questions, none has options, or the parser read nothing.
     """
-    found = all_verdicts(questions, predictions, benchmark)
+    found = parse_all(questions, predictions, benchmark)
     if parser not in found["image"]:
         raise ValueError(f"the audit goes by the parser {parser!r}; these predictions have {', '.join(found['image'])}")
     asked = tuple(question for question in questions if is_choice(question))
     if not asked:
         raise ValueError("none of these questions has options; an audit asks whether answers could be guessed")
-    verdicts: Mapping[Condition, Mapping[str, list[Judged]]] = {
+    verdicts: Mapping[Condition, Mapping[str, list[ParsedReply]]] = {
         condition: {name: [row for row in rows if is_choice(row.question)] for name, rows in parsers.items()}
         for condition, parsers in found.items()
     }
-    return Subject(stage, parser, asked, verdicts, tuple(question for question in train if is_choice(question)))
+    return Subject(phase, parser, asked, verdicts, tuple(question for question in train if is_choice(question)))
 
 
 def is_choice(question: Question) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from medtune.eval.benchmark import Benchmark, Judged, scored_everywhere
+from medtune.eval.benchmark import Benchmark, ParsedReply, scored_everywhere
 from medtune.eval.comparing.gain import LevelGain, level_gain
 from medtune.eval.data_label import DataLabel
 from medtune.eval.scoring.score import correctness, covered
@@ -45,7 +45,7 @@ class Side:
     """
 
     about: About
-    rows: tuple[Judged, ...]
+    rows: tuple[ParsedReply, ...]
     uncounted: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -150,7 +150,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
     )
 
 
-Pair = tuple[Judged, Judged]
+Pair = tuple[ParsedReply, ParsedReply]
 
 
 def _by_task(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> dict[str, Difference]:
@@ -198,7 +198,7 @@ def _permutation_p(pairs: Sequence[Pair], *, seed: int) -> float:
     return paired_permutation(seconds, firsts, seed=seed).p_two_sided
 
 
-def _is_reworded(first: Judged, second: Judged) -> bool:
+def _is_reworded(first: ParsedReply, second: ParsedReply) -> bool:
     hashes = [row.prediction and row.prediction.prompt_hash for row in (first, second)]
     return None not in hashes and hashes[0] != hashes[1]
 

@@ -1,4 +1,4 @@
-"""The gain between two stages, paired by question: its interval, McNemar's test, and who changed."""
+"""The gain between two phases, paired by question: its interval, McNemar's test, and who changed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medtune.data.types import Interval
-from medtune.eval.benchmark import Benchmark, Judged, Metric, Scale, SummedMetric, scored_everywhere
-from medtune.eval.scoring.score import StageScores, correctness, levels
+from medtune.eval.benchmark import Benchmark, Metric, ParsedReply, Scale, SummedMetric, scored_everywhere
+from medtune.eval.scoring.score import PhaseScores, correctness, levels
 from medtune.eval.statistics import clustered
 from medtune.eval.statistics.significance import clustered_permutation, holm
 
@@ -20,7 +20,7 @@ class LevelGain:
 
     Attributes:
         value: Primary metric after minus before; negative is a loss where higher is better.
-        n: Questions behind it: those whose answers have a score in both stages.
+        n: Questions behind it: those whose answers have a score in both phases.
         ci95: Paired by question, resampled by patient.
         mcnemar_p: Exact, two-sided, of right and wrong; takes questions as independent.
         permutation_p: Two-sided, of right and wrong with the sign flipped for whole patients.
@@ -51,11 +51,11 @@ class Gain:
     by: Mapping[str, Mapping[str, LevelGain]]
 
 
-def gain_between(before: StageScores, after: StageScores, benchmark: Benchmark, *, seed: int = 0) -> Gain | None:
-    """Returns the gain of the primary metric from one stage to the other; None where no pair of answers is scored.
+def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, *, seed: int = 0) -> Gain | None:
+    """Returns the gain of the primary metric from one phase to the other; None where no pair of answers is scored.
 
     Raises:
-        ValueError: The stages judged other questions, or with different parsers.
+        ValueError: The phases judged other questions, or with different parsers.
     """
     if before.parser != after.parser:
         raise ValueError(f"before was read by {before.parser!r}, after by {after.parser!r}; score both with one parser")
@@ -63,12 +63,12 @@ def gain_between(before: StageScores, after: StageScores, benchmark: Benchmark, 
     if ids[0] != ids[1]:
         only = sorted(set(ids[0]) ^ set(ids[1]))
         raise ValueError(
-            f"the two stages judged different questions ({len(ids[0])} before, {len(ids[1])} after, {len(only)} in one "
+            f"the two phases judged different questions ({len(ids[0])} before, {len(ids[1])} after, {len(only)} in one "
             f"alone: {only[:3]}); a gain is paired: evaluate the same questions in the same order"
         )
     metric, scale = benchmark.metrics[benchmark.primary], benchmark.scale(benchmark.primary)
 
-    def of(first: Sequence[Judged], second: Sequence[Judged]) -> LevelGain | None:
+    def of(first: Sequence[ParsedReply], second: Sequence[ParsedReply]) -> LevelGain | None:
         earlier, later = scored_everywhere([first, second])
         if not earlier:
             return None
@@ -87,7 +87,12 @@ def gain_between(before: StageScores, after: StageScores, benchmark: Benchmark, 
 
 
 def level_gain(
-    before: Sequence[Judged], after: Sequence[Judged], metric: Metric, *, scale: Scale | None = None, seed: int = 0
+    before: Sequence[ParsedReply],
+    after: Sequence[ParsedReply],
+    metric: Metric,
+    *,
+    scale: Scale | None = None,
+    seed: int = 0,
 ) -> LevelGain:
     """Returns the gain on scored rows that are paired by position; `scale` is that of a share by default.
 
@@ -132,6 +137,8 @@ def _holm(tasks: Mapping[str, LevelGain]) -> dict[str, LevelGain]:
     return {name: replace(level, mcnemar_p_holm=p) for (name, level), p in zip(tasks.items(), adjusted, strict=True)}
 
 
-def _both_correctness(before: Sequence[Judged], after: Sequence[Judged]) -> tuple[list[float], list[float]] | None:
+def _both_correctness(
+    before: Sequence[ParsedReply], after: Sequence[ParsedReply]
+) -> tuple[list[float], list[float]] | None:
     earlier, later = correctness(before), correctness(after)
     return (earlier, later) if earlier is not None and later is not None else None

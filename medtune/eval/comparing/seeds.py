@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.types import Interval
-from medtune.eval.benchmark import Judged, Metric, SummedMetric
+from medtune.eval.benchmark import Metric, ParsedReply, SummedMetric
 from medtune.eval.statistics import clustered
 
 MIN_SEEDS = 2
@@ -46,7 +46,7 @@ class SeedsGain:
 
 
 def seeds_gain(
-    runs: Sequence[tuple[Sequence[Judged], Sequence[Judged]]], metric: Metric, *, seed: int = 0
+    runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]]], metric: Metric, *, seed: int = 0
 ) -> SeedsGain:
     """Returns the mean gain of runs that differ in their seed, with the interval of seed x patient.
 
@@ -64,7 +64,7 @@ def seeds_gain(
     """
     if len(runs) < MIN_SEEDS:
         raise ValueError(f"the spread over seeds needs at least {MIN_SEEDS} runs, got {len(runs)}")
-    ids = {tuple(row.question.id for row in stage) for run in runs for stage in run}
+    ids = {tuple(row.question.id for row in phase) for run in runs for phase in run}
     if len(ids) > 1:
         raise ValueError("the runs judged different questions; all seeds of a recipe have to answer the same ones")
     patients = [row.question.patient_id for row in runs[0][0]]
@@ -91,7 +91,12 @@ def seeds_gain(
 
 
 def _resampled(
-    run: tuple[Sequence[Judged], Sequence[Judged]], metric: Metric, codes: clustered.Rows, *, resamples: int, seed: int
+    run: tuple[Sequence[ParsedReply], Sequence[ParsedReply]],
+    metric: Metric,
+    codes: clustered.Rows,
+    *,
+    resamples: int,
+    seed: int,
 ) -> _Floats:
     before, after = run
     if isinstance(metric, SummedMetric):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from pycocoevalcap.bleu.bleu_scorer import cook_refs, cook_test
 
-from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.benchmark import ParsedReply, SummedMetric
 from medtune.eval.statistics.summed_metric import Floats, Sums, dense_sums
 
 _ORDER = 4
@@ -15,7 +15,7 @@ _TINY, _SMALL = 1e-15, 1e-9
 
 
 @SummedMetric
-def metric(judged: Sequence[Judged]) -> Sums:
+def metric(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns BLEU-4, 0 to 1, of the parsed replies against the true texts; an unparsable reply is an empty text.
 
     It is a score of all texts together, not a mean: n-gram matches, lengths and the brevity penalty are of the whole.
@@ -27,15 +27,15 @@ def metric(judged: Sequence[Judged]) -> Sums:
     Example:
         >>> from medtune.data.types import Question
         >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
-        >>> round(metric([Judged(asked, None, "the liver is of normal size")]), 6)
+        >>> round(metric([ParsedReply(asked, None, "the liver is of normal size")]), 6)
         1.0
 
     Source:
         Papineni et al. 2002, doi:10.3115/1073083.1073135; constants of pycocoevalcap 1.2, bleu_scorer.py.
     """
-    if not judged:
+    if not parsed:
         raise ValueError("BLEU-4 needs at least one question, got none")
-    return dense_sums(np.array([bleu_counts(row.parsed or "", row.question.answer) for row in judged]), _bleu4)
+    return dense_sums(np.array([bleu_counts(row.parsed or "", row.question.answer) for row in parsed]), _bleu4)
 
 
 def bleu_counts(text: str, reference: str) -> list[float]:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.benchmark import ParsedReply, SummedMetric
 from medtune.eval.statistics.summed_metric import Floats, Sums
 
 
 @SummedMetric
-def metric(judged: Sequence[Judged]) -> Sums:
+def metric(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the unweighted mean F1, 0 to 1, over every label that is a truth or a parsed answer.
 
     A label that was answered but is never true has F1 = 0, and so has "unparsable": a single unreadable
@@ -24,19 +24,19 @@ def metric(judged: Sequence[Judged]) -> Sums:
         >>> from medtune.data.types import Question
         >>> benign = Question("q", "m", "Which?", ("benign", "normal"), "benign", "choice", "p")
         >>> normal = Question("r", "m", "Which?", ("benign", "normal"), "normal", "choice", "p")
-        >>> round(metric([Judged(benign, None, "benign"), Judged(normal, None, "benign")]), 4)
+        >>> round(metric([ParsedReply(benign, None, "benign"), ParsedReply(normal, None, "benign")]), 4)
         0.3333
 
     Source:
         scikit-learn, `f1_score(average="macro", zero_division=0)`.
     """
-    if not judged:
+    if not parsed:
         raise ValueError("macro F1 needs at least one question, got none")
     # Sorted, because floating-point sums depend on order and that of a set of strings changes per process.
-    labels = sorted({row.question.answer for row in judged} | {row.parsed for row in judged if row.parsed is not None})
+    labels = sorted({row.question.answer for row in parsed} | {row.parsed for row in parsed if row.parsed is not None})
     place: dict[str | None, int] = {label: number for number, label in enumerate([None, *labels])}
-    true = [place[row.question.answer] for row in judged]
-    return label_sums(true, [place[row.parsed] for row in judged], num_labels=len(place))
+    true = [place[row.question.answer] for row in parsed]
+    return label_sums(true, [place[row.parsed] for row in parsed], num_labels=len(place))
 
 
 def label_sums(true: Sequence[int], said: Sequence[int], num_labels: int, starts: Sequence[int] = (0,)) -> Sums:

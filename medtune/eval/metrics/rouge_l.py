@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from pycocoevalcap.rouge.rouge import Rouge
 
-from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.benchmark import ParsedReply, SummedMetric
 from medtune.eval.statistics.summed_metric import Sums, mean_of
 
 
 @SummedMetric
-def metric(judged: Sequence[Judged]) -> Sums:
+def metric(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns the mean ROUGE-L, 0 to 1, of the parsed replies; an unparsable reply is an empty text.
 
     Raises:
@@ -20,15 +20,15 @@ def metric(judged: Sequence[Judged]) -> Sums:
     Example:
         >>> from medtune.data.types import Question
         >>> asked = Question("q", "m", "Report?", (), "a b c d", "text", "p")
-        >>> metric([Judged(asked, None, "a b c d"), Judged(asked, None, None)])
+        >>> metric([ParsedReply(asked, None, "a b c d"), ParsedReply(asked, None, None)])
         0.5
 
     Source:
         Lin 2004, https://aclanthology.org/W04-1013; pycocoevalcap 1.2, rouge.py.
     """
-    if not judged:
+    if not parsed:
         raise ValueError("ROUGE-L needs at least one question, got none")
-    return mean_of([rouge_l(row.parsed or "", row.question.answer) for row in judged])
+    return mean_of([rouge_l(row.parsed or "", row.question.answer) for row in parsed])
 
 
 def rouge_l(text: str, reference: str) -> float:

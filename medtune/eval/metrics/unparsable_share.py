@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from medtune.eval.benchmark import Judged, SummedMetric
+from medtune.eval.benchmark import ParsedReply, SummedMetric
 from medtune.eval.statistics.summed_metric import Floats, Sums, dense_sums
 
 
 @SummedMetric
-def metric(judged: Sequence[Judged]) -> Sums:
+def metric(parsed: Sequence[ParsedReply]) -> Sums:
     """Returns unparsable replies / replies, 0 to 1; lower is better, and 0 where there is no reply.
 
     Raises:
@@ -21,15 +21,15 @@ def metric(judged: Sequence[Judged]) -> Sums:
         >>> from medtune.data.types import Prediction, PredictionKey, Question
         >>> asked = Question("q", "m", "Which?", ("benign", "normal"), "normal", "choice", "p")
         >>> said = Prediction(PredictionKey("q", "image", "generation", 0), text="Hm.")
-        >>> metric([Judged(asked, said, None), Judged(asked, said, "normal"), Judged(asked, None, None)])
+        >>> metric([ParsedReply(asked, said, None), ParsedReply(asked, said, "normal"), ParsedReply(asked, None, None)])
         0.5
 
     Source:
         Our definition: a reply is unparsable where the parser returns None.
     """
-    if not judged:
+    if not parsed:
         raise ValueError("the unparsable share needs at least one question, got none")
-    replies = [(row.prediction is not None and row.parsed is None, row.prediction is not None) for row in judged]
+    replies = [(row.prediction is not None and row.parsed is None, row.prediction is not None) for row in parsed]
     return dense_sums(np.array(replies, dtype=np.float64), _share)
 
 

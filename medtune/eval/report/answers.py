@@ -1,4 +1,4 @@
-"""Questions joined with what each stage answered, and the ones that the gallery shows."""
+"""Questions joined with what each phase answered, and the ones that the gallery shows."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _PLACES: Mapping[Outcome, int] = {"right": 1, "unscored": 2}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a stage answered to a question.
+    """What a phase answered to a question.
 
     Attributes:
-        said: As the stage's parser read it; None where nothing could be read.
+        said: As the phase's parser read it; None where nothing could be read.
         outcome: "graded" where an answer is not simply right or wrong, "unscored" where it waits for a judge.
         reply: The generated text, where there is one.
         probabilities: Option -> probability among the options; empty where only a text was generated.
@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A question with its image and the answers of the stages."""
+    """A question with its image and the answers of the phases."""
 
     question: Question
     media: MediaRef
@@ -62,10 +62,10 @@ class Answered:
 
 
 def answered_questions(run: RunData) -> list[Answered]:
-    """Returns the questions that every stage of the run answered, in the folder's order.
+    """Returns the questions that every phase of the run answered, in the folder's order.
 
     Raises:
-        FileNotFoundError: The prepared folder or a stage's file is not there.
+        FileNotFoundError: The prepared folder or a phase's file is not there.
         ValueError: The prepared folder is another one than the run saw, or a file is broken.
     """
     root = run.setting("data", "root")
@@ -75,7 +75,7 @@ def answered_questions(run: RunData) -> list[Answered]:
             f"{root}: the run saw data {run.data_hash[:12]}, this folder holds {prepared.data_hash[:12]}; it was "
             "prepared again since"
         )
-    parsed = {name: _parsed(run.folder / name / "parsed.jsonl", stage.parser) for name, stage in run.stages.items()}
+    parsed = {name: _parsed(run.folder / name / "parsed.jsonl", phase.parser) for name, phase in run.phases.items()}
     split = cast("Split", run.setting("eval", "split") or "test")
     found = []
     for group in prepared.groups(split):
@@ -107,13 +107,13 @@ def with_replies(run: RunData, picked: Sequence[Answered]) -> list[Answered]:
     """Returns the answers with the generated texts and the probabilities of the options.
 
     Raises:
-        FileNotFoundError: A stage has no predictions.jsonl.
+        FileNotFoundError: A phase has no predictions.jsonl.
         ValueError: It is broken.
     """
     wanted = {one.question.id: one.question for one in picked}
     texts: dict[tuple[str, str], str] = {}
     likelihoods: dict[tuple[str, str], dict[str, float]] = {}
-    for name in run.stages:
+    for name in run.phases:
         for prediction in read_predictions(run.folder / name / "predictions.jsonl"):
             key = (name, prediction.key.question_id)
             if key[1] not in wanted or prediction.key.condition != "image" or prediction.key.repeat:
@@ -141,7 +141,7 @@ def with_replies(run: RunData, picked: Sequence[Answered]) -> list[Answered]:
 
 
 def _parsed(path: Path, parser: str) -> dict[str, tuple[str | None, bool]]:
-    """Question -> what the stage's parser read in the first pass with the image, and whether that waits for a judge."""
+    """Question -> what the phase's parser read in the first pass with the image, and whether that waits for a judge."""
     found: dict[str, tuple[str | None, bool]] = {}
     for line in read_json_lines(path):
         is_first = line["condition"].text() == "image" and line["repeat"].count() == 0

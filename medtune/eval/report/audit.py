@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from medtune.eval.audit.row import SUBTYPE
 from medtune.eval.report.checked_json import Node
-from medtune.eval.report.run_data import Level, RunData, Stage
-from medtune.eval.report.table import Cell, ReportTable, change, count, interval, number, spoken, stage_title, word
+from medtune.eval.report.run_data import Level, Phase, RunData
+from medtune.eval.report.table import Cell, ReportTable, change, count, interval, number, phase_title, spoken, word
 
 TITLES = {
     "random": "Guessing among the options",
@@ -51,7 +51,7 @@ def blind_scores(level: Level) -> list[Blind]:
 
 
 def audit_table(run: RunData) -> ReportTable:
-    """Returns the audit of the last stage.
+    """Returns the audit of the last phase.
 
     Raises:
         ValueError: audit.json is broken.
@@ -60,23 +60,23 @@ def audit_table(run: RunData) -> ReportTable:
         rows = [_audited(row) for row in run.audit["rows"].items()]
         note = "The difference is paired by question: the model's accuracy minus that of the check."
         return ReportTable("Audit: what else reaches this score", _AUDITED_COLUMNS, tuple(rows), (note,))
-    stage = run.last
-    rows = [_blind_row(blind, stage, run) for blind in blind_scores(stage.overall)]
-    rows += _other_readings(stage, run)
-    if stage.overall.n:
-        share = stage.overall.unparsable / stage.overall.n
+    phase = run.last
+    rows = [_blind_row(blind, phase, run) for blind in blind_scores(phase.overall)]
+    rows += _other_readings(phase, run)
+    if phase.overall.n:
+        share = phase.overall.unparsable / phase.overall.n
         rows.append(
             (
                 word("Answers that could not be read"),
                 number(share),
-                count(stage.overall.n),
+                count(phase.overall.n),
                 number(None),
                 number(None),
                 word(""),
             )
         )
     return ReportTable(
-        f"Audit, {stage_title(list(run.stages)[-1])}: what else reaches this score",
+        f"Audit, {phase_title(list(run.phases)[-1])}: what else reaches this score",
         _COLUMNS,
         tuple(rows),
         ("From the baselines in results.json; medtune audit RUN adds more checks and paired intervals.",),
@@ -111,7 +111,7 @@ def _audited(row: Node) -> tuple[Cell, ...]:
     has_gap = gap.value is not None
     return (
         word(row["title"].text()),
-        word(stage_title(row["stage"].text_or(""))),
+        word(phase_title(row["phase"].text_or(""))),
         word(row["metric"].text_or("")),
         number(row["value"].maybe_number()),
         count(None if row["n"].value is None else row["n"].count()),
@@ -140,17 +140,17 @@ def _finding(flag: Node, note: str) -> Cell:
     return word(f"{flag.text()}. {note}".strip(), "flag")
 
 
-def _blind_row(blind: Blind, stage: Stage, run: RunData) -> tuple[Cell, ...]:
+def _blind_row(blind: Blind, phase: Phase, run: RunData) -> tuple[Cell, ...]:
     seen = [
         score
-        for score in stage.metrics
-        if (score.condition, score.parser, score.metric) == (blind.name, stage.parser, run.primary)
+        for score in phase.metrics
+        if (score.condition, score.parser, score.metric) == (blind.name, phase.parser, run.primary)
     ]
-    n, reach = (seen[0].n, seen[0].ci95) if seen else (stage.overall.n, None)
-    return (word(blind.title), number(blind.value), count(n), interval(reach), *_against(blind.value, stage, run))
+    n, reach = (seen[0].n, seen[0].ci95) if seen else (phase.overall.n, None)
+    return (word(blind.title), number(blind.value), count(n), interval(reach), *_against(blind.value, phase, run))
 
 
-def _other_readings(stage: Stage, run: RunData) -> list[tuple[Cell, ...]]:
+def _other_readings(phase: Phase, run: RunData) -> list[tuple[Cell, ...]]:
     """The same replies, read in other ways."""
     return [
         (
@@ -158,11 +158,11 @@ def _other_readings(stage: Stage, run: RunData) -> list[tuple[Cell, ...]]:
             number(score.value),
             count(score.n),
             interval(score.ci95),
-            _difference(stage.overall.value, score.value),
+            _difference(phase.overall.value, score.value),
             word(""),
         )
-        for score in stage.metrics
-        if score.condition == "image" and score.metric == run.primary and score.parser != stage.parser
+        for score in phase.metrics
+        if score.condition == "image" and score.metric == run.primary and score.parser != phase.parser
     ]
 
 
@@ -170,8 +170,8 @@ def _difference(model: float | None, check: float | None) -> Cell:
     return change(None if model is None or check is None else model - check)
 
 
-def _against(value: float, stage: Stage, run: RunData) -> tuple[Cell, ...]:
-    own = stage.overall.value
+def _against(value: float, phase: Phase, run: RunData) -> tuple[Cell, ...]:
+    own = phase.overall.value
     if own is None:
         return change(None), word("")
     beaten = own > value if run.higher_is_better else own < value

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medtune.eval.report.run_data import Calibration, CurvePoint, Interval, RunData
-from medtune.eval.report.table import plain, span, spoken, stage_title
+from medtune.eval.report.table import phase_title, plain, span, spoken
 
 MAX_POINTS = 400
 MAX_LABEL = 36
@@ -26,7 +26,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar with its interval; `kind` is the stage's name, y is in pixels, the rest in percent."""
+    """A bar with its interval; `kind` is the phase's name, y is in pixels, the rest in percent."""
 
     kind: str
     y: int
@@ -100,7 +100,7 @@ class ReliabilityBar:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityChart:
-    """Confidence against the share of right answers of one stage."""
+    """Confidence against the share of right answers of one phase."""
 
     id: str
     title: str
@@ -119,8 +119,8 @@ class Measure:
 
 
 def facet_chart(run: RunData, facet: str) -> BarChart:
-    """Returns the bars of each level of a facet, one per stage, with the random baseline marked."""
-    levels = {name: stage.by.get(facet, {}) for name, stage in run.stages.items()}
+    """Returns the bars of each level of a facet, one per phase, with the random baseline marked."""
+    levels = {name: phase.by.get(facet, {}) for name, phase in run.phases.items()}
     rows = []
     for level in dict.fromkeys(name for found in levels.values() for name in found):
         known = {name: found[level] for name, found in levels.items() if level in found}
@@ -165,7 +165,7 @@ def bar_chart(id_: str, title: str, rows: Sequence[tuple[str, Sequence[Measure],
         rows=tuple(drawn),
         ticks=tuple(Tick(place(tick), f"{tick:g}") for tick in ticks),
         height=max(y, 1),
-        kinds=tuple((kind, stage_title(kind)) for kind in kinds),
+        kinds=tuple((kind, phase_title(kind)) for kind in kinds),
         has_random=any(row.random is not None for row in drawn),
     )
 
@@ -222,9 +222,9 @@ def validation_chart(run: RunData) -> LineChart | None:
 
 
 def reliability_charts(run: RunData) -> list[ReliabilityChart]:
-    """Returns one chart per stage that has a calibration."""
+    """Returns one chart per phase that has a calibration."""
     return [
-        _reliability(name, stage.calibration) for name, stage in run.stages.items() if stage.calibration is not None
+        _reliability(name, phase.calibration) for name, phase in run.phases.items() if phase.calibration is not None
     ]
 
 
@@ -242,7 +242,7 @@ def _reliability(name: str, calibration: Calibration) -> ReliabilityChart:
     ]
     return ReliabilityChart(
         id=f"reliability-{name}",
-        title=stage_title(name).capitalize(),
+        title=phase_title(name).capitalize(),
         desc="; ".join(bar.title for bar in bars),
         ece=plain(calibration.ece),
         bars=tuple(bars),
@@ -260,7 +260,7 @@ def _bar(measure: Measure, y: int, place: _Scale) -> Bar:
         width=abs(place(value) - zero),
         low=place(measure.ci95[0]) if measure.ci95 else None,
         high=place(measure.ci95[1]) if measure.ci95 else None,
-        title=f"{stage_title(measure.kind)} {plain(value, 2)}{reach}",
+        title=f"{phase_title(measure.kind)} {plain(value, 2)}{reach}",
     )
 
 

@@ -16,7 +16,7 @@ from medtune.data.media.preview import preview
 from medtune.data.types import MediaRef
 from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies
 from medtune.eval.report.run_data import RunData
-from medtune.eval.report.table import spoken, stage_title
+from medtune.eval.report.table import phase_title, spoken
 
 MAX_ITEMS = 60
 MAX_IMAGE_BYTES = 4_000_000
@@ -48,11 +48,11 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class OptionRow:
-    """An option, what it was taken for, and its probability at each stage.
+    """An option, what it was taken for, and its probability at each phase.
 
     Attributes:
-        probabilities: Title of the stage -> probability; empty where only texts were generated.
-        chosen_by: Titles of the stages that answered it.
+        probabilities: Title of the phase -> probability; empty where only texts were generated.
+        chosen_by: Titles of the phases that answered it.
     """
 
     text: str
@@ -63,9 +63,9 @@ class OptionRow:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a stage answered, as text."""
+    """What a phase answered, as text."""
 
-    stage: str
+    phase: str
     said: str | None
     outcome: str
     reply: str | None
@@ -179,7 +179,7 @@ def picture(media: MediaRef) -> Picture:
 
 
 def _item(number: int, one: Answered, shown: Picture) -> Item:
-    question, titles = one.question, {name: stage_title(name) for name in one.answers}
+    question, titles = one.question, {name: phase_title(name) for name in one.answers}
     options = tuple(
         OptionRow(
             text=_cut(option),

@@ -21,7 +21,7 @@ class Headline:
 
     Attributes:
         before: Value before training; None for a single evaluation.
-        after: Value of the last stage.
+        after: Value of the last phase.
         gain: With its sign; None for a single evaluation.
         sentences: Plain words, most important first.
         warnings: What a reader must not miss.
@@ -46,10 +46,10 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
     subject = _subject(run, num_patients)
     if run.gain is None:
         reach = f", 95 % interval {span(level.ci95, 2)}" if level.ci95 else ""
-        stage = "with trained weights" if "final" in run.stages else "before any training"
-        sentence = f"{_metric(run)} {stage} is {after}{reach}, {subject}."
+        phase = "with trained weights" if "final" in run.phases else "before any training"
+        sentence = f"{_metric(run)} {phase} is {after}{reach}, {subject}."
         text = "One evaluation: there is no gain to judge"
-        if len(run.stages) > 1:
+        if len(run.phases) > 1:
             text = "No question has a scored answer both before and after training: there is no gain to judge"
         return Headline(
             "single",
@@ -63,7 +63,7 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
             run.label.banners(),
         )
     change = run.gain.overall
-    before = run.stages["zero_shot"].overall.value
+    before = run.phases["zero_shot"].overall.value
     verdict, text = _verdict(change, run.higher_is_better)
     verb = "went from" if change.value == 0 else "rose from" if change.value > 0 else "fell from"
     reach = f" (95 % interval {span(change.ci95, 2, sign=True)})" if change.ci95 else ""
@@ -152,7 +152,7 @@ def _counted(run: RunData) -> tuple[str, ...]:
 
 
 def _warnings(run: RunData) -> list[str]:
-    """What an audit flags; without one, the blind baselines that the interval of the last stage does not clear."""
+    """What an audit flags; without one, the blind baselines that the interval of the last phase does not clear."""
     if run.audit is not None:
         flagged = [row for row in run.audit["rows"].items() if row["flag"].value is not None]
         found = [f"Audit, {row['title'].text()}: {row['flag'].text()}." for row in flagged[:MAX_FLAGS]]

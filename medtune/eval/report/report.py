@@ -144,17 +144,17 @@ def reproduction(run: RunData) -> Reproduction:
 
 
 def _training(run: RunData) -> str:
-    if "final" not in run.stages or "zero_shot" not in run.stages:
+    if "final" not in run.phases or "zero_shot" not in run.phases:
         return "none in this run: an evaluation alone"
     most = run.setting("train", "group_questions")
     asked = "with their questions" if most is None else f"with at most {most} questions each"
     own = run.setting("train", "stages")
     if not isinstance(own, list) or not own:
-        return f"{run.setting('train', 'max_steps')} steps of {run.setting('train', 'batch_groups')} images {asked}"
-    stages = ", then ".join(
-        f"{each['max_steps']} steps of {each['batch_groups']} images ({each['name']})" for each in own
+        return f"{run.setting('train', 'max_steps')} steps of {run.setting('train', 'batch_size')} images {asked}"
+    phases = ", then ".join(
+        f"{each['max_steps']} steps of {each['batch_size']} images ({each['name']})" for each in own
     )
-    return f"{stages}, {asked}"
+    return f"{phases}, {asked}"
 
 
 def _weight_notes(run: RunData) -> list[str]:

@@ -14,8 +14,8 @@ from medtune.eval.report.table import (
     not_available,
     number,
     p_value,
+    phase_title,
     spoken,
-    stage_title,
     word,
 )
 
@@ -23,23 +23,23 @@ HOLM = "p (McNemar, Holm)"
 
 
 def gain_table(run: RunData) -> ReportTable:
-    """Returns the stages, the gain between them, and the last stage's baselines beside it.
+    """Returns the phases, the gain between them, and the last phase's baselines beside it.
 
     Answers that wait for a judge have a column where there are any.
     """
-    waits = any(stage.overall.unscored for stage in run.stages.values())
+    waits = any(phase.overall.unscored for phase in run.phases.values())
     rows: list[tuple[Cell, ...]] = [
         (
-            word(stage_title(name)),
-            number(stage.overall.value),
-            count(stage.overall.n),
-            interval(stage.overall.ci95),
-            count(stage.overall.unparsable),
-            count(stage.overall.unanswered),
-            *([count(stage.overall.unscored)] if waits else []),
-            number(stage.overall.baselines.get("random")),
+            word(phase_title(name)),
+            number(phase.overall.value),
+            count(phase.overall.n),
+            interval(phase.overall.ci95),
+            count(phase.overall.unparsable),
+            count(phase.overall.unanswered),
+            *([count(phase.overall.unscored)] if waits else []),
+            number(phase.overall.baselines.get("random")),
         )
-        for name, stage in run.stages.items()
+        for name, phase in run.phases.items()
     ]
     notes = [f"Answers read by {run.last.parser}. Intervals resample patients, because questions of one are alike."]
     if run.gain:
@@ -50,20 +50,20 @@ def gain_table(run: RunData) -> ReportTable:
         notes.append("The gain is paired: the same questions before and after.")
         if run.gain.overall.unscored:
             notes.append(f"Left out of the gain: {run.gain.overall.unscored:,} questions with an unscored answer.")
-    columns = ["stage", spoken(run.primary), "questions", "95 % interval", "unreadable", "missing"]
+    columns = ["phase", spoken(run.primary), "questions", "95 % interval", "unreadable", "missing"]
     columns += ["unscored", "guessing"] if waits else ["guessing"]
     return ReportTable("Before, after, and the gain", tuple(columns), tuple(rows), tuple(notes), sortable=False)
 
 
 def facet_table(run: RunData, facet: str) -> ReportTable:
-    """Returns one row per level of a facet, with the gain where there are two stages."""
-    levels = {name: stage.by.get(facet, {}) for name, stage in run.stages.items()}
+    """Returns one row per level of a facet, with the gain where there are two phases."""
+    levels = {name: phase.by.get(facet, {}) for name, phase in run.phases.items()}
     changes = run.gain.by.get(facet, {}) if run.gain else {}
     tests = _tests(changes)
     waits = any(level.unscored for found in levels.values() for level in found.values())
     columns = [spoken(facet), "questions", *(["unscored"] if waits else []), "guessing"]
-    for name in run.stages:
-        columns += [stage_title(name), f"95 % interval, {stage_title(name)}"]
+    for name in run.phases:
+        columns += [phase_title(name), f"95 % interval, {phase_title(name)}"]
     columns += ["gain", "95 % interval of the gain", *tests] if run.gain else []
     rows = []
     for level in dict.fromkeys(name for found in levels.values() for name in found):
@@ -92,43 +92,43 @@ def _tests(changes: Mapping[str, Change]) -> dict[str, dict[str, float | None]]:
 
 def metrics_table(run: RunData) -> ReportTable:
     """Returns every metric of every reading under every condition."""
-    keys = dict.fromkeys((m.condition, m.parser, m.metric) for stage in run.stages.values() for m in stage.metrics)
-    waits = any(m.unscored for stage in run.stages.values() for m in stage.metrics)
+    keys = dict.fromkeys((m.condition, m.parser, m.metric) for phase in run.phases.values() for m in phase.metrics)
+    waits = any(m.unscored for phase in run.phases.values() for m in phase.metrics)
     columns = ["metric", "what the model saw", "answers read by"]
-    for name in run.stages:
-        columns += [stage_title(name), f"95 % interval, {stage_title(name)}", f"n, {stage_title(name)}"]
-        columns += [f"unscored, {stage_title(name)}"] if waits else []
+    for name in run.phases:
+        columns += [phase_title(name), f"95 % interval, {phase_title(name)}", f"n, {phase_title(name)}"]
+        columns += [f"unscored, {phase_title(name)}"] if waits else []
     rows = []
     for key in keys:
         condition, parser, metric = key
         row = [word(spoken(metric)), word(spoken(condition)), word(spoken(parser))]
-        for stage in run.stages.values():
-            found = [m for m in stage.metrics if (m.condition, m.parser, m.metric) == key]
+        for phase in run.phases.values():
+            found = [m for m in phase.metrics if (m.condition, m.parser, m.metric) == key]
             one = found[0] if found else None
             row += [*value_cells(one), count(one.n if one else None)]
             row += [count(one.unscored if one else None)] if waits else []
         rows.append(tuple(row))
     for reading in run.unavailable:
-        gaps = (not_available(),) * ((4 if waits else 3) * len(run.stages))
+        gaps = (not_available(),) * ((4 if waits else 3) * len(run.phases))
         rows.append((word(spoken(run.primary)), word("image"), word(reading), *gaps))
     notes = tuple(f"{reading.capitalize()}: not available, {why}." for reading, why in run.unavailable.items())
     return ReportTable("Every metric of every reading", tuple(columns), tuple(rows), notes)
 
 
 def calibration_table(run: RunData) -> ReportTable:
-    """Returns the reliability bins of each stage that has them."""
+    """Returns the reliability bins of each phase that has them."""
     rows = [
         (
-            word(stage_title(name)),
+            word(phase_title(name)),
             Cell(f"{one.low:.2f} to {one.high:.2f}", one.low),
             count(one.n),
             number(one.confidence),
             number(one.accuracy),
         )
-        for name, stage in run.stages.items()
-        for one in (stage.calibration.bins if stage.calibration else ())
+        for name, phase in run.phases.items()
+        for one in (phase.calibration.bins if phase.calibration else ())
     ]
-    columns = ("stage", "confidence from", "answers", "mean confidence", "share right")
+    columns = ("phase", "confidence from", "answers", "mean confidence", "share right")
     return ReportTable("Confidence against the share of right answers", columns, tuple(rows))
 
 

@@ -16,7 +16,7 @@ from medtune.eval.report.checked_json import AGAIN, Node, read_json
 from medtune.eval.scoring.refusals import Refusals
 
 Interval = tuple[float, float]
-STAGES = ("zero_shot", "final")
+PHASES = ("zero_shot", "final")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Phase:
     """One evaluation.
 
     Attributes:
@@ -145,7 +145,7 @@ class RunData:
     """What a run folder says.
 
     Attributes:
-        stages: "zero_shot" and "final", or the one that there is.
+        phases: "zero_shot" and "final", or the one that there is.
         recipe: The resolved recipe as it was written.
         recipe_tree: The same, parsed.
         trained_on: The prepared folders that were learnt, in words; "" where none was.
@@ -166,7 +166,7 @@ class RunData:
     label: DataLabel
     trained_on: str
     written: date
-    stages: Mapping[str, Stage]
+    phases: Mapping[str, Phase]
     gain: Gain | None
     recipe: str
     recipe_tree: Mapping[str, object]
@@ -177,9 +177,9 @@ class RunData:
     curves: Mapping[str, tuple[CurvePoint, ...]]
 
     @property
-    def last(self) -> Stage:
-        """The stage that the run ended with."""
-        return self.stages.get("final") or self.stages["zero_shot"]
+    def last(self) -> Phase:
+        """The phase that the run ended with."""
+        return self.phases.get("final") or self.phases["zero_shot"]
 
     def setting(self, block: str, name: str) -> object:
         """Returns a field of the recipe; None where it is not there."""
@@ -198,9 +198,9 @@ def read_run(folder: Path) -> RunData:
         raise FileNotFoundError(f"{folder}: there is no such run folder")
     results_path = _needed(folder, "results.json", "did the run end? Continue it with --resume, or run again")
     results = read_json(results_path)
-    stages = {name: _stage(node) for name, node in results["stages"].fields() if name in STAGES}
-    if not stages:
-        raise results["stages"].error('a stage "zero_shot" or "final"')
+    phases = {name: _phase(node) for name, node in results["phases"].fields() if name in PHASES}
+    if not phases:
+        raise results["phases"].error('a phase "zero_shot" or "final"')
     primary = results["primary"]["name"].text()
     recipe, tree = _recipe(_needed(folder, "recipe.yaml", "copy the run folder again"))
     weights, audit = folder / "weights.json", folder / "audit.json"
@@ -216,7 +216,7 @@ def read_run(folder: Path) -> RunData:
         label=recorded_label({name: results[name].text_or("") for name in LABEL_FIELDS}),
         trained_on=results["trained_on"].text_or(""),
         written=datetime.fromtimestamp(results_path.stat().st_mtime, UTC).date(),
-        stages={name: stages[name] for name in STAGES if name in stages},
+        phases={name: phases[name] for name in PHASES if name in phases},
         gain=_gain(results["gain"]) if results["gain"].value is not None else None,
         recipe=recipe,
         recipe_tree=tree,
@@ -235,8 +235,8 @@ def _needed(folder: Path, name: str, hint: str) -> Path:
     return path
 
 
-def _stage(node: Node) -> Stage:
-    return Stage(
+def _phase(node: Node) -> Phase:
+    return Phase(
         parser=node["parser"].text_or("unknown"),
         overall=_level(node["overall"]),
         by={facet: {name: _level(one) for name, one in levels.fields()} for facet, levels in node["by"].fields()},

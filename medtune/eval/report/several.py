@@ -17,8 +17,8 @@ from medtune.eval.report.table import (
     not_available,
     number,
     p_value,
+    phase_title,
     spoken,
-    stage_title,
     word,
 )
 from medtune.eval.scoring.left_out import uncounted_text
@@ -83,7 +83,7 @@ def _group(index: int, members: Sequence[tuple[str, RunData]]) -> Group:
     title += f", prompts: {first.label.prompts}"
     rows = []
     for name, run in members:
-        measures = [Measure(stage, one.overall.value, one.overall.ci95) for stage, one in run.stages.items()]
+        measures = [Measure(phase, one.overall.value, one.overall.ci95) for phase, one in run.phases.items()]
         rows.append((name, measures, run.last.overall.baselines.get("random")))
     return Group(
         title=title,
@@ -107,8 +107,8 @@ def _banners(members: Sequence[tuple[str, RunData]]) -> tuple[tuple[str, str], .
 
 def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTable:
     columns = ["run", "recipe", "model", "seed", "questions"]
-    for stage in ("zero_shot", "final"):
-        columns += [stage_title(stage), f"95 % interval, {stage_title(stage)}"]
+    for phase in ("zero_shot", "final"):
+        columns += [phase_title(phase), f"95 % interval, {phase_title(phase)}"]
     columns += ["gain", "95 % interval of the gain", "p (McNemar)", "guessing", "no image"]
     columns += ["answers read by", *READINGS]
     rows = []
@@ -121,8 +121,8 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
             count(seed if isinstance(seed, int) else None),
         ]
         row.append(count(run.last.overall.n))
-        for stage in ("zero_shot", "final"):
-            row += value_cells(run.stages[stage].overall if stage in run.stages else None)
+        for phase in ("zero_shot", "final"):
+            row += value_cells(run.phases[phase].overall if phase in run.phases else None)
         gain = run.gain.overall if run.gain else None
         row += [*gain_cells(gain, higher_is_better=run.higher_is_better), p_value(gain.p if gain else None)]
         row += [number(run.last.overall.baselines.get(name)) for name in ("random", "text_only")]
@@ -132,7 +132,7 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
     note = f"{spoken(first.primary).capitalize()}; {direction.lower()} is better. Gains are of each run by itself; "
     note += "medtune compare tests two runs against each other."
     readings = (
-        "The last columns are the last stage by the option with the highest log-likelihood and by generated reply; "
+        "The last columns are the last phase by the option with the highest log-likelihood and by generated reply; "
     )
     readings += "n/a where a model cannot give it."
     left_out = [f"{name}: {uncounted_text(run.last.uncounted)}" for name, run in members if run.last.uncounted]
@@ -150,7 +150,7 @@ def _by_reading(run: RunData, reading: str) -> Cell:
 
 
 def _tasks(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTable | None:
-    """The last stage of each run by the first facet that they share; None where there is none."""
+    """The last phase of each run by the first facet that they share; None where there is none."""
     facet = next((name for name, levels in first.last.by.items() if len(levels) > 1), None)
     if facet is None:
         return None
@@ -161,7 +161,7 @@ def _tasks(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
         values = [number(found[level].value if level in found else None) for level in levels]
         rows.append((word(name), *values))
     columns = ("run", *(spoken(level) for level in levels))
-    return ReportTable(f"The last stage of each run by {spoken(facet)}", columns, tuple(rows))
+    return ReportTable(f"The last phase of each run by {spoken(facet)}", columns, tuple(rows))
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:

@@ -134,6 +134,6 @@ def spoken(name: str) -> str:
     return name.replace("_", " ")
 
 
-def stage_title(name: str) -> str:
-    """Returns the name of a stage in words."""
+def phase_title(name: str) -> str:
+    """Returns the name of a phase in words."""
     return {"zero_shot": "zero-shot", "final": "after training"}.get(name, spoken(name))

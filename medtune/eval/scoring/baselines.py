@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medtune.data.types import Question
-from medtune.eval.benchmark import Judged, Metric, measure
+from medtune.eval.benchmark import Metric, ParsedReply, measure
 from medtune.eval.metrics.accuracy import metric as accuracy
 
 BASELINES = ("random", "majority", "constant_letter", "question_prior", "text_only", "other_image")
@@ -38,7 +38,7 @@ class TrainAnswers:
     """The most frequent answers of the train split: to each task, and to each wording with its set of options."""
 
     by_task: Mapping[Hashable, str]
-    by_wording: Mapping[Hashable, str]
+    by_prompts: Mapping[Hashable, str]
 
     def majority(self, question: Question) -> str | None:
         """Returns the most frequent train answer of the question's task; None where train has none of it."""
@@ -46,14 +46,14 @@ class TrainAnswers:
 
     def prior(self, question: Question) -> str | None:
         """Returns the most frequent train answer to the same words and options, else the task's."""
-        return self.by_wording.get(_wording(question), self.majority(question))
+        return self.by_prompts.get(_wording(question), self.majority(question))
 
 
 def train_answers(train: Sequence[Question]) -> TrainAnswers | None:
     """Returns what a model could have learned from the train questions alone; None where there are none."""
     if not train:
         return None
-    return TrainAnswers(by_task=_most_frequent(train, _task), by_wording=_most_frequent(train, _wording))
+    return TrainAnswers(by_task=_most_frequent(train, _task), by_prompts=_most_frequent(train, _wording))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def blind(questions: Sequence[Question], train: TrainAnswers | None, metric: Met
     """
 
     def answered(answer: Callable[[Question], str | None]) -> Callable[[Sequence[int]], float]:
-        return measure(metric, [Judged(question, None, answer(question)) for question in questions])
+        return measure(metric, [ParsedReply(question, None, answer(question)) for question in questions])
 
     def at(position: int) -> Callable[[Question], str | None]:
         return lambda question: question.options[position] if position < len(question.options) else None

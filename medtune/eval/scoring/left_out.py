@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from medtune.data.types import Question
-from medtune.eval.benchmark import Judged, Scale
+from medtune.eval.benchmark import ParsedReply, Scale
 
 
-def uncounted(questions: Sequence[Question], rows: Sequence[Judged], scale: Scale) -> dict[str, int]:
+def uncounted(questions: Sequence[Question], rows: Sequence[ParsedReply], scale: Scale) -> dict[str, int]:
     """Returns how many questions that the primary metric is about are in no row of its reading, by task."""
     counted = {row.question.id for row in rows}
     left = [question for question in questions if scale.covers(question) and question.id not in counted]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from medtune.data.catalog import nearest
 from medtune.data.types import Condition, Prediction, Question, Reading
-from medtune.eval.benchmark import Benchmark, Judged
+from medtune.eval.benchmark import Benchmark, ParsedReply
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.scoring.reasoning import without_thinking
 
@@ -26,7 +26,7 @@ def judge(
     reading: Reading,
     condition: Condition = "image",
     repeat: int = 0,
-) -> dict[str, list[Judged]]:
+) -> dict[str, list[ParsedReply]]:
     """Returns one row per question, in their order, for each parser of a reading.
 
     A likelihood reading has two parsers: "likelihood", the option with the highest log-probability (ties: the one
@@ -51,10 +51,10 @@ def judge(
     if not all(PER_TOKEN in row for row in parsed.values()) and reading == "likelihood":
         names.remove(PER_TOKEN)
 
-    def row(question: Question, name: str) -> Judged:
+    def row(question: Question, name: str) -> ParsedReply:
         said, read = found.get(question.id), parsed.get(question.id, {}).get(name)
         waits = said is not None and read is None and needs_judge(question, said, benchmark)
-        return Judged(question, said, read, unscored=waits)
+        return ParsedReply(question, said, read, unscored=waits)
 
     return {name: [row(question, name) for question in questions] for name in names}
 

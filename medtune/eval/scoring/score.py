@@ -1,4 +1,4 @@
-"""Scores of one stage: the primary metric overall and by facet, beside every metric of every parser."""
+"""Scores of one phase: the primary metric overall and by facet, beside every metric of every parser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import get_args
 
 from medtune.data.catalog import nearest
 from medtune.data.types import Condition, Prediction, Question, Reading, Score
-from medtune.eval.benchmark import Benchmark, Evidence, Judged, Metric, Scale, SummedMetric, Verdicts, measure
+from medtune.eval.benchmark import Benchmark, Evidence, Metric, ParsedReply, Scale, SummedMetric, Verdicts, measure
 from medtune.eval.scoring.baselines import BASELINES, blind, train_answers
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.left_out import uncounted
@@ -39,7 +39,7 @@ class LevelScore:
 
 
 @dataclass(frozen=True, slots=True)
-class StageScores:
+class PhaseScores:
     """What one evaluation scored.
 
     Attributes:
@@ -55,7 +55,7 @@ class StageScores:
     """
 
     parser: str
-    rows: tuple[Judged, ...]
+    rows: tuple[ParsedReply, ...]
     overall: LevelScore
     by: Mapping[str, Mapping[str, LevelScore]]
     metrics: Mapping[Condition, Mapping[str, Mapping[str, Score]]]
@@ -66,7 +66,7 @@ class StageScores:
     uncounted: Mapping[str, int] = field(default_factory=dict)
 
 
-def score_stage(
+def score_phase(
     questions: Sequence[Question],
     predictions: Sequence[Prediction],
     benchmark: Benchmark,
@@ -75,7 +75,7 @@ def score_stage(
     parser: str | None = None,
     text_model: BertModel | None = None,
     seed: int = 0,
-) -> StageScores:
+) -> PhaseScores:
     """Returns all scores of one evaluation.
 
     Args:
@@ -93,7 +93,7 @@ def score_stage(
     """
     if not questions:
         raise ValueError("there are no questions to score; is the split empty?")
-    verdicts, refusals = all_verdicts(questions, predictions, benchmark), count_refusals(predictions)
+    verdicts, refusals = parse_all(questions, predictions, benchmark), count_refusals(predictions)
     parser = _parser(parser, verdicts["image"], benchmark)
     metric, scale = benchmark.metrics[benchmark.primary], benchmark.scale(benchmark.primary)
     rows = covered(verdicts["image"][parser], scale)
@@ -118,7 +118,7 @@ def score_stage(
             baselines={name: found[name] for name in BASELINES},
         )
 
-    return StageScores(
+    return PhaseScores(
         parser=parser,
         rows=tuple(rows),
         overall=level(range(len(rows))),
@@ -127,7 +127,7 @@ def score_stage(
             for facet in benchmark.facets
         },
         metrics={
-            condition: {name: _every_metric(judged, benchmark, seed=seed) for name, judged in parsers.items()}
+            condition: {name: _every_metric(parsed, benchmark, seed=seed) for name, parsed in parsers.items()}
             for condition, parsers in verdicts.items()
         },
         tables=tuple(benchmark.tables(Evidence(questions, predictions, verdicts, parser, text_model))),
@@ -143,7 +143,7 @@ def _generation(parser: str, benchmark: Benchmark) -> str:
     return parser if parser in benchmark.parsers else next(iter(benchmark.parsers))
 
 
-def _calibration(rows: Sequence[Judged]) -> Calibration | None:
+def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
     answered = [
         (row.prediction.option_logprobs, float(row.correct))
         for row in rows
@@ -153,9 +153,9 @@ def _calibration(rows: Sequence[Judged]) -> Calibration | None:
 
 
 def score_rows(
-    rows: Sequence[Judged], metric: Metric, *, sums: Sums | None = None, scale: Scale | None = None, seed: int = 0
+    rows: Sequence[ParsedReply], metric: Metric, *, sums: Sums | None = None, scale: Scale | None = None, seed: int = 0
 ) -> Score:
-    """Returns a metric's value on judged rows with its interval, resampled by patient.
+    """Returns a metric's value on parsed replies with its interval, resampled by patient.
 
     A metric of column sums is resampled as `statistics.summed_interval` says; another is computed anew for each of
     `statistics.RESAMPLES_RECOMPUTED` resamples, which takes time that grows with the rows. `scale` is that of a share
@@ -166,10 +166,10 @@ def score_rows(
     Raises:
         ValueError: There are no rows, or the metric leaves its scale.
     """
-    judged = [number for number, row in enumerate(rows) if not row.unscored]
-    unscored = len(rows) - len(judged)
+    parsed = [number for number, row in enumerate(rows) if not row.unscored]
+    unscored = len(rows) - len(parsed)
     if unscored:
-        sums, rows = sums and sums.part(judged), [rows[number] for number in judged]
+        sums, rows = sums and sums.part(parsed), [rows[number] for number in parsed]
         if not rows:
             return Score(value=math.nan, n=0, ci95=None, unscored=unscored)
     if isinstance(metric, SummedMetric) and sums is None:
@@ -191,12 +191,12 @@ def score_rows(
     return Score(value=value, n=len(rows), ci95=ci95, unparsable=unparsable, unscored=unscored)
 
 
-def covered(rows: Sequence[Judged], scale: Scale) -> list[Judged]:
+def covered(rows: Sequence[ParsedReply], scale: Scale) -> list[ParsedReply]:
     """Returns the rows that a metric of that scale is about."""
     return [row for row in rows if scale.covers(row.question)]
 
 
-def _every_metric(rows: Sequence[Judged], benchmark: Benchmark, *, seed: int) -> dict[str, Score]:
+def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark, *, seed: int) -> dict[str, Score]:
     scores = {}
     for name, metric in benchmark.metrics.items():
         scale = benchmark.scale(name)
@@ -206,36 +206,36 @@ def _every_metric(rows: Sequence[Judged], benchmark: Benchmark, *, seed: int) ->
     return scores
 
 
-def all_verdicts(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> Verdicts:
-    """Returns condition -> parser -> judged rows, for every condition and reading that has predictions.
+def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> Verdicts:
+    """Returns condition -> parser -> parsed replies, for every condition and reading that has predictions.
 
     Condition "image" is always there: without predictions its questions are unanswered generations.
     """
     asked = {(prediction.key.condition, prediction.key.reading) for prediction in predictions}
     if not any(condition == "image" for condition, _ in asked):
         asked.add(("image", "generation"))
-    verdicts: dict[Condition, dict[str, list[Judged]]] = {}
+    verdicts: dict[Condition, dict[str, list[ParsedReply]]] = {}
     for condition in get_args(Condition):
         for reading in get_args(Reading):
             if (condition, reading) in asked:
-                judged = judge(questions, predictions, benchmark, reading=reading, condition=condition)
-                verdicts.setdefault(condition, {}).update(judged)
+                parsed = judge(questions, predictions, benchmark, reading=reading, condition=condition)
+                verdicts.setdefault(condition, {}).update(parsed)
     return verdicts
 
 
-def correctness(rows: Sequence[Judged]) -> list[float] | None:
+def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:
     """Returns 1.0 for each right row and 0.0 for each other; None where some answers are not right or wrong."""
     if any(row.question.answer_kind not in ("choice", "yes_no") for row in rows):
         return None
     return [float(row.correct) for row in rows]
 
 
-def levels(rows: Sequence[Judged], facet: str) -> dict[str, list[Judged]]:
+def levels(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[ParsedReply]]:
     """Returns the rows by their level of a facet, levels in order of appearance, without the rows that have none."""
     return {name: [rows[number] for number in numbers] for name, numbers in _numbers(rows, facet).items()}
 
 
-def _numbers(rows: Sequence[Judged], facet: str) -> dict[str, list[int]]:
+def _numbers(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         if facet in row.question.facets:
@@ -243,13 +243,13 @@ def _numbers(rows: Sequence[Judged], facet: str) -> dict[str, list[int]]:
     return found
 
 
-def _parser(wanted: str | None, judged: Mapping[str, Sequence[Judged]], benchmark: Benchmark) -> str:
+def _parser(wanted: str | None, parsed: Mapping[str, Sequence[ParsedReply]], benchmark: Benchmark) -> str:
     if wanted is None:
         first = next(iter(benchmark.parsers))
         # A likelihood says nothing about questions without options; they must not leave the score in silence.
-        covers_all = len(judged.get(LIKELIHOOD, ())) >= len(judged.get(first, ()))
-        return LIKELIHOOD if LIKELIHOOD in judged and covers_all else first
-    if wanted not in judged:
-        known = f"{nearest(wanted, judged)} There are: {', '.join(judged)}"
+        covers_all = len(parsed.get(LIKELIHOOD, ())) >= len(parsed.get(first, ()))
+        return LIKELIHOOD if LIKELIHOOD in parsed and covers_all else first
+    if wanted not in parsed:
+        known = f"{nearest(wanted, parsed)} There are: {', '.join(parsed)}"
         raise ValueError(f"no parser {wanted!r} for these predictions.{known}")
     return wanted

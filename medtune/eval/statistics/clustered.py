@@ -176,9 +176,9 @@ def gain_interval(
 ) -> Interval:
     """Returns the 95 % interval of mean(after) - mean(before), paired by question, resampled by cluster.
 
-    Where fewer than `FEW_CLUSTERS` clusters changed at all, or a stage is all right or all wrong, the interval is
+    Where fewer than `FEW_CLUSTERS` clusters changed at all, or a phase is all right or all wrong, the interval is
     widened to contain the one that square-and-add makes of the two Wilson intervals with n = number of clusters.
-    That takes the two stages as independent, which for paired answers errs on the wide side.
+    That takes the two phases as independent, which for paired answers errs on the wide side.
 
     Raises:
         ValueError: No values, lengths differ, or a value is outside [0, 1].
@@ -186,8 +186,8 @@ def gain_interval(
     Source:
         Square-and-add: Newcombe 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I.
     """
-    stages = mean_of(before), mean_of(after)
-    return summed_gain_interval(*stages, clusters, right=(before, after), resamples=resamples, seed=seed)
+    phases = mean_of(before), mean_of(after)
+    return summed_gain_interval(*phases, clusters, right=(before, after), resamples=resamples, seed=seed)
 
 
 def summed_gain_interval(
@@ -200,7 +200,7 @@ def summed_gain_interval(
     resamples: int | None = None,
     seed: int = 0,
 ) -> Interval:
-    """Returns the 95 % interval of the difference of such statistics: both stages on the same resampled clusters.
+    """Returns the 95 % interval of the difference of such statistics: both phases on the same resampled clusters.
 
     The arguments are those of `summed_interval`, `right` before and after. It is widened as in `gain_interval`.
 
@@ -223,7 +223,7 @@ def recomputed_gain_interval(
     resamples: int = RESAMPLES_RECOMPUTED,
     seed: int = 0,
 ) -> Interval:
-    """Returns the 95 % interval of the difference of any statistic: both stages on the same resampled clusters.
+    """Returns the 95 % interval of the difference of any statistic: both phases on the same resampled clusters.
 
     The arguments are those of `recomputed_interval`. It is widened as in `gain_interval`.
 
@@ -310,7 +310,7 @@ def _drawn(num_clusters: int, resamples: int, seed: int) -> Iterator[Rows]:
 
 @lru_cache(maxsize=_KEPT_DRAWS)
 def _times_drawn(num_clusters: int, resamples: int, seed: int) -> NDArray[np.uint16]:
-    """Returns how often each resample holds each cluster; levels and metrics of a stage mostly share their draws."""
+    """Returns how often each resample holds each cluster; levels and metrics of a phase mostly share their draws."""
     found = []
     for drawn in _drawn(num_clusters, resamples, seed):
         places = drawn + num_clusters * np.arange(len(drawn))[:, None]
@@ -370,8 +370,8 @@ def _widened_gain(
 def _saw_too_little_change(right: tuple[Sequence[float], Sequence[float]] | None, codes: Rows) -> bool:
     if right is None:
         return _num_clusters(codes) < FEW_CLUSTERS
-    before, after = (np.asarray(stage) for stage in right)
-    is_unanimous = any(stage.min() == stage.max() for stage in (before, after))
+    before, after = (np.asarray(phase) for phase in right)
+    is_unanimous = any(phase.min() == phase.max() for phase in (before, after))
     return bool(is_unanimous or np.unique(codes[before != after]).size < FEW_CLUSTERS)
 
 

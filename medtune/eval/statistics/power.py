@@ -23,8 +23,8 @@ class Plan:
         gain: Difference that is to be seen, in accuracy.
         questions_per_patient: Mean number.
         icc: Intra-patient correlation of the change; at most 1.
-        discordant: Share of questions that are right in one stage alone; None takes the two stages as independent
-            given the accuracies, which needs more patients than stages that agree.
+        discordant: Share of questions that are right in one phase alone; None takes the two phases as independent
+            given the accuracies, which needs more patients than phases that agree.
         size_variation: Standard deviation of the questions per patient over their mean.
     """
 
@@ -37,7 +37,7 @@ class Plan:
 
     @property
     def changing(self) -> float:
-        """The share of questions that are right in one stage alone."""
+        """The share of questions that are right in one phase alone."""
         after = self.baseline + self.gain
         independent = self.baseline * (1 - after) + after * (1 - self.baseline)
         return independent if self.discordant is None else self.discordant
@@ -137,7 +137,7 @@ def estimated_icc(values: Sequence[float], clusters: Sequence[str]) -> float:
 
 
 def plan_from(before: Sequence[float], after: Sequence[float], clusters: Sequence[str], *, gain: float) -> Plan:
-    """Returns the plan for another gain that two answered stages suggest.
+    """Returns the plan for another gain that two answered phases suggest.
 
     Of the change, only the gain differs: for each point of gain less, one point less of the questions changes.
 

@@ -15,7 +15,7 @@ from medtune.models.transformers_vlm.in_sequence import VisualTokens, in_sequenc
 from medtune.models.transformers_vlm.llava_video import LlavaVideoConfig
 from medtune.models.transformers_vlm.media import as_images, as_tiles, as_video
 from medtune.models.transformers_vlm.wiring import Step
-from medtune.models.tuning.plan import GroupName
+from medtune.models.tuning.plan import PartName
 
 LANGUAGE = ("model.language_model", "lm_head")
 
@@ -41,7 +41,7 @@ def _token_types(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
     return {"token_type_ids": step.media_BL.long()} if bool(step.media_BL.any()) else {}
 
 
-def _roots(tower: str, *projector: str) -> dict[GroupName, tuple[str, ...]]:
+def _roots(tower: str, *projector: str) -> dict[PartName, tuple[str, ...]]:
     return {"vision": (tower,), "projector": projector, "language": LANGUAGE}
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
 from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
-from medtune.models.tuning.plan import GroupName
+from medtune.models.tuning.plan import PartName
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ Shown = Callable[[Step, VisualTokens | None], dict[str, Any]]
 
 
 def in_sequence(
-    roots: Mapping[GroupName, tuple[str, ...]],
+    roots: Mapping[PartName, tuple[str, ...]],
     *,
     decoder: Callable[[PreTrainedModel], torch.nn.Module],
     shown: Shown = lambda step, encoded: {},

@@ -15,7 +15,7 @@ from medtune.models.contract import Encoded, TargetLogprobs, read_targets, root_
 from medtune.models.sequence.packing import PackedRows, media_of_rows
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
-from medtune.models.tuning.plan import GroupName
+from medtune.models.tuning.plan import PartName
 
 
 class TransformersVlm(nn.Module):
@@ -31,14 +31,14 @@ class TransformersVlm(nn.Module):
         self._wiring = wiring
 
     @property
-    def group_roots(self) -> Mapping[GroupName, tuple[str, ...]]:
+    def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
         """The family's groups, named from this module on."""
         return {group: tuple(f"whole.{root}" for root in roots) for group, roots in self._wiring.roots.items()}
 
     def train(self, mode: bool = True) -> TransformersVlm:
         """Switches to training; frozen groups stay in evaluation mode."""
         super().train(mode)
-        set_training(self, self.group_roots, mode=mode)
+        set_training(self, self.part_roots, mode=mode)
         return self
 
     @property
@@ -59,7 +59,7 @@ class TransformersVlm(nn.Module):
 
     def encode(self, media: Sequence[Pixels]) -> Encoded:
         """Returns what the decoder is shown of each image; keeps no graph where neither tower nor projector learns."""
-        weight = next(p for name, p in self.named_parameters() if root_of(name, self.group_roots)[0] == "vision")
+        weight = next(p for name, p in self.named_parameters() if root_of(name, self.part_roots)[0] == "vision")
         placed = [
             {name: t.to(weight.device, weight.dtype if t.is_floating_point() else t.dtype) for name, t in one.items()}
             for one in media

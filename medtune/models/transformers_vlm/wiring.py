@@ -21,7 +21,7 @@ from transformers import Cache, PreTrainedModel
 
 from medtune.models.contract import Encoded
 from medtune.models.sequence.packing import additive
-from medtune.models.tuning.plan import GroupName
+from medtune.models.tuning.plan import PartName
 
 Pixels = Mapping[str, Tensor]
 """What a processor makes of one image, by the name of the tower's argument; the first axis counts images or patches."""
@@ -70,7 +70,7 @@ class Wiring:
         plain_because: Why the decoder cannot be told who sees whom; None where it can.
     """
 
-    roots: Mapping[GroupName, tuple[str, ...]]
+    roots: Mapping[PartName, tuple[str, ...]]
     encode: Callable[[PreTrainedModel, Sequence[Pixels]], Encoded]
     hidden: Callable[[PreTrainedModel, Step, Encoded | None, Cache | None], Tensor]
     plain_because: str | None = None

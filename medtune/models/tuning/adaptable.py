@@ -7,19 +7,19 @@ from transformers import PreTrainedModel
 
 from medtune.models.contract import root_of
 from medtune.models.transformers_vlm.model import TransformersVlm
-from medtune.models.tuning.plan import GroupName
+from medtune.models.tuning.plan import PartName
 from medtune.models.vlm import VisionLanguageModel
 
 Tunable = VisionLanguageModel | TransformersVlm
 
 
-def linear_names(model: Tunable, group: GroupName, root: str) -> list[str]:
+def linear_names(model: Tunable, group: PartName, root: str) -> list[str]:
     """Returns the linear layers and 1x1 convolutions under a root that belong to its group, named from the root on.
 
     A language model's output layer is none of them, nor is a layer inside torch's own attention, which takes its weight
     and passes an adapter by.
     """
-    roots, modules = model.group_roots, dict(model.named_modules())
+    roots, modules = model.part_roots, dict(model.named_modules())
     outputs = {id(m.get_output_embeddings()) for m in modules.values() if isinstance(m, PreTrainedModel)}
     return [
         name.removeprefix(f"{root}.")

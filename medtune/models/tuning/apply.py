@@ -11,9 +11,9 @@ import torch
 from peft import LoraConfig, inject_adapter_in_model
 from torch import Tensor
 
-from medtune.models.contract import GROUPS, group_parameters, root_of
+from medtune.models.contract import GROUPS, part_parameters, root_of
 from medtune.models.tuning.adaptable import Tunable, linear_names
-from medtune.models.tuning.plan import GroupName, GroupTuning, Lora, Mode, Tuning
+from medtune.models.tuning.plan import Lora, Mode, PartName, PartTuning, Tuning
 from medtune.models.tuning.quantize import is_quantized, logical_size, quantized_size
 
 ADAPTER = ".lora_"
@@ -21,8 +21,8 @@ ADAPTER = ".lora_"
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRow:
-    """One line of the table of trainable groups.
+class PartRow:
+    """One line of the table of trainable parts.
 
     Attributes:
         parameters: Of the group without adapters.
@@ -42,7 +42,7 @@ class GroupRow:
     quantized: int
 
 
-def apply_tuning(model: Tunable, tuning: Tuning, *, seed: int) -> tuple[GroupRow, ...]:
+def apply_tuning(model: Tunable, tuning: Tuning, *, seed: int) -> tuple[PartRow, ...]:
     """Freezes, adapts or frees each group in place and returns the table of groups.
 
     Raises:
@@ -74,7 +74,7 @@ def adapt(model: Tunable, tunings: Sequence[Tuning], *, seed: int) -> None:
         parameter.requires_grad_(any(name in each for each in learning))
 
 
-def set_learning(model: Tunable, tuning: Tuning) -> tuple[GroupRow, ...]:
+def set_learning(model: Tunable, tuning: Tuning) -> tuple[PartRow, ...]:
     """Lets just that learn which the tuning names, in place, and returns the table of groups.
 
     Raises:
@@ -91,11 +91,11 @@ def set_learning(model: Tunable, tuning: Tuning) -> tuple[GroupRow, ...]:
     return tuple(table)
 
 
-def _row(model: Tunable, group: GroupName, how: GroupTuning) -> GroupRow:
-    own = group_parameters(model, group)
+def _row(model: Tunable, group: PartName, how: PartTuning) -> PartRow:
+    own = part_parameters(model, group)
     learning = [(name, p) for name, p in own if p.requires_grad]
     adapters = _size(p for name, p in learning if ADAPTER in name)
-    return GroupRow(
+    return PartRow(
         group=group,
         mode=how.mode,
         lr=None if how.mode == "frozen" else how.lr,
@@ -115,7 +115,7 @@ def _learning(model: Tunable, tuning: Tuning) -> set[str]:
     """
     found: set[str] = set()
     for group, how in tuning.groups().items():
-        named = {name: _local_name(model, name) for name, _ in group_parameters(model, group)}
+        named = {name: _local_name(model, name) for name, _ in part_parameters(model, group)}
         pattern = how.parameters if how.mode in ("part", "lora") else None
         whole = {name for name, local in named.items() if pattern is not None and re.fullmatch(pattern, local)}
         if pattern is not None and not whole:
@@ -138,7 +138,7 @@ def _learning(model: Tunable, tuning: Tuning) -> set[str]:
 
 def _local_name(model: Tunable, name: str) -> str:
     """Returns a parameter's name from its group on, without what an adapter puts into it."""
-    _, root = root_of(name, model.group_roots)
+    _, root = root_of(name, model.part_roots)
     inside = name.removeprefix(root).removeprefix(".").replace(".base_layer", "")
     return inside if "." in inside else f"{root.rpartition('.')[2]}.{inside}".rstrip(".")
 
@@ -147,10 +147,10 @@ def _size(parameters: Iterable[Tensor]) -> int:
     return sum(logical_size(parameter) for parameter in parameters)
 
 
-def _inject_lora(model: Tunable, group: GroupName, lora: Lora) -> None:
+def _inject_lora(model: Tunable, group: PartName, lora: Lora) -> None:
     """Adapts the group's modules that the targets name; a target never reaches into another group."""
     adapted = False
-    for root in model.group_roots[group]:
+    for root in model.part_roots[group]:
         names = linear_names(model, group, root)
         chosen = [name for name in names if lora.targets is None or re.fullmatch(lora.targets, name)]
         if not chosen:
@@ -164,7 +164,7 @@ def _inject_lora(model: Tunable, group: GroupName, lora: Lora) -> None:
         inject_adapter_in_model(config, model.get_submodule(root))
         adapted = True
     if not adapted:
-        able = [name for root in model.group_roots[group] for name in linear_names(model, group, root)]
+        able = [name for root in model.part_roots[group] for name in linear_names(model, group, root)]
         raise ValueError(
             f"model.tuning.{group}.lora.targets: {lora.targets!r} fits no module of the group; "
             + (
@@ -175,11 +175,11 @@ def _inject_lora(model: Tunable, group: GroupName, lora: Lora) -> None:
         )
 
 
-def parameter_groups(model: Tunable, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:
+def parameters_by_part(model: Tunable, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:
     """Returns AdamW's parameter groups: per model group, matrices with weight decay and vectors without."""
     groups: list[dict[str, Any]] = []
     for name, how in tuning.groups().items():
-        learning = [p for _, p in group_parameters(model, name) if p.requires_grad]
+        learning = [p for _, p in part_parameters(model, name) if p.requires_grad]
         for suffix, decay, chosen in (
             ("", weight_decay, [p for p in learning if _axes(p) > 1]),
             ("_vectors", 0.0, [p for p in learning if _axes(p) <= 1]),
@@ -206,7 +206,7 @@ class GradientAudit:
         self._handles = [
             parameter.register_hook(self._watch(name))
             for name in GROUPS
-            for _, parameter in group_parameters(model, name)
+            for _, parameter in part_parameters(model, name)
             if parameter.requires_grad
         ]
 
@@ -230,7 +230,7 @@ class GradientAudit:
         for handle in self._handles:
             handle.remove()
         for name, how in self._tuning.groups().items():
-            parameters = [p for _, p in group_parameters(self._model, name)]
+            parameters = [p for _, p in part_parameters(self._model, name)]
             if how.mode == "frozen":
                 if any(p.requires_grad or p.grad is not None for p in parameters):
                     raise ValueError(f"after the first step the frozen group {name!r} has a gradient")

@@ -15,7 +15,7 @@ def build_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, scaled
     Args:
         name: AdamW, or AdamW with moments in 8 bits. Source: Loshchilov & Hutter 2019, arXiv 1711.05101; Dettmers et
             al. 2022, arXiv 2110.02861.
-        groups: As `parameter_groups` gives them.
+        groups: As `parameters_by_part` gives them.
         scaled_loss: Whether gradients come scaled. A fused optimizer takes them as they are, but they are to be
             measured and clipped before.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Mode = Literal["frozen", "part", "lora", "full"]
-GroupName = Literal["vision", "projector", "language"]
+PartName = Literal["vision", "projector", "language"]
 OptimizerName = Literal["adamw", "adamw_8bit"]
 Precision = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
 
@@ -33,7 +33,7 @@ class Lora:
 
 
 @dataclass(frozen=True)
-class GroupTuning:
+class PartTuning:
     """How one group learns.
 
     Attributes:
@@ -53,10 +53,10 @@ class GroupTuning:
 class Tuning:
     """How each group learns."""
 
-    vision: GroupTuning = field(default_factory=GroupTuning)
-    projector: GroupTuning = field(default_factory=lambda: GroupTuning(mode="full", lr=1e-3))
-    language: GroupTuning = field(default_factory=lambda: GroupTuning(mode="lora"))
+    vision: PartTuning = field(default_factory=PartTuning)
+    projector: PartTuning = field(default_factory=lambda: PartTuning(mode="full", lr=1e-3))
+    language: PartTuning = field(default_factory=lambda: PartTuning(mode="lora"))
 
-    def groups(self) -> Mapping[GroupName, GroupTuning]:
+    def groups(self) -> Mapping[PartName, PartTuning]:
         """Returns the groups by name, in the order of the data's way through the model."""
         return {"vision": self.vision, "projector": self.projector, "language": self.language}

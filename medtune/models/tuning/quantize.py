@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from medtune.models.contract import root_of
 from medtune.models.tuning.adaptable import Tunable, linear_names
-from medtune.models.tuning.plan import GroupName, Precision
+from medtune.models.tuning.plan import PartName, Precision
 from medtune.models.tuning.precision import NARROW
 
 NF4_BYTES = 0.5 + (1 + 4 / 256) / 64
@@ -37,7 +37,7 @@ def quantize_language(model: Tunable, *, precision: Precision, device: torch.dev
         import bitsandbytes as bnb
     except ImportError as error:
         raise ValueError("model.language_bits 4 needs bitsandbytes: pip install 'medtune[bitsandbytes]'") from error
-    for root in model.group_roots["language"]:
+    for root in model.part_roots["language"]:
         names = linear_names(model, "language", root)
         for name in names:
             full_name = f"{root}.{name}"
@@ -94,7 +94,7 @@ def is_quantized(parameter: torch.Tensor) -> bool:
     return hasattr(parameter, "quant_type")
 
 
-def quantized_size(model: Tunable, group: GroupName) -> int:
+def quantized_size(model: Tunable, group: PartName) -> int:
     """Returns how many weights of a group are held in 4 bits."""
     named = model.named_parameters()
-    return sum(logical_size(p) for name, p in named if is_quantized(p) and root_of(name, model.group_roots)[0] == group)
+    return sum(logical_size(p) for name, p in named if is_quantized(p) and root_of(name, model.part_roots)[0] == group)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import PIL.Image
 import torch
 
-from medtune.benchmarks import benchmark, source
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.ctlesionvqa.sources import ct_phantom
 from medtune.benchmarks.fetal_gauge.sources import fetal_phantom
 from medtune.benchmarks.simulators.settings import write_num_patients
@@ -78,7 +78,7 @@ def measured(model: str, asked: Subject, *, device: torch.device) -> Measured:
     Raises:
         ValueError: The model cannot be built without its files.
     """
-    assembled, judged_by = random_weights(model, device), benchmark(asked.benchmark)
+    assembled, benchmark = random_weights(model, device), find_benchmark(asked.benchmark)
     apply_tuning(assembled.model, Tuning(), seed=0)
     recompute_activations(assembled.model)
     precision = resolved("auto", device)
@@ -87,15 +87,15 @@ def measured(model: str, asked: Subject, *, device: torch.device) -> Measured:
         assembled = _keeping(assembled, Path(scratch))
         few = [replace(groups[0], questions=groups[0].questions[:NUM_COMPARED])]
         apart = [
-            widest_apart(answering(assembled, few, judged_by, precision="32-true")),
-            widest_apart(learning(assembled, training(assembled, few, judged_by, precision="32-true", steps=1))),
+            widest_apart(answering(assembled, few, benchmark, precision="32-true")),
+            widest_apart(learning(assembled, training(assembled, few, benchmark, precision="32-true", steps=1))),
         ]
         narrow_frozen(assembled.model, precision)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         works = [
-            answering(assembled, groups, judged_by, precision=precision, batch_tokens=BATCH_TOKENS),
-            learning(assembled, training(assembled, groups, judged_by, precision=precision, steps=1)),
+            answering(assembled, groups, benchmark, precision=precision, batch_tokens=BATCH_TOKENS),
+            learning(assembled, training(assembled, groups, benchmark, precision=precision, steps=1)),
         ]
         targets = (asked.answering_target, asked.training_target)
         ways = tuple(
@@ -132,7 +132,7 @@ def one_item(asked: Subject, scratch: Path) -> list[MediaGroup]:
     """Returns one group: the first simulated CT or picture, asked what several of them are asked, as far as wanted."""
     raw = scratch / "raw"
     write_num_patients(raw / asked.settings_file, 16)
-    prepared = prepare(asked.source, source(asked.source), benchmark=asked.benchmark, root=raw, out=scratch / "data")
+    prepared = prepare(find_source(asked.source), benchmark=asked.benchmark, root=raw, out=scratch / "data")
     groups: Sequence[MediaGroup] = prepared.groups("train")
     questions = [question for group in groups for question in group.questions if question.options]
     if len(questions) < asked.num_questions:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from medtune.benchmarks import benchmark, source
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.example import HEADER
 from medtune.benchmarks.ctlesionvqa.terms import V1, answer_type
 from medtune.data.media.volumes.formats.nifti import write_nifti
@@ -26,7 +26,7 @@ from medtune.data.prepared import file_format
 from medtune.data.prepared.folder import Prepared, open_prepared, prepare
 from medtune.data.types import SPLITS, Question
 from medtune.eval.predictions.files import read_predictions
-from medtune.eval.scoring.score import score_stage
+from medtune.eval.scoring.score import score_phase
 from medtune.trainer.commands.bench import Limit, Measured, TwoWays, peak_memory_gb, refuse_subject, timed
 
 ROWS, SCANS, TEST_SCANS = 395_612, 9_262, 928
@@ -63,7 +63,7 @@ def measured(*, rows: int, scans: int, test_scans: int) -> Measured:
         asked = opened.questions("test")
         replies = Path(folder) / "predictions.jsonl"
         write_replies(asked, replies)
-        _, score_s = timed(lambda: score_stage(asked, read_predictions(replies), benchmark("ctlesionvqa")))
+        _, score_s = timed(lambda: score_phase(asked, read_predictions(replies), find_benchmark("ctlesionvqa")))
     num_questions = sum(map(opened.num_questions, SPLITS))
     ways = TwoWays(
         title=f"opening {num_questions} questions about {opened.manifest.num_media} scans",
@@ -87,9 +87,7 @@ def measured(*, rows: int, scans: int, test_scans: int) -> Measured:
 def prepare_alone(raw: Path, out: Path, config: Path) -> _Prepared:
     """Returns the time of `prepare` and the most memory that this process ever held."""
     os.environ["XDG_CONFIG_HOME"] = str(config)
-    _, seconds = timed(
-        lambda: prepare("ctlesionvqa", source("ctlesionvqa"), benchmark="ctlesionvqa", root=raw, out=out)
-    )
+    _, seconds = timed(lambda: prepare(find_source("ctlesionvqa"), benchmark="ctlesionvqa", root=raw, out=out))
     return _Prepared(seconds, peak_memory_gb())
 
 

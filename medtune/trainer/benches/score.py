@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.types import Question
-from medtune.eval.benchmark import Benchmark, Judged, SummedMetric
+from medtune.eval.benchmark import Benchmark, ParsedReply, SummedMetric
 from medtune.eval.predictions.files import read_predictions
-from medtune.eval.scoring.score import all_verdicts, covered, score_stage
+from medtune.eval.scoring.score import covered, parse_all, score_phase
 from medtune.eval.statistics import clustered
 from medtune.eval.statistics.clustered import Rows, cluster_codes
 from medtune.eval.statistics.summed_metric import Floats
@@ -47,34 +47,34 @@ def measured(name: str, *, number: int, compared: int) -> Measured:
 
     The time to make the questions is not counted; their memory is.
     """
-    judged_by = benchmark(name)
+    benchmark = find_benchmark(name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "predictions.jsonl"
-        questions = made_up(judged_by, number, path)
+        questions = made_up(benchmark, number, path)
 
         def score() -> None:
-            score_stage(questions, read_predictions(path), judged_by, train=questions[: number // 4])
+            score_phase(questions, read_predictions(path), benchmark, train=questions[: number // 4])
 
         _, score_s = timed(score)
         peak_gb = peak_memory_gb()
         some = questions[:compared]
         wanted = {question.id for question in some}
         replies = [each for each in read_predictions(path) if each.key.question_id in wanted]
-    verdicts = all_verdicts(some, replies, judged_by)["image"]
+    verdicts = parse_all(some, replies, benchmark)["image"]
     limits = (Limit("read and scored", score_s, MAX_S, "s"), Limit("peak memory", peak_gb, MAX_GB, "GB"))
-    rows = verdicts[next(iter(judged_by.parsers))]
-    return Measured(f"{number} predictions of {name}", (resampled_two_ways(rows, judged_by),), limits)
+    rows = verdicts[next(iter(benchmark.parsers))]
+    return Measured(f"{number} predictions of {name}", (resampled_two_ways(rows, benchmark),), limits)
 
 
-def made_up(judged_by: Benchmark, number: int, path: Path) -> list[Question]:
+def made_up(benchmark: Benchmark, number: int, path: Path) -> list[Question]:
     """Writes one prediction for each question to `path`, and returns the questions."""
     rng = np.random.default_rng(0)
-    shown = [judged_by.render(example, "text").choices for example in judged_by.examples]
+    shown = [benchmark.render(example, "text").choices for example in benchmark.examples]
     draws, sayings = rng.integers(0, 2**31, (2, number)).tolist(), rng.integers(0, len(_SAYINGS), number).tolist()
     questions = []
     with path.open("w", encoding="utf-8") as file:
         for place in range(number):
-            example, choices = judged_by.examples[place % len(shown)], shown[place % len(shown)]
+            example, choices = benchmark.examples[place % len(shown)], shown[place % len(shown)]
             true, said = (draw[place] for draw in draws)
             question = replace(
                 example,
@@ -91,20 +91,20 @@ def made_up(judged_by: Benchmark, number: int, path: Path) -> list[Question]:
     return questions
 
 
-def resampled_two_ways(rows: Sequence[Judged], judged_by: Benchmark) -> TwoWays:
+def resampled_two_ways(rows: Sequence[ParsedReply], benchmark: Benchmark) -> TwoWays:
     """Returns every metric on the same resamples: from column sums, and computed anew."""
 
-    def by_sums(metric: SummedMetric, chosen: Sequence[Judged]) -> Floats:
+    def by_sums(metric: SummedMetric, chosen: Sequence[ParsedReply]) -> Floats:
         return clustered.resampled_sums(metric.sums(chosen), _codes(chosen), resamples=RESAMPLES, seed=0)
 
-    def anew(metric: SummedMetric, chosen: Sequence[Judged]) -> Floats:
+    def anew(metric: SummedMetric, chosen: Sequence[ParsedReply]) -> Floats:
         def value(numbers: Rows) -> float:
             return metric([chosen[number] for number in numbers])
 
         return clustered.resampled_rows(value, _codes(chosen), resamples=RESAMPLES, seed=0)
 
-    def all_of(way: Callable[[SummedMetric, Sequence[Judged]], Floats]) -> Floats:
-        return np.concatenate([way(metric, chosen) for metric, chosen in _metrics(rows, judged_by)])
+    def all_of(way: Callable[[SummedMetric, Sequence[ParsedReply]], Floats]) -> Floats:
+        return np.concatenate([way(metric, chosen) for metric, chosen in _metrics(rows, benchmark)])
 
     summed, quick_s = timed(lambda: all_of(by_sums))
     plain, plain_s = timed(lambda: all_of(anew))
@@ -120,14 +120,14 @@ def resampled_two_ways(rows: Sequence[Judged], judged_by: Benchmark) -> TwoWays:
     )
 
 
-def _metrics(rows: Sequence[Judged], judged_by: Benchmark) -> Iterator[tuple[SummedMetric, list[Judged]]]:
-    for name, metric in judged_by.metrics.items():
-        chosen = covered(rows, judged_by.scale(name))
+def _metrics(rows: Sequence[ParsedReply], benchmark: Benchmark) -> Iterator[tuple[SummedMetric, list[ParsedReply]]]:
+    for name, metric in benchmark.metrics.items():
+        chosen = covered(rows, benchmark.scale(name))
         if chosen and isinstance(metric, SummedMetric):
             yield metric, chosen
 
 
-def _codes(rows: Sequence[Judged]) -> Rows:
+def _codes(rows: Sequence[ParsedReply]) -> Rows:
     return cluster_codes([row.question.patient_id for row in rows])
 
 

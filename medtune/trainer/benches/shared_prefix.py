@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from medtune.benchmarks import benchmark, source
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.data.prepared.folder import prepare
 from medtune.data.types import MediaGroup, Request
 from medtune.eval.benchmark import Benchmark
@@ -46,7 +46,7 @@ def bench(subject: str | None) -> Measured:
 
 def measured(model: str, *, num_groups: int, steps: int) -> Measured:
     """Returns both comparisons on so many images, training for so many steps."""
-    assembled, judged_by = zoo_entry(model).assemble(0), benchmark("fetal_gauge")
+    assembled, benchmark = zoo_entry(model).assemble(0), find_benchmark("fetal_gauge")
     apply_tuning(assembled.model, Tuning(), seed=0)
     device = device_of_rank(0)
     assembled.model.eval()
@@ -54,8 +54,7 @@ def measured(model: str, *, num_groups: int, steps: int) -> Measured:
     precision = resolved("auto", device)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(
-            "fetal_phantom",
-            source("fetal_phantom"),
+            find_source("fetal_phantom"),
             benchmark="fetal_gauge",
             root=None,
             out=Path(folder) / "data",
@@ -64,13 +63,13 @@ def measured(model: str, *, num_groups: int, steps: int) -> Measured:
         groups = prepared.groups("train")[:num_groups]
         few = groups[:NUM_COMPARED]
         apart = [
-            widest_apart(answering(assembled, few, judged_by, precision="32-true")),
-            widest_apart(training(assembled, few, judged_by, precision="32-true", steps=1)),
+            widest_apart(answering(assembled, few, benchmark, precision="32-true")),
+            widest_apart(training(assembled, few, benchmark, precision="32-true", steps=1)),
         ]
         narrow_frozen(assembled.model, precision)
         works = [
-            answering(assembled, groups, judged_by, precision=precision),
-            training(assembled, groups, judged_by, precision=precision, steps=steps),
+            answering(assembled, groups, benchmark, precision=precision),
+            training(assembled, groups, benchmark, precision=precision, steps=steps),
         ]
         ways = [
             two_ways(title, work, apart=found, target=target)
@@ -85,7 +84,7 @@ def measured(model: str, *, num_groups: int, steps: int) -> Measured:
 def answering(
     assembled: Assembled,
     groups: Sequence[MediaGroup],
-    judged_by: Benchmark,
+    benchmark: Benchmark,
     *,
     precision: Precision,
     batch_tokens: int = 4096,
@@ -103,7 +102,7 @@ def answering(
         )
         found = []
         for group in groups:
-            asked = [Request(q, judged_by.render(q, "text"), "likelihood", "image") for q in group.questions]
+            asked = [Request(q, benchmark.render(q, "text"), "likelihood", "image") for q in group.questions]
             by_id = {told.key.question_id: told.option_logprobs or () for told in answerer.answer(group, asked)}
             found += [value for question in group.questions for value in by_id[question.id]]
         return torch.tensor(found)
@@ -112,17 +111,17 @@ def answering(
 
 
 def training(
-    assembled: Assembled, groups: Sequence[MediaGroup], judged_by: Benchmark, *, precision: Precision, steps: int
+    assembled: Assembled, groups: Sequence[MediaGroup], benchmark: Benchmark, *, precision: Precision, steps: int
 ) -> Work:
     """Returns what runs forward and backward passes, and gives the gradients over the largest of them."""
 
     def train(share_prefix: bool) -> torch.Tensor:
-        batch_groups = min(GROUPS_PER_STEP, len(groups))
-        data = whole_part(groups, lambda question: judged_by.render(question, "text"), seed=0)
+        batch_size = min(GROUPS_PER_STEP, len(groups))
+        data = whole_part(groups, lambda question: benchmark.render(question, "text"), seed=0)
         device = device_of(assembled)
         batches = MicroBatches(
             data,
-            StepOrder(data.row(), batch_groups=batch_groups, micro_batch_groups=batch_groups, world_size=1),
+            StepOrder(data.row(), batch_size=batch_size, micro_batch_size=batch_size, world_size=1),
             rank=0,
             family=assembled.family,
             transform=assembled.transform,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from medtune.benchmarks import benchmark, paper_of
+from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.prepared.folder import open_prepared
 from medtune.data.types import SPLITS, MediaGroup, Split
 from medtune.eval.asking.official_prompts import worded
@@ -15,8 +15,8 @@ from medtune.eval.report.write import write_report
 from medtune.models.endpoint.served import Served
 from medtune.models.vlm import Assembled
 from medtune.trainer.commands.validate import check_fit
-from medtune.trainer.experiment.audit import answered_stage, audit_with_model
-from medtune.trainer.experiment.evaluate import Bench, write_json
+from medtune.trainer.experiment.audit import answered_phase, audit_with_model
+from medtune.trainer.experiment.evaluate import Experiment, write_json
 from medtune.trainer.experiment.load_model import assemble, assemble_trained, served
 from medtune.trainer.experiment.open_data import opened
 from medtune.trainer.experiment.run_folder import RunFolder, run_label
@@ -39,9 +39,9 @@ def audit_run(root: Path) -> int:
         raise FileNotFoundError(
             f"{root}: no run is here (no recipe.yaml); to audit a benchmark, give its name and --questions DIR"
         )
-    bench = opened_bench(folder)
-    stage = answered_stage(bench, folder)
-    print(audit_with_model(bench, folder, stage, _model(bench, folder, stage.name)))
+    experiment = opened_experiment(folder)
+    phase = answered_phase(experiment, folder)
+    print(audit_with_model(experiment, folder, phase, _model(experiment, folder, phase.name)))
     print(f"audit: {folder.audit}")
     if folder.results.is_file():
         print(f"report: {write_report(folder.root, paper_of)}")
@@ -50,22 +50,22 @@ def audit_run(root: Path) -> int:
     return 0
 
 
-def opened_bench(folder: RunFolder) -> Bench:
+def opened_experiment(folder: RunFolder) -> Experiment:
     """Returns the bench of a run's recipe for this process alone."""
     recipe = read_recipe(str(folder.recipe))
     prepared = opened(recipe.data.root, recipe.model)
-    judged_by = worded(benchmark(recipe.data.benchmark), prepared, volumes_as=recipe.model.shows_volumes_as)
-    check_fit(recipe, prepared, judged_by, training=False)
+    benchmark = worded(find_benchmark(recipe.data.benchmark), prepared, volumes_as=recipe.model.shows_volumes_as)
+    check_fit(recipe, prepared, benchmark, training=False)
     learnt = run_label(folder).unofficial_training
-    return Bench(recipe, judged_by, prepared, device_of_rank(0), rank=0, world_size=1, unofficial_training=learnt)
+    return Experiment(recipe, benchmark, prepared, device_of_rank(0), rank=0, world_size=1, unofficial_training=learnt)
 
 
-def _model(bench: Bench, folder: RunFolder, stage: str) -> Assembled | Served:
-    if bench.recipe.model.endpoint is not None:
-        return served(bench, bench.recipe.model.endpoint, ledger=folder.spending)
+def _model(experiment: Experiment, folder: RunFolder, phase: str) -> Assembled | Served:
+    if experiment.recipe.model.endpoint is not None:
+        return served(experiment, experiment.recipe.model.endpoint, ledger=folder.spending)
     best = folder.checkpoints / BEST
-    checkpoint = best if stage == "final" and best.is_file() else bench.recipe.model.checkpoint
-    return assemble(bench) if checkpoint is None else assemble_trained(bench, checkpoint)
+    checkpoint = best if phase == "final" and best.is_file() else experiment.recipe.model.checkpoint
+    return assemble(experiment) if checkpoint is None else assemble_trained(experiment, checkpoint)
 
 
 def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | None) -> int:
@@ -76,7 +76,7 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
         ValueError: It was prepared for another benchmark, or the split is empty.
     """
     prepared = open_prepared(questions)
-    benchmark(name)
+    find_benchmark(name)
     if prepared.manifest.benchmark != name:
         raise ValueError(f"{questions} was prepared for the benchmark {prepared.manifest.benchmark!r}, not {name!r}")
     groups: dict[str, Sequence[MediaGroup]] = {each: prepared.groups(each) for each in SPLITS}

@@ -114,7 +114,7 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
     print(f"{name}, {measured.subject}")
     for line in lines(measured):
         print(line)
-    status = judged(measured, target=target)
+    status = parsed(measured, target=target)
     if record is not None and status != PARITY_FAILED:
         path = record / f"{name}{f'-{subject}' if subject else ''}.json"
         record.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
     return status
 
 
-def judged(measured: Measured, *, target: bool) -> int:
+def parsed(measured: Measured, *, target: bool) -> int:
     """Returns the exit status.
 
     Example:

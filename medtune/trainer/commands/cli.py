@@ -160,7 +160,7 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     compared.add_argument("second", type=Path, metavar="RUN_B", nargs="?", help="another one")
     compared.add_argument("--predictions", type=Path, help="instead of RUN_B: JSON lines with question_id and text")
     compared.add_argument("--questions", type=Path, help="the prepared folder, where it was moved since RUN_A")
-    compared.add_argument("--stage", choices=("zero_shot", "final"), help="of the runs; default: the last each has")
+    compared.add_argument("--phase", choices=("zero_shot", "final"), help="of the runs; default: the last each has")
     compared.add_argument("--parser", help="how answers are read; default: as in the runs' results")
     compared.add_argument("--out", type=Path, help="folder for compare.json, compare.md and compare.svg")
     compared.set_defaults(command=_compare)
@@ -182,7 +182,7 @@ def _add_power(planned: argparse.ArgumentParser) -> None:
     planned.add_argument(
         "--icc", type=float, help="intra-patient correlation of the change (default 0.1, or the run's)"
     )
-    planned.add_argument("--discordant", type=float, help="share of answers that change; default: independent stages")
+    planned.add_argument("--discordant", type=float, help="share of answers that change; default: independent phases")
     planned.add_argument("--power", type=float, default=0.8)
     planned.add_argument("--alpha", type=float, default=0.05)
     planned.set_defaults(command=_power)
@@ -200,16 +200,16 @@ def _add_bench(timed: argparse.ArgumentParser) -> None:
 
 
 def _list(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    from medtune import benchmarks
-
     if options.kind == "recipes":
         found = dict.fromkeys(catalog.names("medtune.recipes", ".yaml"), ("medtune.recipes", ".yaml"))
     elif options.kind == "sources":
-        found = {name: (package, ".py") for name, package in benchmarks.source_packages().items()}
+        from medtune.benchmarks import source_packages
+
+        found = {name: (package, ".py") for name, package in source_packages().items()}
     else:
         package, defining = {
             "models": ("medtune.models.zoo", "entry"),
-            "benchmarks": (benchmarks.PACKAGE, "benchmark"),
+            "benchmarks": ("medtune.benchmarks", "benchmark"),
             "metrics": ("medtune.eval.metrics", "metric"),
         }[options.kind]
         found = dict.fromkeys(catalog.names(package, defining=defining), (package, ".py"))
@@ -295,7 +295,7 @@ def _compare(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         options.second,
         predictions=options.predictions,
         questions=options.questions,
-        stage=options.stage,
+        phase=options.phase,
         parser=options.parser,
         out=options.out,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.folder import Prepared, open_prepared
 from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN
@@ -24,13 +24,13 @@ from medtune.eval.data_label import recorded_label
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import read_predictions, replace_file
 from medtune.eval.scoring.left_out import uncounted
-from medtune.eval.scoring.score import all_verdicts
+from medtune.eval.scoring.score import parse_all
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.experiment.evaluate import write_json
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
 
-Stage = Literal["zero_shot", "final"]
+Phase = Literal["zero_shot", "final"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def compare_runs(
     *,
     predictions: Path | None,
     questions: Path | None,
-    stage: Stage | None,
+    phase: Phase | None,
     parser: str | None,
     out: Path | None,
 ) -> int:
@@ -65,7 +65,7 @@ def compare_runs(
         second: Another one; None where there is a file.
         predictions: JSON lines that answer questions of the first run's prepared folder.
         questions: That folder, where it is not at the recipe's `data.root` any more.
-        stage: Of the runs; by default the last that each has.
+        phase: Of the runs; by default the last that each has.
         parser: Who reads the answers; by default the one that a run's results go by.
         out: Folder for compare.json, compare.md and compare.svg.
 
@@ -75,9 +75,9 @@ def compare_runs(
     """
     if (second is None) == (predictions is None):
         raise ValueError("compare wants two run folders, or one run folder and --predictions FILE")
-    one = read_run(first, stage=stage, parser=parser)
+    one = read_run(first, phase=phase, parser=parser)
     if second is not None:
-        other = read_run(second, stage=stage, parser=parser)
+        other = read_run(second, phase=phase, parser=parser)
         if one.about.name == other.about.name:
             one, other = _renamed(one, str(first)), _renamed(other, str(second))
     else:
@@ -86,8 +86,8 @@ def compare_runs(
     if parser is None:
         one, other = _read_alike(one, other)
     check_comparable(one.about, other.about)
-    prepared, judged_by = _questions(one, questions), benchmark(one.benchmark_name)
-    found = compare(_side(one, prepared, judged_by), _side(other, prepared, judged_by), judged_by)
+    prepared, benchmark = _questions(one, questions), find_benchmark(one.benchmark_name)
+    found = compare(_side(one, prepared, benchmark), _side(other, prepared, benchmark), benchmark)
     print(table_text(comparison_table(found)))
     if out:
         out.mkdir(parents=True, exist_ok=True)
@@ -98,11 +98,11 @@ def compare_runs(
     return 0
 
 
-def read_run(root: Path, *, stage: Stage | None, parser: str | None) -> Answers:
+def read_run(root: Path, *, phase: Phase | None, parser: str | None) -> Answers:
     """Returns what a run answered.
 
     Raises:
-        FileNotFoundError: It is no run folder, is not finished, or has no such stage.
+        FileNotFoundError: It is no run folder, is not finished, or has no such phase.
     """
     folder = RunFolder(root)
     if not folder.recipe.is_file():
@@ -111,16 +111,16 @@ def read_run(root: Path, *, stage: Stage | None, parser: str | None) -> Answers:
         raise FileNotFoundError(f"{folder.results}: the run is not finished; continue it with --resume --out {root}")
     recipe = read_recipe(str(folder.recipe))
     results: dict[str, Any] = json.loads(folder.results.read_text("utf-8"))
-    stages = results["stages"]
-    chosen = stage or ("final" if "final" in stages else "zero_shot")
-    if chosen not in stages:
-        raise FileNotFoundError(f"{root}: the run has no stage {chosen!r}; there are: {', '.join(stages)}")
+    phases = results["phases"]
+    chosen = phase or ("final" if "final" in phases else "zero_shot")
+    if chosen not in phases:
+        raise FileNotFoundError(f"{root}: the run has no phase {chosen!r}; there are: {', '.join(phases)}")
     about = About(
         name=f"{root.resolve().name} ({chosen.replace('_', '-')})",
         benchmark=f"{results['benchmark']} {results['benchmark_version']}",
         data_hash=results["data_hash"],
         split=recipe.eval.split,
-        parser=parser or stages[chosen]["parser"],
+        parser=parser or phases[chosen]["parser"],
         label=recorded_label(results),
     )
     path = {"zero_shot": folder.zero_shot, "final": folder.final}[chosen] / "predictions.jsonl"
@@ -156,10 +156,10 @@ def _questions(run: Answers, moved: Path | None) -> Prepared:
     return prepared
 
 
-def _side(answers: Answers, prepared: Prepared, judged_by: Benchmark) -> Side:
+def _side(answers: Answers, prepared: Prepared, benchmark: Benchmark) -> Side:
     asked = prepared.questions(cast("Split", answers.about.split))
-    predictions = with_verdicts(read_predictions(answers.predictions), answers.predictions, judged_by)
-    verdicts = all_verdicts(asked, predictions, judged_by)["image"]
+    predictions = with_verdicts(read_predictions(answers.predictions), answers.predictions, benchmark)
+    verdicts = parse_all(asked, predictions, benchmark)["image"]
     parser = answers.about.parser
     if parser not in verdicts:
         raise ValueError(
@@ -167,7 +167,7 @@ def _side(answers: Answers, prepared: Prepared, judged_by: Benchmark) -> Side:
             f"sides have; here: {', '.join(verdicts)}"
         )
     rows = tuple(verdicts[parser])
-    return Side(answers.about, rows, uncounted(asked, rows, judged_by.scale(judged_by.primary)))
+    return Side(answers.about, rows, uncounted(asked, rows, benchmark.scale(benchmark.primary)))
 
 
 def _read_by(answers: Answers, parser: str) -> Answers:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.report.markdown import banner_lines, escaped, table_lines
 from medtune.eval.report.result_tables import gain_table
@@ -73,7 +73,7 @@ def model_card(
     name: str,
 ) -> str:
     """Returns the model card: what it is, what came out, where its parts come from and under which terms."""
-    judged_by = benchmark(recipe.data.benchmark)
+    benchmark = find_benchmark(recipe.data.benchmark)
     lines = [
         "---",
         "library_name: medtune",
@@ -82,7 +82,7 @@ def model_card(
         "",
         f"# {escaped(name)}",
         "",
-        f"{escaped(entry.title)}, tuned with medtune on {escaped(judged_by.title)}. For research; it is no medical "
+        f"{escaped(entry.title)}, tuned with medtune on {escaped(benchmark.title)}. For research; it is no medical "
         "device, and nothing it says may decide about a patient.",
         "",
         *banner_lines(label.banners()),
@@ -97,7 +97,7 @@ def model_card(
         "## Terms",
         "",
         f"- Weights that it was made from: {escaped(entry.licence)}",
-        f"- Data that it was tuned on: {escaped(judged_by.licence)}. What that asks of a model tuned on the data, "
+        f"- Data that it was tuned on: {escaped(benchmark.licence)}. What that asks of a model tuned on the data, "
         "find out before you pass this on.",
         "- Weights can give away what they were tuned on.",
         "",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.folder import open_prepared
 from medtune.data.types import PredictionKey, Question, Split
 from medtune.eval.benchmark import Benchmark
@@ -24,7 +24,7 @@ from medtune.eval.scoring.tables import table_text
 from medtune.models.endpoint.judging import EndpointJudge
 from medtune.models.endpoint.served import Served, open_client
 from medtune.models.text_judge import LocalJudge
-from medtune.trainer.commands.audit import opened_bench
+from medtune.trainer.commands.audit import opened_experiment
 from medtune.trainer.commands.judge_settings import JudgeSettings, instructions
 from medtune.trainer.commands.prepare_and_score import score_file
 from medtune.trainer.experiment.rescore import rescore_run
@@ -48,17 +48,17 @@ class Answered:
 
 
 def judge_run(root: Path, settings: JudgeSettings) -> int:
-    """Judges every stage of a run, scores it again and writes its report anew; returns the exit status.
+    """Judges every phase of a run, scores it again and writes its report anew; returns the exit status.
 
     Raises:
         FileNotFoundError: No finished run is there.
         ValueError: The benchmark has no free answers, or the judge's settings do not fit.
     """
     folder = RunFolder(root)
-    stages = answered_stages(folder)
+    phases = answered_phases(folder)
     with _opened(settings, root / SPENDING) as judge:
-        found = [_judged(judge, settings, stage) for stage in stages]
-    print(f"\n{rescore_run(opened_bench(folder), folder)}")
+        found = [_judged(judge, settings, phase) for phase in phases]
+    print(f"\n{rescore_run(opened_experiment(folder), folder)}")
     return _status(found)
 
 
@@ -109,8 +109,8 @@ def show_agreement(answered: Answered, human: Path) -> int:
     return 0
 
 
-def answered_stages(folder: RunFolder) -> list[Answered]:
-    """Returns the stages of a run, those before training first.
+def answered_phases(folder: RunFolder) -> list[Answered]:
+    """Returns the phases of a run, those before training first.
 
     Raises:
         FileNotFoundError: No finished run is there.
@@ -118,24 +118,24 @@ def answered_stages(folder: RunFolder) -> list[Answered]:
     """
     if not folder.results.is_file():
         raise FileNotFoundError(f"{folder.root}: no finished run (no results.json); judge when it has ended")
-    bench = opened_bench(folder)
-    task = _task(bench.benchmark, bench.recipe.data.benchmark)
-    questions = bench.prepared.questions(bench.recipe.eval.split)
-    paths = [stage / MERGED for stage in (folder.zero_shot, folder.final) if (stage / MERGED).is_file()]
-    return [Answered(path.parent.name.replace("_", "-"), path, questions, bench.benchmark, task) for path in paths]
+    experiment = opened_experiment(folder)
+    task = _task(experiment.benchmark, experiment.recipe.data.benchmark)
+    questions = experiment.prepared.questions(experiment.recipe.eval.split)
+    paths = [phase / MERGED for phase in (folder.zero_shot, folder.final) if (phase / MERGED).is_file()]
+    return [Answered(path.parent.name.replace("_", "-"), path, questions, experiment.benchmark, task) for path in paths]
 
 
-def answered_stage(folder: RunFolder, name: str | None) -> Answered:
-    """Returns one stage of a run, by default the last.
+def answered_phase(folder: RunFolder, name: str | None) -> Answered:
+    """Returns one phase of a run, by default the last.
 
     Raises:
-        FileNotFoundError: No finished run is there, or it has no such stage.
+        FileNotFoundError: No finished run is there, or it has no such phase.
         ValueError: The benchmark has no free answers.
     """
-    stages = answered_stages(folder)
-    fitting_name = [stage for stage in stages if name is None or stage.predictions.parent.name == name]
+    phases = answered_phases(folder)
+    fitting_name = [phase for phase in phases if name is None or phase.predictions.parent.name == name]
     if not fitting_name:
-        raise FileNotFoundError(f"{folder.root}: the run has no stage {name!r}")
+        raise FileNotFoundError(f"{folder.root}: the run has no phase {name!r}")
     return fitting_name[-1]
 
 
@@ -146,15 +146,15 @@ def answered_file(name: str, *, predictions: Path, questions: Path, split: Split
         FileNotFoundError: The prepared folder is missing.
         ValueError: The benchmark has no free answers.
     """
-    judged_by = benchmark(name)
-    task = _task(judged_by, name)
-    return Answered(predictions.name, predictions, open_prepared(questions).questions(split), judged_by, task)
+    benchmark = find_benchmark(name)
+    task = _task(benchmark, name)
+    return Answered(predictions.name, predictions, open_prepared(questions).questions(split), benchmark, task)
 
 
-def _task(judged_by: Benchmark, name: str) -> JudgeTask:
-    if judged_by.judging is None:
+def _task(benchmark: Benchmark, name: str) -> JudgeTask:
+    if benchmark.judging is None:
         raise ValueError(f"{name}: no answer of this benchmark needs a judge; `medtune score` scores all of them")
-    return judged_by.judging
+    return benchmark.judging
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ def add_judge(judged: argparse.ArgumentParser) -> None:
         metavar="CSV",
         help="a person's scores (question_id, score): weighted kappa",
     )
-    judged.add_argument("--stage", choices=("zero_shot", "final"), help="whose verdicts --agreement takes")
+    judged.add_argument("--phase", choices=("zero_shot", "final"), help="whose verdicts --agreement takes")
     judged.set_defaults(command=_judge)
 
 
@@ -37,7 +37,7 @@ def _judge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         if options.predictions is not None:
             return judge.show_agreement(judge.answered_file(options.target, **of_file), options.agreement)
         return judge.show_agreement(
-            judge.answered_stage(RunFolder(Path(options.target)), options.stage), options.agreement
+            judge.answered_phase(RunFolder(Path(options.target)), options.phase), options.agreement
         )
     settings = read_judge(options.judge, options.overrides)
     if options.predictions is not None:

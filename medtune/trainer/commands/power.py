@@ -9,7 +9,7 @@ from medtune.eval.benchmark import scored_everywhere
 from medtune.eval.scoring.score import correctness
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics.power import Plan, patients_needed, plan_from, power_of
-from medtune.trainer.commands.audit import opened_bench
+from medtune.trainer.commands.audit import opened_experiment
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.experiment.seeds import answered_rows
 
@@ -22,12 +22,12 @@ def plan_of_run(root: Path, *, gain: float) -> Plan:
 
     Raises:
         FileNotFoundError: No run is there.
-        ValueError: A stage has no answers, or answers are not right or wrong.
+        ValueError: A phase has no answers, or answers are not right or wrong.
     """
     folder = RunFolder(root)
     if not folder.recipe.is_file():
         raise FileNotFoundError(f"{root}: no run is here (no recipe.yaml)")
-    before, after = scored_everywhere(answered_rows(opened_bench(folder), folder))
+    before, after = scored_everywhere(answered_rows(opened_experiment(folder), folder))
     if not before:
         raise ValueError(f"{root}: every answer waits for a judge; `medtune judge {root}` first")
     scores = correctness(before), correctness(after)
@@ -72,7 +72,7 @@ def show_power(
         f"(two-sided, alpha {alpha:g}).",
         f"{plan.questions_per_patient:.1f} questions per patient, correlation {plan.icc:.3f}: a design effect of "
         f"{needed.design_effect:.2f}. {plan.changing:.0%} of the answers change"
-        f"{'' if plan.discordant is not None else ' if the stages err independently of each other'}.",
+        f"{'' if plan.discordant is not None else ' if the phases err independently of each other'}.",
     )
     print(table_text(Table("Patients for a gain", ("patients", "questions", "power"), tuple(rows), notes)))
     return 0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.benchmarks import benchmark, source
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.data.prepared import rejects
 from medtune.data.prepared.folder import Prepared, Prompts, open_prepared, prepare
 from medtune.data.prepared.question_origins import read_origins
@@ -22,7 +22,7 @@ from medtune.eval.predictions.tool_matching import matched
 from medtune.eval.results import gain_table, scores_json
 from medtune.eval.scoring.bertscore import named_model
 from medtune.eval.scoring.parse_replies import write_parsed
-from medtune.eval.scoring.score import score_stage
+from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.experiment.evaluate import write_json
 
@@ -48,8 +48,7 @@ def prepare_folder(
     """
     name = _source_name(benchmark_name, source_name)
     prepared = prepare(
-        name,
-        source(name),
+        find_source(name),
         benchmark=benchmark_name,
         root=root,
         out=out,
@@ -85,7 +84,7 @@ def list_missing(benchmark_name: str, *, source_name: str | None, root: Path | N
         ValueError: The benchmark does not take that source, or the source refuses the files.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        table = source(_source_name(benchmark_name, source_name)).read(root, seed, Path(scratch))
+        table = find_source(_source_name(benchmark_name, source_name)).read(root, seed, Path(scratch))
     for item in table.missing:
         print(f"{item.file}\t{item.fetch}")
     print(f"{len(table.missing)} media files are missing", file=sys.stderr)
@@ -98,20 +97,20 @@ def _any_predictions(path: Path, asked: Sequence[Question], prepared: Prepared) 
     if rows is None:
         return read_predictions(path)
     known = read_origins(prepared.root, prepared.manifest.source)
-    answer_in = source(prepared.manifest.source).answer_in
+    answer_in = find_source(prepared.manifest.source).answer_in
     return matched(rows, asked, find=known.find, places=known.places, answer_in=answer_in)
 
 
 def _official(benchmark_name: str, folder: Path | None) -> Callable[[Sequence[Question]], Prompts] | None:
     if folder is None:
         return None
-    judged_by = benchmark(benchmark_name)
-    templates = read_official(judged_by, folder)
-    return lambda questions: Prompts(*official_for(judged_by, templates, questions))
+    benchmark = find_benchmark(benchmark_name)
+    templates = read_official(benchmark, folder)
+    return lambda questions: Prompts(*official_for(benchmark, templates, questions))
 
 
 def _source_name(benchmark_name: str, source_name: str | None) -> str:
-    accepted = benchmark(benchmark_name).sources
+    accepted = find_benchmark(benchmark_name).sources
     name = accepted[0] if source_name is None else source_name
     if name not in accepted:
         raise ValueError(f"the benchmark {benchmark_name!r} takes the sources {', '.join(accepted)}, not {name!r}")
@@ -135,29 +134,29 @@ def score_file(
         ValueError: A line cannot be read, or is about a question that the split does not have.
     """
     prepared = open_prepared(questions)
-    judged_by = worded(benchmark(benchmark_name), prepared)
+    benchmark = worded(find_benchmark(benchmark_name), prepared)
     asked = prepared.questions(split)
     if only:
         asked = tuple(q for q in asked if all(q.facets.get(facet) == value for facet, value in only.items()))
         if not asked:
             wanted = ", ".join(f"{facet}={value}" for facet, value in only.items())
             raise ValueError(f"--only: no question of the split {split!r} has {wanted}")
-        judged_by = judged_by.for_part(asked)
-    found = with_verdicts(_any_predictions(predictions, asked, prepared), predictions, judged_by)
+        benchmark = benchmark.for_part(asked)
+    found = with_verdicts(_any_predictions(predictions, asked, prepared), predictions, benchmark)
     if any(prediction.prompt_hash is None for prediction in found):
-        judged_by = replace(judged_by, wording=FOREIGN)
-    scores = score_stage(
+        benchmark = replace(benchmark, wording=FOREIGN)
+    scores = score_phase(
         asked,
         found,
-        judged_by,
+        benchmark,
         train=prepared.questions("train"),
         parser=parser,
         text_model=named_model(bertscore) if bertscore else None,
     )
-    label = label_of(prepared.manifest, prompts=judged_by.wording)
-    write_parsed(predictions.parent / "parsed.jsonl", asked, found, judged_by)
+    label = label_of(prepared.manifest, prompts=benchmark.wording)
+    write_parsed(predictions.parent / "parsed.jsonl", asked, found, benchmark)
     write_json(predictions.parent / "scores.json", scores_json(scores, label))
-    print(gain_table({predictions.stem: scores}, None, judged_by, label=label))
+    print(gain_table({predictions.stem: scores}, None, benchmark, label=label))
     for table in scores.tables:
         print(f"\n{table_text(table)}")
     return 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.folder import Prepared
 from medtune.data.types import SPLITS, Split
 from medtune.eval.asking.ask import CONDITIONS, check_conditions
@@ -30,7 +30,7 @@ from medtune.trainer.recipe.schema import Recipe, Stage
 from medtune.trainer.training.batches import recipe_batches
 from medtune.trainer.training.memory import Memory, memory_of, memory_text, missing_memory, parse_devices, this_machine
 from medtune.trainer.training.mixture import described, open_folders, train_data
-from medtune.trainer.training.trainable_groups import group_table
+from medtune.trainer.training.trainable_parts import part_table
 
 
 def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> int:
@@ -49,18 +49,18 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
         FileNotFoundError: A checkpoint is missing.
         ValueError: Something does not fit; the message says what.
     """
-    judged_by, endpoint = benchmark(recipe.data.benchmark), recipe.model.endpoint
+    benchmark, endpoint = find_benchmark(recipe.data.benchmark), recipe.model.endpoint
     volumes_as = recipe.model.shows_volumes_as
     if endpoint is not None:
-        no_data = missing_data(recipe, judged_by)
-        prepared = None if no_data else _shown_data(recipe, judged_by, training=False)
-        judged_by = judged_by if prepared is None else worded(judged_by, prepared, volumes_as=volumes_as)
-        return _said_missing([no_data, show_served(recipe, endpoint, prepared, judged_by)])
+        no_data = missing_data(recipe, benchmark)
+        prepared = None if no_data else _shown_data(recipe, benchmark, training=False)
+        benchmark = benchmark if prepared is None else worded(benchmark, prepared, volumes_as=volumes_as)
+        return _said_missing([no_data, show_served(recipe, endpoint, prepared, benchmark)])
     entry = zoo_entry(recipe.model.name)
     available = this_machine() if devices is None else parse_devices(devices)
-    no_data, no_weights = missing_data(recipe, judged_by), missing_weights(recipe, entry)
-    prepared = None if no_data else _shown_data(recipe, judged_by, training=True)
-    judged_by = judged_by if prepared is None else worded(judged_by, prepared, volumes_as=volumes_as)
+    no_data, no_weights = missing_data(recipe, benchmark), missing_weights(recipe, entry)
+    prepared = None if no_data else _shown_data(recipe, benchmark, training=True)
+    benchmark = benchmark if prepared is None else worded(benchmark, prepared, volumes_as=volumes_as)
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
     assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model.loading) if loadable else None
@@ -74,12 +74,12 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
             load_checkpoint(recipe, model, recipe.model.checkpoint)
         for group, origin in assembled.provenance.items():
             print(f"           {group}: {origin}")
-    memory = max((_show_stage(recipe, stage, model) for stage in recipe.stages), key=lambda each: each.learning_gb)
+    memory = max((_show_phase(recipe, stage, model) for stage in recipe.stages), key=lambda each: each.learning_gb)
     print(f"\n{memory_text(memory, available)}")
     if assembled is None:
         print("labels     no weights were loaded: no labels or token lengths could be shown")
     elif prepared is not None:
-        _show_batch(recipe, prepared, judged_by, assembled)
+        _show_batch(recipe, prepared, benchmark, assembled)
     return _said_missing([no_data, no_weights if weights else None, missing_memory(memory, available)])
 
 
@@ -90,17 +90,17 @@ def _said_missing(found: Sequence[str | None]) -> int:
     return 1 if lacks else 0
 
 
-def _show_stage(recipe: Recipe, stage: Stage, model: Tunable) -> Memory:
+def _show_phase(recipe: Recipe, stage: Stage, model: Tunable) -> Memory:
     rows = set_learning(model, stage.tuning)
     long = f"{stage.steps} steps" if stage.epochs is None else f"{stage.epochs:g} epochs"
     only = "".join(f", {facet} {' or '.join(values)}" for facet, values in stage.only.items())
-    print(f"\nstage      {stage.name}: {long} of {stage.batch_groups} groups{only}\n\n{group_table(rows)}")
+    print(f"\nstage      {stage.name}: {long} of {stage.batch_size} groups{only}\n\n{part_table(rows)}")
     return memory_of(recipe, model, rows)
 
 
-def _shown_data(recipe: Recipe, judged_by: Benchmark, *, training: bool) -> Prepared:
+def _shown_data(recipe: Recipe, benchmark: Benchmark, *, training: bool) -> Prepared:
     prepared = opened(recipe.data.root, recipe.model)
-    check_fit(recipe, prepared, judged_by, training=training)
+    check_fit(recipe, prepared, benchmark, training=training)
     print(f"data       {prepared.root}, hash {prepared.data_hash[:16]}, {prepared.manifest.provenance}")
     print(f"prompts    {prepared.manifest.prompts}")
     if prepared.manifest.unofficial_split:
@@ -110,7 +110,7 @@ def _shown_data(recipe: Recipe, judged_by: Benchmark, *, training: bool) -> Prep
     return prepared
 
 
-def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, training: bool) -> None:
+def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, training: bool) -> None:
     """Refuses a prepared folder or parser that the benchmark does not know, empty splits, and conditions without media.
 
     Training needs the splits train and val, of which a mixture brings the first.
@@ -123,14 +123,14 @@ def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, train
         raise ValueError(
             f"{prepared.root} was prepared for the benchmark {made_for!r}; data.benchmark is {recipe.data.benchmark!r}"
         )
-    official = judged_by.official if prepared.templates is not None else None
+    official = benchmark.official if prepared.templates is not None else None
     if official is not None and official.answer_format != recipe.model.answer_format:
         raise ValueError(
             f"{prepared.root} holds official prompts, which ask for an answer as {official.answer_format}; "
             f"model.answer_format is {recipe.model.answer_format}"
         )
-    known = [*judged_by.parsers, "likelihood", "likelihood_per_token"]
-    if primary_parser(recipe, judged_by) not in known:
+    known = [*benchmark.parsers, "likelihood", "likelihood_per_token"]
+    if primary_parser(recipe, benchmark) not in known:
         raise ValueError(f"eval.parser is {recipe.eval.parser!r}; there are: {', '.join(known)}")
     learnt: tuple[Split, ...] = ("val",) if recipe.data.mixture else ("train", "val")
     needed: tuple[Split, ...] = (*learnt, recipe.eval.split) if training else (recipe.eval.split,)
@@ -140,12 +140,12 @@ def check_fit(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, *, train
             otherwise = "To evaluate only, use `medtune eval`" if training else "Or choose another eval.split"
             raise ValueError(f"{prepared.root}: the split {split!r} is empty. {why}. {otherwise}")
     if set(recipe.eval.conditions) - set(CONDITIONS):
-        check_conditions(prepared.groups(recipe.eval.split), judged_by, recipe.eval.conditions)
+        check_conditions(prepared.groups(recipe.eval.split), benchmark, recipe.eval.conditions)
 
 
-def _show_batch(recipe: Recipe, prepared: Prepared, judged_by: Benchmark, assembled: Assembled) -> None:
+def _show_batch(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, assembled: Assembled) -> None:
     stage, devices = recipe.stages[0], recipe.train.devices
-    data = train_data(recipe, stage, open_folders(recipe, prepared, judged_by), limit=None)
+    data = train_data(recipe, stage, open_folders(recipe, prepared, benchmark), limit=None)
     print(f"learns     {described(recipe, data)}")
     batches = recipe_batches(stage, data, assembled, rank=0, world_size=devices)
     order = batches.order

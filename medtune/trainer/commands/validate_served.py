@@ -14,22 +14,22 @@ from medtune.trainer.recipe.published_protocol import as_published
 from medtune.trainer.recipe.schema import Recipe
 
 
-def show_served(recipe: Recipe, endpoint: Endpoint, prepared: Prepared | None, judged_by: Benchmark) -> str | None:
+def show_served(recipe: Recipe, endpoint: Endpoint, prepared: Prepared | None, benchmark: Benchmark) -> str | None:
     """Prints what `medtune eval` would ask the server, without asking it; returns what is missing, None for nothing.
 
     Args:
         recipe: Of the evaluation.
         endpoint: Its model.
         prepared: None where the data are missing.
-        judged_by: Whose prompts are asked.
+        benchmark: Whose prompts are asked.
     """
     print(f"model      {endpoint.model}, behind {endpoint.base_url}; it can be evaluated, not trained")
     print("readings   generation; log-likelihood n/a")
     if prepared is not None:
-        recipe = as_published(recipe, judged_by)
+        recipe = as_published(recipe, benchmark)
         plan = plan_visits(
             prepared.groups(recipe.eval.split),
-            judged_by,
+            benchmark,
             answer_format=recipe.model.answer_format,
             readings=recipe.eval.readings,
             conditions=recipe.eval.conditions,

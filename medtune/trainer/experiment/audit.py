@@ -1,4 +1,4 @@
-"""The audit of a run's last stage: from the answers on disk, and with what the model says when asked again."""
+"""The audit of a run's last phase: from the answers on disk, and with what the model says when asked again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.models.endpoint.served import Served
 from medtune.models.read_media import read_item
 from medtune.models.vlm import Assembled
-from medtune.trainer.experiment.evaluate import Bench, answer_groups, primary_parser, write_json
+from medtune.trainer.experiment.evaluate import Experiment, answer_groups, primary_parser, write_json
 from medtune.trainer.experiment.run_folder import RunFolder
 
 MAX_THUMBNAILS = 5000
@@ -34,8 +34,8 @@ _IMAGES_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
-class AnsweredStage:
-    """The stage of a run that is audited.
+class AnsweredPhase:
+    """The phase of a run that is audited.
 
     Attributes:
         name: "final" or "zero_shot".
@@ -47,70 +47,70 @@ class AnsweredStage:
     predictions: tuple[Prediction, ...]
 
 
-def answered_stage(bench: Bench, folder: RunFolder) -> AnsweredStage:
-    """Returns a run's last stage as it lies on disk.
+def answered_phase(experiment: Experiment, folder: RunFolder) -> AnsweredPhase:
+    """Returns a run's last phase as it lies on disk.
 
     Raises:
         FileNotFoundError: The run has answered nothing yet.
         ValueError: The prepared folder is another one than the run saw.
     """
-    done = [stage for stage in (folder.final, folder.zero_shot) if (stage / MERGED).is_file()]
+    done = [phase for phase in (folder.final, folder.zero_shot) if (phase / MERGED).is_file()]
     if not done:
         raise FileNotFoundError(f"{folder.root}: no {MERGED} in final/ or zero_shot/; finish the run first")
     saw = json.loads((folder.root / "environment.json").read_text("utf-8"))["data_hash"]
-    if saw != bench.prepared.data_hash:
+    if saw != experiment.prepared.data_hash:
         raise ValueError(
-            f"{bench.prepared.root} holds other data (hash {bench.prepared.data_hash[:16]}) than the run saw "
+            f"{experiment.prepared.root} holds other data (hash {experiment.prepared.data_hash[:16]}) than the run saw "
             f"({saw[:16]}); put the run's prepared folder there"
         )
     predictions = tuple(stored_predictions(done[0]).values())
     asked = {prediction.key.question_id for prediction in predictions}
-    groups = bench.prepared.groups(bench.recipe.eval.split)
+    groups = experiment.prepared.groups(experiment.recipe.eval.split)
     chosen = tuple(group for group in groups if any(question.id in asked for question in group.questions))
-    return AnsweredStage(done[0].name, chosen, predictions)
+    return AnsweredPhase(done[0].name, chosen, predictions)
 
 
-def audit_without_asking(bench: Bench, folder: RunFolder, model: Assembled | Served) -> str:
-    """Writes audit.json with the rows that need no new answers, unless the stage has one; returns what to say."""
-    stage = answered_stage(bench, folder)
-    if not _has_choices(stage):
+def audit_without_asking(experiment: Experiment, folder: RunFolder, model: Assembled | Served) -> str:
+    """Writes audit.json with the rows that need no new answers, unless the phase has one; returns what to say."""
+    phase = answered_phase(experiment, folder)
+    if not _has_choices(phase):
         return "audit: no question has options, so nothing could be guessed"
-    if folder.audit.is_file() and _audited_stage(folder.audit) == stage.name:
+    if folder.audit.is_file() and _audited_phase(folder.audit) == phase.name:
         return f"audit: {folder.audit}"
-    audit = _audit(bench, stage, (), model)
-    write_json(folder.audit, {**bench.label.facts(), **audit_json(audit)})
+    audit = _audit(experiment, phase, (), model)
+    write_json(folder.audit, {**experiment.label.facts(), **audit_json(audit)})
     flags = [f"  {row.title}: {row.flag}" for row in audit.flagged]
     more = f"`medtune audit {folder.root}` asks the model for the others"
     said = f"audit: {folder.audit}, {len(audit.rows)} rows, {len(flags)} flagged; {more}"
-    return "\n".join([said, *flags, *_left_out(bench, audit)])
+    return "\n".join([said, *flags, *_left_out(experiment, audit)])
 
 
-def audit_with_model(bench: Bench, folder: RunFolder, stage: AnsweredStage, model: Assembled | Served) -> str:
-    """Asks the model what the stage did not, writes audit.json and returns its table.
+def audit_with_model(experiment: Experiment, folder: RunFolder, phase: AnsweredPhase, model: Assembled | Served) -> str:
+    """Asks the model what the phase did not, writes audit.json and returns its table.
 
     Raises:
         ValueError: No question has options.
     """
-    if not _has_choices(stage):
+    if not _has_choices(phase):
         raise ValueError(f"{folder.root}: no question has options; an audit asks whether answers could be guessed")
-    reading = _reading(bench)
-    asked = {prediction.key.condition for prediction in stage.predictions if prediction.key.reading == reading}
-    conditions = [condition for condition in audited(stage.groups) if condition not in asked]
+    reading = _reading(experiment)
+    asked = {prediction.key.condition for prediction in phase.predictions if prediction.key.reading == reading}
+    conditions = [condition for condition in audited(phase.groups) if condition not in asked]
     answers: Sequence[Prediction] = ()
     if conditions:
         answers = answer_groups(
-            bench,
+            experiment,
             model,
-            stage.groups,
+            phase.groups,
             out_dir=folder.audit_answers,
             readings=[reading],
             conditions=conditions,
             title="audit",
         )
-    audit = _audit(bench, stage, answers, model)
-    write_json(folder.audit, {**bench.label.facts(), **audit_json(audit)})
-    text = audit_text(audit, title=f"Audit of {folder.root} ({stage.name.replace('_', '-')})")
-    return "\n".join([text, *bench.label.notes(), *_left_out(bench, audit)])
+    audit = _audit(experiment, phase, answers, model)
+    write_json(folder.audit, {**experiment.label.facts(), **audit_json(audit)})
+    text = audit_text(audit, title=f"Audit of {folder.root} ({phase.name.replace('_', '-')})")
+    return "\n".join([text, *experiment.label.notes(), *_left_out(experiment, audit)])
 
 
 @torch.no_grad()
@@ -133,18 +133,20 @@ def vision_features(assembled: Assembled, groups: Sequence[MediaGroup]) -> dict[
     return found
 
 
-def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], model: Assembled | Served) -> Audit:
+def _audit(
+    experiment: Experiment, phase: AnsweredPhase, answers: Sequence[Prediction], model: Assembled | Served
+) -> Audit:
     subject = subject_of(
-        stage.name,
-        [question for group in stage.groups for question in group.questions],
-        [*stage.predictions, *answers],
-        bench.benchmark,
-        parser=primary_parser(bench.recipe, bench.benchmark),
-        train=bench.prepared.questions("train"),
+        phase.name,
+        [question for group in phase.groups for question in group.questions],
+        [*phase.predictions, *answers],
+        experiment.benchmark,
+        parser=primary_parser(experiment.recipe, experiment.benchmark),
+        train=experiment.prepared.questions("train"),
     )
-    train = [group for group in bench.prepared.groups("train") if any(map(is_choice, group.questions))]
-    groups = [group for group in stage.groups if any(map(is_choice, group.questions))]
-    seed = bench.recipe.train.seed
+    train = [group for group in experiment.prepared.groups("train") if any(map(is_choice, group.questions))]
+    groups = [group for group in phase.groups if any(map(is_choice, group.questions))]
+    seed = experiment.recipe.train.seed
     small = [thumbnails(part) for part in (drawn(train, at_most=MAX_THUMBNAILS, seed=seed), groups)]
     probes = thumbnail_probes(subject, small[0], small[1])
     if train and isinstance(model, Assembled):
@@ -154,22 +156,24 @@ def _audit(bench: Bench, stage: AnsweredStage, answers: Sequence[Prediction], mo
     return audit_of(subject, probes)
 
 
-def _left_out(bench: Bench, audit: Audit) -> list[str]:
-    if not any(map(is_choice, bench.prepared.questions("train"))) or LINEAR_PROBE in [row.name for row in audit.rows]:
+def _left_out(experiment: Experiment, audit: Audit) -> list[str]:
+    if not any(map(is_choice, experiment.prepared.questions("train"))) or LINEAR_PROBE in [
+        row.name for row in audit.rows
+    ]:
         return []
-    if bench.recipe.model.endpoint is not None:
+    if experiment.recipe.model.endpoint is not None:
         return [f"  no {LINEAR_PROBE}: the vision tower is behind the endpoint"]
     return [f"  no {LINEAR_PROBE}: images differ in how many features this model's vision tower gives"]
 
 
-def _has_choices(stage: AnsweredStage) -> bool:
-    return any(is_choice(question) for group in stage.groups for question in group.questions)
+def _has_choices(phase: AnsweredPhase) -> bool:
+    return any(is_choice(question) for group in phase.groups for question in group.questions)
 
 
-def _reading(bench: Bench) -> Reading:
-    parser = primary_parser(bench.recipe, bench.benchmark)
+def _reading(experiment: Experiment) -> Reading:
+    parser = primary_parser(experiment.recipe, experiment.benchmark)
     return "likelihood" if parser in (LIKELIHOOD, PER_TOKEN) else "generation"
 
 
-def _audited_stage(path: Path) -> str:
-    return str(json.loads(path.read_text("utf-8"))["rows"][0]["stage"])
+def _audited_phase(path: Path) -> str:
+    return str(json.loads(path.read_text("utf-8"))["rows"][0]["phase"])

@@ -24,7 +24,7 @@ from medtune.eval.predictions.files import replace_file
 from medtune.eval.predictions.shards import MERGED
 from medtune.eval.results import scores_json
 from medtune.eval.scoring.parse_replies import write_parsed
-from medtune.eval.scoring.score import StageScores, score_stage
+from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import LocalAnswerer
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.tuning.precision import precise
@@ -34,8 +34,8 @@ from medtune.trainer.recipe.schema import Recipe
 
 
 @dataclass(frozen=True)
-class Bench:
-    """What is evaluated on, the same at every stage of a run.
+class Experiment:
+    """What is evaluated on, the same at every phase of a run.
 
     Attributes:
         rank: Of this process.
@@ -75,8 +75,8 @@ def limited(groups: Sequence[MediaGroup], *, questions: int | None, seed: int) -
     return tuple(groups[index] for index in sorted(chosen))
 
 
-def evaluate_stage(
-    bench: Bench,
+def evaluate_phase(
+    experiment: Experiment,
     model: Assembled | Served,
     groups: Sequence[MediaGroup],
     *,
@@ -84,37 +84,37 @@ def evaluate_stage(
     conditions: Sequence[Condition],
     title: str,
     repeats: Mapping[Condition, int] = ONCE,
-) -> StageScores:
+) -> PhaseScores:
     """Answers the groups' questions into `out_dir` and scores them; all ranks take part and get the scores."""
     predictions = answer_groups(
-        bench,
+        experiment,
         model,
         groups,
         out_dir=out_dir,
-        readings=bench.recipe.eval.readings,
+        readings=experiment.recipe.eval.readings,
         conditions=conditions,
         title=title,
         repeats=repeats,
     )
     questions = [question for group in groups for question in group.questions]
     # A run that was judged and is then resumed keeps its verdicts.
-    predictions = with_verdicts(predictions, out_dir / MERGED, bench.benchmark)
-    scores = score_stage(
+    predictions = with_verdicts(predictions, out_dir / MERGED, experiment.benchmark)
+    scores = score_phase(
         questions,
         predictions,
-        bench.benchmark,
-        train=train_questions(bench.prepared),
-        parser=primary_parser(bench.recipe, bench.benchmark),
+        experiment.benchmark,
+        train=train_questions(experiment.prepared),
+        parser=primary_parser(experiment.recipe, experiment.benchmark),
     )
-    if bench.rank == 0:
-        write_parsed(out_dir / "parsed.jsonl", questions, predictions, bench.benchmark)
-        write_json(out_dir / "scores.json", scores_json(scores, bench.label))
+    if experiment.rank == 0:
+        write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)
+        write_json(out_dir / "scores.json", scores_json(scores, experiment.label))
     barrier()
     return scores
 
 
 def answer_groups(
-    bench: Bench,
+    experiment: Experiment,
     model: Assembled | Served,
     groups: Sequence[MediaGroup],
     *,
@@ -125,27 +125,27 @@ def answer_groups(
     repeats: Mapping[Condition, int] = ONCE,
 ) -> list[Prediction]:
     """Answers the groups' questions into `out_dir`; all ranks take part and get all answers."""
-    with _answerer(bench, model) as answerer, _progress(title, shown=bench.rank == 0) as on_group:
+    with _answerer(experiment, model) as answerer, _progress(title, shown=experiment.rank == 0) as on_group:
         return evaluate(
             answerer,
             groups,
-            bench.benchmark,
-            answer_format=bench.recipe.model.answer_format,
+            experiment.benchmark,
+            answer_format=experiment.recipe.model.answer_format,
             out_dir=out_dir,
             readings=readings,
             conditions=conditions,
-            seed=bench.recipe.train.seed,
+            seed=experiment.recipe.train.seed,
             repeats=repeats,
-            rank=bench.rank,
-            world_size=bench.world_size,
+            rank=experiment.rank,
+            world_size=experiment.world_size,
             barrier=barrier,
             on_group=on_group,
         )
 
 
 @contextlib.contextmanager
-def _answerer(bench: Bench, model: Assembled | Served) -> Iterator[Answerer]:
-    options = bench.recipe.eval
+def _answerer(experiment: Experiment, model: Assembled | Served) -> Iterator[Answerer]:
+    options = experiment.recipe.eval
     if isinstance(model, Served):
         with open_answerer(
             model,
@@ -158,13 +158,13 @@ def _answerer(bench: Bench, model: Assembled | Served) -> Iterator[Answerer]:
     model.model.eval()
     yield LocalAnswerer(
         model,
-        device=bench.device,
+        device=experiment.device,
         batch_tokens=options.batch_tokens,
-        batch_groups=options.batch_groups,
+        batch_size=options.batch_size,
         max_new_tokens=options.max_new_tokens,
-        precise=precise(bench.recipe.train.precision, bench.device),
+        precise=precise(experiment.recipe.train.precision, experiment.device),
         temperature=options.temperature,
-        seed=bench.recipe.train.seed,
+        seed=experiment.recipe.train.seed,
     )
     model.model.train(was_training)
 

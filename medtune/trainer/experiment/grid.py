@@ -75,15 +75,15 @@ def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
     with (folder.root / "metrics.csv").open(newline="") as file:
         losses = [float(row[_LOSS]) for row in csv.DictReader(file) if row.get(_LOSS)]
     ends = min(_ENDS, len(losses))
-    stages = results["stages"]
+    phases = results["phases"]
     return {
         "settings": dict(cell),
         **recorded_label(results).facts(),
         "loss": [sum(part) / ends for part in (losses[:ends], losses[-ends:])],
         "metric": results["primary"]["name"],
-        "zero_shot": stages["zero_shot"]["overall"]["value"],
-        "final": stages["final"]["overall"]["value"],
-        "by_task": {task: found["value"] for task, found in stages["final"]["by"]["task"].items()},
+        "zero_shot": phases["zero_shot"]["overall"]["value"],
+        "final": phases["final"]["overall"]["value"],
+        "by_task": {task: found["value"] for task, found in phases["final"]["by"]["task"].items()},
     }
 
 

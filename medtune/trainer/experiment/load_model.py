@@ -17,7 +17,7 @@ from medtune.models.endpoint.pictures import SLICES_INSTEAD, read_kinds
 from medtune.models.endpoint.served import Served
 from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.tuning.adaptable import Tunable
-from medtune.models.tuning.apply import GroupRow, adapt, set_learning
+from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.precision import narrow_frozen, resolved
 from medtune.models.tuning.quantize import quantize_language
@@ -25,7 +25,7 @@ from medtune.models.vlm import Assembled
 from medtune.models.volumes.vlm import VolumeInput
 from medtune.models.weights.checkpoint import load_trained, read_about, trainable_names
 from medtune.models.weights.export import assemble_model
-from medtune.trainer.experiment.evaluate import Bench
+from medtune.trainer.experiment.evaluate import Experiment
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.experiment.strategies import barrier
 from medtune.trainer.recipe.read import read_recipe
@@ -35,34 +35,34 @@ from medtune.trainer.training.callbacks import BEST
 FOUR_BITS = "; its linear layers held in 4 bits (NF4)"
 
 
-def assemble(bench: Bench) -> Assembled:
+def assemble(experiment: Experiment) -> Assembled:
     """Returns the model with its pretrained weights, in the recipe's precision; nothing of it learns."""
-    assembled = _fetch(bench)
+    assembled = _fetch(experiment)
     assembled.model.requires_grad_(False)
-    narrow_frozen(assembled.model, bench.recipe.train.precision)
+    narrow_frozen(assembled.model, experiment.recipe.train.precision)
     return assembled
 
 
-def _fetch(bench: Bench) -> Assembled:
+def _fetch(experiment: Experiment) -> Assembled:
     """Rank 0 fetches the weights first, the others find them."""
-    block, seed = bench.recipe.model, bench.recipe.train.seed
-    if bench.rank == 0:
+    block, seed = experiment.recipe.model, experiment.recipe.train.seed
+    if experiment.rank == 0:
         assembled = assemble_model(block.name, seed, block.loading)
     barrier()
-    if bench.rank != 0:
+    if experiment.rank != 0:
         assembled = assemble_model(block.name, seed, block.loading)
     reads = assembled.transform.kinds
     otherwise = ", or show this one slices (model.volumes_as)" if "video" in reads else ""
-    refuse_media(reads, bench.prepared, model=block.name, otherwise=otherwise)
-    assembled = _keeping(bench, assembled)
+    refuse_media(reads, experiment.prepared, model=block.name, otherwise=otherwise)
+    assembled = _keeping(experiment, assembled)
     if block.language_bits is not None:
-        quantize_language(assembled.model, precision=bench.recipe.train.precision, device=bench.device)
+        quantize_language(assembled.model, precision=experiment.recipe.train.precision, device=experiment.device)
         assembled.provenance["language"] += FOUR_BITS
-    assembled.model.to(bench.device)
+    assembled.model.to(experiment.device)
     return assembled
 
 
-def _keeping(bench: Bench, assembled: Assembled) -> Assembled:
+def _keeping(experiment: Experiment, assembled: Assembled) -> Assembled:
     """Returns the model with its prepared volumes kept, where the recipe wants that: each is prepared once.
 
     Raises:
@@ -71,25 +71,28 @@ def _keeping(bench: Bench, assembled: Assembled) -> Assembled:
     transform = assembled.transform
     if not isinstance(transform, VolumeInput):
         return assembled
-    there = bench.prepared.organs
-    if unknown := sorted(set(bench.recipe.model.crop_organs or ()) - there):
+    there = experiment.prepared.organs
+    if unknown := sorted(set(experiment.recipe.model.crop_organs or ()) - there):
         raise ValueError(
-            f"model.crop_organs: {bench.prepared.root} has no mask of {unknown[0]}; it has masks of: "
+            f"model.crop_organs: {experiment.prepared.root} has no mask of {unknown[0]}; it has masks of: "
             f"{', '.join(sorted(there)) or 'none at all'}"
         )
-    if not bench.recipe.data.cache:
+    if not experiment.recipe.data.cache:
         return assembled
-    return replace(assembled, transform=replace(transform, cache=VolumeCache(bench.prepared.cache_folder)))
+    return replace(assembled, transform=replace(transform, cache=VolumeCache(experiment.prepared.cache_folder)))
 
 
-def served(bench: Bench, endpoint: Endpoint, *, ledger: Path) -> Served:
+def served(experiment: Experiment, endpoint: Endpoint, *, ledger: Path) -> Served:
     """Returns the model behind an endpoint; `ledger` says what it has charged.
 
     Raises:
         ValueError: The prepared folder holds volumes that it is not said how to send, or the key's variable is not set.
     """
     refuse_media(
-        read_kinds(endpoint), bench.prepared, model=bench.recipe.model.name, otherwise=f", or {SLICES_INSTEAD}"
+        read_kinds(endpoint),
+        experiment.prepared,
+        model=experiment.recipe.model.name,
+        otherwise=f", or {SLICES_INSTEAD}",
     )
     read_key(endpoint, where="model.endpoint")
     return Served(endpoint, ledger)
@@ -112,49 +115,49 @@ class Tuned(NamedTuple):
     """A model that is ready for a stage of training.
 
     Attributes:
-        rows: Of the table of trainable groups.
+        rows: Of the table of trainable parts.
         learnt: Names of the parameters that learn in any stage of the recipe: what a checkpoint holds.
     """
 
     assembled: Assembled
-    rows: tuple[GroupRow, ...]
+    rows: tuple[PartRow, ...]
     learnt: tuple[str, ...]
 
 
-def assemble_stage(bench: Bench, stage: Stage, start: Path | None) -> Tuned:
+def assemble_stage(experiment: Experiment, stage: Stage, start: Path | None) -> Tuned:
     """Returns the model as a stage begins with it: with the trained weights of `start`, its groups frozen or free.
 
     Raises:
         FileNotFoundError: There is no such file.
         ValueError: The weights are not those of the recipe's tuning.
     """
-    assembled = _adapted(bench)
+    assembled = _adapted(experiment)
     learnt = tuple(trainable_names(assembled.model))
     if start is not None:
-        load_checkpoint(bench.recipe, assembled.model, start)
+        load_checkpoint(experiment.recipe, assembled.model, start)
     return Tuned(assembled, set_learning(assembled.model, stage.tuning), learnt)
 
 
-def _adapted(bench: Bench) -> Assembled:
-    assembled = _fetch(bench)
-    tunings = [stage.tuning for stage in bench.recipe.stages]
-    adapt(assembled.model, tunings, seed=bench.recipe.train.seed)
-    narrow_frozen(assembled.model, bench.recipe.train.precision)
-    if bench.recipe.train.gradient_checkpointing:
+def _adapted(experiment: Experiment) -> Assembled:
+    assembled = _fetch(experiment)
+    tunings = [stage.tuning for stage in experiment.recipe.stages]
+    adapt(assembled.model, tunings, seed=experiment.recipe.train.seed)
+    narrow_frozen(assembled.model, experiment.recipe.train.precision)
+    if experiment.recipe.train.gradient_checkpointing:
         recompute_activations(assembled.model)
-    assembled.model.to(bench.device)
+    assembled.model.to(experiment.device)
     return assembled
 
 
-def assemble_trained(bench: Bench, checkpoint: Path) -> Assembled:
+def assemble_trained(experiment: Experiment, checkpoint: Path) -> Assembled:
     """Returns the model with the trained weights of a file.
 
     Raises:
         FileNotFoundError: No such file.
         ValueError: The weights are not those of the recipe's tuning.
     """
-    assembled = _adapted(bench)
-    load_checkpoint(bench.recipe, assembled.model, checkpoint)
+    assembled = _adapted(experiment)
+    load_checkpoint(experiment.recipe, assembled.model, checkpoint)
     return assembled
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medtune.benchmarks import benchmark, source, source_packages
+from medtune.benchmarks import find_benchmark, find_source, source_packages
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import ZooEntry
 from medtune.models.transformers_vlm.loading import kept_weights
@@ -12,21 +12,23 @@ from medtune.models.weights.export import is_exported
 from medtune.trainer.recipe.schema import Recipe
 
 
-def missing_data(recipe: Recipe, judged_by: Benchmark) -> str | None:
+def missing_data(recipe: Recipe, benchmark: Benchmark) -> str | None:
     """Returns how to make the prepared folders that are not there, None where all are."""
-    asked = [(recipe.data.root, "data.root", recipe.data.benchmark, judged_by)]
-    asked += [(part.root, "data.mixture", part.benchmark, benchmark(part.benchmark)) for part in recipe.data.mixture]
+    asked = [(recipe.data.root, "data.root", recipe.data.benchmark, benchmark)]
+    asked += [
+        (part.root, "data.mixture", part.benchmark, find_benchmark(part.benchmark)) for part in recipe.data.mixture
+    ]
     said = [_how_to_make(*each) for each in asked if not each[0].is_dir()]
     return "\n".join(dict.fromkeys(said)) or None
 
 
-def _how_to_make(root: Path, field: str, name_of_benchmark: str, judged_by: Benchmark) -> str:
+def _how_to_make(root: Path, field: str, name_of_benchmark: str, benchmark: Benchmark) -> str:
     lines = [f"prepared data: there is no folder {root} ({field}). Make it with one of"]
-    for name in judged_by.sources:
+    for name in benchmark.sources:
         if name not in source_packages():
             lines.append(f"     (the source {name}: medtune cannot prepare its files yet)")
             continue
-        read_from = source(name)
+        read_from = find_source(name)
         files = "" if read_from.provenance == "synthetic" else " --from FOLDER"
         lines.append(f"     medtune prepare {name_of_benchmark} --source {name}{files} --out {root}")
         where = "simulated, no files needed" if not files else f"FOLDER: {read_from.url}"

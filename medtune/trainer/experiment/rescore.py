@@ -14,16 +14,16 @@ from medtune.eval.predictions.shards import MERGED, stored_predictions
 from medtune.eval.report.write import write_report
 from medtune.eval.results import gain_table, results_json, scores_json
 from medtune.eval.scoring.parse_replies import write_parsed
-from medtune.eval.scoring.score import StageScores, score_stage
+from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
-from medtune.trainer.experiment.evaluate import Bench, train_questions, write_json
+from medtune.trainer.experiment.evaluate import Experiment, train_questions, write_json
 from medtune.trainer.experiment.run_folder import RunFolder
 
 
-def rescore_run(bench: Bench, folder: RunFolder) -> str:
+def rescore_run(experiment: Experiment, folder: RunFolder) -> str:
     """Writes parsed.jsonl, scores.json, results.json and the report of a finished run anew; returns what to print.
 
-    The stages, the questions and the primary parser stay those of the run.
+    The phases, the questions and the primary parser stay those of the run.
 
     Raises:
         FileNotFoundError: The run has no results.
@@ -31,36 +31,38 @@ def rescore_run(bench: Bench, folder: RunFolder) -> str:
     """
     results: dict[str, Any] = json.loads(folder.results.read_text("utf-8"))
     paths = {"zero_shot": folder.zero_shot, "final": folder.final}
-    stages = {
-        name: _rescored(bench, paths[name] / MERGED, parser=stage["parser"])
-        for name, stage in results["stages"].items()
+    phases = {
+        name: _rescored(experiment, paths[name] / MERGED, parser=phase["parser"])
+        for name, phase in results["phases"].items()
     }
-    both = set(stages) == set(paths)
-    gain = gain_between(stages["zero_shot"], stages["final"], bench.benchmark) if both else None
+    both = set(phases) == set(paths)
+    gain = gain_between(phases["zero_shot"], phases["final"], experiment.benchmark) if both else None
     unavailable = results.get("unavailable", {})
     fresh = results_json(
-        stages,
+        phases,
         gain,
-        bench.benchmark,
+        experiment.benchmark,
         benchmark_name=results["benchmark"],
         model=results["model"],
         unavailable=unavailable,
     )
     write_json(folder.results, {**results, **fresh})
-    *_, last = stages.values()
-    said = [gain_table(stages, gain, bench.benchmark, label=bench.label, unavailable=unavailable)]
+    *_, last = phases.values()
+    said = [gain_table(phases, gain, experiment.benchmark, label=experiment.label, unavailable=unavailable)]
     said += [table_text(table) for table in last.tables]
     return "\n\n".join([*said, f"report: {write_report(folder.root, paper_of)}"])
 
 
-def _rescored(bench: Bench, path: Path, *, parser: str) -> StageScores:
+def _rescored(experiment: Experiment, path: Path, *, parser: str) -> PhaseScores:
     stored = list(stored_predictions(path.parent).values())
     answered = {prediction.key.question_id for prediction in stored}
     questions: list[Question] = [
-        question for question in bench.prepared.questions(bench.recipe.eval.split) if question.id in answered
+        question for question in experiment.prepared.questions(experiment.recipe.eval.split) if question.id in answered
     ]
-    predictions = with_verdicts(stored, path, bench.benchmark)
-    scores = score_stage(questions, predictions, bench.benchmark, train=train_questions(bench.prepared), parser=parser)
-    write_parsed(path.parent / "parsed.jsonl", questions, predictions, bench.benchmark)
-    write_json(path.parent / "scores.json", scores_json(scores, bench.label))
+    predictions = with_verdicts(stored, path, experiment.benchmark)
+    scores = score_phase(
+        questions, predictions, experiment.benchmark, train=train_questions(experiment.prepared), parser=parser
+    )
+    write_parsed(path.parent / "parsed.jsonl", questions, predictions, experiment.benchmark)
+    write_json(path.parent / "scores.json", scores_json(scores, experiment.label))
     return scores

@@ -11,20 +11,20 @@ from pathlib import Path
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger
 
-from medtune.benchmarks import benchmark, paper_of
+from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.types import Condition, MediaGroup, Reading
 from medtune.eval.asking.official_prompts import worded
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import unofficial_sets
 from medtune.eval.report.write import write_report
 from medtune.eval.results import gain_table, results_json
-from medtune.eval.scoring.score import StageScores
+from medtune.eval.scoring.score import PhaseScores
 from medtune.models.endpoint.served import NO_LIKELIHOOD, Served
 from medtune.models.tuning.precision import resolved
 from medtune.models.vlm import Assembled
 from medtune.trainer.commands.validate import check_fit
 from medtune.trainer.experiment.audit import audit_without_asking
-from medtune.trainer.experiment.evaluate import Bench, evaluate_stage, groups_of, write_json
+from medtune.trainer.experiment.evaluate import Experiment, evaluate_phase, groups_of, write_json
 from medtune.trainer.experiment.load_model import assemble, assemble_stage, assemble_trained, served
 from medtune.trainer.experiment.open_data import opened
 from medtune.trainer.experiment.processes import INTERRUPTED
@@ -39,9 +39,9 @@ from medtune.trainer.training.dashboard.logger import dashboard_of
 from medtune.trainer.training.fit import fit
 from medtune.trainer.training.loggers import build_loggers
 from medtune.trainer.training.mixture import Folder, described, open_folders, train_data
-from medtune.trainer.training.phase_metrics import stage_metrics
+from medtune.trainer.training.phase_metrics import phase_metrics
 from medtune.trainer.training.stages import Part, parts, with_counted_epochs
-from medtune.trainer.training.trainable_groups import group_table
+from medtune.trainer.training.trainable_parts import part_table
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Session:
     """What all commands share once everything is open."""
 
     job: Job
-    bench: Bench
+    experiment: Experiment
     folder: RunFolder
     about: dict[str, str]
     folders: Sequence[Folder] = ()
@@ -75,7 +75,7 @@ def run(job: Job) -> int:
     if not _train(session, loggers):
         return _interrupted(session)
     # Built anew from the checkpoint on disk, so that what is reported is what was saved.
-    trained = assemble_trained(session.bench, session.folder.checkpoints / BEST)
+    trained = assemble_trained(session.experiment, session.folder.checkpoints / BEST)
     final = _final(session, loggers, trained, step=session.job.recipe.total_steps)
     _finish(session, loggers, {"zero_shot": zero_shot, "final": final}, trained)
     return 0
@@ -89,7 +89,7 @@ def train(job: Job) -> int:
         return _interrupted(session)
     _close(loggers)
     _say(session, f"weights: {session.folder.checkpoints / BEST} (best on validation), {LAST} (last step)")
-    _say(session, "\n".join(session.bench.label.notes()))
+    _say(session, "\n".join(session.experiment.label.notes()))
     return 0
 
 
@@ -99,10 +99,10 @@ def evaluate(job: Job) -> int:
     loggers = _loggers(session)
     model = _untrained(session)
     if job.recipe.model.checkpoint is None:
-        stages = {"zero_shot": _zero_shot(session, loggers, model, conditions=job.recipe.eval.conditions)}
+        phases = {"zero_shot": _zero_shot(session, loggers, model, conditions=job.recipe.eval.conditions)}
     else:
-        stages = {"final": _final(session, loggers, model, step=0)}
-    _finish(session, loggers, stages, model)
+        phases = {"final": _final(session, loggers, model, step=0)}
+    _finish(session, loggers, phases, model)
     return 0
 
 
@@ -121,18 +121,18 @@ def _open(job: Job, *, training: bool) -> Session:
     recipe = dataclasses.replace(recipe, train=train)
     pl.seed_everything(train.seed, workers=True, verbose=False)
     prepared = opened(recipe.data.root, recipe.model)
-    judged_by = worded(benchmark(recipe.data.benchmark), prepared, volumes_as=recipe.model.shows_volumes_as)
-    recipe = as_published(recipe, judged_by)
-    check_fit(recipe, prepared, judged_by, training=training)
-    folders = open_folders(recipe, prepared, judged_by) if training else ()
+    benchmark = worded(find_benchmark(recipe.data.benchmark), prepared, volumes_as=recipe.model.shows_volumes_as)
+    recipe = as_published(recipe, benchmark)
+    check_fit(recipe, prepared, benchmark, training=training)
+    folders = open_folders(recipe, prepared, benchmark) if training else ()
     if training:
         recipe = with_counted_epochs(recipe, [folder.prepared for folder in folders], limit=job.limit)
     job = dataclasses.replace(job, recipe=recipe)
     learnt = unofficial_sets(
         [folder.prepared.manifest for folder in folders], before=unofficial_before(job.recipe.model)
     )
-    bench = Bench(job.recipe, judged_by, prepared, device, rank, world_size, learnt)
-    about = {"recipe": job.recipe_name, "data_hash": prepared.data_hash, **bench.label.facts()}
+    experiment = Experiment(job.recipe, benchmark, prepared, device, rank, world_size, learnt)
+    about = {"recipe": job.recipe_name, "data_hash": prepared.data_hash, **experiment.label.facts()}
     if training:
         about["trained_on"] = described(
             job.recipe, train_data(job.recipe, job.recipe.stages[0], folders, limit=job.limit)
@@ -141,7 +141,7 @@ def _open(job: Job, *, training: bool) -> Session:
     if rank == 0:
         open_run(job.out, job.recipe, resume=job.resume, command=job.command, about=about)
     barrier()
-    session = Session(job, bench, folder, about, folders)
+    session = Session(job, experiment, folder, about, folders)
     _say(session, f"run folder: {job.out}")
     return session
 
@@ -150,16 +150,16 @@ def _untrained(session: Session) -> Assembled | Served:
     """Returns what the run starts from."""
     start, endpoint = session.job.recipe.model.checkpoint, session.job.recipe.model.endpoint
     if endpoint is not None:
-        return served(session.bench, endpoint, ledger=session.folder.spending)
-    return assemble(session.bench) if start is None else assemble_trained(session.bench, start)
+        return served(session.experiment, endpoint, ledger=session.folder.spending)
+    return assemble(session.experiment) if start is None else assemble_trained(session.experiment, start)
 
 
 def _zero_shot(
     session: Session, loggers: list[Logger], model: Assembled | Served, *, conditions: Sequence[Condition]
-) -> StageScores:
-    if session.bench.rank == 0:
+) -> PhaseScores:
+    if session.experiment.rank == 0:
         write_json(session.job.out / "weights.json", model.provenance)
-    return _stage(session, loggers, model, "zero_shot", session.folder.zero_shot, conditions, step=0)
+    return _phase(session, loggers, model, "zero_shot", session.folder.zero_shot, conditions, step=0)
 
 
 def _train(session: Session, loggers: list[Logger]) -> bool:
@@ -176,16 +176,16 @@ def _train(session: Session, loggers: list[Logger]) -> bool:
 
 def _train_stage(session: Session, loggers: list[Logger], part: Part, start: Path | None) -> bool:
     """Trains a stage on a model that is built anew from `start`, so that a resumed run goes the same way."""
-    tuned = assemble_stage(session.bench, part.stage, start)
+    tuned = assemble_stage(session.experiment, part.stage, start)
     if len(session.job.recipe.stages) > 1:
         _say(session, f"stage {part.number}, {part.stage.name}: steps {part.first_step + 1} to {part.last_step}")
-    _say(session, group_table(tuned.rows))
+    _say(session, part_table(tuned.rows))
     for logger in loggers:
-        logger.log_hyperparams({"trainable_groups": {row.group: dataclasses.asdict(row) for row in tuned.rows}})
+        logger.log_hyperparams({"trainable_parts": {row.group: dataclasses.asdict(row) for row in tuned.rows}})
     if dashboard := dashboard_of(loggers):
-        dashboard.show_groups(tuned.rows, stage=part.number)
+        dashboard.show_parts(tuned.rows, stage=part.number)
     return fit(
-        session.bench,
+        session.experiment,
         session.folders,
         part,
         tuned,
@@ -196,12 +196,12 @@ def _train_stage(session: Session, loggers: list[Logger], part: Part, start: Pat
     )
 
 
-def _final(session: Session, loggers: list[Logger], model: Assembled | Served, *, step: int) -> StageScores:
+def _final(session: Session, loggers: list[Logger], model: Assembled | Served, *, step: int) -> PhaseScores:
     conditions = session.job.recipe.eval.conditions
-    return _stage(session, loggers, model, "final", session.folder.final, conditions, step=step)
+    return _phase(session, loggers, model, "final", session.folder.final, conditions, step=step)
 
 
-def _stage(
+def _phase(
     session: Session,
     loggers: list[Logger],
     model: Assembled | Served,
@@ -210,11 +210,11 @@ def _stage(
     conditions: Sequence[Condition],
     *,
     step: int,
-) -> StageScores:
+) -> PhaseScores:
     recipe = session.job.recipe
     groups = _tested(session)
-    scores = evaluate_stage(
-        session.bench,
+    scores = evaluate_phase(
+        session.experiment,
         model,
         groups,
         out_dir=out_dir,
@@ -223,11 +223,11 @@ def _stage(
         repeats=recipe.eval.draws(conditions),
     )
     for logger in loggers:
-        logger.log_metrics(stage_metrics(name, scores, session.bench.benchmark), step=step)
+        logger.log_metrics(phase_metrics(name, scores, session.experiment.benchmark), step=step)
         logger.save()
     if dashboard := dashboard_of(loggers):
         media = {group.media_id: group.media for group in groups}
-        dashboard.show_stage(name, scores, media, out_dir=out_dir, step=step)
+        dashboard.show_phase(name, scores, media, out_dir=out_dir, step=step)
     return scores
 
 
@@ -236,44 +236,44 @@ def _tested(session: Session) -> tuple[MediaGroup, ...]:
     recipe = session.job.recipe
     wanted = [number for number in (session.job.limit, recipe.eval.questions) if number is not None]
     return groups_of(
-        session.bench.prepared, recipe.eval.split, questions=min(wanted, default=None), seed=recipe.train.seed
+        session.experiment.prepared, recipe.eval.split, questions=min(wanted, default=None), seed=recipe.train.seed
     )
 
 
 def _finish(
-    session: Session, loggers: list[Logger], stages: Mapping[str, StageScores], model: Assembled | Served
+    session: Session, loggers: list[Logger], phases: Mapping[str, PhaseScores], model: Assembled | Served
 ) -> None:
-    judged_by = session.bench.benchmark
-    both = "zero_shot" in stages and "final" in stages
-    gain = gain_between(stages["zero_shot"], stages["final"], judged_by) if both else None
+    benchmark = session.experiment.benchmark
+    both = "zero_shot" in phases and "final" in phases
+    gain = gain_between(phases["zero_shot"], phases["final"], benchmark) if both else None
     recipe = session.job.recipe
-    if session.bench.rank == 0:
+    if session.experiment.rank == 0:
         results = results_json(
-            stages,
+            phases,
             gain,
-            judged_by,
+            benchmark,
             benchmark_name=recipe.data.benchmark,
             model=recipe.model.shown_name,
             unavailable=_unavailable(recipe),
         )
         write_json(
             session.folder.results,
-            {**results, "protocol": protocol_facts(recipe, judged_by), **session.about},
+            {**results, "protocol": protocol_facts(recipe, benchmark), **session.about},
         )
     asked = sum(len(group.questions) for group in _tested(session))
-    there = len(session.bench.prepared.questions(recipe.eval.split))
+    there = len(session.experiment.prepared.questions(recipe.eval.split))
     if asked < there:
         _say(session, f"\nasked {asked} of the {there} questions of {recipe.eval.split!r}, drawn by train.seed")
-    told = gain_table(stages, gain, judged_by, label=session.bench.label, unavailable=_unavailable(recipe))
+    told = gain_table(phases, gain, benchmark, label=session.experiment.label, unavailable=_unavailable(recipe))
     _say(session, "\n" + told)
     _say(session, f"results: {session.folder.results}")
     if dashboard := dashboard_of(loggers):
         last_step = recipe.total_steps if both else 0
-        dashboard.show_results(stages, gain, session.folder, last_step=last_step, split=recipe.eval.split)
-    if session.bench.rank == 0:
-        _say(session, audit_without_asking(session.bench, session.folder, model))
+        dashboard.show_results(phases, gain, session.folder, last_step=last_step, split=recipe.eval.split)
+    if session.experiment.rank == 0:
+        _say(session, audit_without_asking(session.experiment, session.folder, model))
     _close(loggers)
-    if session.bench.rank == 0:
+    if session.experiment.rank == 0:
         _say(session, f"report: {write_report(session.job.out, paper_of)}")
 
 
@@ -288,14 +288,14 @@ def _interrupted(session: Session) -> int:
 
 
 def _loggers(session: Session) -> list[Logger]:
-    recipe, prepared = session.job.recipe, session.bench.prepared
+    recipe, prepared = session.job.recipe, session.experiment.prepared
     return build_loggers(
         session.job.out,
         recipe.log,
-        session.bench.benchmark,
+        session.experiment.benchmark,
         provenance=prepared.manifest.provenance,
         recipe_name=session.job.recipe_name,
-        config=logged_config(recipe, prepared.manifest, session.bench.label),
+        config=logged_config(recipe, prepared.manifest, session.experiment.label),
         tags=[recipe.model.shown_name, recipe.data.benchmark, prepared.manifest.provenance],
         resume_step=saved_step(session.folder.checkpoints),
     )
@@ -309,5 +309,5 @@ def _close(loggers: list[Logger]) -> None:
 
 
 def _say(session: Session, text: str) -> None:
-    if session.bench.rank == 0:
+    if session.experiment.rank == 0:
         print(text, flush=True)

@@ -78,7 +78,7 @@ class RunFolder:
 
     @property
     def audit_answers(self) -> Path:
-        """What the model answered for the audit beside its stages."""
+        """What the model answered for the audit beside its phases."""
         return self.root / "audit"
 
     def validation(self, step: int) -> Path:

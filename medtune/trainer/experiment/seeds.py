@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from medtune.data.types import Interval, Question
-from medtune.eval.benchmark import Judged, scored_everywhere
+from medtune.eval.benchmark import ParsedReply, scored_everywhere
 from medtune.eval.comparing.seeds import MIN_SEEDS, SeedsGain, seeds_gain
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.shards import MERGED, stored_predictions
-from medtune.eval.scoring.score import all_verdicts, covered, levels
+from medtune.eval.scoring.score import covered, levels, parse_all
 from medtune.eval.scoring.tables import Cell, Table, table_text
-from medtune.trainer.commands.audit import opened_bench
-from medtune.trainer.experiment.evaluate import Bench, primary_parser, write_json
+from medtune.trainer.commands.audit import opened_experiment
+from medtune.trainer.experiment.evaluate import Experiment, primary_parser, write_json
 from medtune.trainer.experiment.run_folder import RunFolder
 
 SEEDS = "seeds.json"
@@ -27,12 +27,12 @@ class SeedRun:
     """One of the runs.
 
     Attributes:
-        stages: Judged rows before and after, of the questions that wait for a judge nowhere.
+        phases: ParsedReply rows before and after, of the questions that wait for a judge nowhere.
     """
 
     seed: int
     folder: Path
-    stages: tuple[list[Judged], list[Judged]]
+    phases: tuple[list[ParsedReply], list[ParsedReply]]
 
 
 def run_seeds(
@@ -77,22 +77,24 @@ def compare_seeds(out: Path, *, number: int) -> str:
         ValueError: The runs answered different questions, or none that has a score in all of them.
     """
     folders = [RunFolder(out / f"seed_{index}") for index in range(number)]
-    benches = [opened_bench(folder) for folder in folders]
-    judged_by, label = benches[0].benchmark, benches[0].label
-    runs, unscored = without_unscored([_read(bench, folder) for bench, folder in zip(benches, folders, strict=True)])
-    if not runs[0].stages[0]:
+    benches = [opened_experiment(folder) for folder in folders]
+    benchmark, label = benches[0].benchmark, benches[0].label
+    runs, unscored = without_unscored(
+        [_read(experiment, folder) for experiment, folder in zip(benches, folders, strict=True)]
+    )
+    if not runs[0].phases[0]:
         raise ValueError(f"{out}: all {unscored} answers wait for a judge; `medtune judge` each run, then --resume")
-    metric = judged_by.metrics[judged_by.primary]
-    whole = seeds_gain([run.stages for run in runs], metric)
+    metric = benchmark.metrics[benchmark.primary]
+    whole = seeds_gain([run.phases for run in runs], metric)
     tasks = _by_task(runs)
-    by_task = {task: seeds_gain(stages, metric) for task, stages in tasks.items()}
-    values = [[metric(rows) for rows in run.stages] for run in runs]
+    by_task = {task: seeds_gain(phases, metric) for task, phases in tasks.items()}
+    values = [[metric(rows) for rows in run.phases] for run in runs]
     write_json(
         out / SEEDS,
         {
             "version": VERSION,
             **label.facts(),
-            "metric": judged_by.primary,
+            "metric": benchmark.primary,
             "runs": [
                 {"seed": run.seed, "folder": run.folder.name, "zero_shot": before, "final": after}
                 for run, (before, after) in zip(runs, values, strict=True)
@@ -114,7 +116,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
     if unscored:
         notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
     table = Table(
-        f"{judged_by.primary} over {number} seeds, {whole.n} questions of {whole.num_patients} patients",
+        f"{benchmark.primary} over {number} seeds, {whole.n} questions of {whole.num_patients} patients",
         ("", "zero-shot", "final", "gain", "95 % interval"),
         tuple(rows),
         (*notes, *label.notes()),
@@ -122,30 +124,32 @@ def compare_seeds(out: Path, *, number: int) -> str:
     return table_text(table)
 
 
-def stage_rows(bench: Bench, folder: Path, questions: Sequence[Question]) -> list[Judged]:
-    """Returns the judged rows of a stage on disk that the primary metric is about, read by the primary parser."""
-    judged_by = bench.benchmark
-    predictions = with_verdicts(list(stored_predictions(folder).values()), folder / MERGED, judged_by)
-    verdicts = all_verdicts(questions, predictions, judged_by)
-    parser = primary_parser(bench.recipe, judged_by)
+def phase_rows(experiment: Experiment, folder: Path, questions: Sequence[Question]) -> list[ParsedReply]:
+    """Returns the parsed replies of a phase on disk that the primary metric is about, read by the primary parser."""
+    benchmark = experiment.benchmark
+    predictions = with_verdicts(list(stored_predictions(folder).values()), folder / MERGED, benchmark)
+    verdicts = parse_all(questions, predictions, benchmark)
+    parser = primary_parser(experiment.recipe, benchmark)
     if parser not in verdicts["image"]:
         raise ValueError(f"{folder}: no answers that {parser!r} could read; finish the run first")
-    return covered(verdicts["image"][parser], judged_by.scale(judged_by.primary))
+    return covered(verdicts["image"][parser], benchmark.scale(benchmark.primary))
 
 
-def answered_rows(bench: Bench, folder: RunFolder) -> tuple[list[Judged], list[Judged]]:
-    """Returns the judged rows of a run before and after training.
+def answered_rows(experiment: Experiment, folder: RunFolder) -> tuple[list[ParsedReply], list[ParsedReply]]:
+    """Returns the parsed replies of a run before and after training.
 
     Raises:
-        ValueError: A stage has no answers.
+        ValueError: A phase has no answers.
     """
     asked = {key.question_id for key in stored_predictions(folder.zero_shot)}
-    questions = [question for question in bench.prepared.questions(bench.recipe.eval.split) if question.id in asked]
-    return stage_rows(bench, folder.zero_shot, questions), stage_rows(bench, folder.final, questions)
+    questions = [
+        question for question in experiment.prepared.questions(experiment.recipe.eval.split) if question.id in asked
+    ]
+    return phase_rows(experiment, folder.zero_shot, questions), phase_rows(experiment, folder.final, questions)
 
 
-def _read(bench: Bench, folder: RunFolder) -> SeedRun:
-    return SeedRun(bench.recipe.train.seed, folder.root, answered_rows(bench, folder))
+def _read(experiment: Experiment, folder: RunFolder) -> SeedRun:
+    return SeedRun(experiment.recipe.train.seed, folder.root, answered_rows(experiment, folder))
 
 
 def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:
@@ -154,16 +158,16 @@ def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:
     Raises:
         ValueError: The runs answered different questions.
     """
-    ids = {tuple(row.question.id for row in stage) for run in runs for stage in run.stages}
+    ids = {tuple(row.question.id for row in phase) for run in runs for phase in run.phases}
     if len(ids) > 1:
         raise ValueError("the runs judged different questions; all seeds of a recipe have to answer the same ones")
-    kept = scored_everywhere([stage for run in runs for stage in run.stages])
-    left = [replace(run, stages=(kept[2 * i], kept[2 * i + 1])) for i, run in enumerate(runs)]
-    return left, len(runs[0].stages[0]) - len(kept[0])
+    kept = scored_everywhere([phase for run in runs for phase in run.phases])
+    left = [replace(run, phases=(kept[2 * i], kept[2 * i + 1])) for i, run in enumerate(runs)]
+    return left, len(runs[0].phases[0]) - len(kept[0])
 
 
-def _by_task(runs: Sequence[SeedRun]) -> dict[str, list[tuple[list[Judged], list[Judged]]]]:
-    split = [(levels(before, "task"), levels(after, "task")) for before, after in (run.stages for run in runs)]
+def _by_task(runs: Sequence[SeedRun]) -> dict[str, list[tuple[list[ParsedReply], list[ParsedReply]]]]:
+    split = [(levels(before, "task"), levels(after, "task")) for before, after in (run.phases for run in runs)]
     return {task: [(before[task], after[task]) for before, after in split] for task in split[0][0]}
 
 

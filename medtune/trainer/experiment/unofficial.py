@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.data.prepared.folder import Prepared
 from medtune.eval.data_label import recorded_label
 from medtune.models.weights.checkpoint import read_about
@@ -16,7 +16,7 @@ def whole_test(prepared: Prepared) -> str | None:
     Dividing is `medtune prepare`'s alone: the folder holds the splits, and outputs read off it how they were made.
     """
     made = prepared.manifest
-    if made.unofficial_split is not None or not source(made.source).test_only:
+    if made.unofficial_split is not None or not find_source(made.source).test_only:
         return None
     return (
         f"{made.benchmark} is for evaluation alone, so that all of it is test. To train on it nevertheless, divide it: "

@@ -27,7 +27,7 @@ def check_recipe(recipe: Recipe) -> None:
         ("eval.val_questions", evaluation.val_questions, 1),
         ("eval.batch_tokens", evaluation.batch_tokens, 1),
         ("eval.questions", 1 if evaluation.questions is None else evaluation.questions, 1),
-        ("eval.batch_groups", evaluation.batch_groups, 1),
+        ("eval.batch_size", evaluation.batch_size, 1),
         ("eval.max_new_tokens", evaluation.max_new_tokens, 1),
         ("eval.repeats", evaluation.repeats, 1),
         ("eval.temperature", evaluation.temperature, 0),
@@ -145,8 +145,8 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
         _at_least(f"{block}.max_steps", stage.max_steps, 1)
     if stage.epochs is not None and stage.epochs <= 0:
         raise ValueError(f"{block}.epochs is {stage.epochs}; it must be above 0")
-    _at_least(f"{block}.batch_groups", stage.batch_groups, 1)
-    _at_least(f"{block}.micro_batch_groups", stage.micro_batch_groups, 1)
+    _at_least(f"{block}.batch_size", stage.batch_size, 1)
+    _at_least(f"{block}.micro_batch_size", stage.micro_batch_size, 1)
     if not 0 <= stage.warmup_ratio < 1:
         raise ValueError(f"{block}.warmup_ratio is {stage.warmup_ratio}; it must be at least 0 and below 1")
     for group, learns in stage.tuning.groups().items():

@@ -8,7 +8,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.trainer.recipe.schema import Recipe
 
 
-def as_published(recipe: Recipe, judged_by: Benchmark) -> Recipe:
+def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
     """Returns the recipe with the benchmark's protocol where it asks for it.
 
     What they do not state stays the recipe's.
@@ -19,16 +19,16 @@ def as_published(recipe: Recipe, judged_by: Benchmark) -> Recipe:
     """
     if recipe.eval.protocol == "recipe":
         return recipe
-    published = judged_by.protocol
+    published = benchmark.protocol
     if published is None:
-        raise ValueError(f"eval.protocol is published; no protocol of {judged_by.title} is known. Leave it out")
+        raise ValueError(f"eval.protocol is published; no protocol of {benchmark.title} is known. Leave it out")
     endpoint = recipe.model.endpoint
     own = recipe.eval.temperature if endpoint is None else endpoint.temperature
     temperature = own if published.temperature is None else published.temperature
     if temperature == 0 and published.repeats > 1:
         field = "eval.temperature" if endpoint is None else "model.endpoint.temperature"
         raise ValueError(
-            f"eval.protocol is published; the authors of {judged_by.title} asked {published.repeats} times and do not "
+            f"eval.protocol is published; the authors of {benchmark.title} asked {published.repeats} times and do not "
             f"say at which temperature, and greedy answers do not differ: set {field} above 0, or leave the protocol "
             "out"
         )
@@ -43,9 +43,9 @@ def as_published(recipe: Recipe, judged_by: Benchmark) -> Recipe:
     return dataclasses.replace(recipe, eval=evaluation, model=dataclasses.replace(recipe.model, endpoint=asked))
 
 
-def protocol_facts(recipe: Recipe, judged_by: Benchmark) -> dict[str, object]:
+def protocol_facts(recipe: Recipe, benchmark: Benchmark) -> dict[str, object]:
     """Returns what was used and, for comparison, what the benchmark's authors published."""
-    endpoint, published = recipe.model.endpoint, judged_by.protocol
+    endpoint, published = recipe.model.endpoint, benchmark.protocol
     return {
         "used": {
             "temperature": recipe.eval.temperature if endpoint is None else endpoint.temperature,

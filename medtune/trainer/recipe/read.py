@@ -17,7 +17,7 @@ from medtune.models.tuning.plan import Tuning
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.schema import Recipe
 
-STAGE_KEYS = ("batch_groups", "micro_batch_groups", "warmup_ratio")
+STAGE_KEYS = ("batch_size", "micro_batch_size", "warmup_ratio")
 """What a stage takes from `train` where it does not say it itself."""
 Tree = dict[str, Any]
 _T = TypeVar("_T")

@@ -151,8 +151,8 @@ class Stage:
         max_steps: Optimizer steps.
         epochs: Passes over the stage's questions, where max_steps is not given.
         only: The stage's questions: those whose facet of that name has one of the values. Empty takes all.
-        batch_groups: As in `train`.
-        micro_batch_groups: As in `train`.
+        batch_size: As in `train`.
+        micro_batch_size: As in `train`.
         warmup_ratio: As in `train`.
         tuning: Which groups learn, and at which rates.
     """
@@ -161,8 +161,8 @@ class Stage:
     max_steps: int | None = None
     epochs: float | None = None
     only: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    batch_groups: int = 8
-    micro_batch_groups: int = 8
+    batch_size: int = 8
+    micro_batch_size: int = 8
     warmup_ratio: float = 0.1
     tuning: Tuning = field(default_factory=Tuning)
 
@@ -192,8 +192,8 @@ class TrainBlock:
         text_only_share: Share of the groups, drawn with the seed, that are learnt without their media: a little keeps a
             model able to talk of text alone, 1 trains a blind one to compare with.
         seed: Of adapters, data order and dropout.
-        batch_groups: Media groups per optimizer step, over all devices: an image with all its questions is one.
-        micro_batch_groups: Media groups per forward pass of one device; the rest is accumulated.
+        batch_size: Media groups per optimizer step, over all devices: an image with all its questions is one.
+        micro_batch_size: Media groups per forward pass of one device; the rest is accumulated.
         optimizer: AdamW; adamw_8bit keeps its moments in 8 bits (bitsandbytes).
         weight_decay: AdamW's, on matrices only.
         warmup_ratio: Share of the steps in which the learning rate rises linearly; a cosine to zero follows.
@@ -212,8 +212,8 @@ class TrainBlock:
     group_questions: int | None = None
     text_only_share: float = 0.0
     seed: int = 0
-    batch_groups: int = 8
-    micro_batch_groups: int = 8
+    batch_size: int = 8
+    micro_batch_size: int = 8
     optimizer: OptimizerName = "adamw"
     weight_decay: float = 0.01
     warmup_ratio: float = 0.1
@@ -239,7 +239,7 @@ class EvalBlock:
         every_steps: Optimizer steps between evaluations during training.
         val_questions: How many validation questions these use: the same ones each time.
         batch_tokens: Padded tokens per forward pass.
-        batch_groups: Media groups that are answered together; fewer where their prompts exceed `batch_tokens`.
+        batch_size: Media groups that are answered together; fewer where their prompts exceed `batch_tokens`.
         max_new_tokens: Length limit of a generation.
         temperature: At which a model in this process draws its replies, the same ones for the same train.seed; 0 is
             greedy. A served model has model.endpoint.temperature; log-likelihoods know none.
@@ -257,7 +257,7 @@ class EvalBlock:
     every_steps: int = 20
     val_questions: int = 100
     batch_tokens: int = 4096
-    batch_groups: int = 8
+    batch_size: int = 8
     max_new_tokens: int = 16
     temperature: float = 0.0
     repeats: int = 1
@@ -295,8 +295,8 @@ class Recipe:
                 name="training",
                 max_steps=train.max_steps,
                 epochs=train.epochs,
-                batch_groups=train.batch_groups,
-                micro_batch_groups=train.micro_batch_groups,
+                batch_size=train.batch_size,
+                micro_batch_size=train.micro_batch_size,
                 warmup_ratio=train.warmup_ratio,
                 tuning=self.model.tuning,
             ),

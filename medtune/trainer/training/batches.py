@@ -180,8 +180,8 @@ def recipe_batches(
         data,
         StepOrder(
             row=data.row(),
-            batch_groups=stage.batch_groups,
-            micro_batch_groups=stage.micro_batch_groups,
+            batch_size=stage.batch_size,
+            micro_batch_size=stage.micro_batch_size,
             world_size=world_size,
         ),
         rank=rank,

@@ -13,7 +13,7 @@ from lightning.pytorch.loggers import Logger
 
 from medtune.models.vlm import Assembled
 from medtune.models.weights.checkpoint import trainable_names
-from medtune.trainer.experiment.evaluate import Bench, evaluate_stage, groups_of
+from medtune.trainer.experiment.evaluate import Experiment, evaluate_phase, groups_of
 from medtune.trainer.experiment.load_model import Tuned, about_weights
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.experiment.strategies import build_strategy, copied, gradient_divisor
@@ -29,13 +29,13 @@ from medtune.trainer.training.callbacks import (
 )
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.mixture import Folder, train_data
-from medtune.trainer.training.phase_metrics import stage_metrics
+from medtune.trainer.training.phase_metrics import phase_metrics
 from medtune.trainer.training.sampling import ResumableOrder, StepOrder
 from medtune.trainer.training.stages import Part
 
 
 def fit(
-    bench: Bench,
+    experiment: Experiment,
     folders: Sequence[Folder],
     part: Part,
     tuned: Tuned,
@@ -54,12 +54,14 @@ def fit(
         NonFiniteLossError: The loss is not a number.
         ValueError: A group that should learn does not, or the other way round; or the split val is empty.
     """
-    recipe, assembled = bench.recipe, tuned.assembled
+    recipe, assembled = experiment.recipe, tuned.assembled
     data = train_data(recipe, part.stage, folders, limit=limit)
-    batches = recipe_batches(part.stage, data, assembled, rank=bench.rank, world_size=bench.world_size)
+    batches = recipe_batches(part.stage, data, assembled, rank=experiment.rank, world_size=experiment.world_size)
     order = batches.order
     stop = StopRequest()
-    trainer = _trainer(bench, part, order, loggers, _callbacks(bench, part, tuned, folder, stop, limit, about))
+    trainer = _trainer(
+        experiment, part, order, loggers, _callbacks(experiment, part, tuned, folder, stop, limit, about)
+    )
     sampler = ResumableOrder(
         max_steps=part.stage.steps, accumulate=order.accumulate, start_step=lambda: trainer.global_step
     )
@@ -73,7 +75,7 @@ def fit(
         warnings.filterwarnings("ignore", message=".*in eval mode at the start of training")
         warnings.filterwarnings("ignore", message="The 'train_dataloader' does not have many workers")
         trainer.fit(
-            _module(bench, part, assembled, order),
+            _module(experiment, part, assembled, order),
             train_dataloaders=loader(batches, sampler, workers=recipe.data.workers),
             ckpt_path=None if state is None else str(state),
             weights_only=not recipe.train.strategy.startswith("deepspeed"),
@@ -82,14 +84,14 @@ def fit(
 
 
 def _trainer(
-    bench: Bench, part: Part, order: StepOrder, loggers: list[Logger], callbacks: list[pl.Callback]
+    experiment: Experiment, part: Part, order: StepOrder, loggers: list[Logger], callbacks: list[pl.Callback]
 ) -> pl.Trainer:
-    train = bench.recipe.train
+    train = experiment.recipe.train
     if train.precision == "auto":
         raise ValueError("train.precision 'auto' has to be resolved for the device first")
     return pl.Trainer(
-        accelerator="cuda" if bench.device.type == "cuda" else "cpu",
-        strategy=build_strategy(train.strategy, world_size=bench.world_size, device=bench.device),
+        accelerator="cuda" if experiment.device.type == "cuda" else "cpu",
+        strategy=build_strategy(train.strategy, world_size=experiment.world_size, device=experiment.device),
         devices=train.devices,
         precision=train.precision,
         max_steps=part.stage.steps,
@@ -107,8 +109,8 @@ def _trainer(
     )
 
 
-def _module(bench: Bench, part: Part, assembled: Assembled, order: StepOrder) -> FineTuning:
-    train, stage = bench.recipe.train, part.stage
+def _module(experiment: Experiment, part: Part, assembled: Assembled, order: StepOrder) -> FineTuning:
+    train, stage = experiment.recipe.train, part.stage
     return FineTuning(
         assembled.model,
         stage.tuning,
@@ -117,13 +119,15 @@ def _module(bench: Bench, part: Part, assembled: Assembled, order: StepOrder) ->
         optimizer=train.optimizer,
         weight_decay=train.weight_decay,
         clip_norm=train.clip_norm,
-        gradient_divisor=gradient_divisor(train.strategy, world_size=bench.world_size, accumulate=order.accumulate),
+        gradient_divisor=gradient_divisor(
+            train.strategy, world_size=experiment.world_size, accumulate=order.accumulate
+        ),
         seed=train.seed,
     )
 
 
 def _callbacks(
-    bench: Bench,
+    experiment: Experiment,
     part: Part,
     tuned: Tuned,
     folder: RunFolder,
@@ -131,22 +135,22 @@ def _callbacks(
     limit: int | None,
     about: dict[str, str],
 ) -> list[pl.Callback]:
-    recipe = bench.recipe
+    recipe = experiment.recipe
     questions = recipe.eval.val_questions if limit is None else min(limit, recipe.eval.val_questions)
-    groups = groups_of(bench.prepared, "val", questions=questions, seed=recipe.train.seed)
-    answering = _answering(bench, tuned.assembled)
+    groups = groups_of(experiment.prepared, "val", questions=questions, seed=recipe.train.seed)
+    answering = _answering(experiment, tuned.assembled)
 
     def evaluate(step: int) -> tuple[float, dict[str, float]]:
         with answering() as current:
-            scores = evaluate_stage(
-                bench,
+            scores = evaluate_phase(
+                experiment,
                 current,
                 groups,
                 out_dir=folder.validation(step),
                 conditions=("image",),
                 title=f"validation, step {step}",
             )
-        return scores.overall.score.value, stage_metrics("validation", scores, bench.benchmark)
+        return scores.overall.score.value, phase_metrics("validation", scores, experiment.benchmark)
 
     return [
         GradientCheck(part.stage.tuning, shows_media=recipe.train.text_only_share < 1),
@@ -157,7 +161,7 @@ def _callbacks(
             tuned.learnt,
             every_steps=recipe.eval.every_steps,
             evaluate=evaluate,
-            higher_is_better=bench.benchmark.higher_is_better,
+            higher_is_better=experiment.benchmark.higher_is_better,
             stop=stop,
             about={**about, **about_weights(recipe)},
         ),
@@ -165,21 +169,21 @@ def _callbacks(
     ]
 
 
-def _answering(bench: Bench, assembled: Assembled) -> Callable[[], AbstractContextManager[Assembled]]:
+def _answering(experiment: Experiment, assembled: Assembled) -> Callable[[], AbstractContextManager[Assembled]]:
     """Returns what gives the model to evaluate.
 
     Under ZeRO-3 that is a whole twin which takes over the trained weights each time: a sharded model answers only
     while all ranks run it in step, and they have different numbers of questions. Between evaluations it waits in
     CPU memory.
     """
-    if bench.recipe.train.strategy != "deepspeed_stage_3":
+    if experiment.recipe.train.strategy != "deepspeed_stage_3":
         return lambda: nullcontext(assembled)
     twin = copy.deepcopy(assembled.model).cpu()
 
     @contextmanager
     def refreshed() -> Iterator[Assembled]:
         twin.load_state_dict(copied(assembled.model, trainable_names(assembled.model)), strict=False)
-        yield replace(assembled, model=twin.to(bench.device))
+        yield replace(assembled, model=twin.to(experiment.device))
         twin.cpu()
 
     return refreshed

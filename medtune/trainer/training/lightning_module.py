@@ -14,7 +14,7 @@ from lightning.pytorch.strategies import DeepSpeedStrategy
 from torch import Tensor
 
 from medtune.models.tuning.adaptable import Tunable
-from medtune.models.tuning.apply import parameter_groups
+from medtune.models.tuning.apply import parameters_by_part
 from medtune.models.tuning.optimizers import build_optimizer
 from medtune.models.tuning.plan import OptimizerName, Tuning
 from medtune.models.weights.checkpoint import trainable_names
@@ -110,7 +110,7 @@ class FineTuning(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Returns AdamW with a linear warm-up and a cosine to zero, stepped once per optimizer step."""
-        groups = parameter_groups(self.model, self._tuning, weight_decay=self._weight_decay)
+        groups = parameters_by_part(self.model, self._tuning, weight_decay=self._weight_decay)
         scaled_loss = self.trainer.precision == "16-mixed"
         optimizer = build_optimizer(self._optimizer, groups, scaled_loss=scaled_loss)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate_at)

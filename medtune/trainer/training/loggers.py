@@ -57,7 +57,7 @@ def _csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
 
 
 def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]]:
-    """The rows of training so far; those of the stages before and after it are logged anew by every start."""
+    """The rows of training so far; those of the phases before and after it are logged anew by every start."""
     if not path.is_file():
         return []
     with path.open(newline="") as file:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from medtune.models.tuning.adaptable import Tunable
-from medtune.models.tuning.apply import GroupRow
+from medtune.models.tuning.apply import PartRow
 from medtune.models.tuning.precision import NARROW
 from medtune.models.tuning.quantize import NF4_BYTES
 from medtune.models.vlm import VisionLanguageModel
@@ -85,7 +85,7 @@ def this_machine() -> Devices:
     return Devices(1, "CPU", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB, is_gpu=False)
 
 
-def memory_of(recipe: Recipe, model: Tunable, rows: Sequence[GroupRow]) -> Memory:
+def memory_of(recipe: Recipe, model: Tunable, rows: Sequence[PartRow]) -> Memory:
     """Returns what one device of the run has to hold; ZeRO shares parts of it out.
 
     Source: Rajbhandari et al. 2020, arXiv 1910.02054: stage 1 shares the optimizer's state, 2 also gradients, 3 also

@@ -9,8 +9,8 @@ from typing import cast
 
 import numpy as np
 
-from medtune.benchmarks import benchmark
-from medtune.data.media.augment import Change, Keeps, allowed, changed, keep_nothing
+from medtune.benchmarks import find_benchmark
+from medtune.data.media.augment import AllowedChanges, Change, allow_nothing, allowed, changed
 from medtune.data.prepared.folder import Prepared
 from medtune.data.types import SPLITS, Media, MediaGroup, Prompt, Question, Split, UnofficialSplit
 from medtune.eval.asking.official_prompts import worded
@@ -39,7 +39,7 @@ class TrainPart:
     groups: Sequence[MediaGroup]
     render: Callable[[Question], Prompt]
     balanced: Balanced | None = None
-    keeps: Keeps = keep_nothing
+    allowed_changes: AllowedChanges = allow_nothing
     unofficial_split: UnofficialSplit | None = None
 
     @property
@@ -73,7 +73,11 @@ class TrainData:
 
     def change(self, draw: Draw, group: MediaGroup) -> Callable[[Media], Media]:
         """Returns what is done to the decoded media item of a draw: the same for a resumed run and on any device."""
-        wanted = set(self.augment) & allowed(group.questions, self.parts[draw.part].keeps) if self.augment else set()
+        wanted = (
+            set(self.augment) & allowed(group.questions, self.parts[draw.part].allowed_changes)
+            if self.augment
+            else set()
+        )
         if not wanted:
             return unchanged
         return lambda media: changed(media, wanted, rng=np.random.default_rng([self.seed, draw.place, _CHANGE_SEED]))
@@ -114,16 +118,16 @@ class Folder:
 
     named: TrainFolder
     prepared: Prepared
-    asked_by: Benchmark
+    benchmark: Benchmark
 
 
-def open_folders(recipe: Recipe, prepared: Prepared, judged_by: Benchmark) -> tuple[Folder, ...]:
+def open_folders(recipe: Recipe, prepared: Prepared, benchmark: Benchmark) -> tuple[Folder, ...]:
     """Returns what a run learns from.
 
     Args:
         recipe: Its data block says which folders.
         prepared: What the run is evaluated on, `data.root`.
-        judged_by: The benchmark of that.
+        benchmark: The benchmark of that.
 
     Raises:
         FileNotFoundError: There is no such folder.
@@ -135,10 +139,10 @@ def open_folders(recipe: Recipe, prepared: Prepared, judged_by: Benchmark) -> tu
         is_root = named.root.resolve() == recipe.data.root.resolve()
         folder = prepared if is_root else opened(named.root, recipe.model)
         check_folder(named, folder, prepared)
-        asked_by = judged_by
+        benchmark = benchmark
         if not is_root:
-            asked_by = worded(benchmark(named.benchmark), folder, volumes_as=recipe.model.shows_volumes_as)
-        found.append(Folder(named, folder, asked_by))
+            benchmark = worded(find_benchmark(named.benchmark), folder, volumes_as=recipe.model.shows_volumes_as)
+        found.append(Folder(named, folder, benchmark))
     return tuple(found)
 
 
@@ -154,7 +158,9 @@ def train_data(recipe: Recipe, stage: Stage, folders: Sequence[Folder], *, limit
         groups = training_groups(recipe, folder.prepared, stage, limit=limit)
         balanced = Balanced(groups, strength=data.balance, seed=seed) if data.balance else None
         divided = folder.prepared.manifest.unofficial_split
-        parts.append(TrainPart(groups, _rendering(folder.asked_by, recipe), balanced, folder.asked_by.keeps, divided))
+        parts.append(
+            TrainPart(groups, _rendering(folder.benchmark, recipe), balanced, folder.benchmark.allowed_changes, divided)
+        )
     if data.augment and not any(sum(num_changeable(part, data.augment).values()) for part in parts):
         names = ", ".join(folder.named.benchmark for folder in folders)
         raise ValueError(
@@ -167,7 +173,7 @@ def train_data(recipe: Recipe, stage: Stage, folders: Sequence[Folder], *, limit
 
 def num_changeable(part: TrainPart, augment: Sequence[Change]) -> dict[Change, int]:
     """Returns in how many of a part's media groups each change leaves the answers of all questions true."""
-    counts = Counter(change for group in part.groups for change in allowed(group.questions, part.keeps))
+    counts = Counter(change for group in part.groups for change in allowed(group.questions, part.allowed_changes))
     return {change: counts[change] for change in augment}
 
 
@@ -215,5 +221,5 @@ def described(recipe: Recipe, data: TrainData) -> str:
     return "; ".join(said)
 
 
-def _rendering(asked_by: Benchmark, recipe: Recipe) -> Callable[[Question], Prompt]:
-    return lambda question: asked_by.render(question, recipe.model.answer_format)
+def _rendering(benchmark: Benchmark, recipe: Recipe) -> Callable[[Question], Prompt]:
+    return lambda question: benchmark.render(question, recipe.model.answer_format)

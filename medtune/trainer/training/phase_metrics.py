@@ -1,26 +1,26 @@
-"""A stage's scores as flat names, for metrics.csv and W&B."""
+"""A phase's scores as flat names, for metrics.csv and W&B."""
 
 from __future__ import annotations
 
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.scoring.score import LevelScore, StageScores
+from medtune.eval.scoring.score import LevelScore, PhaseScores
 
 
-def stage_metrics(stage: str, scores: StageScores, benchmark: Benchmark) -> dict[str, float]:
+def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict[str, float]:
     """Returns the primary metric with its interval, overall and by level, and every metric of every reading.
 
     A metric without a value is NaN. "STAGE/unscored" says how many answers wait for a judge, where scores need one.
     """
-    flat = _level(f"{stage}/{benchmark.primary}", scores.overall)
+    flat = _level(f"{phase}/{benchmark.primary}", scores.overall)
     for facet, levels in scores.by.items():
         for name, level in levels.items():
-            flat |= _level(f"{stage}/{facet}={name}/{benchmark.primary}", level)
+            flat |= _level(f"{phase}/{facet}={name}/{benchmark.primary}", level)
     for condition, parsers in scores.metrics.items():
         for parser, metrics in parsers.items():
             for name, score in metrics.items():
-                flat[f"{stage}/{condition}/{parser}/{name}"] = score.value
+                flat[f"{phase}/{condition}/{parser}/{name}"] = score.value
     if benchmark.judging is not None and not benchmark.judging.is_extra:
-        flat[f"{stage}/unscored"] = float(scores.unscored)
+        flat[f"{phase}/unscored"] = float(scores.unscored)
     return flat
 
 

@@ -129,29 +129,29 @@ class StepOrder:
     The groups of a step depend on the row alone: devices and micro-batches only share them out.
 
     Attributes:
-        batch_groups: Per optimizer step.
-        micro_batch_groups: Per forward pass of one device.
+        batch_size: Per optimizer step.
+        micro_batch_size: Per forward pass of one device.
         world_size: Devices.
     """
 
     row: EndlessRow
-    batch_groups: int
-    micro_batch_groups: int
+    batch_size: int
+    micro_batch_size: int
     world_size: int
 
     @property
     def accumulate(self) -> int:
         """Forward passes of each device per optimizer step."""
-        return math.ceil(self.batch_groups / (self.micro_batch_groups * self.world_size))
+        return math.ceil(self.batch_size / (self.micro_batch_size * self.world_size))
 
     def step_groups(self, step: int) -> list[Draw]:
         """Returns the groups of one step: the next ones of the row."""
-        first = step * self.batch_groups
-        return [self.row[place] for place in range(first, first + self.batch_groups)]
+        first = step * self.batch_size
+        return [self.row[place] for place in range(first, first + self.batch_size)]
 
     def micro_batch(self, step: int, part: int, rank: int) -> list[Draw]:
         """Returns one device's groups of one forward pass; empty where the step has too few for all devices."""
-        share = self.micro_batch_groups
+        share = self.micro_batch_size
         first = (part * self.world_size + rank) * share
         return self.step_groups(step)[first : first + share]
 

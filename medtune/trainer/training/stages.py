@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.media.augment import alike
 from medtune.data.prepared.folder import Prepared
 from medtune.data.types import MediaGroup
@@ -61,8 +61,8 @@ def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: 
     if not chosen:
         raise ValueError(f"the stage {stage.name!r}: no train question has {_wanted(stage.only)}; {_known(groups)}")
     if wanted := recipe.data.augment:
-        keeps = benchmark(prepared.manifest.benchmark).keeps
-        chosen = [part for group in chosen for part in alike(group, wanted, keeps)]
+        allowed_changes = find_benchmark(prepared.manifest.benchmark).allowed_changes
+        chosen = [part for group in chosen for part in alike(group, wanted, allowed_changes)]
     most = recipe.train.group_questions
     return tuple(chosen) if most is None else tuple(part for group in chosen for part in _split(group, most))
 
@@ -88,7 +88,7 @@ def with_counted_epochs(recipe: Recipe, folders: Sequence[Prepared], *, limit: i
 
 
 def _steps(stage: Stage, num_groups: int) -> int:
-    return math.ceil((stage.epochs or 0) * num_groups / stage.batch_groups)
+    return math.ceil((stage.epochs or 0) * num_groups / stage.batch_size)
 
 
 def _only(group: MediaGroup, only: Mapping[str, Sequence[str]]) -> MediaGroup:

@@ -8,7 +8,7 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.benchmarks.busi.sources import busi
 from medtune.data.prepared.folder import prepare
 from medtune.data.raw.source import SourceTable
@@ -158,7 +158,7 @@ def test_real_files(shared_real: Path) -> None:
 
 
 def test_real_files_prepare(shared_real: Path, tmp_path: Path) -> None:
-    prepared = prepare("busi", source("busi"), benchmark="u2_bench", root=shared_real / "busi", out=tmp_path / "out")
+    prepared = prepare(find_source("busi"), benchmark="u2_bench", root=shared_real / "busi", out=tmp_path / "out")
     assert sum(prepared.num_questions(split) for split in SPLITS) == 178
     assert prepared.manifest.num_media == 119
     assert prepared.manifest.num_patients == {"train": 42, "val": 9, "test": 9}

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.data.raw.source import SourceTable
 
 
 def _tree(name: str, folder: Path) -> Path:
-    write = source(name).write_example
+    write = find_source(name).write_example
     assert write is not None
     write(folder)
     return folder
 
 
 def _read(name: str, folder: Path) -> SourceTable:
-    return source(name).read(folder, 0, folder)
+    return find_source(name).read(folder, 0, folder)
 
 
 def test_ms_swift_rows_of_both_forms(tmp_path: Path) -> None:

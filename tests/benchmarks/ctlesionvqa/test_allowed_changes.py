@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medtune.benchmarks.ctlesionvqa.allowed_changes import SUBTYPES, keeps
+from medtune.benchmarks.ctlesionvqa.allowed_changes import SUBTYPES, allowed_changes
 from medtune.benchmarks.ctlesionvqa.terms import V1, V2_ONLY, answer_type
 from medtune.data.media.augment import allowed
 from medtune.data.types import AnswerKind, Question
@@ -18,7 +18,7 @@ def _asked(subtype: str, text: str = "What?", kind: AnswerKind = "choice") -> Qu
 def test_every_subtype_is_decided_and_none_is_mirrored() -> None:
     assert set(SUBTYPES) == {name for table in (V1, V2_ONLY) for names in table.values() for name in names}
     assert all(changes and "mirror" not in changes for changes in SUBTYPES.values())
-    assert not keeps(_asked("something new"))
+    assert not allowed_changes(_asked("something new"))
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def test_every_subtype_is_decided_and_none_is_mirrored() -> None:
     ],
 )
 def test_what_an_answer_is_read_off_stays(subtype: str, changes: set[str]) -> None:
-    assert keeps(_asked(subtype)) == changes
+    assert allowed_changes(_asked(subtype)) == changes
 
 
 def test_free_numbers_are_never_moved() -> None:
     for subtype in SUBTYPES:
         if answer_type(subtype) == "numeric":
-            assert "move" not in allowed([_asked(subtype, kind="number")], keeps)
+            assert "move" not in allowed([_asked(subtype, kind="number")], allowed_changes)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medtune.benchmarks import benchmark, source
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.ctlesionvqa.official_prompts import read, scenario
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.prepared.folder import Prepared, open_prepared
@@ -131,7 +131,7 @@ def made(tmp_path: Path, kit: Path, rows: Sequence[Mapping[str, object]]) -> Pre
 def asked(
     prepared: Prepared, *, volumes_as: VolumesAs | None = None, conditions: Sequence[Condition] = ("image",)
 ) -> list[Request]:
-    words = worded(benchmark("ctlesionvqa"), prepared, volumes_as=volumes_as)
+    words = worded(find_benchmark("ctlesionvqa"), prepared, volumes_as=volumes_as)
     plan = plan_visits(prepared.groups("test"), words, answer_format="letter", conditions=conditions)
     return [request for visits in plan for visit in visits for request in visit.requests]
 
@@ -199,7 +199,7 @@ def test_a_csv_prints_its_cells_as_they_stand(tmp_path: Path) -> None:
     (tmp_path / "train" / "train_qa.csv").write_text(",".join(names) + "\n" + ",".join(cells) + "\n", "utf-8")
     (tmp_path / "BDMAP_00000001").mkdir()
     (tmp_path / "BDMAP_00000001" / "ct.nii.gz").touch()
-    (question,) = source("ctlesionvqa").read(tmp_path, 0, tmp_path).questions
+    (question,) = find_source("ctlesionvqa").read(tmp_path, 0, tmp_path).questions
     assert question.printed == {
         "layout": "{question}",
         "sex": "nan",
@@ -246,7 +246,7 @@ def test_conditions(kit: Path, tmp_path: Path) -> None:
     first, second, third = moved.question.options
     assert f"How large is the liver? A: {first} B: {second}  C: {third} \n" in moved.prompt.text
     assert moved.question.options != image[moved.question.id].question.options
-    words = worded(benchmark("ctlesionvqa"), prepared)
+    words = worded(find_benchmark("ctlesionvqa"), prepared)
     with pytest.raises(ValueError, match="has no official prompt for the condition 'with_anatomy'"):
         check_conditions(prepared.groups("test"), words, ["with_anatomy", "without_anatomy"])
 
@@ -259,14 +259,14 @@ def test_v1_is_asked_in_our_words_and_named(kit: Path, tmp_path: Path, capsys: p
     assert "asked in our words, not the official ones: not of v2 (there is no template: 2 questions)" in (
         capsys.readouterr().out
     )
-    ours = benchmark("ctlesionvqa").render
+    ours = find_benchmark("ctlesionvqa").render
     requests = [each for each in asked(prepared) if scenario(each.question) == "not of v2"]
     assert len(requests) == 2 + 1  # Of the multiple choice the likelihoods too.
     assert all(each.prompt == ours(each.question, "letter") for each in requests)
 
 
 def test_only_v1_is_refused(kit: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write = source("ctlesionvqa").write_example
+    write = find_source("ctlesionvqa").write_example
     assert write is not None
     write(tmp_path / "raw")
     out = tmp_path / "prepared"

@@ -21,7 +21,7 @@ from medtune.benchmarks.ctlesionvqa.word_parsers import (
 )
 from medtune.data.types import Question
 
-MODULES = ["numbers", "words", "mra", "repeats", "scoring", "vsi_scoring"]
+MODULES = ["number_parsers", "word_parsers", "mra", "repeats", "scoring", "vsi_scoring"]
 ANYTHING = st.one_of(
     st.text(),
     st.binary().map(lambda raw: raw.decode("utf-8", "replace")),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 
 ASKED = {
     "image_id": "BDMAP_00000001",
@@ -31,7 +31,7 @@ def _facets(root: Path, table: str, scan: Mapping[str, str], **asked: str) -> Ma
     (root / "test_qa.json").write_text(json.dumps({"questions": [ASKED | asked]}))
     with (root / table).open("w", newline="", encoding="utf-8") as opened:
         csv.writer(opened).writerows([scan.keys(), scan.values()])
-    (question,) = source("ctlesionvqa").read(root, 0, root).questions
+    (question,) = find_source("ctlesionvqa").read(root, 0, root).questions
     return {name: question.facets[name] for name in FOUND if name in question.facets}
 
 

@@ -19,8 +19,8 @@ from medtune.benchmarks.ctlesionvqa.terms import V1, V2_ONLY, answer_type, categ
 from medtune.benchmarks.ctlesionvqa.v2_scoring import aggregate_free_text, aggregate_letters, score_numeric
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Judged
-from medtune.eval.scoring.score import score_stage
+from medtune.eval.benchmark import ParsedReply
+from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
 from tests.eval.golden import near, recorded
 
@@ -97,15 +97,15 @@ def test_zero_and_infinite_numbers_have_a_rule() -> None:
         vsi_code(1, 0)
 
 
-def judged(question: Question, said: str | None) -> Judged:
+def parsed(question: Question, said: str | None) -> ParsedReply:
     prediction = Prediction(PredictionKey(question.id, "image", "generation", 0), text=said or "")
-    return Judged(question, prediction, said)
+    return ParsedReply(question, prediction, said)
 
 
 ASKED = [question for question in benchmark().examples if question.answer_kind != "text"]
 ROWS = st.lists(
     st.tuples(st.sampled_from(ASKED), st.sampled_from(["answer", "other", None])).map(
-        lambda pick: judged(
+        lambda pick: parsed(
             pick[0], {"answer": pick[0].answer, "other": (*pick[0].options, "12")[0]}.get(pick[1] or "")
         )
     ),
@@ -114,7 +114,7 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.randoms(use_true_random=False))
-def test_order_of_rows_changes_nothing(rows: list[Judged], shuffle: random.Random) -> None:
+def test_order_of_rows_changes_nothing(rows: list[ParsedReply], shuffle: random.Random) -> None:
     again = shuffle.sample(rows, len(rows))
     for name, metric in benchmark().metrics.items():
         chosen, shuffled = (
@@ -129,7 +129,7 @@ def test_oracle_has_the_best_and_silence_the_worst(questions: list[Question]) ->
     for name, metric in benchmark().metrics.items():
         scale = benchmark().scale(name)
         chosen = [question for question in questions if scale.covers(question)]
-        best, worst = [judged(each, each.answer) for each in chosen], [judged(each, None) for each in chosen]
+        best, worst = [parsed(each, each.answer) for each in chosen], [parsed(each, None) for each in chosen]
         is_defined = chosen and (name != "youden" or len({each.answer for each in chosen}) == 2)
         if is_defined:
             assert metric(best) == pytest.approx(scale.best)
@@ -155,10 +155,10 @@ def test_of_nothing() -> None:
 
 def test_subtypes_weigh_the_same_and_questions_do_too() -> None:
     many, one = ASKED[0], replace(ASKED[0], facets={"task": "recognition", "subtype": "colon_lesion_existence"})
-    rows = [judged(many, many.answer)] * 3 + [judged(one, None)]
+    rows = [parsed(many, many.answer)] * 3 + [parsed(one, None)]
     assert subtype_mean(rows) == 0.5
     assert question_mean(rows) == 0.75
-    assert youden([judged(many, many.answer)]) != youden([judged(many, many.answer)])
+    assert youden([parsed(many, many.answer)]) != youden([parsed(many, many.answer)])
 
 
 def test_rules_for_unread_answers_differ() -> None:
@@ -183,7 +183,7 @@ def test_repeats_that_agree_have_no_width() -> None:
 
 
 def made(predictions: list[Prediction]) -> dict[str, Table]:
-    return {table.title: table for table in score_stage(benchmark().examples, predictions, benchmark()).tables}
+    return {table.title: table for table in score_phase(benchmark().examples, predictions, benchmark()).tables}
 
 
 def test_tables_have_the_papers_shape_with_ours_last() -> None:
@@ -214,7 +214,7 @@ def test_numbers_stay_in_the_tables_where_likelihood_is_primary() -> None:
         option_tokens=tuple(1 for _ in choice.options),
     )
     said = Prediction(PredictionKey("example-volume-text", "image", "generation", 0), text="1480.5 cc")
-    stage = score_stage(tuple(asked.values()), [likely, said], benchmark(), parser="likelihood")
+    stage = score_phase(tuple(asked.values()), [likely, said], benchmark(), parser="likelihood")
     rows = {(table.title, str(row[1])): row for table in stage.tables for row in table.rows}
     assert rows["Table 3, free text", "organ volume measurement"][-2:] == (1.0, 1)
 

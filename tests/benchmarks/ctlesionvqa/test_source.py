@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.answers import number_and_unit
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import SPELLINGS, text
 from medtune.benchmarks.ctlesionvqa.terms import V1, V2_ONLY
@@ -95,7 +95,7 @@ def write(root: Path, name: str, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def read(root: Path) -> SourceTable:
-    return source("ctlesionvqa").read(root, 0, root)
+    return find_source("ctlesionvqa").read(root, 0, root)
 
 
 def both(root: Path, row: Mapping[str, object], name: str = "questions.csv") -> dict[str, Question]:
@@ -152,12 +152,10 @@ def test_files_of_v2_state_the_split_and_a_flat_twin_is_read_once(root: Path) ->
 
 
 def test_validation_of_v1_is_its_test_and_val_comes_out_of_train(tmp_path: Path) -> None:
-    write_example = source("ctlesionvqa").write_example
+    write_example = find_source("ctlesionvqa").write_example
     assert write_example is not None
     write_example(tmp_path / "raw")
-    made = prepare(
-        "ctlesionvqa", source("ctlesionvqa"), benchmark="ctlesionvqa", root=tmp_path / "raw", out=tmp_path / "out"
-    )
+    made = prepare(find_source("ctlesionvqa"), benchmark="ctlesionvqa", root=tmp_path / "raw", out=tmp_path / "out")
     assert made.manifest.notes == (
         "the release's validation questions are its test, and are test here",
         "the source brings no val: 1 of 8 patients of its train are val here, by seed 0",

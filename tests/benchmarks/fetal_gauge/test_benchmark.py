@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from medtune.benchmarks import benchmark, published
+from medtune.benchmarks import find_benchmark, published
 from medtune.benchmarks.fetal_gauge.paper import (
     OPTION_COUNTS,
     TASKS,
@@ -14,10 +14,10 @@ from medtune.benchmarks.fetal_gauge.paper import (
     weighted_mean,
 )
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.scoring.score import StageScores, score_stage
+from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.golden import close, recorded
 
-FETAL = benchmark("fetal_gauge")
+FETAL = find_benchmark("fetal_gauge")
 
 
 def test_golden_fetalgauge_overall_is_a_mean_over_questions() -> None:
@@ -67,7 +67,7 @@ def test_shares_that_nothing_explains_are_refused() -> None:
         task_share_bounds([[0.1, 0.2]], [0.9])
 
 
-def scored(right: list[str]) -> StageScores:
+def scored(right: list[str]) -> PhaseScores:
     questions = [replace(FETAL.examples[n % 5], id=f"q{n}") for n in range(10)]
     said = [
         Prediction(
@@ -76,7 +76,7 @@ def scored(right: list[str]) -> StageScores:
         )
         for question in questions
     ]
-    return score_stage(questions, said, FETAL)
+    return score_phase(questions, said, FETAL)
 
 
 def wrong(question: Question) -> str:

@@ -9,7 +9,7 @@ import PIL.Image
 import pytest
 from scipy.stats import chi2_contingency
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.benchmarks.fetal_gauge.sources import fetal_phantom
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
     Frame,
@@ -289,7 +289,7 @@ def test_settings_file_sets_the_number_of_patients(tmp_path: Path) -> None:
     root.mkdir()
     scratch.mkdir()
     (root / "phantom.json").write_text('{"num_patients": 1}')
-    made = source("fetal_phantom").read(root, 0, scratch)
+    made = find_source("fetal_phantom").read(root, 0, scratch)
     assert {question.patient_id for question in made.questions} == {"patient0000"}
 
 
@@ -306,16 +306,16 @@ def test_settings_file_sets_the_number_of_patients(tmp_path: Path) -> None:
 def test_wrong_settings_are_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "phantom.json").write_text(text)
     with pytest.raises(ValueError, match=message):
-        source("fetal_phantom").read(tmp_path, 0, tmp_path)
+        find_source("fetal_phantom").read(tmp_path, 0, tmp_path)
 
 
 def test_a_folder_without_settings_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"phantom\.json"):
-        source("fetal_phantom").read(tmp_path, 0, tmp_path)
+        find_source("fetal_phantom").read(tmp_path, 0, tmp_path)
 
 
 def test_example_holds_settings(tmp_path: Path) -> None:
-    write_example = source("fetal_phantom").write_example
+    write_example = find_source("fetal_phantom").write_example
     assert write_example is not None
     write_example(tmp_path)
     assert json.loads((tmp_path / "phantom.json").read_text()) == {"num_patients": 12}
@@ -327,7 +327,7 @@ def test_default_set_is_large_enough_and_thumbnails_do_not_solve_it(tmp_path: Pa
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
-    made = source("fetal_phantom").read(None, 0, tmp_path)
+    made = find_source("fetal_phantom").read(None, 0, tmp_path)
     patients = sorted({question.patient_id for question in made.questions})
     held_out = set(np.random.default_rng(0).permutation(patients)[: round(0.15 * len(patients))])
     assert len(held_out) >= 40

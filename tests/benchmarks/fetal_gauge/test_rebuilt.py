@@ -7,7 +7,7 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from medtune.benchmarks import benchmark, source
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.fetal_gauge.sources import fetal_gauge_rebuilt
 from medtune.benchmarks.fetal_gauge.sources.fetal_gauge_rebuilt import vocabulary
 from medtune.benchmarks.public_sets import rebuild
@@ -104,8 +104,7 @@ def test_every_orientation_has_its_term() -> None:
 
 def test_streams_stay_in_one_split(tmp_path: Path, big: None) -> None:
     prepared = prepare(
-        "fetal_gauge_rebuilt",
-        source("fetal_gauge_rebuilt"),
+        find_source("fetal_gauge_rebuilt"),
         benchmark="fetal_gauge",
         root=_sets(tmp_path / "raw", "fpus23"),
         out=tmp_path / "out",
@@ -126,7 +125,10 @@ def test_an_image_that_two_sets_share_brings_their_patients_into_one_split(tmp_p
     copy = raw / "fetal_planes_db" / "Images" / f"{test_row.split(';')[0]}.png"
     PIL.Image.open(frame).convert("RGBA").save(copy)
     prepared = prepare(
-        "fetal_gauge_rebuilt", source("fetal_gauge_rebuilt"), benchmark="fetal_gauge", root=raw, out=tmp_path / "out"
+        find_source("fetal_gauge_rebuilt"),
+        benchmark="fetal_gauge",
+        root=raw,
+        out=tmp_path / "out",
     )
     assert prepared.manifest.identical_media == 1
     (pose,) = (q for q in prepared.questions("test") if q.media_id.endswith("-copy2"))
@@ -165,4 +167,4 @@ def test_what_a_set_tells_beside_breaks_down_the_scores(tmp_path: Path) -> None:
         *(("pbf_us1", position, None) for position in ("OA", "OP", "SA", "SP")),
         ("fetal_planes_db", None, "Voluson E6"),
     }
-    assert {"position", "scanner"} <= set(benchmark("fetal_gauge").facets)
+    assert {"position", "scanner"} <= set(find_benchmark("fetal_gauge").facets)

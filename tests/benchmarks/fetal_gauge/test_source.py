@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Box
 
@@ -14,14 +14,14 @@ from medtune.data.types import Box
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     folder = tmp_path / "raw"
-    write_example = source("fetal_gauge").write_example
+    write_example = find_source("fetal_gauge").write_example
     assert write_example is not None
     write_example(folder)
     return folder
 
 
 def read(root: Path) -> SourceTable:
-    return source("fetal_gauge").read(root, 0, root.parent)
+    return find_source("fetal_gauge").read(root, 0, root.parent)
 
 
 def rejected(root: Path) -> str:
@@ -50,8 +50,8 @@ def test_example_has_five_tasks_and_keeps_its_split(root: Path) -> None:
 
 
 def test_order_of_options_is_the_files_own_whatever_the_seed(root: Path) -> None:
-    first = source("fetal_gauge").read(root, 0, root.parent)
-    assert source("fetal_gauge").read(root, 1, root.parent) == first
+    first = find_source("fetal_gauge").read(root, 0, root.parent)
+    assert find_source("fetal_gauge").read(root, 1, root.parent) == first
     assert first.questions[1].options == ("complete", "incomplete")
 
 

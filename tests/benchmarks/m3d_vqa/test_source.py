@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.benchmarks.m3d_vqa.sources.m3d_vqa.example import COLUMNS
 from medtune.benchmarks.m3d_vqa.sources.m3d_vqa.tables import SPELLINGS
 from medtune.data.media.volumes.formats.scaled_array import MEANING
@@ -28,14 +28,14 @@ Rows = list[dict[str, str]]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    write_example = source("m3d_vqa").write_example
+    write_example = find_source("m3d_vqa").write_example
     assert write_example is not None
     write_example(tmp_path / "raw")
     return tmp_path / "raw"
 
 
 def read(root: Path) -> SourceTable:
-    return source("m3d_vqa").read(root, 0, root)
+    return find_source("m3d_vqa").read(root, 0, root)
 
 
 def change(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import benchmark, source
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.rexsonovqa.official_prompts import as_released, read
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
 from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import footage
@@ -80,13 +80,13 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_prepared_prompts_ask_every_question_and_the_blind_setting_in_its_own_words(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write, raw, out = source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
+    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
     assert write is not None
     write(raw)
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(repository)]) == 0
     prepared = open_prepared(out)
     assert f"prompts: {prepared.manifest.prompts}" in capsys.readouterr().out
-    rex = worded(benchmark("rexsonovqa"), prepared)
+    rex = worded(find_benchmark("rexsonovqa"), prepared)
     assert rex.wording == prepared.manifest.prompts == name_of(read(repository)) != "ours"
     groups = prepared.groups("test")
     plan = plan_visits(groups, rex, answer_format="letter", conditions=["image", "text_only"])
@@ -124,7 +124,7 @@ def test_real_questions_are_sent_as_they_were_released(
     shutil.copy(shared_real / "rexsonovqa" / footage.METADATA, tmp_path)
     for segment in footage.read_segments(tmp_path / footage.METADATA).values():
         (tmp_path / f"{segment.video}.mp4").touch()
-    questions = source("rexsonovqa").read(tmp_path, 0, tmp_path).questions
+    questions = find_source("rexsonovqa").read(tmp_path, 0, tmp_path).questions
     assert len(questions) == 514
     assert {as_released(question) for question in questions} == released_questions(tmp_path)
 
@@ -132,13 +132,13 @@ def test_real_questions_are_sent_as_they_were_released(
 def test_the_papers_prompt_is_sent_verbatim(shared_real: Path, tmp_path: Path) -> None:
     folder = shared_real.parent / "published" / "prompts"
     said = (folder / "rex_inference.txt").read_text("utf-8").strip()
-    write, raw, out = source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
+    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
     assert write is not None
     write(raw)
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(folder)]) == 0
     prepared = open_prepared(out)
     assert prepared.manifest.prompts.startswith("official, sha256 ")
-    rex, answerer = worded(benchmark("rexsonovqa"), prepared), Oracle()
+    rex, answerer = worded(find_benchmark("rexsonovqa"), prepared), Oracle()
     evaluate(
         answerer,
         prepared.groups("test"),

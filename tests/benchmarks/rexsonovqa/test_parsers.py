@@ -13,7 +13,7 @@ from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_v
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS, official_letter, official_score_of_stored
 from medtune.benchmarks.rexsonovqa.rubric import JUDGE_MARK, rubric, scored_items, verdict, with_verdicts
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 
 EXAMPLES = benchmark().examples
 MCQ, FREE = EXAMPLES[0], EXAMPLES[2]
@@ -29,9 +29,9 @@ JSON = st.recursive(
 JUDGE_REPLIES = st.one_of(ANYTHING, JSON.map(json.dumps), JSON.map(lambda value: f"```json\n{json.dumps(value)}\n```"))
 
 
-def answered(question: Question, text: str) -> Judged:
+def answered(question: Question, text: str) -> ParsedReply:
     prediction = Prediction(PredictionKey(question.id, "image", "generation", 0), text=text)
-    return Judged(question, prediction, parse_robust(text, question))
+    return ParsedReply(question, prediction, parse_robust(text, question))
 
 
 def test_our_wording_says_role_question_options_and_format() -> None:
@@ -56,7 +56,7 @@ def test_any_judge_reply_is_read_without_crashing(reply: str) -> None:
     assert found is None or found.score in (0, 1, 2)
     for parser in PARSERS:
         read = parser(JUDGE_MARK + reply, FREE)
-        assert read is None or 0 <= rubric([Judged(FREE, None, read)]) <= 2
+        assert read is None or 0 <= rubric([ParsedReply(FREE, None, read)]) <= 2
         assert read is None or parser(read, FREE) == read
 
 
@@ -91,10 +91,10 @@ def test_robust_judge_does_not_take_a_failure_for_a_wrong_answer() -> None:
 def test_verdicts_take_the_place_of_replies() -> None:
     said = Prediction(PredictionKey(FREE.id, "image", "generation", 0), text="It turns.")
     other = Prediction(PredictionKey(MCQ.id, "image", "generation", 0), text="A")
-    judged = with_verdicts([said, other], {said.key: '{"score": 1, "error_type": "wrong_conclusion"}'})
-    assert judged[1] is other
-    assert parse_robust(judged[0].text or "", FREE) == verdict(1, "wrong_conclusion")
-    items = scored_items([Judged(FREE, judged[0], verdict(1, "wrong_conclusion"))])
+    parsed = with_verdicts([said, other], {said.key: '{"score": 1, "error_type": "wrong_conclusion"}'})
+    assert parsed[1] is other
+    assert parse_robust(parsed[0].text or "", FREE) == verdict(1, "wrong_conclusion")
+    items = scored_items([ParsedReply(FREE, parsed[0], verdict(1, "wrong_conclusion"))])
     assert (items[0].score, items[0].error_type, items[0].is_mcq) == (1, "wrong_conclusion", False)
 
 
@@ -110,7 +110,7 @@ def test_oracle_and_silence_in_points() -> None:
         rubric([])
 
 
-@pytest.mark.parametrize("name", ["letters", "items", "judge_reply", "cross_setting", "rubric"])
+@pytest.mark.parametrize("name", ["letter_parsers", "items", "judge_reply", "cross_setting", "rubric"])
 def test_doctests_pass(name: str) -> None:
     found = doctest.testmod(import_module(f"medtune.benchmarks.rexsonovqa.{name}"))
     assert found.failed == 0

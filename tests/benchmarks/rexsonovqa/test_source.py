@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
 from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import footage
@@ -25,14 +25,14 @@ KIDNEY = "Scan_of_the_Kidney"
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(rexsonovqa, "_frame_size", lambda path: Size(64, 40))
-    write_example = source("rexsonovqa").write_example
+    write_example = find_source("rexsonovqa").write_example
     assert write_example is not None
     write_example(tmp_path / "raw")
     return tmp_path / "raw"
 
 
 def read(root: Path) -> SourceTable:
-    return source("rexsonovqa").read(root, 0, root.parent)
+    return find_source("rexsonovqa").read(root, 0, root.parent)
 
 
 def change(root: Path, **fields: object) -> None:

@@ -16,7 +16,7 @@ from medtune.benchmarks.rexsonovqa.report import report, report_tables
 from medtune.benchmarks.rexsonovqa.rubric import verdict
 from medtune.benchmarks.rexsonovqa.terms import question_type
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
-from medtune.eval.scoring.score import score_stage
+from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
 
 ERRORS = ["none", "wrong_conclusion", "wrong_visual_evidence", "both_fail", "unknown"]
@@ -80,7 +80,7 @@ def scored(video: dict[str, str], blind: dict[str, str] | None = None) -> dict[s
         for condition, texts in settings
         for id_, text in texts.items()
     ]
-    return {table.title: table for table in score_stage(benchmark().examples, predictions, benchmark()).tables}
+    return {table.title: table for table in score_phase(benchmark().examples, predictions, benchmark()).tables}
 
 
 def test_tables_show_ours_beside_the_papers_models() -> None:
@@ -111,7 +111,7 @@ def test_free_responses_stay_in_the_tables_where_likelihood_is_primary() -> None
         )
         for question in mcq
     ]
-    stage = score_stage(benchmark().examples, [*likely, *replies], benchmark(), parser="likelihood")
+    stage = score_phase(benchmark().examples, [*likely, *replies], benchmark(), parser="likelihood")
     found = {table.title: table for table in stage.tables}
     assert found["Free response by clip duration, mean of 0 to 2"].rows[-1] == (DURATION_BINS[-1], 1, 1.0)
     assert found["Overall"].rows[0][1] == len(mcq)
@@ -135,7 +135,7 @@ def test_keys_follow_the_order_shown() -> None:
     question: Question = benchmark().examples[0]
     shown = question.options[::-1]
     prediction = Prediction(PredictionKey(question.id, "image", "generation", 0), options_shown=shown, text="D")
-    stage = score_stage([replace(question)], [prediction], benchmark())
+    stage = score_phase([replace(question)], [prediction], benchmark())
     tables = {table.title: table for table in stage.tables}
     assert tables["Always the same letter"].rows == (("D", 1, 1.0),)
     assert stage.overall.score.value == 1

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, precision_recall_fscore_support
 
-from medtune.benchmarks import benchmark, published
+from medtune.benchmarks import find_benchmark, published
 from medtune.benchmarks.u2_bench.anatomy import Paired, majority
 from medtune.benchmarks.u2_bench.blocks import u2_of
 from medtune.benchmarks.u2_bench.contradictions import contradictions
@@ -27,12 +27,12 @@ from medtune.benchmarks.u2_bench.tasks import WEIGHTS
 from medtune.benchmarks.u2_bench.terms import TASKS
 from medtune.data.media.masks import LOCATIONS, NINE_CELLS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 from medtune.eval.scoring.parse_replies import judge
-from medtune.eval.scoring.score import StageScores, score_stage
+from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table, table_text
 
-U2 = benchmark("u2_bench")
+U2 = find_benchmark("u2_bench")
 BY_TASK = {question.facets["task"]: question for question in U2.examples}
 WILD = st.one_of(
     st.text(),
@@ -62,8 +62,8 @@ def many(per_task: int = 3) -> list[Question]:
     ]
 
 
-def stage(questions: Sequence[Question], texts: Sequence[str]) -> StageScores:
-    return score_stage(questions, [said(*pair) for pair in zip(questions, texts, strict=True)], U2)
+def stage(questions: Sequence[Question], texts: Sequence[str]) -> PhaseScores:
+    return score_phase(questions, [said(*pair) for pair in zip(questions, texts, strict=True)], U2)
 
 
 # ---------------------------------------------------------------- parsers
@@ -192,7 +192,7 @@ def test_official_class_scores_equal_sklearn(pairs: list[tuple[str, str]]) -> No
 @given(st.lists(st.tuples(st.sampled_from(["21", "23"]), LABELS, LABELS), min_size=1, max_size=30))
 def test_macro_f1_is_the_mean_of_the_data_sets(triples: list[tuple[str, str, str]]) -> None:
     rows = [
-        Judged(asked("DD", id=f"q{n}", answer=true, facets={"task": "DD", "dataset": name}), None, read)
+        ParsedReply(asked("DD", id=f"q{n}", answer=true, facets={"task": "DD", "dataset": name}), None, read)
         for n, (name, true, read) in enumerate(triples)
     ]
     each = []
@@ -202,7 +202,7 @@ def test_macro_f1_is_the_mean_of_the_data_sets(triples: list[tuple[str, str, str
     assert U2.metrics["macro_f1"](rows) == pytest.approx(np.mean(each), abs=1e-12)
 
 
-def judged_many() -> list[Judged]:
+def judged_many() -> list[ParsedReply]:
     questions = many()
     texts = [question.answer if n % 3 else "upper left 12" for n, question in enumerate(questions)]
     return judge(questions, [said(*pair) for pair in zip(questions, texts, strict=True)], U2, reading="generation")[
@@ -254,7 +254,7 @@ def test_weights_sum_to_1_and_an_absent_task_takes_its_weight_along() -> None:
 
 def test_one_wild_number_cannot_decide_and_silence_is_the_worst() -> None:
     question = asked("CVE")
-    rows = [Judged(question, None, text) for text in ("57.5", "1e9", None)]
+    rows = [ParsedReply(question, None, text) for text in ("57.5", "1e9", None)]
     assert U2.metrics["rmse"](rows) == pytest.approx(math.sqrt(2 / 3))
     assert U2.metrics["mae"](rows[:1]) == 0
     assert U2.metrics["within_tolerance"](rows) == pytest.approx(1 / 3)
@@ -262,7 +262,7 @@ def test_one_wild_number_cannot_decide_and_silence_is_the_worst() -> None:
 
 def test_values_of_an_unknown_data_set_are_refused() -> None:
     with pytest.raises(ValueError, match="no range for data set '99'"):
-        U2.metrics["rmse"]([Judged(asked("CVE", facets={"task": "CVE", "dataset": "99"}), None, "1")])
+        U2.metrics["rmse"]([ParsedReply(asked("CVE", facets={"task": "CVE", "dataset": "99"}), None, "1")])
 
 
 # ---------------------------------------------------------------- tables
@@ -349,13 +349,13 @@ def test_majority_of_five_passes_is_paired_by_question() -> None:
             for n, text in enumerate(["malignant", "malignant", "benign", "malignant", "normal"])
         ),
     ]
-    table = named(score_stage([question], passes, U2).tables, "Table 3")
+    table = named(score_phase([question], passes, U2).tables, "Table 3")
     assert table.rows[1][:5] == ("ours", 0, 1, 0, 0)
     without = [
         said(question, text, condition="without_anatomy", repeat=n)
         for n, text in enumerate(["malignant", "malignant", "benign"])
     ]
-    table = named(score_stage([question], [*passes, *without], U2).tables, "Table 3")
+    table = named(score_phase([question], [*passes, *without], U2).tables, "Table 3")
     assert table.rows[1][:5] == ("ours", 1, 0, 0, 0)
     assert majority(["a", "b"]) is None
     assert majority([]) is None

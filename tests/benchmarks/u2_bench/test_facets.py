@@ -10,7 +10,7 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from medtune.benchmarks import benchmark, source
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.u2_bench.sources.u2_bench.demographic import facets
 
 
@@ -42,7 +42,7 @@ def _facets(root: Path, table: str, columns: str, *cells: str) -> Mapping[str, s
     row = [base64.b64encode(image.getvalue()).decode(), *cells]
     file.write_text(f"img_data\t{columns}\n" + "\t".join(row) + "\n", "utf-8")
     (root / "scratch").mkdir()
-    (question,) = source("u2_bench").read(root / "raw", 0, root / "scratch").questions
+    (question,) = find_source("u2_bench").read(root / "raw", 0, root / "scratch").questions
     return question.facets
 
 
@@ -86,4 +86,4 @@ def test_they_break_down_the_scores(tmp_path: Path, column: str) -> None:
     cell = "{'age': 52, 'sex': 'female'}"
     found = _facets(tmp_path, "disease_diagnosis/23.tsv", f"class_label\t{column}", "benign", cell)
     assert (found["sex"], found["age"]) == ("F", "50-59")
-    assert {"sex", "age", "box_size", "phantom"} <= set(benchmark("u2_bench").facets)
+    assert {"sex", "age", "box_size", "phantom"} <= set(find_benchmark("u2_bench").facets)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.u2_bench.official.prompts import read, scenario
 from medtune.benchmarks.u2_bench.sources.u2_bench.example import image_cell
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, OPTIONS, TASKS
@@ -93,7 +93,7 @@ def _prepare(raw: Path, prompts: Path) -> Prepared:
 def _sent(prepared: Prepared, *conditions: Condition) -> dict[Condition, dict[str, list[str]]]:
     """Returns the texts that an answerer is asked, by condition and scenario."""
     answerer = Oracle()
-    u2 = worded(benchmark("u2_bench"), prepared)
+    u2 = worded(find_benchmark("u2_bench"), prepared)
     out = prepared.root.with_name("run")
     evaluate(answerer, prepared.groups("test"), u2, answer_format="text", out_dir=out, conditions=conditions)
     found: dict[Condition, dict[str, list[str]]] = {condition: {} for condition in conditions}
@@ -133,7 +133,7 @@ def test_the_papers_prompts_are_sent_verbatim_and_our_words_ask_the_rest(shared_
     ours = sorted(set(sent) - set(wanted))
     assert {each.split()[0] for each in ours} == {*DETECTION, "CVE", "DD"}
     assert [each for each in ours if each.startswith("DD")] == ["DD 44", "DD 57", "DD 75"]
-    u2 = benchmark("u2_bench")
+    u2 = find_benchmark("u2_bench")
     for question in prepared.questions("test"):
         if scenario(question) in ours:
             assert sent[scenario(question)] == [u2.render(question, "text").text]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.benchmarks.u2_bench.sources.u2_bench import COLUMNS, cells, wording
 from medtune.benchmarks.u2_bench.sources.u2_bench.example import image_cell
 from medtune.benchmarks.u2_bench.terms import OPTIONS, TASKS, set_of_name, task_of_folder
@@ -38,7 +38,7 @@ def write(root: Path, name: str, rows: Sequence[Mapping[str, object]]) -> None:
 def read(root: Path) -> SourceTable:
     scratch = root.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    return source("u2_bench").read(root, 0, scratch)
+    return find_source("u2_bench").read(root, 0, scratch)
 
 
 def only(root: Path, name: str, **row: object) -> Question:
@@ -62,7 +62,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_example_has_all_tasks_and_an_image_a_row(root: Path) -> None:
-    write_example = source("u2_bench").write_example
+    write_example = find_source("u2_bench").write_example
     assert write_example is not None
     write_example(root)
     table = read(root)

@@ -12,7 +12,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.data.media.images import decode_image, load_image
 from medtune.data.prepared import copy_media, question_rows
 from medtune.data.prepared.folder import Prepared, open_prepared, prepare
@@ -31,7 +31,7 @@ def prepared_busi(tiny_busi: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def _prepare(root: Path, out: Path, *, seed: int = 0, limit: int | None = None) -> Prepared:
-    return prepare("busi", source("busi"), benchmark="u2_bench", root=root, out=out, seed=seed, limit=limit)
+    return prepare(find_source("busi"), benchmark="u2_bench", root=root, out=out, seed=seed, limit=limit)
 
 
 def _tree(root: Path) -> dict[str, bytes]:
@@ -173,9 +173,9 @@ def test_missing_or_unneeded_root(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such folder to read 'busi' from"):
         _prepare(tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(ValueError, match="give their folder with --from DIR"):
-        prepare("busi", source("busi"), benchmark="x", root=None, out=tmp_path / "out")
+        prepare(find_source("busi"), benchmark="x", root=None, out=tmp_path / "out")
     with pytest.raises(ValueError, match=r"no 'bussi' among the sources\. Did you mean 'busi'"):
-        prepare("bussi", source("bussi"), benchmark="x", root=tmp_path, out=tmp_path / "out")
+        prepare(find_source("bussi"), benchmark="x", root=tmp_path, out=tmp_path / "out")
 
 
 @pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
@@ -277,7 +277,7 @@ def _table(folder: Path, num_images: int = 6, identical: tuple[int, ...] = ()) -
 
 
 def _prepare_table(table: SourceTable, out: Path) -> Prepared:
-    return prepare("made", _source_of(table), benchmark="x", root=None, out=out, fractions=Fractions(0.4, 0.3, 0.3))
+    return prepare(_source_of(table), benchmark="x", root=None, out=out, fractions=Fractions(0.4, 0.3, 0.3))
 
 
 def test_identical_media_of_two_patients_share_a_split(tmp_path: Path) -> None:
@@ -309,10 +309,10 @@ def test_limit_keeps_the_splits_that_a_source_brings(tmp_path: Path) -> None:
 
 def test_a_source_for_evaluation_alone_is_all_test_unless_the_user_divides_it(tmp_path: Path) -> None:
     evaluated = replace(_source_of(_table(tmp_path, 12)), test_only=True)
-    official = prepare("made", evaluated, benchmark="x", root=None, out=tmp_path / "official")
+    official = prepare(evaluated, benchmark="x", root=None, out=tmp_path / "official")
     assert [official.num_questions(split) for split in SPLITS] == [0, 0, 24]
     assert official.manifest.unofficial_split is None
-    own = prepare("made", evaluated, benchmark="x", root=None, out=tmp_path / "own", unofficial_split="patient")
+    own = prepare(evaluated, benchmark="x", root=None, out=tmp_path / "own", unofficial_split="patient")
     assert all(own.num_questions(split) for split in SPLITS)
     assert open_prepared(tmp_path / "own").manifest.unofficial_split == "patient"
     assert own.data_hash != official.data_hash
@@ -320,7 +320,7 @@ def test_a_source_for_evaluation_alone_is_all_test_unless_the_user_divides_it(tm
 
 def test_an_unofficial_split_is_for_sources_for_evaluation_alone(tiny_busi: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'busi' is not for evaluation alone: leave --unofficial-split out"):
-        prepare("busi", source("busi"), benchmark="x", root=tiny_busi, out=tmp_path / "out", unofficial_split="patient")
+        prepare(find_source("busi"), benchmark="x", root=tiny_busi, out=tmp_path / "out", unofficial_split="patient")
 
 
 def test_broken_tables_of_a_source_are_refused(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def _table(folder: Path, num: int = 40) -> SourceTable:
 
 def _prepare(table: SourceTable, out: Path, share: float = 0.1) -> Prepared:
     made = Source("t", "CC0", "https://example.org", "synthetic", "file", lambda *_: table, None)
-    return prepare("made", made, benchmark="x", root=None, out=out, max_rejected=share)
+    return prepare(made, benchmark="x", root=None, out=out, max_rejected=share)
 
 
 def test_rejects_are_counted_and_kept_one_by_one(tmp_path: Path) -> None:

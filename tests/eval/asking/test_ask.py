@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.types import MediaGroup, Prediction, Prompt, Request
 from medtune.eval.asking.ask import evaluate, plan_visits
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.predictions.shards import shard_path
 from tests.eval.answerers import Guessing, Oracle, Silent, groups, questions, reply
 
-BUSI = benchmark("busi")
+BUSI = find_benchmark("busi")
 PER_QUESTION = 4  # image: likelihood and generation; text_only and other_image: likelihood
 
 

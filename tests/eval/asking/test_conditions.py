@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.media.blank import BLANKS
 from medtune.data.types import MediaGroup, MediaRef
 from medtune.eval.asking.ask import audited, evaluate, plan_visits
-from medtune.eval.scoring.score import score_stage
+from medtune.eval.scoring.score import score_phase
 from tests.eval.answerers import Guessing, groups
 
-U2 = benchmark("u2_bench")
+U2 = find_benchmark("u2_bench")
 GROUPS = [MediaGroup(each.media_id, MediaRef(Path("image.png")), (each,)) for each in U2.examples]
 
 
@@ -26,18 +26,18 @@ def test_a_condition_of_the_benchmark_is_asked_in_its_own_words_and_scored(tmp_p
     by_condition = {(each.key.condition, each.key.question_id): each.prompt_hash for each in found}
     id_ = choices[0].questions[0].id
     assert by_condition["image", id_] != by_condition["with_anatomy", id_]
-    stage = score_stage([group.questions[0] for group in choices], found, U2)
-    assert set(stage.metrics) == {"image", "with_anatomy"}
-    assert any("Table 3" in table.title for table in stage.tables)
+    phase = score_phase([group.questions[0] for group in choices], found, U2)
+    assert set(phase.metrics) == {"image", "with_anatomy"}
+    assert any("Table 3" in table.title for table in phase.tables)
 
 
 def test_an_organ_that_nobody_names_cannot_be_told(tmp_path: Path) -> None:
-    for judged_by, message in (
-        (benchmark("busi"), r"no question of BUSI breast ultrasound says which it is \(facet anatomy or organ\)"),
+    for benchmark, message in (
+        (find_benchmark("busi"), r"no question of BUSI breast ultrasound says which it is \(facet anatomy or organ\)"),
         (replace(U2, renders={}, wording="official, sha256 0"), "has no official prompt for the condition"),
     ):
         with pytest.raises(ValueError, match=message):
-            plan_visits(groups(1), judged_by, answer_format="text", conditions=["image", "with_anatomy"])
+            plan_visits(groups(1), benchmark, answer_format="text", conditions=["image", "with_anatomy"])
 
 
 def test_our_wording_has_no_organ_to_leave_out() -> None:
@@ -46,7 +46,7 @@ def test_our_wording_has_no_organ_to_leave_out() -> None:
 
 
 def test_any_benchmark_names_the_organ_that_its_questions_know() -> None:
-    ct = benchmark("ctlesionvqa")
+    ct = find_benchmark("ctlesionvqa")
     scans = [MediaGroup(each.media_id, MediaRef(Path("ct.nii.gz"), kind="volume"), (each,)) for each in ct.examples]
     plan = plan_visits(scans, ct, answer_format="text", conditions=["image", "with_anatomy"])
     named = 0
@@ -64,8 +64,8 @@ def test_likelihood_is_not_primary_where_some_questions_have_no_options(tmp_path
     found = evaluate(
         Guessing(), [g for g in GROUPS if g.questions[0].options], U2, answer_format="text", out_dir=tmp_path
     )
-    assert score_stage([group.questions[0] for group in GROUPS], found, U2).parser == "robust"
-    assert score_stage([g.questions[0] for g in GROUPS if g.questions[0].options], found, U2).parser == "likelihood"
+    assert score_phase([group.questions[0] for group in GROUPS], found, U2).parser == "robust"
+    assert score_phase([g.questions[0] for g in GROUPS if g.questions[0].options], found, U2).parser == "likelihood"
 
 
 def test_shuffled_frames_are_asked_about_videos_alone(tmp_path: Path) -> None:

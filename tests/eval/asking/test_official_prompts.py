@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.public_sets.public_set import public_set
 from medtune.benchmarks.u2_bench.official.prompts import read, scenario
 from medtune.data.prepared.folder import Prepared, open_prepared
@@ -67,7 +67,7 @@ def test_kit_is_read_without_being_run(kit: Path) -> None:
 
 
 def test_scenarios_that_templates_cannot_ask_are_left_to_ours_and_named(kit: Path) -> None:
-    u2, templates = benchmark("u2_bench"), read(kit)
+    u2, templates = find_benchmark("u2_bench"), read(kit)
     breast, anywhere, report = _asked("LL", "23", anatomy="breast"), _asked("LL", "23"), _asked("RG", "39")
     every = official_for(u2, templates, [breast])
     assert (every.name, every.templates, every.notes) == (name_of(templates), templates, ())
@@ -122,11 +122,11 @@ def test_prepared_prompts_ask_every_question_and_every_output_says_so(
     shown = capsys.readouterr().out
     assert "prompts: official for 2 scenarios, ours for 1: OD 31; sha256 " in shown
     assert "asked in our words, not the official ones: OD 31 (nothing for {unheard}: 12 questions)" in shown
-    partly = worded(benchmark("u2_bench"), open_prepared(out))
+    partly = worded(find_benchmark("u2_bench"), open_prepared(out))
     assert partly.wording == open_prepared(out).manifest.prompts
     said = _prompts(partly, open_prepared(out))
     assert said["VRA 10"].text == "Pose? {braces stay}"
-    ours = benchmark("u2_bench").render
+    ours = find_benchmark("u2_bench").render
     asked = {scenario(q): q for split in SPLITS for q in open_prepared(out).questions(split)}
     assert said["OD 31"] == ours(asked["OD 31"], "text")
     places.write_text(CODE)
@@ -135,7 +135,7 @@ def test_prepared_prompts_ask_every_question_and_every_output_says_so(
     name = prepared.manifest.prompts
     assert name.startswith("official, sha256 ")
     assert f"prompts: {name}" in capsys.readouterr().out
-    u2 = worded(benchmark("u2_bench"), prepared)
+    u2 = worded(find_benchmark("u2_bench"), prepared)
     said = _prompts(u2, prepared)
     assert said["VRA 10"].text == "Pose? {braces stay}"
     assert set(said["VRA 10"].choices) == {"hdvb", "hdvf", "huvb", "huvf"}
@@ -166,7 +166,7 @@ def test_other_prompts_than_the_manifest_names_are_refused(kit: Path, rebuilt: P
     file = tmp_path / "prepared" / "prompts.json"
     file.write_text(file.read_text("utf-8").replace("Pose?", "Which pose?"), "utf-8")
     with pytest.raises(ValueError, match=r"its prompts\.json is not the one that its manifest names"):
-        worded(benchmark("u2_bench"), open_prepared(tmp_path / "prepared"))
+        worded(find_benchmark("u2_bench"), open_prepared(tmp_path / "prepared"))
 
 
 def test_our_wording_is_named_too(rebuilt: Path, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_our_wording_is_named_too(rebuilt: Path, tmp_path: Path) -> None:
     prepared: Prepared = open_prepared(tmp_path / "prepared")
     assert prepared.manifest.prompts == OURS
     assert prepared.templates is None
-    assert worded(benchmark("u2_bench"), prepared).wording == OURS
+    assert worded(find_benchmark("u2_bench"), prepared).wording == OURS
 
 
 def test_no_sentence_of_the_official_prompts_is_in_the_project(shared_real: Path) -> None:

@@ -87,7 +87,7 @@ def test_audit_json_has_the_designed_shape(world: World, out: Path) -> None:
     audit = world.audit(AlwaysA(), out)
     written = json.loads(json.dumps(audit_json(audit)))
     assert set(written) == {"version", "rows", "collapse"}
-    names = {"name", "title", "stage", "metric", "value", "n", "ci95", "gap", "flag", "note"}
+    names = {"name", "title", "phase", "metric", "value", "n", "ci95", "gap", "flag", "note"}
     for each in written["rows"]:
         assert set(each) == names
         assert each["ci95"] is None or len(each["ci95"]) == 2

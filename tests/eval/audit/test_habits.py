@@ -3,7 +3,7 @@ from __future__ import annotations
 from medtune.data.types import Condition, Question
 from medtune.eval.audit.habits import collapse_by_subtype, most_frequent_answer_row
 from medtune.eval.audit.subject import Subject
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 
 NUMBERS = ("one", "two", "three", "four")
 
@@ -14,14 +14,14 @@ def _asked(kind: str, patient: int, answer: str, **facets: str) -> Question:
 
 def _subject() -> Subject:
     """Counts are always answered "one"; sizes and the questions without a subtype are answered rightly."""
-    rows: list[Judged] = []
+    rows: list[ParsedReply] = []
     for patient in range(40):
         truth = NUMBERS[patient % 4]
         counted = _asked("count", patient, truth, task="measurement", subtype="lesion count")
         sized = [_asked(f"size{n}-", patient, truth, task="measurement", subtype="lesion size") for n in range(4)]
         plain = _asked("plain", patient, truth, task="recognition")
-        rows.append(Judged(counted, None, "one"))
-        rows += [Judged(question, None, question.answer) for question in (*sized, plain)]
+        rows.append(ParsedReply(counted, None, "one"))
+        rows += [ParsedReply(question, None, question.answer) for question in (*sized, plain)]
     questions = tuple(row.question for row in rows)
     return Subject("final", "likelihood", questions, {"image": {"likelihood": rows}}, ())
 
@@ -45,5 +45,7 @@ def test_the_row_names_the_worst_subtype() -> None:
 
 def test_questions_without_any_facet_are_one_group() -> None:
     question = _asked("plain", 0, "two")
-    rows: dict[Condition, dict[str, list[Judged]]] = {"image": {"likelihood": [Judged(question, None, "two")]}}
+    rows: dict[Condition, dict[str, list[ParsedReply]]] = {
+        "image": {"likelihood": [ParsedReply(question, None, "two")]}
+    }
     assert set(collapse_by_subtype(Subject("final", "likelihood", (question,), rows, ()))) == {"all"}

@@ -11,7 +11,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.media.images import load_image
 from medtune.data.seeding import stable_int, stable_order
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Question, Request
@@ -23,7 +23,7 @@ from medtune.eval.audit.run_rows import audit_of, thumbnail_probes
 from medtune.eval.audit.subject import Subject, subject_of
 from tests.eval.answerers import reply
 
-JUDGE = benchmark("fetal_gauge")
+JUDGE = find_benchmark("fetal_gauge")
 PLANES = ("head plane", "abdomen plane", "femur plane", "heart plane")
 YES_NO = ("complete", "incomplete")
 SIZE_PX = 48

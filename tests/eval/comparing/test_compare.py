@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 from medtune.eval.comparing.compare import About, Comparison, Side, compare
 from medtune.eval.comparing.compare_text import comparison_json, comparison_markdown, comparison_plot, comparison_table
 from medtune.eval.comparing.forest_plot import ForestRow, forest_svg
@@ -22,7 +22,7 @@ from medtune.eval.data_label import DataLabel
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.statistics.clustered import gain_interval
 
-BUSI = benchmark("busi")
+BUSI = find_benchmark("busi")
 SVG = "{http://www.w3.org/2000/svg}"
 # task, patient, right for the first, right for the second; None: not answered.
 ANSWERS: tuple[tuple[str, int, bool | None, bool | None], ...] = (
@@ -66,7 +66,7 @@ def _side(name: str, column: int, *, prompt_hash: str | None = None) -> Side:
         key = PredictionKey(f"q{number}", "image", "generation", 0)
         asked = _question(number, row[0], row[1])
         prediction = None if is_right is None else Prediction(key, prompt_hash=prompt_hash, text=said)
-        rows.append(Judged(asked, prediction, None if is_right is None else said))
+        rows.append(ParsedReply(asked, prediction, None if is_right is None else said))
     return Side(About(name, "busi 1.0", "0" * 64, "test", "robust", DataLabel("released", "ours")), tuple(rows))
 
 
@@ -163,7 +163,7 @@ def test_other_questions_under_the_same_ids_are_refused() -> None:
 
 
 def test_no_common_question_is_refused() -> None:
-    silent = replace(SECOND, rows=tuple(Judged(row.question, None, None) for row in SECOND.rows))
+    silent = replace(SECOND, rows=tuple(ParsedReply(row.question, None, None) for row in SECOND.rows))
     with pytest.raises(ValueError, match="none in common"):
         compare(FIRST, silent, BUSI)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.benchmark import Benchmark
@@ -14,35 +14,35 @@ from medtune.eval.comparing.gain import LevelGain, gain_between
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.results import gain_table, results_json
-from medtune.eval.scoring.score import StageScores, score_stage
+from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.answerers import Guessing, Oracle, groups, questions
 
-BUSI = benchmark("busi")
+BUSI = find_benchmark("busi")
 FOUND = groups(8)
 ASKED = questions(FOUND)
 LABEL = DataLabel("released", "ours")
 
 
-def stage(folder: Path, answerer: Answerer, *, of: int = 8) -> StageScores:
+def phase(folder: Path, answerer: Answerer, *, of: int = 8) -> PhaseScores:
     said = evaluate(answerer, groups(of), BUSI, answer_format="text", out_dir=folder)
-    return score_stage(questions(groups(of)), said, BUSI, train=ASKED)
+    return score_phase(questions(groups(of)), said, BUSI, train=ASKED)
 
 
-def overall(before: StageScores, after: StageScores, judged_by: Benchmark = BUSI) -> LevelGain:
-    gain = gain_between(before, after, judged_by)
+def overall(before: PhaseScores, after: PhaseScores, benchmark: Benchmark = BUSI) -> LevelGain:
+    gain = gain_between(before, after, benchmark)
     assert gain is not None
     return gain.overall
 
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StageScores]:
-    folder = tmp_path_factory.mktemp("stages")
-    return {"zero_shot": stage(folder / "a", Guessing()), "final": stage(folder / "b", Oracle())}
+def phases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PhaseScores]:
+    folder = tmp_path_factory.mktemp("phases")
+    return {"zero_shot": phase(folder / "a", Guessing()), "final": phase(folder / "b", Oracle())}
 
 
-def test_gain_is_the_difference_and_counts_who_changed(stages: dict[str, StageScores]) -> None:
-    gain = overall(stages["zero_shot"], stages["final"])
-    before = stages["zero_shot"].overall.score.value
+def test_gain_is_the_difference_and_counts_who_changed(phases: dict[str, PhaseScores]) -> None:
+    gain = overall(phases["zero_shot"], phases["final"])
+    before = phases["zero_shot"].overall.score.value
     assert gain.value == pytest.approx(1 - before)
     assert gain.n == len(ASKED) == gain.both_right + gain.only_before + gain.only_after + gain.both_wrong
     assert (gain.only_before, gain.both_wrong) == (0, 0)
@@ -50,43 +50,43 @@ def test_gain_is_the_difference_and_counts_who_changed(stages: dict[str, StageSc
     assert gain.ci95.low < gain.value < gain.ci95.high
 
 
-def test_gain_the_other_way_is_its_negative(stages: dict[str, StageScores]) -> None:
-    there = overall(stages["zero_shot"], stages["final"])
-    back = overall(stages["final"], stages["zero_shot"])
+def test_gain_the_other_way_is_its_negative(phases: dict[str, PhaseScores]) -> None:
+    there = overall(phases["zero_shot"], phases["final"])
+    back = overall(phases["final"], phases["zero_shot"])
     assert back.value == -there.value
     assert back.ci95 == pytest.approx((-there.ci95.high, -there.ci95.low), abs=0.02)
 
 
-def test_no_change_is_no_gain_with_an_honest_interval(stages: dict[str, StageScores]) -> None:
-    gain = overall(stages["final"], stages["final"])
+def test_no_change_is_no_gain_with_an_honest_interval(phases: dict[str, PhaseScores]) -> None:
+    gain = overall(phases["final"], phases["final"])
     assert (gain.value, gain.mcnemar_p) == (0.0, 1.0)
     assert gain.ci95.low < 0 < gain.ci95.high
 
 
-def test_gain_of_another_metric(stages: dict[str, StageScores]) -> None:
+def test_gain_of_another_metric(phases: dict[str, PhaseScores]) -> None:
     by_f1 = replace(BUSI, metrics={"macro_f1": macro_f1}, facets=())
-    gain = overall(stages["zero_shot"], stages["final"], by_f1)
-    assert gain.value == pytest.approx(1 - macro_f1(stages["zero_shot"].rows))
+    gain = overall(phases["zero_shot"], phases["final"], by_f1)
+    assert gain.value == pytest.approx(1 - macro_f1(phases["zero_shot"].rows))
     assert gain.ci95.low < gain.value < gain.ci95.high
 
 
-def test_gain_refuses_other_questions_and_other_parsers(tmp_path: Path, stages: dict[str, StageScores]) -> None:
+def test_gain_refuses_other_questions_and_other_parsers(tmp_path: Path, phases: dict[str, PhaseScores]) -> None:
     with pytest.raises(ValueError, match="judged different questions"):
-        gain_between(stages["zero_shot"], stage(tmp_path, Oracle(), of=4), BUSI)
+        gain_between(phases["zero_shot"], phase(tmp_path, Oracle(), of=4), BUSI)
     with pytest.raises(ValueError, match="score both with one parser"):
-        gain_between(stages["zero_shot"], replace(stages["final"], parser="robust"), BUSI)
+        gain_between(phases["zero_shot"], replace(phases["final"], parser="robust"), BUSI)
 
 
-def test_results_have_the_designed_shape(stages: dict[str, StageScores]) -> None:
-    gain = gain_between(stages["zero_shot"], stages["final"], BUSI)
+def test_results_have_the_designed_shape(phases: dict[str, PhaseScores]) -> None:
+    gain = gain_between(phases["zero_shot"], phases["final"], BUSI)
     results = json.loads(
-        json.dumps(results_json(stages, gain, BUSI, benchmark_name="busi", model="nano"), allow_nan=False)
+        json.dumps(results_json(phases, gain, BUSI, benchmark_name="busi", model="nano"), allow_nan=False)
     )
     assert results["benchmark"] == "busi"
     assert results["model"] == "nano"
     assert results["primary"] == {"name": "accuracy", "higher_is_better": True}
-    assert set(results["stages"]) == {"zero_shot", "final"}
-    for found in results["stages"].values():
+    assert set(results["phases"]) == {"zero_shot", "final"}
+    for found in results["phases"].values():
         assert set(found) >= {"overall", "by", "metrics"}
         for level in (found["overall"], found["by"]["task"]["diagnosis"]):
             assert set(level) >= {"value", "n", "ci95", "baselines"}
@@ -105,13 +105,13 @@ def test_results_have_the_designed_shape(stages: dict[str, StageScores]) -> None
     assert set(results["gain"]["by"]["task"]) == {"diagnosis", "red_box_grounding"}
 
 
-def test_results_of_one_stage_have_no_gain(stages: dict[str, StageScores]) -> None:
-    results = results_json({"zero_shot": stages["zero_shot"]}, None, BUSI, benchmark_name="busi", model="nano")
+def test_results_of_one_stage_have_no_gain(phases: dict[str, PhaseScores]) -> None:
+    results = results_json({"zero_shot": phases["zero_shot"]}, None, BUSI, benchmark_name="busi", model="nano")
     assert results["gain"] is None
 
 
-def test_gain_table_names_every_row_with_its_n_and_interval(stages: dict[str, StageScores]) -> None:
-    table = gain_table(stages, gain_between(stages["zero_shot"], stages["final"], BUSI), BUSI, label=LABEL)
+def test_gain_table_names_every_row_with_its_n_and_interval(phases: dict[str, PhaseScores]) -> None:
+    table = gain_table(phases, gain_between(phases["zero_shot"], phases["final"], BUSI), BUSI, label=LABEL)
     rows = {line.split("  ")[0]: line for line in table.splitlines()}
     assert {"zero-shot", "final", "gain", "text-only", "other-image", "random", "majority"} <= set(rows)
     for name in ("zero-shot", "final", "gain", "text-only", "other-image"):
@@ -121,11 +121,11 @@ def test_gain_table_names_every_row_with_its_n_and_interval(stages: dict[str, St
     assert "Counted as wrong: 0 unparsable and 0 unanswered" in table
 
 
-def test_gain_table_of_one_stage(stages: dict[str, StageScores]) -> None:
-    assert "gain" not in gain_table({"zero_shot": stages["zero_shot"]}, None, BUSI, label=LABEL)
+def test_gain_table_of_one_stage(phases: dict[str, PhaseScores]) -> None:
+    assert "gain" not in gain_table({"zero_shot": phases["zero_shot"]}, None, BUSI, label=LABEL)
 
 
-def test_gain_table_says_that_a_split_is_not_the_benchmarks_own(stages: dict[str, StageScores]) -> None:
-    assert "Unofficial" not in gain_table(stages, None, BUSI, label=LABEL)
+def test_gain_table_says_that_a_split_is_not_the_benchmarks_own(phases: dict[str, PhaseScores]) -> None:
+    assert "Unofficial" not in gain_table(phases, None, BUSI, label=LABEL)
     divided = replace(LABEL, unofficial_split="patient")
-    assert "Unofficial split by patient: not comparable" in gain_table(stages, None, BUSI, label=divided)
+    assert "Unofficial split by patient: not comparable" in gain_table(phases, None, BUSI, label=divided)

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from medtune.data.types import Interval, Question
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 from medtune.eval.comparing.seeds import seeds_gain
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.statistics import clustered
 from medtune.eval.statistics.clustered import gain_interval
 
-Run = tuple[list[Judged], list[Judged]]
+Run = tuple[list[ParsedReply], list[ParsedReply]]
 
 
-def rows(right: Sequence[float], patients: Sequence[int]) -> list[Judged]:
+def rows(right: Sequence[float], patients: Sequence[int]) -> list[ParsedReply]:
     return [
-        Judged(
+        ParsedReply(
             Question(f"q{i}", f"m{i}", "?", ("a", "b"), "a", "choice", f"p{patient}"), None, "a" if is_right else "b"
         )
         for i, (is_right, patient) in enumerate(zip(right, patients, strict=True))
@@ -58,7 +58,7 @@ def test_the_gain_is_the_mean_and_runs_that_agree_vary_by_patient_alone() -> Non
     found = seeds_gain([run, run, run], accuracy)
     assert found.value == pytest.approx(accuracy(run[1]) - accuracy(run[0]))
     assert (found.seed_sd, found.n, found.num_patients) == (0, 200, 40)
-    before, after = ([float(row.correct) for row in stage] for stage in run)
+    before, after = ([float(row.correct) for row in phase] for phase in run)
     plain = gain_interval(before, after, [row.question.patient_id for row in run[0]])
     assert found.ci95 == pytest.approx(plain, abs=0.01)
 
@@ -75,7 +75,7 @@ def test_seeds_that_differ_widen_the_interval() -> None:
 def test_a_metric_without_sums_is_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = simulated(np.random.default_rng(2), num_seeds=2, num_patients=10, size=3, seed_sd=0.1)
     summed = seeds_gain(runs, accuracy).ci95
-    recomputed = seeds_gain(runs, lambda judged: float(np.mean([row.correct for row in judged]))).ci95
+    recomputed = seeds_gain(runs, lambda parsed: float(np.mean([row.correct for row in parsed]))).ci95
     assert recomputed == pytest.approx(summed, abs=0.06)
     assert seeds_gain(runs, macro_f1).n == 30
 

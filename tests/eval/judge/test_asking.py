@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
 from medtune.eval.judge.asking import Judging, judge_predictions
 from medtune.eval.judge.verdicts import read_verdicts, verdicts_path, with_verdicts
-from medtune.eval.scoring.score import score_stage
+from medtune.eval.scoring.score import score_phase
 
-REX = benchmark("rexsonovqa")
+REX = find_benchmark("rexsonovqa")
 TASK = REX.judging
 assert TASK is not None
 MCQ, FREE = REX.examples[0], REX.examples[2]
@@ -76,7 +76,7 @@ def test_free_answers_alone_are_judged_and_all_are_counted(tmp_path: Path) -> No
 def test_scores_come_from_verdicts_and_the_rest_stays_unscored(tmp_path: Path) -> None:
     path = tmp_path / "predictions.jsonl"
     judged(Scripted(), path)
-    scores = score_stage(QUESTIONS, with_verdicts(SAID, path, REX), REX)
+    scores = score_phase(QUESTIONS, with_verdicts(SAID, path, REX), REX)
     rubric = scores.metrics["image"]["robust"]["rubric"]
     # 2 + 1 + 2 + 0 points on four answers: the empty one has none, the one that the judge left out is in no mean.
     assert (rubric.value, rubric.n, rubric.unparsable, rubric.unscored) == (1.25, 4, 1, 1)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
 from medtune.eval.judge.asking import judge_predictions
 from medtune.eval.judge.verdicts import with_verdicts
-from medtune.eval.scoring.score import StageScores, score_stage
+from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
 
 PHRASE = Question(
@@ -22,7 +22,7 @@ PHRASE = Question(
 )  # fmt: skip
 NUMBER = replace(PHRASE, id="n", text="How many?", answer="3", answer_kind="number",
                  facets={**PHRASE.facets, "task": "visual reasoning", "subtype": "lesion counting"})  # fmt: skip
-U2_TEXTS = [question for question in benchmark("u2_bench").examples if question.answer_kind == "text"]
+U2_TEXTS = [question for question in find_benchmark("u2_bench").examples if question.answer_kind == "text"]
 TITLES = {"ctlesionvqa": "Phrases in free text, by a judge", "u2_bench": "Reports and captions, by a judge"}
 
 
@@ -40,10 +40,10 @@ class Scripted:
             yield request.key, verdict if is_usable(verdict) else None
 
 
-def scores(name: str, questions: Sequence[Question], texts: Sequence[str], path: Path | None) -> StageScores:
+def scores(name: str, questions: Sequence[Question], texts: Sequence[str], path: Path | None) -> PhaseScores:
     """Returns the scores of replies; with a path, after they were judged there."""
-    judged_by = benchmark(name)
-    task = judged_by.judging
+    benchmark = find_benchmark(name)
+    task = benchmark.judging
     assert task is not None
     said = [
         Prediction(PredictionKey(question.id, "image", "generation", 0), text=text)
@@ -51,11 +51,11 @@ def scores(name: str, questions: Sequence[Question], texts: Sequence[str], path:
     ]
     if path is not None:
         judge_predictions(Scripted(), said, questions, task, system=task.system, path=path)
-        said = with_verdicts(said, path, judged_by)
-    return score_stage(questions, said, judged_by)
+        said = with_verdicts(said, path, benchmark)
+    return score_phase(questions, said, benchmark)
 
 
-def table_of(found: StageScores, name: str) -> Table | None:
+def table_of(found: PhaseScores, name: str) -> Table | None:
     return next((table for table in found.tables if table.title == TITLES[name]), None)
 
 
@@ -106,7 +106,7 @@ def test_reports_and_captions_have_up_to_three_points(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ['{"points": 4}', '{"points": "3"}', '{"points": true}', "[3]", "3 points"])
 def test_what_is_no_verdict_is_asked_for_again(text: str) -> None:
-    task = benchmark("u2_bench").judging
+    task = find_benchmark("u2_bench").judging
     assert task is not None
     assert not task.is_usable(text)
     assert task.is_usable('```json\n{"points": 3, "explanation": "all"}\n```')

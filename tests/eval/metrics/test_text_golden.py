@@ -15,7 +15,7 @@ from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.rouge.rouge import Rouge
 
 from medtune.data.types import Question
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.bleu4 import metric as bleu4
 from medtune.eval.metrics.rouge_l import metric as mean_rouge_l
@@ -106,9 +106,9 @@ def test_golden_text_bertscore(minilm: Path) -> None:
             assert sum(by_task[task]) / len(by_task[task]) == pytest.approx(mean, abs=0.1), (name, task)
 
 
-def judged(pairs: Pairs) -> list[Judged]:
+def parsed(pairs: Pairs) -> list[ParsedReply]:
     return [
-        Judged(Question(f"q{n}", "m", "Report?", (), reference, "text", "p"), None, text)
+        ParsedReply(Question(f"q{n}", "m", "Report?", (), reference, "text", "p"), None, text)
         for n, (reference, text) in enumerate(pairs)
     ]
 
@@ -121,10 +121,10 @@ def test_metrics_equal_pycocoevalcap(pairs: list[tuple[str, str]]) -> None:
     references = {n: [reference] for n, (reference, _) in enumerate(pairs)}
     texts = {n: [text] for n, (_, text) in enumerate(pairs)}
     official, _ = Bleu(4).compute_score(references, texts, verbose=0)
-    assert bleu4(judged(pairs)) == pytest.approx(official[3], abs=1e-12)
-    assert mean_rouge_l(judged(pairs)) == pytest.approx(Rouge().compute_score(references, texts)[0], abs=1e-12)
-    assert bleu4(judged(pairs)) == bleu4(judged(pairs[::-1]))
-    assert mean_rouge_l(judged(pairs)) == mean_rouge_l(judged(pairs[::-1]))
+    assert bleu4(parsed(pairs)) == pytest.approx(official[3], abs=1e-12)
+    assert mean_rouge_l(parsed(pairs)) == pytest.approx(Rouge().compute_score(references, texts)[0], abs=1e-12)
+    assert bleu4(parsed(pairs)) == bleu4(parsed(pairs[::-1]))
+    assert mean_rouge_l(parsed(pairs)) == mean_rouge_l(parsed(pairs[::-1]))
 
 
 def test_a_model_is_named_with_or_without_its_layer() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.benchmarks.fetal_gauge.sources import fetal_gauge
 from medtune.data.prepared.folder import Prepared, open_prepared, prepare
 from medtune.data.prepared.question_origins import read_origins
@@ -27,7 +27,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         return prepare(
-            "fetal_gauge", source("fetal_gauge"), benchmark="fetal_gauge", root=folder / "raw", out=folder / "prepared"
+            find_source("fetal_gauge"),
+            benchmark="fetal_gauge",
+            root=folder / "raw",
+            out=folder / "prepared",
         )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.data.media.masks import cell_of
 from medtune.data.prepared.folder import Prepared, prepare
 from medtune.trainer.commands.cli import main
@@ -33,10 +33,10 @@ U2_TABLES = (
 
 
 def prepared_example(name: str, folder: Path) -> Prepared:
-    write = source(name).write_example
+    write = find_source(name).write_example
     assert write is not None
     write(folder / "raw")
-    return prepare(name, source(name), benchmark=name, root=folder / "raw", out=folder / "prepared")
+    return prepare(find_source(name), benchmark=name, root=folder / "raw", out=folder / "prepared")
 
 
 @pytest.fixture(scope="module")

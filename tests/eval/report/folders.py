@@ -10,17 +10,17 @@ from pathlib import Path
 
 import yaml
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.prepared import file_format
 from medtune.data.prepared.folder import Prepared, open_prepared
 from medtune.data.types import Prediction, PredictionKey, Question, Split
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.predictions.files import format_line
-from medtune.eval.results import results_json, stage_json
+from medtune.eval.results import phase_json, results_json
 from medtune.eval.scoring.parse_replies import write_parsed
-from medtune.eval.scoring.score import StageScores, score_stage
+from medtune.eval.scoring.score import PhaseScores, score_phase
 
-BUSI = benchmark("busi")
+BUSI = find_benchmark("busi")
 SCRIPT = "<script>document.title='owned'</script>"
 IMAGE = '<img src="http://example.invalid/x.png" onerror="document.title=\'owned\'">'
 ARABIC = "ما هو التشخيص؟"
@@ -73,7 +73,7 @@ def wrong(question: Question) -> str:
 
 
 def before_and_after(asked: Sequence[Question]) -> tuple[list[str], list[str]]:
-    """Answers of two stages: of every six questions four are fixed, one is broken, one stays wrong."""
+    """Answers of two phases: of every six questions four are fixed, one is broken, one stays wrong."""
     before, after = [], []
     for number, question in enumerate(asked):
         before.append(question.answer if number % 6 == 4 else wrong(question))
@@ -83,7 +83,7 @@ def before_and_after(asked: Sequence[Question]) -> tuple[list[str], list[str]]:
 
 def write_stage(
     run: Path, name: str, asked: Sequence[Question], train: Sequence[Question], said: Sequence[str]
-) -> StageScores:
+) -> PhaseScores:
     answers = [
         prediction
         for question, one in zip(asked, said, strict=True)
@@ -93,24 +93,24 @@ def write_stage(
     folder.mkdir(parents=True)
     (folder / "predictions.jsonl").write_bytes(b"".join(map(format_line, answers)))
     write_parsed(folder / "parsed.jsonl", asked, answers, BUSI)
-    scores = score_stage(asked, answers, BUSI, train=train)
-    (folder / "scores.json").write_text(json.dumps(stage_json(scores)))
+    scores = score_phase(asked, answers, BUSI, train=train)
+    (folder / "scores.json").write_text(json.dumps(phase_json(scores)))
     return scores
 
 
-def write_run(run: Path, data: Path, *, stages: Sequence[str] = ("zero_shot", "final"), split: Split = "test") -> Path:
+def write_run(run: Path, data: Path, *, phases: Sequence[str] = ("zero_shot", "final"), split: Split = "test") -> Path:
     """Writes the folder of a run over all questions of a split."""
     prepared = open_prepared(data)
     asked, train = prepared.questions(split), prepared.questions("train")
     said = dict(zip(("zero_shot", "final"), before_and_after(asked), strict=True))
-    scores = {name: write_stage(run, name, asked, train, said[name]) for name in stages}
+    scores = {name: write_stage(run, name, asked, train, said[name]) for name in phases}
     gain = gain_between(scores["zero_shot"], scores["final"], BUSI) if len(scores) == 2 else None
     about = {"recipe": "nano_busi_lora", "data_hash": prepared.data_hash, "provenance": "synthetic", "prompts": "ours"}
     results = results_json(scores, gain, BUSI, benchmark_name="busi", model="nano_pocket")
     (run / "results.json").write_text(json.dumps({**results, **about}))
     recipe = {
         "data": {"benchmark": "busi", "root": str(data)},
-        "train": {"seed": 7, "max_steps": 4, "batch_groups": 2},
+        "train": {"seed": 7, "max_steps": 4, "batch_size": 2},
         "eval": {"split": split},
     }
     (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
@@ -134,14 +134,14 @@ def write_run(run: Path, data: Path, *, stages: Sequence[str] = ("zero_shot", "f
 
 def write_audit(run: Path) -> None:
     """Writes an audit.json with one row of each shape."""
-    plain = {"stage": "no model", "metric": "accuracy", "value": 0.3, "n": 9, "note": "by expectation"}
+    plain = {"phase": "no model", "metric": "accuracy", "value": 0.3, "n": 9, "note": "by expectation"}
     rows = [
         {**plain, "name": "random", "title": "guessing", "ci95": None, "gap": None, "flag": None},
         {
             **plain,
             "name": "blank_image",
             "title": f"a blank image {SCRIPT}",
-            "stage": "final",
+            "phase": "final",
             "value": 0.35,
             "ci95": [0.2, 0.9],
             "gap": {"value": -0.05, "ci95": [-0.2, 0.1]},

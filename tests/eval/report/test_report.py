@@ -45,7 +45,7 @@ def test_headline_says_what_was_measured_on_whom_and_whether_it_is_real(run: Pat
     }
     lead = report.headline.sentences[0]
     assert f"{gain['n']} questions about {len(patients)} simulated patients whom training never saw" in lead
-    assert f"{results['stages']['final']['overall']['value']:.2f}" in lead
+    assert f"{results['phases']['final']['overall']['value']:.2f}" in lead
     assert report.headline.gain == f"+{gain['value']:.2f}"
 
 
@@ -70,11 +70,11 @@ def test_verdict_follows_the_interval_and_the_direction(
 
 def test_baseline_within_the_interval_is_a_warning_and_one_below_is_none(run: Path) -> None:
     for name in ("majority", "constant_letter", "question_prior", "text_only", "other_image"):
-        change_json(run / "results.json", "stages", "final", "overall", "baselines", name, value=None)
-    change_json(run / "results.json", "stages", "final", "overall", "ci95", value=[0.5, 0.9])
-    change_json(run / "results.json", "stages", "final", "overall", "baselines", "random", value=0.3)
+        change_json(run / "results.json", "phases", "final", "overall", "baselines", name, value=None)
+    change_json(run / "results.json", "phases", "final", "overall", "ci95", value=[0.5, 0.9])
+    change_json(run / "results.json", "phases", "final", "overall", "baselines", "random", value=0.3)
     assert run_report(read_run(run), paper_of).headline.warnings == ()
-    change_json(run / "results.json", "stages", "final", "overall", "baselines", "text_only", value=0.6)
+    change_json(run / "results.json", "phases", "final", "overall", "baselines", "text_only", value=0.6)
     (warning,) = run_report(read_run(run), paper_of).headline.warnings
     assert "the same model without the image reaches 0.60" in warning
 
@@ -193,7 +193,7 @@ def test_published_rows_are_set_apart_from_ours(run: Path) -> None:
         "notes": [],
         "digits": 2,
     }
-    change_json(run / "results.json", "stages", "final", "tables", value=[table])
+    change_json(run / "results.json", "phases", "final", "tables", value=[table])
     text = page(run)
     assert "Other models, other data" in text
     assert '<tr class="ours">' in text.split("<caption>Main</caption>")[1].split("</table>")[0]
@@ -206,7 +206,7 @@ def test_holm_permutation_and_calibration_are_shown_where_the_run_has_them(run: 
         change_json(run / "results.json", "gain", "by", "task", level, "mcnemar_p_holm", value=0.0421)
         change_json(run / "results.json", "gain", "by", "task", level, "permutation_p", value=0.0532)
     bins = [{"low": 0.6, "high": 0.7, "n": 9, "confidence": 0.65, "accuracy": 0.5}]
-    change_json(run / "results.json", "stages", "final", "calibration", value={"ece": 0.1234, "bins": bins})
+    change_json(run / "results.json", "phases", "final", "calibration", value={"ece": 0.1234, "bins": bins})
     report = run_report(read_run(run), paper_of)
     task = next(facet.table for facet in report.facets if facet.title == "task")
     assert [cell.text for cell in task.rows[0][-2:]] == ["0.042", "0.053"]
@@ -219,16 +219,16 @@ def test_markdown_has_the_numbers_of_the_page_and_escapes(hostile_run: Path) -> 
     write_report(hostile_run, paper_of)
     text = (hostile_run / "report.md").read_text()
     results = json.loads((hostile_run / "results.json").read_text())
-    assert f"| after training | {results['stages']['final']['overall']['value']:.3f} |" in text
+    assert f"| after training | {results['phases']['final']['overall']['value']:.3f} |" in text
     body = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
     assert "<script>" not in body
     widths = [len(re.findall(r"(?<!\\)\|", line)) for line in body.splitlines()]
     assert all(a == b for a, b in itertools.pairwise(widths) if a and b)
 
 
-@pytest.mark.parametrize("stage", ["zero_shot", "final"])
-def test_evaluation_alone_has_a_report_without_gain(stage: str, prepared_tiny: Path, tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", prepared_tiny, stages=(stage,))
+@pytest.mark.parametrize("phase", ["zero_shot", "final"])
+def test_evaluation_alone_has_a_report_without_gain(phase: str, prepared_tiny: Path, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", prepared_tiny, phases=(phase,))
     (run / "metrics.csv").unlink()
     (run / "weights.json").unlink()
     report = run_report(read_run(run), paper_of)
@@ -254,7 +254,7 @@ def test_report_on_data_prepared_again_shows_no_questions(run: Path) -> None:
     [
         ("results.json", "{", "results.json: not valid JSON"),
         ("results.json", "[]", "results.json: wanted an object"),
-        ("results.json", '{"stages": {}}', "field 'stages': wanted a stage"),
+        ("results.json", '{"phases": {}}', "field 'phases': wanted a phase"),
         ("environment.json", "nothing", "environment.json: not valid JSON"),
         ("weights.json", '{"language": 4}', "weights.json, field 'language': wanted a string, got 4"),
         ("recipe.yaml", "a: [", "recipe.yaml: not valid YAML"),
@@ -275,8 +275,8 @@ def test_broken_file_is_named_and_the_earlier_report_stays(run: Path, name: str,
 
 
 def test_number_of_another_kind_is_named_with_its_field(run: Path) -> None:
-    change_json(run / "results.json", "stages", "final", "overall", "n", value="many")
-    with pytest.raises(ValueError, match=r"'stages', field 'final', field 'overall', field 'n': wanted a whole number"):
+    change_json(run / "results.json", "phases", "final", "overall", "n", value="many")
+    with pytest.raises(ValueError, match=r"'phases', field 'final', field 'overall', field 'n': wanted a whole number"):
         read_run(run)
 
 
@@ -303,7 +303,7 @@ def test_several_runs_share_a_table_only_on_the_same_data(prepared_tiny: Path, t
     first, second = text.split("## ")[1:]
     assert ("| a/run |" in first, "| b/run |" in first, "| c/run |" in first) == (True, True, False)
     assert "| c/run |" in second
-    value = json.loads((runs[0] / "results.json").read_text())["stages"]["final"]["overall"]["value"]
+    value = json.loads((runs[0] / "results.json").read_text())["phases"]["final"]["overall"]["value"]
     assert f"| {value:.3f} |" in first
     assert "c/run" in (tmp_path / "out" / "report.html").read_text()
 

@@ -19,18 +19,18 @@ def column(table: ReportTable, name: str) -> list[str]:
     return [row[place].text for row in table.rows]
 
 
-def without_verdicts(run: Path, *stages: str) -> None:
-    """Makes all answers of these stages wait for a judge."""
+def without_verdicts(run: Path, *phases: str) -> None:
+    """Makes all answers of these phases wait for a judge."""
     results = json.loads((run / "results.json").read_text())
-    for name in stages:
-        stage = results["stages"][name]
-        scores = [stage["overall"], *(level for found in stage["by"].values() for level in found.values())]
-        scores += [one for parsers in stage["metrics"]["image"].values() for one in parsers.values()]
+    for name in phases:
+        phase = results["phases"][name]
+        scores = [phase["overall"], *(level for found in phase["by"].values() for level in found.values())]
+        scores += [one for parsers in phase["metrics"]["image"].values() for one in parsers.values()]
         for score in scores:
             score |= {"value": None, "ci95": None, "unscored": score["n"], "n": 0, "unparsable": 0}
-        stage["unscored"] = stage["overall"]["unscored"]
+        phase["unscored"] = phase["overall"]["unscored"]
         lines = [json.loads(line) for line in (run / name / "parsed.jsonl").read_text().splitlines()]
-        waiting = [{**line, stage["parser"]: None, "unscored": [stage["parser"]]} for line in lines]
+        waiting = [{**line, phase["parser"]: None, "unscored": [phase["parser"]]} for line in lines]
         (run / name / "parsed.jsonl").write_text("".join(json.dumps(line) + "\n" for line in waiting))
     (run / "results.json").write_text(json.dumps({**results, "gain": None}))
 
@@ -56,11 +56,11 @@ def test_run_without_any_verdict_has_dashes_and_counts(run: Path) -> None:
 
 
 def test_one_judged_stage_is_shown_beside_one_that_waits(run: Path) -> None:
-    judged = read_run(run).stages["final"].overall
+    parsed = read_run(run).phases["final"].overall
     without_verdicts(run, "zero_shot")
     report = run_report(read_run(run), paper_of)
     assert column(report.gain, "accuracy")[0] == NONE
-    assert column(report.gain, "questions") == ["0", str(judged.n)]
+    assert column(report.gain, "questions") == ["0", str(parsed.n)]
     assert "with trained weights" in report.headline.sentences[0]
     assert not any("Unscored" in each for each in report.headline.sentences)
 

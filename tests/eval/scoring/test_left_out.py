@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.compare_text import comparison_json, notes
@@ -15,12 +15,12 @@ from medtune.eval.data_label import DataLabel
 from medtune.eval.report.headline import headline
 from medtune.eval.report.run_data import read_run
 from medtune.eval.report.write import write_runs
-from medtune.eval.results import gain_table, stage_json
+from medtune.eval.results import gain_table, phase_json
 from medtune.eval.scoring import left_out
-from medtune.eval.scoring.score import StageScores, score_stage
+from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.report.folders import change_json, write_run
 
-U2 = benchmark("u2_bench")
+U2 = find_benchmark("u2_bench")
 SAYS_SO = "Not counted: 3 questions without options (CVE 1, RG 1, CG 1)"
 
 
@@ -30,37 +30,37 @@ def _read(question: Question) -> Prediction:
     return Prediction(key, option_logprobs=logprobs)
 
 
-def _stage(parser: str | None) -> StageScores:
+def _phase(parser: str | None) -> PhaseScores:
     said = [
         Prediction(PredictionKey(question.id, "image", "generation", 0), text=question.answer)
         for question in U2.examples
     ]
     said += [_read(question) for question in U2.examples if question.options]
-    return score_stage(U2.examples, said, U2, parser=parser)
+    return score_phase(U2.examples, said, U2, parser=parser)
 
 
 def test_a_score_by_likelihood_counts_the_questions_that_it_leaves_out() -> None:
-    found = _stage("likelihood")
+    found = _phase("likelihood")
     assert (found.overall.score.n, found.uncounted) == (5, {"CVE": 1, "RG": 1, "CG": 1})
-    assert stage_json(found)["uncounted"] == found.uncounted
+    assert phase_json(found)["uncounted"] == found.uncounted
     label = DataLabel("released", "ours")
     assert SAYS_SO in gain_table({"zero_shot": found}, None, U2, label=label)
-    generated = _stage("robust")
+    generated = _phase("robust")
     assert (generated.overall.score.n, generated.uncounted) == (8, {})
     assert "Not counted" not in gain_table({"zero_shot": generated}, None, U2, label=label)
 
 
 def test_questions_that_the_metric_is_not_about_are_not_missed() -> None:
-    m3d = benchmark("m3d_vqa")
+    m3d = find_benchmark("m3d_vqa")
     choices = [question for question in m3d.examples if question.options]
     assert len(choices) < len(m3d.examples)
-    assert not score_stage(m3d.examples, [*map(_read, choices)], m3d, parser="likelihood").uncounted
+    assert not score_phase(m3d.examples, [*map(_read, choices)], m3d, parser="likelihood").uncounted
 
 
 def test_reports_say_it(prepared_tiny: Path, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", prepared_tiny)
     assert "Not counted" not in " ".join(headline(read_run(run), num_patients=None).sentences)
-    change_json(run / "results.json", "stages", "final", "uncounted", value={"CVE": 2, "RG": 1})
+    change_json(run / "results.json", "phases", "final", "uncounted", value={"CVE": 2, "RG": 1})
     said = "Not counted: 3 questions without options (CVE 2, RG 1)"
     assert said in " ".join(headline(read_run(run), num_patients=None).sentences)
     write_runs([run], tmp_path / "several")
@@ -68,7 +68,7 @@ def test_reports_say_it(prepared_tiny: Path, tmp_path: Path) -> None:
 
 
 def test_comparisons_say_it() -> None:
-    rows = tuple(_stage("likelihood").rows)
+    rows = tuple(_phase("likelihood").rows)
     about = About("one", "u2_bench 1.1", "hash", "test", "likelihood", DataLabel("released", "ours"))
     left = left_out.uncounted(U2.examples, rows, U2.scale(U2.primary))
     one, two = (Side(replace(about, name=name), rows, left) for name in ("one", "two"))

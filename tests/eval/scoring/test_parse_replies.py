@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.scoring.parse_replies import judge, write_parsed
 
-BUSI = benchmark("busi")
+BUSI = find_benchmark("busi")
 ASKED = [
     Question(f"q{n}", "m", "Which?", ("benign", "malignant", "normal"), answer, "choice", "p", {"task": "diagnosis"})
     for n, answer in enumerate(("benign", "malignant", "normal"))
@@ -27,22 +27,22 @@ def scored(id_: str, logprobs: tuple[float, ...], tokens: tuple[int, ...] | None
 
 
 def test_generation_has_one_row_per_question_and_parser() -> None:
-    judged = judge(ASKED, [said("q0", "Benign."), said("q1", "Hm.")], BUSI, reading="generation")
-    assert [row.parsed for row in judged["robust"]] == ["benign", None, None]
-    assert [row.parsed for row in judged["strict"]] == [None, None, None]
-    assert [row.prediction is None for row in judged["robust"]] == [False, False, True]
-    assert [row.correct for row in judged["robust"]] == [True, False, False]
+    parsed = judge(ASKED, [said("q0", "Benign."), said("q1", "Hm.")], BUSI, reading="generation")
+    assert [row.parsed for row in parsed["robust"]] == ["benign", None, None]
+    assert [row.parsed for row in parsed["strict"]] == [None, None, None]
+    assert [row.prediction is None for row in parsed["robust"]] == [False, False, True]
+    assert [row.correct for row in parsed["robust"]] == [True, False, False]
 
 
 def test_likelihood_takes_the_highest_sum_and_per_token_the_highest_mean() -> None:
-    judged = judge(ASKED[:1], [scored("q0", (-4.0, -3.0, -9.0), (4, 1, 2))], BUSI, reading="likelihood")
-    assert judged["likelihood"][0].parsed == "malignant"
-    assert judged["likelihood_per_token"][0].parsed == "benign"
+    parsed = judge(ASKED[:1], [scored("q0", (-4.0, -3.0, -9.0), (4, 1, 2))], BUSI, reading="likelihood")
+    assert parsed["likelihood"][0].parsed == "malignant"
+    assert parsed["likelihood_per_token"][0].parsed == "benign"
 
 
 def test_likelihood_ties_go_to_the_option_shown_first() -> None:
-    judged = judge(ASKED[:1], [scored("q0", (-2.0, -1.0, -1.0))], BUSI, reading="likelihood")
-    assert judged["likelihood"][0].parsed == "malignant"
+    parsed = judge(ASKED[:1], [scored("q0", (-2.0, -1.0, -1.0))], BUSI, reading="likelihood")
+    assert parsed["likelihood"][0].parsed == "malignant"
 
 
 def test_per_token_is_left_out_where_a_prediction_has_no_token_counts() -> None:

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from medtune.data.types import Prediction, PredictionKey
-from medtune.eval.benchmark import Judged, scored_everywhere
+from medtune.eval.benchmark import ParsedReply, scored_everywhere
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.compare_text import comparison_json, comparison_table, notes
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results import gain_table, results_json
 from medtune.eval.scoring.parse_replies import write_parsed
-from medtune.eval.scoring.score import StageScores, score_stage
+from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
-from tests.eval.free_answers import FREE, M3D, Said, asked, predicted, question, stage
+from tests.eval.free_answers import FREE, M3D, Said, asked, phase, predicted, question
 
 ABOUT = About("one", "m3d_vqa 1.0", "hash", "test", "robust", DataLabel("released", "ours"))
 BEFORE: tuple[Said, ...] = (True, False, False, True, "waits", "waits", "")
@@ -28,7 +28,7 @@ AFTER: tuple[Said, ...] = (True, True, True, "waits", False, "waits", True)
 
 
 def test_mean_is_of_the_judged_answers_and_the_rest_is_counted() -> None:
-    found = stage(BEFORE)
+    found = phase(BEFORE)
     score = found.overall.score
     # Right: 2 of 4 judged ones and the empty one, which no judge could call right.
     assert (score.value, score.n, score.unparsable, score.unscored) == (0.4, 5, 1, 2)
@@ -41,14 +41,14 @@ def test_mean_is_of_the_judged_answers_and_the_rest_is_counted() -> None:
 
 
 def test_interval_is_that_of_the_judged_answers_alone() -> None:
-    judged = stage((True, False, False, True, False))
-    with_waiting = stage((True, False, False, True, False, "waits", "waits"))
-    assert with_waiting.overall.score.ci95 == judged.overall.score.ci95
-    assert with_waiting.overall.score.value == judged.overall.score.value
+    parsed = phase((True, False, False, True, False))
+    with_waiting = phase((True, False, False, True, False, "waits", "waits"))
+    assert with_waiting.overall.score.ci95 == parsed.overall.score.ci95
+    assert with_waiting.overall.score.value == parsed.overall.score.value
 
 
 def test_without_any_verdict_there_is_no_value() -> None:
-    found = stage(("waits", "waits", "waits"))
+    found = phase(("waits", "waits", "waits"))
     score = found.overall.score
     assert math.isnan(score.value)
     assert (score.n, score.ci95, score.unparsable, score.unscored) == (0, None, 0, 3)
@@ -56,7 +56,7 @@ def test_without_any_verdict_there_is_no_value() -> None:
 
 def test_empty_and_missing_answers_are_wrong_without_a_judge() -> None:
     questions = asked(("", "<think>on and on", "missing"))
-    found = score_stage(questions, predicted(("", "<think>on and on")), FREE)
+    found = score_phase(questions, predicted(("", "<think>on and on")), FREE)
     assert (found.overall.score.value, found.overall.score.n, found.overall.unanswered) == (0.0, 3, 1)
     assert (found.overall.score.unparsable, found.unscored) == (2, 0)
 
@@ -64,7 +64,7 @@ def test_empty_and_missing_answers_are_wrong_without_a_judge() -> None:
 def test_choices_are_scored_as_ever_and_free_answers_beside_them_counted() -> None:
     choice = M3D.examples[0]
     reply = Prediction(PredictionKey(choice.id, "image", "generation", 0), text="I cannot tell.")
-    found = score_stage([choice, *asked(("waits",))], [reply, *predicted(("waits",))], M3D)
+    found = score_phase([choice, *asked(("waits",))], [reply, *predicted(("waits",))], M3D)
     score = found.overall.score
     assert (score.value, score.n, score.unparsable, score.unscored) == (0.0, 1, 1, 0)
     assert found.unscored == 1
@@ -72,44 +72,44 @@ def test_choices_are_scored_as_ever_and_free_answers_beside_them_counted() -> No
 
 def test_blind_run_without_verdicts_is_no_baseline_of_zero() -> None:
     blind = [replace(each, key=each.key._replace(condition="text_only")) for each in predicted(("waits", "waits"))]
-    found = score_stage(asked((True, False)), [*predicted((True, False)), *blind], FREE)
+    found = score_phase(asked((True, False)), [*predicted((True, False)), *blind], FREE)
     assert found.overall.baselines["text_only"] is None
     assert "text-only" in gain_table({"zero_shot": found}, None, FREE, label=ABOUT.label)
     assert "waits for a judge" in gain_table({"zero_shot": found}, None, FREE, label=ABOUT.label)
 
 
 def test_gain_pairs_only_what_is_judged_on_both_sides() -> None:
-    gain = gain_between(stage(BEFORE), stage(AFTER), FREE)
+    gain = gain_between(phase(BEFORE), phase(AFTER), FREE)
     assert gain is not None
     level = gain.overall
     # Questions 0, 1, 2 and 6: one right to right, two wrong to right, one empty to right.
     assert (level.n, level.unscored) == (4, 3)
     assert (level.both_right, level.only_before, level.only_after, level.both_wrong) == (1, 0, 3, 0)
     assert level.value == 0.75
-    alone = gain_between(stage((True, False, False, "")), stage((True, True, True, True)), FREE)
+    alone = gain_between(phase((True, False, False, "")), phase((True, True, True, True)), FREE)
     assert alone is not None
     assert (level.mcnemar_p, level.permutation_p) == (alone.overall.mcnemar_p, alone.overall.permutation_p)
     assert level.ci95 == alone.overall.ci95
 
 
 def test_level_that_cannot_be_paired_has_no_gain() -> None:
-    gain = gain_between(stage((True, False, True, True, True, "waits")), stage((True,) * 6), FREE)
+    gain = gain_between(phase((True, False, True, True, True, "waits")), phase((True,) * 6), FREE)
     assert gain is not None
     assert set(gain.by["task"]) == {"organ"}
     assert gain.by["task"]["organ"].mcnemar_p_holm == gain.by["task"]["organ"].mcnemar_p
-    assert gain_between(stage(("waits", True)), stage((True, "waits")), FREE) is None
+    assert gain_between(phase(("waits", True)), phase((True, "waits")), FREE) is None
 
 
-def written(before: StageScores, after: StageScores) -> tuple[dict[str, Any], str]:
-    stages = {"zero_shot": before, "final": after}
+def written(before: PhaseScores, after: PhaseScores) -> tuple[dict[str, Any], str]:
+    phases = {"zero_shot": before, "final": after}
     gain = gain_between(before, after, FREE)
-    results = results_json(stages, gain, FREE, benchmark_name="m3d_vqa", model="nano")
-    return json.loads(json.dumps(results, allow_nan=False)), gain_table(stages, gain, FREE, label=ABOUT.label)
+    results = results_json(phases, gain, FREE, benchmark_name="m3d_vqa", model="nano")
+    return json.loads(json.dumps(results, allow_nan=False)), gain_table(phases, gain, FREE, label=ABOUT.label)
 
 
 def test_results_show_a_dash_and_how_many_wait() -> None:
-    results, table = written(stage(("waits", "waits")), stage((True, "waits")))
-    before, after = results["stages"]["zero_shot"], results["stages"]["final"]
+    results, table = written(phase(("waits", "waits")), phase((True, "waits")))
+    before, after = results["phases"]["zero_shot"], results["phases"]["final"]
     assert (before["overall"]["value"], before["overall"]["unscored"], before["unscored"]) == (None, 2, 2)
     assert (after["overall"]["value"], after["overall"]["n"], after["overall"]["unscored"]) == (1.0, 1, 1)
     assert results["gain"] is None
@@ -119,13 +119,13 @@ def test_results_show_a_dash_and_how_many_wait() -> None:
 
 
 def test_table_says_what_the_gain_leaves_out() -> None:
-    results, table = written(stage(BEFORE), stage(AFTER))
+    results, table = written(phase(BEFORE), phase(AFTER))
     assert (results["gain"]["n"], results["gain"]["unscored"]) == (4, 3)
     assert "Left out of the gain: 3 questions" in table
 
 
 def side(name: str, said: tuple[Said, ...]) -> Side:
-    return Side(replace(ABOUT, name=name), stage(said).rows)
+    return Side(replace(ABOUT, name=name), phase(said).rows)
 
 
 def test_comparison_leaves_out_what_waits_on_either_side() -> None:
@@ -143,7 +143,7 @@ def test_comparison_of_nothing_judged_says_what_to_do() -> None:
 
 
 def test_sides_keep_their_order_and_lose_the_same_questions() -> None:
-    first, second = (stage(said).rows for said in (BEFORE, AFTER))
+    first, second = (phase(said).rows for said in (BEFORE, AFTER))
     kept = scored_everywhere([first, second])
     assert [[row.question.id for row in rows] for rows in kept] == [["q0", "q1", "q2", "q6"]] * 2
     with pytest.raises(ValueError, match="shorter"):
@@ -158,4 +158,4 @@ def test_parsed_file_names_the_parsers_that_wait(tmp_path: Path) -> None:
 
 
 def test_a_row_waits_only_if_it_says_so() -> None:
-    assert not Judged(question(0), None, None).unscored
+    assert not ParsedReply(question(0), None, None).unscored

@@ -61,7 +61,7 @@ def test_the_permutation_test_of_the_gain_keeps_its_level_where_mcnemars_does_no
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=12))
 def test_with_one_question_per_patient_it_is_the_paired_permutation_test(pairs: list[tuple[int, int]]) -> None:
-    before, after = ([float(each) for each in stage] for stage in zip(*pairs, strict=True))
+    before, after = ([float(each) for each in phase] for phase in zip(*pairs, strict=True))
     expected = paired_permutation(after, before)
     found = clustered_permutation(before, after, [str(number) for number in range(len(pairs))])
     assert found == pytest.approx(expected.p_absolute)

@@ -12,7 +12,7 @@ from medtune.eval.statistics.significance import clustered_permutation
 
 
 def answers(rng: np.random.Generator, plan: Plan, patients: int) -> tuple[list[float], list[float], list[str]]:
-    """Two stages whose change has the plan's mean, spread and correlation within a patient.
+    """Two phases whose change has the plan's mean, spread and correlation within a patient.
 
     With probability sqrt(icc) a question takes its patient's change, else one of its own: so two questions of a
     patient share it with probability icc.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.data.types import Interval, Question
-from medtune.eval.benchmark import Judged, Scale, SummedMetric, measure
+from medtune.eval.benchmark import ParsedReply, Scale, SummedMetric, measure
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.scoring.score import score_rows
@@ -20,30 +20,30 @@ LABELS = ("a", "b", "c")
 PAIRS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from([*LABELS, None])), min_size=2, max_size=30)
 
 
-def judged(pairs: list[tuple[str, str | None]]) -> list[Judged]:
+def parsed(pairs: list[tuple[str, str | None]]) -> list[ParsedReply]:
     return [
-        Judged(Question(f"q{n}", "m", "Which?", LABELS, true, "choice", f"p{n // 3}"), None, read)
+        ParsedReply(Question(f"q{n}", "m", "Which?", LABELS, true, "choice", f"p{n // 3}"), None, read)
         for n, (true, read) in enumerate(pairs)
     ]
 
 
 @given(PAIRS, st.data())
 def test_a_part_of_sums_is_the_metric_of_that_part(pairs: list[tuple[str, str | None]], data: st.DataObject) -> None:
-    rows = judged(pairs)
+    rows = parsed(pairs)
     part = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, unique=True))
     for metric in (accuracy, macro_f1):
         assert measure(metric, rows)(part) == pytest.approx(metric([rows[number] for number in part]), abs=1e-12)
 
 
 def test_a_plain_metric_is_measured_on_the_rows_themselves() -> None:
-    rows = judged([("a", "a"), ("b", "a"), ("c", "c")])
+    rows = parsed([("a", "a"), ("b", "a"), ("c", "c")])
     assert measure(lambda chosen: float(len(chosen)), rows)([0, 2]) == 2.0
 
 
 @pytest.mark.parametrize("metric", [accuracy, macro_f1])
 def test_interval_of_sums_equals_the_recomputed_one(metric: SummedMetric) -> None:
     rng = np.random.default_rng(0)
-    rows = judged([(LABELS[rng.integers(3)], LABELS[rng.integers(3)]) for _ in range(60)])
+    rows = parsed([(LABELS[rng.integers(3)], LABELS[rng.integers(3)]) for _ in range(60)])
     clusters, right = [row.question.patient_id for row in rows], [float(row.correct) for row in rows]
 
     def anew(numbers: Rows) -> float:
@@ -80,13 +80,13 @@ def root_of_mean(sums: Floats) -> Floats:
     return root
 
 
-def squares(rows: Sequence[Judged]) -> Sums:
+def squares(rows: Sequence[ParsedReply]) -> Sums:
     return dense_sums(np.array([[float(row.parsed or 0) ** 2, 1.0] for row in rows]), root_of_mean)
 
 
-def numbers(texts: list[str], patients: int) -> list[Judged]:
+def numbers(texts: list[str], patients: int) -> list[ParsedReply]:
     return [
-        Judged(Question(f"q{n}", "m", "How long?", (), "0", "number", f"p{n % patients}"), None, text)
+        ParsedReply(Question(f"q{n}", "m", "How long?", (), "0", "number", f"p{n % patients}"), None, text)
         for n, text in enumerate(texts)
     ]
 
@@ -110,9 +110,9 @@ def test_bounds_other_than_0_and_1_widen_in_their_own_units() -> None:
     ten = summed_interval(mean_of([10.0] * 6), ["p"] * 6, right=None, bounds=Interval(0.0, 10.0))
     one = summed_interval(mean_of([1.0] * 6), ["p"] * 6, right=None)
     assert ten == pytest.approx((10 * one.low, 10.0))
-    stages = mean_of([0.0] * 6), mean_of([1.0] * 6)
+    phases = mean_of([0.0] * 6), mean_of([1.0] * 6)
     tens = mean_of([0.0] * 6), mean_of([10.0] * 6)
-    gain = summed_gain_interval(*stages, ["p"] * 6, right=None)
+    gain = summed_gain_interval(*phases, ["p"] * 6, right=None)
     assert gain.low < gain.high == 1.0
     wide = summed_gain_interval(*tens, ["p"] * 6, right=None, bounds=Interval(0.0, 10.0))
     assert wide == pytest.approx((10 * gain.low, 10.0))

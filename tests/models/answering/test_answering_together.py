@@ -52,13 +52,13 @@ def four_visits(folder: Path, *, is_volume: bool) -> list[Visit]:
 
 
 def answers(
-    assembled: Assembled, visits: Sequence[Visit], *, batch_groups: int = 1, batch_tokens: int = 100_000
+    assembled: Assembled, visits: Sequence[Visit], *, batch_size: int = 1, batch_tokens: int = 100_000
 ) -> dict[PredictionKey, Prediction]:
     answerer = LocalAnswerer(
         assembled,
         device=torch.device("cpu"),
         batch_tokens=batch_tokens,
-        batch_groups=batch_groups,
+        batch_size=batch_size,
         max_new_tokens=NEW_TOKENS,
         precise=nullcontext,
     )
@@ -71,7 +71,7 @@ def test_groups_answered_together_are_answered_as_if_alone(name: str, tmp_path: 
     assembled = zoo_entry(name).assemble(0)
     assembled.model.eval()
     visits = four_visits(tmp_path, is_volume=name in VOLUMES)
-    alone, together = answers(assembled, visits), answers(assembled, visits, batch_groups=NUM_GROUPS)
+    alone, together = answers(assembled, visits), answers(assembled, visits, batch_size=NUM_GROUPS)
     assert alone.keys() == together.keys()
     assert len(alone) == 4 * NUM_GROUPS
     for key, one in alone.items():
@@ -98,9 +98,9 @@ def test_as_many_groups_go_together_as_both_limits_allow(tmp_path: Path, monkeyp
     assembled = zoo_entry("nano_pocket").assemble(0)
     assembled.model.eval()
     visits = four_visits(tmp_path, is_volume=False)
-    assert _passes(assembled, visits, monkeypatch, batch_groups=1) == [1, 1, 1, 1]
-    assert _passes(assembled, visits, monkeypatch, batch_groups=3) == [3, 1]
-    assert _passes(assembled, visits, monkeypatch, batch_groups=8, batch_tokens=1) == [1, 1, 1, 1]
+    assert _passes(assembled, visits, monkeypatch, batch_size=1) == [1, 1, 1, 1]
+    assert _passes(assembled, visits, monkeypatch, batch_size=3) == [3, 1]
+    assert _passes(assembled, visits, monkeypatch, batch_size=8, batch_tokens=1) == [1, 1, 1, 1]
 
 
 def test_a_group_that_was_not_announced_is_answered_alone(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_group_that_was_not_announced_is_answered_alone(tmp_path: Path) -> Non
         assembled,
         device=torch.device("cpu"),
         batch_tokens=4096,
-        batch_groups=8,
+        batch_size=8,
         max_new_tokens=NEW_TOKENS,
         precise=nullcontext,
     )

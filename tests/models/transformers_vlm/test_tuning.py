@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.contract import GROUPS, group_parameters
+from medtune.models.contract import GROUPS, part_parameters
 from medtune.models.tuning.adaptable import Tunable
-from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameter_groups
-from medtune.models.tuning.plan import GroupTuning, Lora, Tuning
+from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
+from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.vlm import Assembled
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from tests.models.transformers_vlm.twins import NANOS, encoded, picture, rows, size_of
@@ -82,7 +82,7 @@ PROJECTOR = {
     | _below("model.visual.deepstack_merger_list.1", MERGER3),
 }
 each_family = pytest.mark.parametrize("name", NANOS)
-FROZEN, FULL, LORA = GroupTuning("frozen"), GroupTuning("full"), GroupTuning("lora")
+FROZEN, FULL, LORA = PartTuning("frozen"), PartTuning("full"), PartTuning("lora")
 
 
 def _tuned(name: str, tuning: Tuning) -> tuple[Assembled, Tunable]:
@@ -119,7 +119,7 @@ def test_lora_of_the_tower_leaves_the_projector_out(name: str) -> None:
 @each_family
 def test_targets_count_from_the_group_on(name: str) -> None:
     targets = Lora(targets=r"layers\.\d+\.(self_attn|cross_attn)\.(q|v)_proj")
-    _, model = _tuned(name, Tuning(FROZEN, FROZEN, GroupTuning("lora", lora=targets)))
+    _, model = _tuned(name, Tuning(FROZEN, FROZEN, PartTuning("lora", lora=targets)))
     assert _adapted(model) == {n for n in LANGUAGE[name] if n.endswith(("attn.q_proj", "attn.v_proj"))}
 
 
@@ -135,9 +135,9 @@ def test_projector_is_trained_beside_lora(name: str) -> None:
 def test_every_parameter_has_one_group_and_one_rate(name: str) -> None:
     tuning = Tuning(LORA, FULL, LORA)
     _, model = _tuned(name, tuning)
-    named = [n for group in GROUPS for n, _ in group_parameters(model, group)]
+    named = [n for group in GROUPS for n, _ in part_parameters(model, group)]
     assert sorted(named) == sorted(n for n, _ in model.named_parameters())
-    rated = [p for group in parameter_groups(model, tuning, weight_decay=0.1) for p in group["params"]]
+    rated = [p for group in parameters_by_part(model, tuning, weight_decay=0.1) for p in group["params"]]
     assert {id(p) for p in rated} == {id(p) for p in model.parameters() if p.requires_grad}
     assert len(rated) == len({id(p) for p in rated})
 
@@ -155,7 +155,7 @@ def test_what_learnt_is_saved_and_answers_the_same_when_read_back(name: str, tmp
     tuning = Tuning(FROZEN, FULL, LORA)
     assembled, model = _tuned(name, tuning)
     audit = GradientAudit(model, tuning)
-    optimizer = torch.optim.AdamW(parameter_groups(model, tuning, weight_decay=0.0))
+    optimizer = torch.optim.AdamW(parameters_by_part(model, tuning, weight_decay=0.0))
     before = _logprobs(assembled).detach()
     for _ in range(2):
         optimizer.zero_grad()
@@ -184,7 +184,7 @@ def test_frozen_tower_and_projector_build_no_graph(name: str) -> None:
 @each_family
 def test_groups_that_do_not_learn_stay_in_evaluation_mode(name: str) -> None:
     _, model = _tuned(name, Tuning(FROZEN, FULL, FROZEN))
-    modes = {group: model.get_submodule(model.group_roots[group][0]).training for group in GROUPS}
+    modes = {group: model.get_submodule(model.part_roots[group][0]).training for group in GROUPS}
     assert modes == {"vision": False, "projector": True, "language": False}
 
 

@@ -10,8 +10,8 @@ import torch
 from medtune.models.assemble import zoo_entry
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameter_groups
-from medtune.models.tuning.plan import GroupTuning, Lora, Tuning
+from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
+from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.vlm import Assembled, VisionLanguageModel
 
 ATTENTION = [f"self_attn.{name}_proj" for name in "qkvo"]
@@ -48,7 +48,7 @@ def test_default_lora_hits_exactly_the_linear_layers_of_the_language_model() -> 
 
 
 def test_targets_choose_among_them() -> None:
-    _, model = _nano(Tuning(language=GroupTuning("lora", lora=Lora(targets=r".*\.(q|v)_proj"))))
+    _, model = _nano(Tuning(language=PartTuning("lora", lora=Lora(targets=r".*\.(q|v)_proj"))))
     adapted = {name.split(".")[-2] for name, _ in model.named_modules() if name.endswith(".lora_A")}
     assert adapted == {"q_proj", "v_proj"}
 
@@ -74,9 +74,9 @@ def test_table_counts_what_learns() -> None:
 
 
 def test_learning_rates_and_weight_decay_go_to_their_groups() -> None:
-    tuning = Tuning(projector=GroupTuning("full", lr=0.5), language=GroupTuning("lora", lr=0.25))
+    tuning = Tuning(projector=PartTuning("full", lr=0.5), language=PartTuning("lora", lr=0.25))
     _, model = _nano(tuning)
-    groups = {g["name"]: g for g in parameter_groups(model, tuning, weight_decay=0.1)}
+    groups = {g["name"]: g for g in parameters_by_part(model, tuning, weight_decay=0.1)}
     assert {name: (g["lr"], g["weight_decay"]) for name, g in groups.items()} == {
         "projector": (0.5, 0.1), "projector_vectors": (0.5, 0.0), "language": (0.25, 0.1),
     }  # fmt: skip
@@ -86,7 +86,7 @@ def test_learning_rates_and_weight_decay_go_to_their_groups() -> None:
 
 @pytest.mark.parametrize("vision", ["frozen", "lora", "full"])
 def test_batch_norms_keep_their_statistics(vision: str) -> None:
-    how = GroupTuning("full") if vision == "full" else GroupTuning("lora") if vision == "lora" else GroupTuning()
+    how = PartTuning("full") if vision == "full" else PartTuning("lora") if vision == "lora" else PartTuning()
     assembled, model = _nano(Tuning(vision=how))
     before = {n: b.clone() for n, b in model.named_buffers() if "running" in n}
     _loss(assembled, model).backward()
@@ -95,9 +95,9 @@ def test_batch_norms_keep_their_statistics(vision: str) -> None:
 
 
 def test_frozen_tower_builds_no_graph() -> None:
-    _, model = _nano(Tuning(projector=GroupTuning("frozen")))
+    _, model = _nano(Tuning(projector=PartTuning("frozen")))
     assert not model.encode(torch.randn(1, 3, 32, 32)).requires_grad
-    _, learning = _nano(Tuning(vision=GroupTuning("full")))
+    _, learning = _nano(Tuning(vision=PartTuning("full")))
     assert learning.encode(torch.randn(1, 3, 32, 32)).requires_grad
 
 
@@ -126,6 +126,6 @@ def test_audit_sees_a_frozen_group_that_learns() -> None:
 
 
 def test_same_seed_same_adapters() -> None:
-    tuning = replace(Tuning(), language=GroupTuning("lora"))
+    tuning = replace(Tuning(), language=PartTuning("lora"))
     one, two = _nano(tuning)[1].state_dict(), _nano(tuning)[1].state_dict()
     assert all(torch.equal(one[name], two[name]) for name in one)

@@ -9,8 +9,8 @@ import torch
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.adaptable import Tunable
-from medtune.models.tuning.apply import apply_tuning, parameter_groups
-from medtune.models.tuning.plan import GroupTuning, Tuning
+from medtune.models.tuning.apply import apply_tuning, parameters_by_part
+from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.models.vlm import Assembled
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from tests.models.any_twin import EVERY_TWIN, VOLUMES, logprobs
@@ -84,7 +84,7 @@ PASSED_BY = {
     "nano_qwen3vl": {f"whole.model.visual.deepstack_merger_list.1.linear_fc{n}" for n in (1, 2)},
 }
 each_model = pytest.mark.parametrize("name", VOLUMES)
-FROZEN, FULL, LORA = GroupTuning("frozen"), GroupTuning("full"), GroupTuning("lora")
+FROZEN, FULL, LORA = PartTuning("frozen"), PartTuning("full"), PartTuning("lora")
 
 
 def _tuned(name: str, tuning: Tuning) -> tuple[Assembled, Tunable]:
@@ -141,7 +141,7 @@ def test_every_adapter_lies_on_the_data_s_way(name: str) -> None:
 def test_what_learnt_is_saved_and_answers_the_same_when_read_back(name: str, tmp_path: Path) -> None:
     tuning = Tuning(FROZEN, FULL, LORA)
     assembled, model = _tuned(name, tuning)
-    optimizer = torch.optim.AdamW(parameter_groups(model, tuning, weight_decay=0.0))
+    optimizer = torch.optim.AdamW(parameters_by_part(model, tuning, weight_decay=0.0))
     before = logprobs(assembled, name).detach()
     for _ in range(2):
         optimizer.zero_grad()
@@ -174,11 +174,11 @@ def test_weights_of_another_model_are_refused(name: str, tmp_path: Path) -> None
 
 def test_rows_of_new_tokens_learn_beside_lora() -> None:
     pattern = r"model\.embed_tokens\.weight|lm_head\.weight"
-    tuning = Tuning(FULL, FULL, GroupTuning("lora", parameters=pattern))
+    tuning = Tuning(FULL, FULL, PartTuning("lora", parameters=pattern))
     _, model = _tuned("nano_m3d_llama2", tuning)
     whole = {n for n in trainable_names(model) if n.startswith("language.") and ".lora_" not in n}
     assert whole == {"language.model.embed_tokens.weight", "language.lm_head.weight"}
-    _, model = _tuned("nano_m3d_llama2", Tuning(FROZEN, FULL, GroupTuning("part", parameters=pattern)))
+    _, model = _tuned("nano_m3d_llama2", Tuning(FROZEN, FULL, PartTuning("part", parameters=pattern)))
     assert {n for n in trainable_names(model) if n.startswith("language.")} == whole
     with pytest.raises(ValueError, match=r"model\.tuning\.language\.parameters: 'wte' fits no parameter of the group"):
-        _tuned("nano_m3d_llama2", Tuning(FROZEN, FULL, GroupTuning("part", parameters="wte")))
+        _tuned("nano_m3d_llama2", Tuning(FROZEN, FULL, PartTuning("part", parameters="wte")))

@@ -8,14 +8,14 @@ import torch
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
-from medtune.models.tuning.plan import GroupTuning, Lora, Tuning
+from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.vlm import Assembled
 from tests.models.transformers_vlm.twins import NANOS, encoded, picture, rows, size_of
 
 LEARNING = {
-    "lora": Tuning(language=GroupTuning("lora", lora=Lora(dropout=0.2))),
-    "full": Tuning(language=GroupTuning("full")),
-    "alignment": Tuning(language=GroupTuning("frozen")),
+    "lora": Tuning(language=PartTuning("lora", lora=Lora(dropout=0.2))),
+    "full": Tuning(language=PartTuning("full")),
+    "alignment": Tuning(language=PartTuning("frozen")),
 }
 
 

@@ -7,7 +7,7 @@ import torch
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
-from medtune.models.tuning.plan import GroupTuning, Precision, Tuning
+from medtune.models.tuning.plan import PartTuning, Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise
 from tests.models.any_twin import EVERY_TWIN, logprobs
 
@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 def _step(name: str, precision: Precision) -> tuple[torch.Tensor, dict[str, torch.Tensor], set[torch.dtype]]:
     assembled = zoo_entry(name).assemble(0)
-    apply_tuning(assembled.model, Tuning(projector=GroupTuning("full"), language=GroupTuning("lora")), seed=0)
+    apply_tuning(assembled.model, Tuning(projector=PartTuning("full"), language=PartTuning("lora")), seed=0)
     narrow_frozen(assembled.model, precision)
     assembled.model.train()
     with precise(precision, CPU)():

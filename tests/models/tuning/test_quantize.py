@@ -14,8 +14,8 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.adaptable import Tunable
-from medtune.models.tuning.apply import GroupRow, apply_tuning
-from medtune.models.tuning.plan import GroupTuning, Lora, Precision, Tuning
+from medtune.models.tuning.apply import PartRow, apply_tuning
+from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.vlm import Assembled
@@ -47,10 +47,10 @@ ONE_OF_EACH_KIND = ("nano_pocket", "nano_m3d_phi3", "nano_mllama", "nano_qwen25v
 
 def _quantized(
     name: str, tuning: Tuning | None = None, precision: Precision = "32-true"
-) -> tuple[Assembled, tuple[GroupRow, ...]]:
+) -> tuple[Assembled, tuple[PartRow, ...]]:
     assembled = zoo_entry(name).assemble(0)
     quantize_language(assembled.model, precision=precision, device=CPU)
-    rows = apply_tuning(assembled.model, tuning or Tuning(projector=GroupTuning("frozen")), seed=0)
+    rows = apply_tuning(assembled.model, tuning or Tuning(projector=PartTuning("frozen")), seed=0)
     return assembled, rows
 
 
@@ -182,7 +182,7 @@ def test_bfloat16_leaves_the_4_bits_alone() -> None:
 
 def test_4_bits_cannot_learn() -> None:
     with pytest.raises(ValueError, match=r"language\..* is to learn, but model.language_bits holds it in 4 bits"):
-        _quantized("nano_pocket", Tuning(language=GroupTuning("full")))
-    part = GroupTuning("lora", parameters=r".*layers\.0\.mlp\.up_proj\.weight", lora=Lora(targets=".*q_proj"))
+        _quantized("nano_pocket", Tuning(language=PartTuning("full")))
+    part = PartTuning("lora", parameters=r".*layers\.0\.mlp\.up_proj\.weight", lora=Lora(targets=".*q_proj"))
     with pytest.raises(ValueError, match=r"up_proj\.weight is to learn, but"):
         _quantized("nano_pocket", Tuning(language=part))

@@ -23,7 +23,7 @@ def test_grouped_answers_are_those_of_each_alone_and_read_back(kind: str, tmp_pa
     assembled.model.eval()
     assert assembled.provenance["language"] == kind
     asked = four_visits(tmp_path, is_volume=True)
-    alone, together = answers(assembled, asked), answers(assembled, asked, batch_groups=NUM_GROUPS)
+    alone, together = answers(assembled, asked), answers(assembled, asked, batch_size=NUM_GROUPS)
     (tmp_path / "out").mkdir()
     write_exported(assembled, tmp_path / "out", name="nano_pocket_ct", base_weights=None)
     again = assemble_model("nano_pocket_ct", 1, Loading(weights=str(tmp_path / "out"), language=loading.language))

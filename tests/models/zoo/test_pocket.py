@@ -6,7 +6,7 @@ import pytest
 import torch
 from sklearn.datasets import load_sample_images
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.types import Image
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.models.pocket import efficientnet_lite0, smollm2
@@ -42,7 +42,7 @@ def test_tower_knows_imagenet() -> None:
 def test_a_letter_is_one_token_and_the_same_where_it_is_shown_and_where_it_is_answered() -> None:
     """Else a model would have to translate a letter before it could copy it."""
     family = ChatML(smollm2.load().tokenizer, num_media_tokens=8)
-    for question in benchmark("fetal_gauge").examples:
+    for question in find_benchmark("fetal_gauge").examples:
         prompt = render_choice(question, "letter")
         for letter in prompt.choices:
             layout = family.layout(prompt.text, letter)

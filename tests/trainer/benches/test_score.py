@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import benchmark, names
+from medtune.benchmarks import find_benchmark, names
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.statistics import clustered
 from medtune.trainer.benches.score import made_up, measured
@@ -29,11 +29,11 @@ def test_other_resamples_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_made_up_replies_are_partly_right_and_partly_unreadable(tmp_path: Path) -> None:
     for name in ("ctlesionvqa", "rexsonovqa", "u2_bench"):
-        judged_by = benchmark(name)
-        questions = made_up(judged_by, 400, tmp_path / "predictions.jsonl")
+        benchmark = find_benchmark(name)
+        questions = made_up(benchmark, 400, tmp_path / "predictions.jsonl")
         replies = {each.key.question_id: each.text for each in read_predictions(tmp_path / "predictions.jsonl")}
         assert len({question.id for question in questions}) == len(replies) == 400
-        parse = next(iter(judged_by.parsers.values()))
+        parse = next(iter(benchmark.parsers.values()))
         read = [parse(replies[question.id] or "", question) for question in questions]
         right = sum(said == question.answer for said, question in zip(read, questions, strict=True))
         assert 20 < right < 380, name

@@ -32,7 +32,7 @@ def test_a_run_leaves_the_cheap_rows_and_audit_adds_the_others(nano: Nano, tmp_p
     assert f"{len(CHEAP)} rows" in capsys.readouterr().out
     cheap = audit_of(out)
     assert set(cheap) == CHEAP
-    assert {row["stage"] for row in cheap.values()} == {"final", "no model"}
+    assert {row["phase"] for row in cheap.values()} == {"final", "no model"}
     black = "the same model with a black image"
     reports = [out / "report.html", out / "report.md"]
     assert not any(black in report.read_text("utf-8") for report in reports)
@@ -61,7 +61,7 @@ def test_an_evaluation_alone_can_be_audited_too(nano: Nano, tmp_path: Path, caps
     assert nano.here("eval", out, conditions, "eval.readings=[generation]", extra=("--limit", "5")) == 0
     assert main(["audit", str(out)]) == 0
     found = audit_of(out)
-    assert {row["stage"] for row in found.values()} == {"zero_shot", "no model"}
+    assert {row["phase"] for row in found.values()} == {"zero_shot", "no model"}
     assert "likelihood_against_generation" not in found
     assert {"text_only", "other_image", "blank_image"} <= set(found)
     (out / "results.json").unlink()
@@ -109,7 +109,7 @@ def test_seeds_are_runs_of_their_own_with_one_interval(nano: Nano, tmp_path: Pat
     assert set(written["by"]["task"]) == {"diagnosis", "lesion_localisation", "red_box_grounding"}
     for index, run in enumerate(written["runs"]):
         results = json.loads((out / f"seed_{index}" / "results.json").read_text())
-        assert results["stages"]["final"]["overall"]["value"] == run["final"]
+        assert results["phases"]["final"]["overall"]["value"] == run["final"]
     assert nano.here("run", out, *quick, extra=("--seeds", "2")) == 1
     assert "is not empty" in capsys.readouterr().err
     assert nano.here("run", out, *quick, extra=("--seeds", "2", "--resume")) == 0

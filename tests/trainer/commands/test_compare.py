@@ -34,7 +34,7 @@ def write_run(prepared_tiny: Path, tmp_path: Path) -> Write:
             "data_hash": data_hash or prepared.data_hash,
             "provenance": "synthetic",
             "prompts": "ours",
-            "stages": {"final": {"parser": "robust"}},
+            "phases": {"final": {"parser": "robust"}},
         }
         (root / "results.json").write_text(json.dumps(results))
         questions = prepared.questions("test")
@@ -113,7 +113,7 @@ def test_other_parsers_data_and_questions_are_refused(write_run: Write, tmp_path
     assert main(["compare", str(first), str(second), "--parser", "likelihood"]) == 1
     assert "robust, strict" in capsys.readouterr().err
     results = json.loads((second / "results.json").read_text())
-    results["stages"]["final"]["parser"] = "strict"
+    results["phases"]["final"]["parser"] = "strict"
     (second / "results.json").write_text(json.dumps(results))
     assert main(["compare", str(first), str(second)]) == 1
     assert "different parsers: robust and strict; name one that fits both with --parser" in capsys.readouterr().err
@@ -131,7 +131,7 @@ def test_what_is_missing_is_named(write_run: Write, tmp_path: Path, capsys: Capt
         ([str(first), str(second), "--predictions", "x"], "two run folders, or one run folder and --predictions"),
         ([str(first), str(tmp_path / "none")], "no recipe.yaml"),
         ([str(first), "--predictions", str(tmp_path / "none.jsonl")], "no prediction file"),
-        ([str(first), str(second), "--stage", "zero_shot"], "no stage 'zero_shot'; there are: final"),
+        ([str(first), str(second), "--phase", "zero_shot"], "no phase 'zero_shot'; there are: final"),
         ([str(first), str(first)], "two different runs"),
     ):
         assert main(["compare", *arguments]) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.trainer.commands.cli import main
 from tests.trainer.conftest import Nano
 
@@ -15,7 +15,7 @@ from tests.trainer.conftest import Nano
 @pytest.mark.parametrize("name", ["ms_swift", "llama_factory"])
 def test_another_tools_data_set_trains(nano: Nano, tmp_path: Path, name: str) -> None:
     raw, out = tmp_path / "raw", tmp_path / "prepared"
-    write = source(name).write_example
+    write = find_source(name).write_example
     assert write is not None
     write(raw)
     assert main(["prepare", "conversations", "--source", name, "--from", str(raw), "--out", str(out)]) == 0

@@ -58,7 +58,7 @@ def test_the_model_card_has_results_origin_and_terms(run: Path, tmp_path: Path) 
     assert main(["export", str(run), "--out", str(out)]) == 0
     card = (out / "README.md").read_text("utf-8")
     results = json.loads((run / "results.json").read_text())
-    assert f"{results['stages']['final']['overall']['value']:.3f}" in card
+    assert f"{results['phases']['final']['overall']['value']:.3f}" in card
     assert results["data_hash"] in card
     for words in ("no medical device", "Apache-2.0", "- projector: random", "nano\\_busi\\_lora", "lora:"):
         assert words in card

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from medtune.benchmarks import benchmark, source
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.data.prepared import file_format
 from medtune.data.prepared.folder import open_prepared, prepare
 from medtune.data.types import Question
@@ -31,7 +31,7 @@ def clips(tiny_busi: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("clips") / "prepared"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
-        prepared = prepare("busi", source("busi"), benchmark="rexsonovqa", root=tiny_busi, out=root)
+        prepared = prepare(find_source("busi"), benchmark="rexsonovqa", root=tiny_busi, out=root)
     asked = [
         _reworded(number, question)
         for number, question in enumerate(q for split in ("train", "val", "test") for q in prepared.questions(split))
@@ -106,7 +106,7 @@ def free_questions(clips: Path) -> list[Question]:
 
 def rubric(run: Path) -> dict[str, Any]:
     results = json.loads((run / "results.json").read_text())
-    found: dict[str, Any] = results["stages"]["zero_shot"]["metrics"]["image"]["robust"]["rubric"]
+    found: dict[str, Any] = results["phases"]["zero_shot"]["metrics"]["image"]["robust"]["rubric"]
     return found
 
 
@@ -204,7 +204,7 @@ def test_published_instructions_are_sent_verbatim_and_strictly(
 def test_model_of_ones_own_judges_a_run(
     run: Path, clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    free, task = free_questions(clips), benchmark("rexsonovqa").judging
+    free, task = free_questions(clips), find_benchmark("rexsonovqa").judging
     assert task is not None
     (tmp_path / "short.txt").write_text("Judge.\n")
     shown = [("Judge.", task.user(question, "A")) for question in free]
@@ -253,12 +253,10 @@ def test_answers_that_need_no_judge_keep_their_scores_and_get_a_table(
     judge_file: Path, chat: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw, root, answers = tmp_path / "raw", tmp_path / "prepared", tmp_path / "answers.jsonl"
-    write_example = source("ctlesionvqa").write_example
+    write_example = find_source("ctlesionvqa").write_example
     assert write_example is not None
     write_example(raw)
-    questions = prepare("ctlesionvqa", source("ctlesionvqa"), benchmark="ctlesionvqa", root=raw, out=root).questions(
-        "test"
-    )
+    questions = prepare(find_source("ctlesionvqa"), benchmark="ctlesionvqa", root=raw, out=root).questions("test")
     phrases = [question for question in questions if question.answer_kind == "text"]
     answers.write_text("".join(json.dumps({"question_id": q.id, "text": "segment two"}) + "\n" for q in questions))
     files = ["--predictions", str(answers), "--questions", str(root)]
@@ -287,8 +285,8 @@ def test_agreement_of_a_run_needs_verdicts(
     assert main(["judge", str(run), "--judge", str(judge_file)]) == 0
     assert main(["judge", str(run), "--agreement", str(human)]) == 0
     assert "judge minus person, mean points -0." in " ".join(capsys.readouterr().out.split())
-    assert main(["judge", str(run), "--agreement", str(human), "--stage", "final"]) == 1
-    assert "no stage 'final'" in capsys.readouterr().err
+    assert main(["judge", str(run), "--agreement", str(human), "--phase", "final"]) == 1
+    assert "no phase 'final'" in capsys.readouterr().err
 
 
 def test_no_key_in_anything_written(run: Path, judge_file: Path, chat: ChatServer, tmp_path: Path, capfd: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.data.prepared.folder import open_prepared, prepare
 from medtune.trainer.commands.cli import main
 
@@ -16,7 +16,7 @@ def test_score_prints_the_papers_rows_and_ours(
     tiny_busi: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     questions = tmp_path / "questions"
-    prepare("busi", source("busi"), benchmark="busi", root=tiny_busi, out=questions)
+    prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=questions)
     asked = open_prepared(questions).questions("test")
     predictions = tmp_path / "predictions.jsonl"
     lines = [json.dumps({"question_id": question.id, "text": question.answer}) for question in asked]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.data.prepared.folder import open_prepared, prepare
 from medtune.data.prepared.splits import Fractions
 from medtune.trainer.commands.cli import main
@@ -27,7 +27,7 @@ BANNER = "Trained on an evaluation set"
 def divided(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """U2-Bench's layout with pictures of our own, divided by patient."""
     root = tmp_path_factory.mktemp("u2")
-    write = source("u2_bench").write_example
+    write = find_source("u2_bench").write_example
     assert write is not None
     (root / "raw").mkdir()
     write(root / "raw")
@@ -35,8 +35,7 @@ def divided(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         prepare(
-            "u2_bench",
-            source("u2_bench"),
+            find_source("u2_bench"),
             benchmark="u2_bench",
             root=root / "raw",
             out=root / "p",
@@ -123,7 +122,7 @@ def test_validate_says_it_before_anything_is_learnt(divided: Path, capsys: Captu
 def test_a_set_for_evaluation_alone_is_refused_with_what_to_do(
     *, is_part: bool, prepared_tiny: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    write = source("u2_bench").write_example
+    write = find_source("u2_bench").write_example
     assert write is not None
     write(tmp_path / "raw")
     whole = tmp_path / "whole"

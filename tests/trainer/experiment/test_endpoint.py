@@ -70,7 +70,7 @@ def test_evaluation_of_a_served_model(medtune: Evaluated, chat: ChatServer, tmp_
     out = capsys.readouterr().out
     results = json.loads((run / "results.json").read_text())
     predictions = lines(run / "zero_shot" / "predictions.jsonl")
-    assert (results["model"], list(results["stages"])) == ("served-7b", ["zero_shot"])
+    assert (results["model"], list(results["phases"])) == ("served-7b", ["zero_shot"])
     assert {p["reading"] for p in predictions} == {"generation"}
     assert {p["condition"] for p in predictions} == {"image", "text_only"}
     assert results["unavailable"] == {
@@ -78,7 +78,7 @@ def test_evaluation_of_a_served_model(medtune: Evaluated, chat: ChatServer, tmp_
     }
     assert f"likelihood n/a n/a {NO_LIKELIHOOD}" in " ".join(out.split())
     kinds = [p["finish_reason"] for p in predictions]
-    refusals = results["stages"]["zero_shot"]["refusals"]
+    refusals = results["phases"]["zero_shot"]["refusals"]
     assert refusals == {
         "n": len(predictions), "filtered": kinds.count("content_filter"), "refused": kinds.count("refusal"),
         "in_words": sum("sorry" in p["text"] for p in predictions),

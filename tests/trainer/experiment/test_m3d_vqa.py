@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.trainer.commands.cli import main
 from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving
 
@@ -26,7 +26,7 @@ def chat() -> Iterator[ChatServer]:
 
 def test_from_tables_to_judged_answers(chat: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw, out, run = tmp_path / "raw", tmp_path / "prepared", tmp_path / "run"
-    write = source("m3d_vqa").write_example
+    write = find_source("m3d_vqa").write_example
     assert write is not None
     write(raw)
     assert main(["prepare", "m3d_vqa", "--from", str(raw), "--out", str(out)]) == 0
@@ -35,7 +35,7 @@ def test_from_tables_to_judged_answers(chat: ChatServer, tmp_path: Path, capsys:
         "eval.readings=[generation]", "eval.conditions=[image]", "eval.max_new_tokens=4", "model.answer_format=letter",
     ]  # fmt: skip
     assert main(["eval", "nano_busi_lora", "--out", str(run), "--set", *settings]) == 0
-    before = json.loads((run / "results.json").read_text())["stages"]["zero_shot"]
+    before = json.loads((run / "results.json").read_text())["phases"]["zero_shot"]
     assert before["overall"]["n"] == 20
     assert set(before["by"]["task"]) == {"plane", "phase", "organ", "abnormality", "location"}
     free = before["metrics"]["image"]["robust"]["free_answers"]
@@ -44,7 +44,7 @@ def test_from_tables_to_judged_answers(chat: ChatServer, tmp_path: Path, capsys:
     endpoint = {"base_url": chat.base_url, "model": "judge-1", "cache": str(tmp_path / "cache")}
     judge.write_text(yaml.safe_dump({"endpoint": endpoint}))
     assert main(["judge", str(run), "--judge", str(judge)]) == 0
-    after = json.loads((run / "results.json").read_text())["stages"]["zero_shot"]
+    after = json.loads((run / "results.json").read_text())["phases"]["zero_shot"]
     free = after["metrics"]["image"]["robust"]["free_answers"]
     assert (free["value"], free["n"], free["unparsable"], free["unscored"]) == (0.2, 20, 0, 0)
     assert after["overall"] == before["overall"]

@@ -12,7 +12,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.data.prepared.folder import prepare
 from medtune.data.prepared.splits import TEST_ONLY
 from medtune.trainer.commands.cli import main
@@ -123,9 +123,7 @@ def _laid_out(real_sets: Path, raw: Path, folders: Mapping[str, str]) -> Path:
 @pytest.mark.parametrize("case", CASES, ids=[case.benchmark for case in CASES])
 def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, case: Case) -> None:
     raw, out, run = _laid_out(real_sets, tmp_path / "raw", case.folders), tmp_path / "prepared", tmp_path / "run"
-    prepared = prepare(
-        case.source, source(case.source), benchmark=case.benchmark, root=raw, out=out, fractions=TEST_ONLY
-    )
+    prepared = prepare(find_source(case.source), benchmark=case.benchmark, root=raw, out=out, fractions=TEST_ONLY)
     assert dict(prepared.manifest.rejected) == {}
     asked = {question.id: question for question in prepared.questions("test")}
     counts = Counter((q.facets.get("set", q.facets.get("dataset", "")), q.facets["task"]) for q in asked.values())
@@ -135,7 +133,7 @@ def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, 
     assert main(["eval", "nano_busi_lora", "--out", str(run), "--set", *settings]) == 0
     results = json.loads((run / "results.json").read_text())
     primary = results["primary"]["name"]
-    assert results["stages"]["zero_shot"]["metrics"]["image"]["robust"][primary]["n"] == len(asked)
+    assert results["phases"]["zero_shot"]["metrics"]["image"]["robust"][primary]["n"] == len(asked)
     parsed = [json.loads(line) for line in (run / "zero_shot" / "parsed.jsonl").read_text().splitlines()]
     assert {row["question_id"] for row in parsed if row["reading"] == "generation"} == asked.keys()
     choices = {id_ for id_, question in asked.items() if question.options}
@@ -144,4 +142,4 @@ def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, 
     predictions = run / "zero_shot" / "predictions.jsonl"
     assert main(["score", case.benchmark, "--predictions", str(predictions), "--questions", str(out)]) == 0
     scored = json.loads((predictions.parent / "scores.json").read_text())
-    assert scored["metrics"] == results["stages"]["zero_shot"]["metrics"]
+    assert scored["metrics"] == results["phases"]["zero_shot"]["metrics"]

@@ -35,10 +35,10 @@ def test_clips_and_cine_dicom_to_the_report(
         "log.wandb=disabled", f"eval.conditions=[{','.join(CONDITIONS)}]", "eval.max_new_tokens=4",
     ]  # fmt: skip
     assert main(["eval", "nano_busi_lora", "--out", str(run), "--set", *settings]) == 0
-    stage = json.loads((run / "results.json").read_text())["stages"]["zero_shot"]
-    assert stage["overall"]["n"] == 5
-    assert set(stage["metrics"]) == set(CONDITIONS)
-    free = stage["metrics"]["image"]["robust"]["rubric"]
+    phase = json.loads((run / "results.json").read_text())["phases"]["zero_shot"]
+    assert phase["overall"]["n"] == 5
+    assert set(phase["metrics"]) == set(CONDITIONS)
+    free = phase["metrics"]["image"]["robust"]["rubric"]
     assert (free["n"] + free["unscored"], free["unparsable"] + free["unscored"]) == (5, 5)
     assert "ReXSonoVQA" in (run / "report.html").read_text("utf-8")
     answers = [json.loads(line) for line in (run / "zero_shot" / "predictions.jsonl").read_text().splitlines()]

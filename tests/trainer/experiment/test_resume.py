@@ -16,7 +16,7 @@ from medtune.trainer.training.callbacks import saved_step
 from tests.trainer.conftest import Nano
 
 Curve = Callable[[Path, str], list[float]]
-LONG = ("train.max_steps=40", "train.batch_groups=2", "eval.every_steps=4", "eval.val_questions=3",
+LONG = ("train.max_steps=40", "train.batch_size=2", "eval.every_steps=4", "eval.val_questions=3",
         "model.tuning.language.lora.dropout=0.1")  # fmt: skip
 
 
@@ -41,8 +41,8 @@ def _same_run(one: Path, two: Path, curve: Curve) -> None:
     assert curve(one, "train/loss") == curve(two, "train/loss")
     for name in ("zero_shot/accuracy", "validation/accuracy", "final/accuracy"):
         assert curve(one, name) == curve(two, name)
-    for stage in ("zero_shot", "final"):
-        assert (one / stage / "predictions.jsonl").read_bytes() == (two / stage / "predictions.jsonl").read_bytes()
+    for phase in ("zero_shot", "final"):
+        assert (one / phase / "predictions.jsonl").read_bytes() == (two / phase / "predictions.jsonl").read_bytes()
     mine, theirs = (load_file(run / "checkpoints" / "last.safetensors") for run in (one, two))
     assert all(torch.equal(mine[name], theirs[name]) for name in mine.keys() | theirs.keys())
 
@@ -84,7 +84,7 @@ def test_two_devices_resume(nano: Nano, uninterrupted: Path, tmp_path: Path, cur
 @pytest.mark.slow
 def test_ctrl_c_while_answering_keeps_the_answers(nano: Nano, tmp_path: Path) -> None:
     # Long replies, image by image: the last answer must not come before the signal does, however busy the machine is.
-    out, settings = tmp_path / "run", ("eval.max_new_tokens=512", "eval.batch_groups=1")
+    out, settings = tmp_path / "run", ("eval.max_new_tokens=512", "eval.batch_size=1")
     process = nano.process("eval", out, *settings)
     shard, deadline = out / "zero_shot" / "predictions.rank0.jsonl", time.monotonic() + 300
     while time.monotonic() < deadline and not (shard.is_file() and shard.stat().st_size):

@@ -64,14 +64,14 @@ def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys:
     settings = [f"data.root={out}", *SETTINGS]
     assert main(["eval", "nano_busi_lora", "--out", str(run), "--set", *settings]) == 0
     results = json.loads((run / "results.json").read_text())
-    stage = results["stages"]["zero_shot"]
-    assert stage["overall"]["n"] == 249
+    phase = results["phases"]["zero_shot"]
+    assert phase["overall"]["n"] == 249
     predictions = run / "zero_shot" / "predictions.jsonl"
     answers = [json.loads(line) for line in predictions.read_text().splitlines()]
     questions = {question.id: question for question in open_prepared(out).questions("test")}
     read = Counter((questions[each["question_id"]].facets["format"], each["reading"]) for each in answers)
     assert read == {("mcq", "likelihood"): 249, ("mcq", "generation"): 249, ("free", "generation"): 265}
-    tables = {table["title"]: table["rows"] for table in stage["tables"]}
+    tables = {table["title"]: table["rows"] for table in phase["tables"]}
     asked = Counter(
         (questions[each["question_id"]].facets["format"], questions[each["question_id"]].facets["duration"])
         for each in answers
@@ -83,7 +83,7 @@ def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys:
     assert [(name, n) for name, n, _ in rows] == list(zip(DURATION_BINS, MCQ_BY_DURATION, strict=True))
     # No judge has read them: only a reply that says nothing has points, and the others are counted.
     free = tables["Free response by clip duration, mean of 0 to 2"]
-    assert stage["unscored"] + sum(n for _, n, _ in free) == sum(FREE_BY_DURATION)
+    assert phase["unscored"] + sum(n for _, n, _ in free) == sum(FREE_BY_DURATION)
     assert "ReXSonoVQA" in (run / "report.html").read_text("utf-8")
     capsys.readouterr()
     assert main(["score", "rexsonovqa", "--predictions", str(predictions), "--questions", str(out)]) == 0

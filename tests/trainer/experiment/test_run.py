@@ -27,20 +27,20 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
     assert results["benchmark"] == "busi"
     assert results["model"] == "nano_pocket"
     assert results["primary"] == {"name": "accuracy", "higher_is_better": True}
-    for stage in ("zero_shot", "final"):
-        overall = results["stages"][stage]["overall"]
+    for phase in ("zero_shot", "final"):
+        overall = results["phases"][phase]["overall"]
         assert overall["n"] == 9
         assert overall["ci95"][0] < overall["value"] < overall["ci95"][1]
         assert set(overall["baselines"]) == {
             "random", "majority", "constant_letter", "question_prior", "text_only", "other_image",
         }  # fmt: skip
-        assert (overall["baselines"]["text_only"] is not None) == (stage == "final")
-        assert set(results["stages"][stage]["by"]) >= {"task", "box_size"}
-        assert results["stages"][stage]["metrics"]["image"].keys() >= {"likelihood", "robust", "strict"}
+        assert (overall["baselines"]["text_only"] is not None) == (phase == "final")
+        assert set(results["phases"][phase]["by"]) >= {"task", "box_size"}
+        assert results["phases"][phase]["metrics"]["image"].keys() >= {"likelihood", "robust", "strict"}
         for file in ("predictions.jsonl", "parsed.jsonl", "scores.json"):
-            assert (whole_run / stage / file).is_file()
+            assert (whole_run / phase / file).is_file()
         label = {"provenance": "reconstruction", "prompts": "ours"}
-        assert json.loads((whole_run / stage / "scores.json").read_text()) == label | results["stages"][stage]
+        assert json.loads((whole_run / phase / "scores.json").read_text()) == label | results["phases"][phase]
     gain = results["gain"]
     assert gain["n"] == 9
     assert gain["ci95"][0] <= gain["value"] <= gain["ci95"][1]
@@ -71,16 +71,16 @@ def test_final_is_what_the_best_checkpoint_answers(whole_run: Path, nano: Nano, 
     assert (again / "final" / "predictions.jsonl").read_bytes() == (
         whole_run / "final" / "predictions.jsonl"
     ).read_bytes()
-    final = json.loads((whole_run / "results.json").read_text())["stages"]["final"]
-    assert json.loads((again / "results.json").read_text())["stages"]["final"] == final
+    final = json.loads((whole_run / "results.json").read_text())["phases"]["final"]
+    assert json.loads((again / "results.json").read_text())["phases"]["final"] == final
 
 
 def test_two_runs_with_one_seed_are_bit_identical(whole_run: Path, nano: Nano, tmp_path: Path, curve: Curve) -> None:
     second = tmp_path / "second"
     assert nano.here("run", second) == 0
     assert curve(second, "train/loss") == curve(whole_run, "train/loss")
-    for stage in ("zero_shot", "final"):
-        one, two = (run / stage / "predictions.jsonl" for run in (whole_run, second))
+    for phase in ("zero_shot", "final"):
+        one, two = (run / phase / "predictions.jsonl" for run in (whole_run, second))
         assert one.read_bytes() == two.read_bytes()
 
 
@@ -93,9 +93,9 @@ def test_another_seed_is_another_run(whole_run: Path, nano: Nano, tmp_path: Path
 @pytest.mark.parametrize("micro", [1, 2])
 def test_accumulation_changes_nothing(nano: Nano, tmp_path: Path, curve: Curve, micro: int) -> None:
     whole, shared = tmp_path / "whole", tmp_path / "shared"
-    settings = ("train.batch_groups=8", "train.clip_norm=3.5", "model.tuning.language.lora.dropout=0")
-    assert nano.here("train", whole, *settings, "train.micro_batch_groups=8") == 0
-    assert nano.here("train", shared, *settings, f"train.micro_batch_groups={micro}") == 0
+    settings = ("train.batch_size=8", "train.clip_norm=3.5", "model.tuning.language.lora.dropout=0")
+    assert nano.here("train", whole, *settings, "train.micro_batch_size=8") == 0
+    assert nano.here("train", shared, *settings, f"train.micro_batch_size={micro}") == 0
     assert curve(shared, "train/loss") == pytest.approx(curve(whole, "train/loss"), abs=1e-5)
     assert curve(shared, "train/gradient_norm") == pytest.approx(curve(whole, "train/gradient_norm"), rel=1e-5)
     one, two = (load_file(run / "checkpoints" / "last.safetensors") for run in (whole, shared))
@@ -119,7 +119,7 @@ def test_limit_takes_fewer_questions_and_other_image_is_a_row(nano: Nano, tmp_pa
     out = tmp_path / "run"
     conditions = "eval.conditions=[image,text_only,other_image]"
     assert nano.here("eval", out, conditions, extra=("--limit", "5")) == 0
-    overall = json.loads((out / "results.json").read_text())["stages"]["zero_shot"]["overall"]
+    overall = json.loads((out / "results.json").read_text())["phases"]["zero_shot"]["overall"]
     assert 5 <= overall["n"] < 9
     assert overall["baselines"]["other_image"] is not None
 
@@ -130,7 +130,7 @@ def test_letters_can_be_the_answer_format(nano: Nano, tmp_path: Path) -> None:
     assert nano.here("run", out, "model.answer_format=letter", conditions) == 0
     line = json.loads((out / "final" / "predictions.jsonl").read_text().splitlines()[0])
     assert len(set(line["option_tokens"])) == 1
-    final = json.loads((out / "results.json").read_text())["stages"]["final"]
+    final = json.loads((out / "results.json").read_text())["phases"]["final"]
     stated = final["metrics"]["stated_answer"]["likelihood"]["accuracy"]
     assert stated["n"] == final["overall"]["n"]
     (row,) = [row for row in json.loads((out / "audit.json").read_text())["rows"] if row["name"] == "stated_answer"]
@@ -157,5 +157,5 @@ def test_a_blind_model_is_trained_where_nothing_but_text_may_learn(
     blind = ("train.text_only_share=1", "model.tuning.projector.mode=frozen")
     assert nano.here("train", tmp_path / "blind", *blind) == 0
     # Most steps show nothing; what learns from images is judged at the first one that does.
-    few = ("train.text_only_share=0.7", "train.batch_groups=1", "train.max_steps=8", "eval.every_steps=8")
+    few = ("train.text_only_share=0.7", "train.batch_size=1", "train.max_steps=8", "eval.every_steps=8")
     assert nano.here("train", tmp_path / "few", *few) == 0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
 from medtune.data.media.volumes.transforms import ct_chat as preparation
 from medtune.data.prepared.folder import prepare
@@ -23,7 +23,7 @@ from medtune.models.weights.loading_options import CODES, Loading
 from medtune.trainer.commands.cli import main
 
 QUICK = (
-    "log.wandb=disabled", "train.max_steps=2", "train.batch_groups=2", "eval.conditions=[image,text_only]",
+    "log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "eval.conditions=[image,text_only]",
     "model.name=nano_ct_chat", "model.vision=null", "model.projector=null", "model.variant=codes",
     "model.tuning.vision.mode=frozen", "data.workers=1",
 )  # fmt: skip
@@ -45,7 +45,7 @@ def fewer_voxels() -> Iterator[None]:
 def prepared_codes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """CTLesionVQA's example; every other scan has the encoding that the twin's tower gives for it."""
     root, out = tmp_path_factory.mktemp("codes"), tmp_path_factory.mktemp("prepared_codes") / "ct"
-    write = source("ctlesionvqa").write_example
+    write = find_source("ctlesionvqa").write_example
     assert write is not None
     write(root)
     (root / "encodings").mkdir()
@@ -57,7 +57,7 @@ def prepared_codes(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.savez(root / "encodings" / f"{name}.npz", arr=tower.decode_ids(ids_thw[None]).numpy())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
-        prepare("ctlesionvqa", source("ctlesionvqa"), benchmark="ctlesionvqa", root=root, out=out)
+        prepare(find_source("ctlesionvqa"), benchmark="ctlesionvqa", root=root, out=out)
     return out
 
 
@@ -72,7 +72,7 @@ def whole_run(prepared_codes: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def test_run_trains_reports_and_asks_about_a_blank_scan(whole_run: Path) -> None:
     results = json.loads((whole_run / "results.json").read_text())
     assert results["model"] == "nano_ct_chat"
-    assert set(results["stages"]) == {"zero_shot", "final"}
+    assert set(results["phases"]) == {"zero_shot", "final"}
     assert (whole_run / "report.html").is_file()
     assert main(["audit", str(whole_run)]) == 0
     rows = {row["name"] for row in json.loads((whole_run / "audit.json").read_text())["rows"]}
@@ -104,9 +104,9 @@ def test_each_scan_is_encoded_once(
 @pytest.mark.slow
 def test_volumes_give_the_same_run(whole_run: Path, prepared_codes: Path, tmp_path: Path) -> None:
     assert run(prepared_codes, tmp_path / "volumes", "model.variant=public", "data.cache=false") == 0
-    for stage in ("zero_shot", "final"):
-        found = _logprobs(tmp_path / "volumes" / stage)
-        torch.testing.assert_close(found, _logprobs(whole_run / stage), rtol=0, atol=1e-5)
+    for phase in ("zero_shot", "final"):
+        found = _logprobs(tmp_path / "volumes" / phase)
+        torch.testing.assert_close(found, _logprobs(whole_run / phase), rtol=0, atol=1e-5)
 
 
 def _logprobs(folder: Path) -> list[list[float]]:
@@ -122,7 +122,7 @@ def _logprobs(folder: Path) -> list[list[float]]:
 def test_a_tower_that_is_to_learn_is_refused(
     setting: str, field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = ["train.max_steps=null"] if "stages" in setting else []
+    more = ["train.max_steps=null"] if "phases" in setting else []
     assert run(tmp_path / "nothing", tmp_path / "run", setting, *more) == 1
     said = capsys.readouterr().err
     assert "model.variant is codes" in said

@@ -18,7 +18,7 @@ from medtune.data.types import Volume
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.grid import GRID
 
-QUICK = ("log.wandb=disabled", "train.max_steps=2", "train.batch_groups=2", "eval.conditions=[image,text_only]")
+QUICK = ("log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "eval.conditions=[image,text_only]")
 
 
 def run(root: Path, out: Path, *overrides: str) -> int:
@@ -36,7 +36,7 @@ def test_run_trains_and_reports_by_lesion_size(whole_run: Path) -> None:
     results = json.loads((whole_run / "results.json").read_text())
     assert results["model"] == "nano_pocket_ct"
     assert results["provenance"] == "synthetic"
-    final = results["stages"]["final"]
+    final = results["phases"]["final"]
     assert {"subtype", "organ", "diameter", "hu_contrast", "sex"} <= set(final["by"])
     assert "data:image/" in (whole_run / "report.html").read_text("utf-8")
     audit = json.loads((whole_run / "audit.json").read_text())
@@ -124,7 +124,7 @@ def test_a_model_of_images_and_videos_needs_to_be_told_how_to_show_a_scan(
     shown = [*settings, "model.volumes_as=slices", "model.video_frames=3"]
     assert main([*arguments, str(tmp_path / "shown"), "--set", *shown]) == 0
     results = json.loads((tmp_path / "shown" / "results.json").read_text())
-    assert results["stages"]["zero_shot"]["overall"]["n"] >= 2
+    assert results["phases"]["zero_shot"]["overall"]["n"] >= 2
 
 
 def test_grid_makes_a_run_of_every_pair_and_a_table(
@@ -136,7 +136,7 @@ def test_grid_makes_a_run_of_every_pair_and_a_table(
         "grid: {model.vision: [vit3d], model.projector: [linear, coca]}\n",
         "utf-8",
     )
-    settings = [f"data.root={prepared_ct}", "train.precision=32-true", "train.max_steps=2", "train.batch_groups=2"]
+    settings = [f"data.root={prepared_ct}", "train.precision=32-true", "train.max_steps=2", "train.batch_size=2"]
     arguments = ["run", str(own), "--out", str(tmp_path / "out"), "--limit", "12"]
     assert main(["show", str(own)]) == 1
     assert "one level" in capsys.readouterr().err
@@ -160,8 +160,8 @@ def test_every_pair_of_parts_learns_in_twenty_steps(prepared_ct: Path, tmp_path:
         "model.name=nano_pocket_ct",
         f"data.root={prepared_ct}",
         "train.precision=32-true",
-        "train.batch_groups=2",
-        "train.micro_batch_groups=2",
+        "train.batch_size=2",
+        "train.micro_batch_size=2",
     ]
     assert main(["run", "pocket_ct_ablation", "--out", str(out), "--limit", "4", "--set", *settings]) == 0
     found = json.loads((out / GRID).read_text())["runs"]

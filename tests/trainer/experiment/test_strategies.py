@@ -14,7 +14,7 @@ from tests.trainer.conftest import Nano
 Curve = Callable[[Path, str], list[float]]
 
 # Five groups in parts of one over two devices: three accumulated parts, of which the last has one group for two.
-UNEVEN = ("train.max_steps=5", "train.batch_groups=5", "train.micro_batch_groups=1", "train.clip_norm=3.6")
+UNEVEN = ("train.max_steps=5", "train.batch_size=5", "train.micro_batch_size=1", "train.clip_norm=3.6")
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +43,10 @@ def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, cur
     mine, theirs = (load_file(run / "checkpoints" / "last.safetensors") for run in (out, one_device))
     assert mine.keys() == theirs.keys()
     assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < 1e-4
-    for stage, wanted in (("zero_shot", 18), ("final", 27)):
-        answered = _answers(out / stage)
+    for phase, wanted in (("zero_shot", 18), ("final", 27)):
+        answered = _answers(out / phase)
         assert len(answered) == wanted, "9 questions, each in two readings, and at the end text-only"
-        assert answered == pytest.approx(_answers(one_device / stage), abs=1e-3)
+        assert answered == pytest.approx(_answers(one_device / phase), abs=1e-3)
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, cur
 def test_a_device_with_text_alone_beside_one_with_images(
     nano: Nano, tmp_path: Path, curve: Curve, name: str, strategy: str
 ) -> None:
-    settings = (f"model.name={name}", "train.text_only_share=0.4", "train.batch_groups=3", "train.micro_batch_groups=1",
+    settings = (f"model.name={name}", "train.text_only_share=0.4", "train.batch_size=3", "train.micro_batch_size=1",
                 "train.max_steps=3", "eval.every_steps=3", "eval.val_questions=2")  # fmt: skip
     one, two = tmp_path / "one", tmp_path / "two"
     nano.finished("train", one, *settings)
@@ -66,10 +66,10 @@ def test_a_device_with_text_alone_beside_one_with_images(
     assert max(float((mine[each] - theirs[each]).abs().max()) for each in mine) < 1e-4
 
 
-def _answers(stage: Path) -> dict[str, float]:
+def _answers(phase: Path) -> dict[str, float]:
     """The best option's log-probability of each prediction, 0 for generations; fails on a doubled key."""
     found: dict[str, float] = {}
-    for line in (stage / "predictions.jsonl").read_text().splitlines():
+    for line in (phase / "predictions.jsonl").read_text().splitlines():
         row = json.loads(line)
         key = f"{row['question_id']} {row['condition']} {row['reading']}"
         assert key not in found

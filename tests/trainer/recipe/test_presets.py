@@ -61,8 +61,8 @@ def test_training_is_that_of_table_9(model: str, published: Path) -> None:
     assert train.devices == row["gpus"]
     assert train.group_questions == 1, "the paper's sample is one question"
     share = train.devices if row.get("batch_remark") == "model parallel" else 1
-    assert train.micro_batch_groups * share == row["per_device_batch_size"]
-    assert train.batch_groups == train.micro_batch_groups * train.devices * row["gradient_accumulation_steps"]
+    assert train.micro_batch_size * share == row["per_device_batch_size"]
+    assert train.batch_size == train.micro_batch_size * train.devices * row["gradient_accumulation_steps"]
     assert recipe.data.workers * train.devices == row["cpu_workers"]
 
 

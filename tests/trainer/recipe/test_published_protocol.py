@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.folder import open_prepared
 from medtune.eval.asking.ask import plan_visits
 from medtune.models.endpoint.settings import Endpoint
@@ -24,7 +24,7 @@ def _recipe(*, served: bool) -> Recipe:
 
 
 def test_served_and_local_models_take_all_of_it() -> None:
-    u2 = benchmark("u2_bench")
+    u2 = find_benchmark("u2_bench")
     served, local = (as_published(_recipe(served=served), u2) for served in (True, False))
     assert served.model.endpoint is not None
     assert (served.model.endpoint.temperature, served.eval.temperature) == (0.7, 0.0)
@@ -43,7 +43,7 @@ def test_served_and_local_models_take_all_of_it() -> None:
 
 
 def test_the_anatomy_ablation_of_u2_bench_takes_five_passes_of_both_prompts() -> None:
-    evaluation = as_published(_recipe(served=False), benchmark("u2_bench")).eval
+    evaluation = as_published(_recipe(served=False), find_benchmark("u2_bench")).eval
     ablation = evaluation.draws(("image", "with_anatomy", "text_only"))
     assert ablation == {"image": 5, "with_anatomy": 5, "text_only": 1}
     assert evaluation.draws(("image", "text_only")) == {"image": 1, "text_only": 1}
@@ -51,8 +51,8 @@ def test_the_anatomy_ablation_of_u2_bench_takes_five_passes_of_both_prompts() ->
 
 @pytest.mark.parametrize("served", [False, True])
 def test_rexsonovqa_is_asked_once_at_temperature_1_and_states_no_length(*, served: bool) -> None:
-    recipe = as_published(_recipe(served=served), benchmark("rexsonovqa"))
-    facts = protocol_facts(recipe, benchmark("rexsonovqa"))
+    recipe = as_published(_recipe(served=served), find_benchmark("rexsonovqa"))
+    facts = protocol_facts(recipe, find_benchmark("rexsonovqa"))
     own = read_recipe("nano_busi_lora").eval.max_new_tokens
     assert facts["used"] == {"temperature": 1.0, "repeats": 1, "condition_repeats": {}, "max_new_tokens": own}
     assert isinstance(facts["published"], dict)
@@ -63,14 +63,14 @@ def test_rexsonovqa_is_asked_once_at_temperature_1_and_states_no_length(*, serve
 def test_ctlesionvqa_is_asked_five_times_at_a_temperature_that_the_recipe_says(*, served: bool) -> None:
     field = "model.endpoint.temperature" if served else "eval.temperature"
     with pytest.raises(ValueError, match=rf"asked 5 times and do not say at which temperature.* set {field} above 0"):
-        as_published(_recipe(served=served), benchmark("ctlesionvqa"))
+        as_published(_recipe(served=served), find_benchmark("ctlesionvqa"))
     drawn = _recipe(served=served)
     if drawn.model.endpoint:
         endpoint = replace(drawn.model.endpoint, temperature=0.4)
         drawn = replace(drawn, model=replace(drawn.model, endpoint=endpoint))
     else:
         drawn = replace(drawn, eval=replace(drawn.eval, temperature=0.4))
-    used = protocol_facts(as_published(drawn, benchmark("ctlesionvqa")), benchmark("ctlesionvqa"))["used"]
+    used = protocol_facts(as_published(drawn, find_benchmark("ctlesionvqa")), find_benchmark("ctlesionvqa"))["used"]
     assert isinstance(used, dict)
     assert (used["temperature"], used["repeats"]) == (0.4, 5)
     assert used["max_new_tokens"] == drawn.eval.max_new_tokens
@@ -79,7 +79,7 @@ def test_ctlesionvqa_is_asked_five_times_at_a_temperature_that_the_recipe_says(*
 def test_the_protocol_of_ctlesionvqa_is_that_of_its_paper(shared_real: Path) -> None:
     printed = json.loads((shared_real.parent / "published" / "ctlesionvqa_text.json").read_text("utf-8"))
     (repeats,) = [row["value"] for row in printed["rows"] if row["key"] == "repeats"]
-    protocol = benchmark("ctlesionvqa").protocol
+    protocol = find_benchmark("ctlesionvqa").protocol
     assert protocol is not None
     assert protocol.repeats == repeats
 
@@ -88,7 +88,7 @@ def test_the_protocol_of_u2_bench_is_that_of_its_paper(shared_real: Path) -> Non
     published = shared_real.parent / "published"
     ablation = json.loads((published / "u2bench_table3.json").read_text("utf-8"))["quoted"]
     rows = json.loads((published / "u2bench_text.json").read_text("utf-8"))["rows"]
-    protocol = benchmark("u2_bench").protocol
+    protocol = find_benchmark("u2_bench").protocol
     assert protocol is not None
     assert protocol.condition_repeats == {"with_anatomy": ablation["forward_passes_per_pair"]}
     assert [row["value"] for row in rows if row["key"] == "temperature"] == [protocol.temperature]
@@ -103,7 +103,7 @@ def test_a_recipe_may_say_its_own_repeats_of_a_condition() -> None:
 
 def test_an_unknown_protocol_is_refused() -> None:
     with pytest.raises(ValueError, match="no protocol of BUSI breast ultrasound is known"):
-        as_published(_recipe(served=False), benchmark("busi"))
+        as_published(_recipe(served=False), find_benchmark("busi"))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_cannot_be_drawn_is_refused(overrides: list[str], message: str) -> 
 def test_replies_are_asked_for_as_often_as_said_and_likelihoods_once(prepared_tiny: Path) -> None:
     groups = open_prepared(prepared_tiny).groups("test")
     plan = plan_visits(
-        groups, benchmark("busi"), answer_format="text", conditions=("image", "text_only"), repeats={"image": 3}
+        groups, find_benchmark("busi"), answer_format="text", conditions=("image", "text_only"), repeats={"image": 3}
     )
     every = [request for visits in plan for visit in visits for request in visit.requests]
     asked = [request for request in every if request.condition == "image"]

@@ -16,7 +16,7 @@ from medtune.data.types import MediaGroup, MediaRef, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
-from medtune.models.tuning.plan import GroupTuning, Tuning
+from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.models.vlm import Assembled
 from medtune.trainer.training.batches import ROW_TOKENS, MicroBatch, MicroBatches
 from medtune.trainer.training.mixture import whole_part
@@ -56,7 +56,7 @@ def _passes(pictures: Path, assembled: Assembled, *, world_size: int, share: flo
     """All passes of one step of three groups, of all devices; each of them a group at most."""
     groups = [_group(pictures, 0, 3), _group(pictures, 1, 1), _group(pictures, 2, 2)]
     data = replace(whole_part(groups, lambda question: render_choice(question, "text"), seed=0), text_only_share=share)
-    order = StepOrder(data.row(), batch_groups=3, micro_batch_groups=1, world_size=world_size)
+    order = StepOrder(data.row(), batch_size=3, micro_batch_size=1, world_size=world_size)
     devices = [
         MicroBatches(
             data,
@@ -122,7 +122,7 @@ def _batch(pictures: Path, assembled: Assembled, *, share_prefix: bool) -> Micro
     data = whole_part(groups, lambda question: render_choice(question, "text"), seed=0)
     batches = MicroBatches(
         data,
-        StepOrder(data.row(), batch_groups=3, micro_batch_groups=3, world_size=1),
+        StepOrder(data.row(), batch_size=3, micro_batch_size=3, world_size=1),
         rank=0,
         family=assembled.family,
         transform=assembled.transform,
@@ -143,7 +143,7 @@ def _loss_and_gradients(assembled: Assembled, batch: MicroBatch) -> tuple[float,
 @cache
 def _learning(name: str) -> Assembled:
     assembled = zoo_entry(name).assemble(0)
-    apply_tuning(assembled.model, Tuning(vision=GroupTuning("full", lr=1e-3)), seed=0)
+    apply_tuning(assembled.model, Tuning(vision=PartTuning("full", lr=1e-3)), seed=0)
     torch.manual_seed(5)
     for name, parameter in assembled.model.named_parameters():
         if "lora_B" in name:

@@ -15,7 +15,7 @@ import pytest
 import wandb
 from lightning_utilities.core.rank_zero import rank_zero_only
 
-from medtune.benchmarks import benchmark
+from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.folder import open_prepared
 from medtune.trainer.recipe.log_block import LogBlock
 from medtune.trainer.training.loggers import build_loggers
@@ -41,10 +41,10 @@ def test_curves_are_logged_by_stage_and_by_task(offline: OfflineRun) -> None:
     points = offline.points()
     losses = [point["train/loss"] for point in points if "train/loss" in point]
     assert len(losses) == 4
-    for stage, steps in (("zero_shot", [0]), ("validation", [2, 4]), ("final", [4])):
-        assert [p["trainer/global_step"] for p in points if f"{stage}/accuracy" in p] == steps
+    for phase, steps in (("zero_shot", [0]), ("validation", [2, 4]), ("final", [4])):
+        assert [p["trainer/global_step"] for p in points if f"{phase}/accuracy" in p] == steps
         for end in ("", "_ci95_low", "_ci95_high"):
-            name = f"task=diagnosis/{stage}/accuracy{end}"
+            name = f"task=diagnosis/{phase}/accuracy{end}"
             assert [p["trainer/global_step"] for p in points if name in p] == steps
 
 
@@ -65,12 +65,12 @@ def test_run_has_config_tags_and_group(offline: OfflineRun) -> None:
     assert config["train"]["max_steps"] == 4
     assert len(config["manifest"]["data_hash"]) == 64
     assert config["environment"]["packages"]["wandb"]
-    assert "16384" in json.dumps(config["trainable_groups"]), "the adapters of the language model"
+    assert "16384" in json.dumps(config["trainable_parts"]), "the adapters of the language model"
     assert "9 of 9 questions" in config["cases_shown"]["final"]
 
 
 def test_trainable_groups_are_a_table(offline: OfflineRun) -> None:
-    table = offline.table("model/trainable groups")
+    table = offline.table("model/trainable parts")
     assert [row[:3] for row in table["data"]] == [
         [1, "vision", "frozen"],
         [1, "projector", "full"],
@@ -100,25 +100,25 @@ def test_cases_have_probabilities_replies_and_drawn_boxes(
     assert not all(red)
 
 
-@pytest.mark.parametrize("stage", ["zero_shot", "final"])
+@pytest.mark.parametrize("phase", ["zero_shot", "final"])
 @pytest.mark.parametrize("task", TASKS)
-def test_each_task_has_its_confusion(offline: OfflineRun, nano_run: Path, stage: str, task: str) -> None:
-    table = offline.table(f"task={task}/{stage}/confusion_table")
+def test_each_task_has_its_confusion(offline: OfflineRun, nano_run: Path, phase: str, task: str) -> None:
+    table = offline.table(f"task={task}/{phase}/confusion_table")
     counts = {(truth, read): n for truth, read, n in table["data"]}
-    scores = json.loads((nano_run / stage / "scores.json").read_text())["by"]["task"][task]
+    scores = json.loads((nano_run / phase / "scores.json").read_text())["by"]["task"][task]
     assert sum(counts.values()) == scores["n"]
     assert sum(n for (truth, read), n in counts.items() if truth == read) == pytest.approx(
         scores["value"] * scores["n"]
     )
-    chart = offline.config()[f"_wandb/visualize/task={task}/{stage}/confusion"]
+    chart = offline.config()[f"_wandb/visualize/task={task}/{phase}/confusion"]
     assert chart["panel_config"]["panelDefId"] == "wandb/confusion_matrix/v1"
 
 
 def test_summary_has_the_gain(offline: OfflineRun, nano_run: Path) -> None:
     results = json.loads((nano_run / "results.json").read_text())
     gain, summary = results["gain"], offline.summary()
-    assert summary["zero_shot"] == results["stages"]["zero_shot"]["overall"]["value"]
-    assert summary["final"] == results["stages"]["final"]["overall"]["value"]
+    assert summary["zero_shot"] == results["phases"]["zero_shot"]["overall"]["value"]
+    assert summary["final"] == results["phases"]["final"]["overall"]["value"]
     assert (summary["gain"], summary["gain_p"], summary["gain_n"]) == (gain["value"], gain["mcnemar_p"], gain["n"])
     assert [summary["gain_ci95_low"], summary["gain_ci95_high"]] == gain["ci95"]
     assert {name for name in summary if name.startswith("gain_p_holm/")} == {f"gain_p_holm/{task}" for task in TASKS}
@@ -195,7 +195,7 @@ def test_ranks_above_0_log_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(rank_zero_only, "rank", 1)
     (logger,) = _loggers(tmp_path, LogBlock(wandb="offline"))[1:]
     logger.log_metrics({"train/loss": 1.0}, step=1)
-    logger.show_groups([], stage=1)
+    logger.show_parts([], stage=1)
     assert [*tmp_path.rglob("*.wandb")] == []
 
 
@@ -206,7 +206,7 @@ def test_disabled_means_disabled(tmp_path: Path) -> None:
 
 def _loggers(root: Path, block: LogBlock) -> list[Any]:
     options = {"recipe_name": "r", "config": {}, "tags": [], "resume_step": 0}
-    return [*build_loggers(root, block, benchmark("fetal_gauge"), provenance="released", **options)]  # type: ignore[arg-type]
+    return [*build_loggers(root, block, find_benchmark("fetal_gauge"), provenance="released", **options)]  # type: ignore[arg-type]
 
 
 def _sections(script: str) -> Any:

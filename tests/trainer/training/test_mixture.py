@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medtune.benchmarks import benchmark, source
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.public_sets.sets import hc18
 from medtune.data.media.augment import ALL, allowed
 from medtune.data.prepared.folder import open_prepared, prepare
@@ -27,7 +27,7 @@ from tests.trainer.conftest import Nano
 def heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("heads")
     hc18.write_example(folder / "raw")
-    prepare("fetal_heads", source("fetal_heads"), benchmark="fetal_heads", root=folder / "raw", out=folder / "prepared")
+    prepare(find_source("fetal_heads"), benchmark="fetal_heads", root=folder / "raw", out=folder / "prepared")
     return folder / "prepared"
 
 
@@ -37,7 +37,7 @@ def _recipe(root: Path, **data: object) -> Recipe:
 
 
 def _open(recipe: Recipe) -> TrainData:
-    folders = open_folders(recipe, open_prepared(recipe.data.root), benchmark(recipe.data.benchmark))
+    folders = open_folders(recipe, open_prepared(recipe.data.root), find_benchmark(recipe.data.benchmark))
     return train_data(recipe, recipe.stages[0], folders, limit=None)
 
 
@@ -76,7 +76,7 @@ def test_temperature(temperature: float, shares: tuple[float, float]) -> None:
 
 def test_a_part_that_teaches_the_test_is_refused(tiny_busi: Path, prepared_tiny: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    prepare("busi", source("busi"), benchmark="busi", root=tiny_busi, out=other, seed=5)
+    prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=other, seed=5)
     with pytest.raises(ValueError, match=r"would teach what .* asks: \d+ images and \d+ patients"):
         _open(_recipe(prepared_tiny, mixture=(TrainFolder("busi", other),)))
 
@@ -116,7 +116,10 @@ def test_an_augmentation_that_no_image_takes_is_refused(prepared_tiny: Path, tmp
             assert np.array_equal(untouched.pixels_HWC, flipped)
     hc18.write_example(tmp_path / "raw")
     prepare(
-        "fetal_heads", source("fetal_heads"), benchmark="fetal_heads", root=tmp_path / "raw", out=tmp_path / "heads"
+        find_source("fetal_heads"),
+        benchmark="fetal_heads",
+        root=tmp_path / "raw",
+        out=tmp_path / "heads",
     )
     with pytest.raises(ValueError, match=r"data\.augment is move; no image of fetal_heads may be changed so"):
         _open(
@@ -134,7 +137,7 @@ def test_whether_an_image_is_changed_does_not_tell_the_diagnosis(prepared_tiny: 
     assert asked[0] == asked[1]
     diagnoses = [group for group in part.groups if any(q.facets["task"] == "diagnosis" for q in group.questions)]
     assert len({q.answer for group in diagnoses for q in group.questions}) == 3
-    assert all(allowed(group.questions, part.keeps) == ALL for group in diagnoses)
+    assert all(allowed(group.questions, part.allowed_changes) == ALL for group in diagnoses)
     assert num_changeable(part, data.augment)["move"] == len(diagnoses) < len(part.groups)
 
 
@@ -153,7 +156,7 @@ def test_a_mixture_trains_resumes_to_the_bit_and_says_what_it_learnt(
     assert about.startswith("busi (tiny): ")
     assert "; fetal_heads (prepared): " in about
     again = tmp_path / "again"
-    assert nano.here("train", again, *mixed, "train.micro_batch_groups=1") == 0
+    assert nano.here("train", again, *mixed, "train.micro_batch_size=1") == 0
     assert curve(again, "train/loss") == pytest.approx(curve(whole, "train/loss"), abs=1e-4)
     plain = tmp_path / "plain"
     assert nano.here("train", plain) == 0

@@ -24,13 +24,13 @@ Curve = Callable[[Path, str], list[float]]
 
 ALIGNMENT = {"name": "alignment", "max_steps": 4, "warmup_ratio": 0.25, "tuning": {"language": {"mode": "frozen"}}}
 INSTRUCTION = {
-    "name": "instruction", "max_steps": 6, "batch_groups": 2,
+    "name": "instruction", "max_steps": 6, "batch_size": 2,
     "tuning": {"projector": {"lr": 2e-5}, "language": {"lr": 1e-3}},
 }  # fmt: skip
 STAGED = ("train.max_steps=null", f"train.stages={yaml.safe_dump([ALIGNMENT, INSTRUCTION], default_flow_style=True)}",
           "model.tuning.language.lora.dropout=0.1")  # fmt: skip
 FIRST = ("train.max_steps=4", "train.warmup_ratio=0.25", "model.tuning.language.mode=frozen")
-SECOND = ("train.max_steps=6", "train.batch_groups=2", "model.tuning.projector.lr=2e-5",
+SECOND = ("train.max_steps=6", "train.batch_size=2", "model.tuning.projector.lr=2e-5",
           "model.tuning.language.lr=1e-3", "model.tuning.language.lora.dropout=0.1")  # fmt: skip
 
 
@@ -140,9 +140,9 @@ def test_a_group_that_learns_in_the_first_stage_alone_is_in_the_last_checkpoint(
 
 
 def test_stages_take_what_they_leave_out_from_the_recipe() -> None:
-    recipe = read_recipe("nano_busi_lora", [*STAGED, "train.micro_batch_groups=1", "train.stages.1.max_steps=7"])
+    recipe = read_recipe("nano_busi_lora", [*STAGED, "train.micro_batch_size=1", "train.stages.1.max_steps=7"])
     first, second = recipe.stages
-    assert (first.batch_groups, second.batch_groups, first.micro_batch_groups) == (4, 2, 1)
+    assert (first.batch_size, second.batch_size, first.micro_batch_size) == (4, 2, 1)
     assert (first.warmup_ratio, second.warmup_ratio) == (0.25, 0.1)
     assert first.tuning.language.mode == "frozen"
     assert first.tuning.projector == recipe.model.tuning.projector
@@ -162,8 +162,8 @@ def test_only_and_epochs_are_counted_on_the_data(prepared_tiny: Path) -> None:
     prepared = open_prepared(prepared_tiny)
     task = prepared.questions("train")[0].facets["task"]
     stages = [
-        {"name": "one task", "epochs": 2, "batch_groups": 3, "only": {"task": [task]}},
-        {"name": "all", "epochs": 0.5, "batch_groups": 3},
+        {"name": "one task", "epochs": 2, "batch_size": 3, "only": {"task": [task]}},
+        {"name": "all", "epochs": 0.5, "batch_size": 3},
     ]
     settings = ["train.max_steps=null", "train.group_questions=1", f"train.stages={yaml.safe_dump(stages)}"]
     recipe = with_counted_epochs(read_recipe("nano_busi_lora", settings), [prepared], limit=None)

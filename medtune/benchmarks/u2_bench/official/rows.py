@@ -18,7 +18,7 @@ from medtune.benchmarks.u2_bench.parsers import prepared_reply, task_of, truth_c
 from medtune.benchmarks.u2_bench.tasks import RANGES
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TASKS, TEXT
 from medtune.data.types import Question
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import rouge_l
 
@@ -56,9 +56,9 @@ class Scored:
         )
 
 
-def row(judged: Sequence[Judged], parser: str) -> Row:
+def row(parsed: Sequence[ParsedReply], parser: str) -> Row:
     """Returns the cells of Table 1 by column; the score is the one that the official aggregator prints."""
-    scored = set_tables(judged, parser)
+    scored = set_tables(parsed, parser)
     means = official_means(scored.tables, ids="numbers")
     return {
         "DD_Acc": means.diag_acc,
@@ -93,7 +93,7 @@ def variants(tables: SetTables) -> tuple[float, float, float]:
     return published, official_score(meant), round(u2_score(meant.earned_terms), 4)
 
 
-def set_tables(judged: Sequence[Judged], parser: str) -> Scored:
+def set_tables(parsed: Sequence[ParsedReply], parser: str) -> Scored:
     """Returns the results per data set of one official way to read."""
     mode, is_extracted = OFFICIAL[parser]
     classification: dict[str, ClassScores] = {}
@@ -102,7 +102,7 @@ def set_tables(judged: Sequence[Judged], parser: str) -> Scored:
     text: dict[str, tuple[float, float]] = {}
     lost = 0
     for task in TASKS:
-        for dataset, rows in by_set([row for row in judged if task_of(row.question) == task]).items():
+        for dataset, rows in by_set([row for row in parsed if task_of(row.question) == task]).items():
             pairs = [(row.question, _reply(row, is_extracted)) for row in rows]
             try:
                 if task in CLASSIFICATION:
@@ -149,7 +149,7 @@ def _texts(pairs: Sequence[Pair], mode: Mode) -> tuple[float, float]:
     return 100 * float(bleu_of_counts(counts)), 100 * _mean([rouge_l(*each) for each in texts])
 
 
-def _reply(row: Judged, is_extracted: bool) -> str:
+def _reply(row: ParsedReply, is_extracted: bool) -> str:
     reply = (row.prediction.text if row.prediction else None) or ""
     return prepared_reply(reply, row.question) if is_extracted else reply
 

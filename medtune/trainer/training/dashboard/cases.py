@@ -15,7 +15,7 @@ import PIL.Image
 
 from medtune.data.media.preview import preview
 from medtune.data.types import MediaRef, Prediction
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.statistics.calibration import option_probabilities
 
@@ -49,14 +49,14 @@ UNASKED = Said(None, None)
 
 
 def case_rows(
-    rows: Sequence[Judged], media: Mapping[str, MediaRef], *, predictions: Path, images: bool
+    rows: Sequence[ParsedReply], media: Mapping[str, MediaRef], *, predictions: Path, images: bool
 ) -> list[list[Cell]]:
     """Returns one row per chosen question, cells in the order of `COLUMNS`.
 
     Args:
-        rows: The judged questions of a stage.
+        rows: The judged questions of a phase.
         media: By media id.
-        predictions: The stage's predictions.jsonl.
+        predictions: The phase's predictions.jsonl.
         images: Whether images and free texts may be shown.
     """
     said = _said(predictions)
@@ -66,9 +66,9 @@ def case_rows(
     ]
 
 
-def spread(rows: Sequence[Judged], limit: int = MAX_CASES) -> list[Judged]:
-    """Returns at most `limit` rows, taken from the tasks in turn and evenly over each; the same at every stage."""
-    by_task: dict[str, list[Judged]] = {}
+def spread(rows: Sequence[ParsedReply], limit: int = MAX_CASES) -> list[ParsedReply]:
+    """Returns at most `limit` rows, taken from the tasks in turn and evenly over each; the same at every phase."""
+    by_task: dict[str, list[ParsedReply]] = {}
     for row in rows:
         by_task.setdefault(row.question.facets.get("task", ""), []).append(row)
     room, chosen = limit, set()
@@ -90,7 +90,7 @@ def _said(path: Path) -> dict[str, Said]:
     return found
 
 
-def _row(row: Judged, ref: MediaRef, said: Said, *, images: bool) -> list[Cell]:
+def _row(row: ParsedReply, ref: MediaRef, said: Said, *, images: bool) -> list[Cell]:
     question = row.question
     is_fixed = bool(question.options)
     reply = said.generation.text if said.generation else None

@@ -38,10 +38,10 @@ def task_curves(
             (step, _scores(path)) for step, path in ((0, folder.zero_shot), (last_step, folder.final)) if _has(path)
         ],
     }
-    tasks = {name for stages in measured.values() for _, scores in stages for name in scores["by"].get("task", {})}
+    tasks = {name for phases in measured.values() for _, scores in phases for name in scores["by"].get("task", {})}
     found = {}
     for task in (None, *sorted(tasks)):
-        lines = [line for name, stages in measured.items() for line in _band(name, stages, task)]
+        lines = [line for name, phases in measured.items() for line in _band(name, phases, task)]
         for reference in references:
             if (reference.facet, reference.level) == (task and "task", task):
                 name = f"published, other model, other data: {reference.model}"
@@ -50,9 +50,9 @@ def task_curves(
     return found
 
 
-def _band(name: str, stages: Sequence[tuple[int, Any]], task: str | None) -> Iterator[Line]:
+def _band(name: str, phases: Sequence[tuple[int, Any]], task: str | None) -> Iterator[Line]:
     points = []
-    for step, scores in stages:
+    for step, scores in phases:
         level = scores["overall"] if task is None else scores["by"].get("task", {}).get(task)
         if level and level["value"] is not None:
             points.append((step, level["value"], level["ci95"]))
@@ -71,9 +71,9 @@ def _validation(folder: RunFolder) -> Iterator[tuple[int, Any]]:
             yield int(path.name.removeprefix("step_")), _scores(path)
 
 
-def _has(stage: Path) -> bool:
-    return (stage / "scores.json").is_file()
+def _has(phase: Path) -> bool:
+    return (phase / "scores.json").is_file()
 
 
-def _scores(stage: Path) -> Any:
-    return json.loads((stage / "scores.json").read_text("utf-8"))
+def _scores(phase: Path) -> Any:
+    return json.loads((phase / "scores.json").read_text("utf-8"))

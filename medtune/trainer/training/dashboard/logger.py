@@ -18,9 +18,9 @@ from lightning_utilities.core.rank_zero import rank_zero_only
 from medtune.data.types import MediaRef, Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import Gain, LevelGain
-from medtune.eval.scoring.score import StageScores
+from medtune.eval.scoring.score import PhaseScores
 from medtune.eval.statistics.significance import holm
-from medtune.models.tuning.apply import GroupRow
+from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.log_block import LogBlock
 from medtune.trainer.training.dashboard import cases
@@ -69,21 +69,21 @@ class Dashboard(WandbLogger):
         super().log_metrics(renamed, step)
 
     @rank_zero_only
-    def show_groups(self, rows: Sequence[GroupRow], *, stage: int) -> None:
-        """Logs the table of trainable groups of a stage."""
+    def show_parts(self, rows: Sequence[PartRow], *, stage: int) -> None:
+        """Logs the table of trainable parts of a stage."""
         import wandb
 
         columns = ["stage", "group", "mode", "learning rate", "parameters", "trainable", "LoRA modules", "in 4 bits"]
         self._groups += [
             [stage, r.group, r.mode, r.lr, r.parameters, r.trainable, r.adapted_modules, r.quantized] for r in rows
         ]
-        self.experiment.log({"model/trainable groups": wandb.Table(columns=columns, data=self._groups)})
+        self.experiment.log({"model/trainable parts": wandb.Table(columns=columns, data=self._groups)})
 
     @rank_zero_only
-    def show_stage(
-        self, name: str, scores: StageScores, media: Mapping[str, MediaRef], *, out_dir: Path, step: int
+    def show_phase(
+        self, name: str, scores: PhaseScores, media: Mapping[str, MediaRef], *, out_dir: Path, step: int
     ) -> None:
-        """Logs a stage's single cases and the confusion of each task."""
+        """Logs a phase's single cases and the confusion of each task."""
         import wandb
 
         rows = cases.case_rows(scores.rows, media, predictions=out_dir / "predictions.jsonl", images=self._images)
@@ -104,7 +104,7 @@ class Dashboard(WandbLogger):
 
     @rank_zero_only
     def show_results(
-        self, stages: Mapping[str, StageScores], gain: Gain | None, folder: RunFolder, *, last_step: int, split: str
+        self, phases: Mapping[str, PhaseScores], gain: Gain | None, folder: RunFolder, *, last_step: int, split: str
     ) -> None:
         """Logs the gain, the curves of each task and the summary, and leaves the workspace as code."""
         import wandb
@@ -123,7 +123,7 @@ class Dashboard(WandbLogger):
             columns, rows = _gain_rows(gain)
             panels["gain/by task"] = wandb.Table(columns=columns, data=rows)
         self.experiment.log({**panels, STEP: last_step})
-        self.experiment.summary.update(summary(stages, gain))
+        self.experiment.summary.update(summary(phases, gain))
         path = Path(self.experiment.dir) / WORKSPACE
         group, project = str(self._wandb_init["group"]), str(self._project)
         path.write_text(workspace_script(self._benchmark, [*curves], group=group, project=project), "utf-8")
@@ -141,19 +141,19 @@ def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
     return next((logger for logger in loggers if isinstance(logger, Dashboard)), None)
 
 
-def summary(stages: Mapping[str, StageScores], gain: Gain | None) -> dict[str, float]:
-    """Returns what the table of runs shows: each stage's score, the gain, its interval and p values.
+def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, float]:
+    """Returns what the table of runs shows: each phase's score, the gain, its interval and p values.
 
-    "gain_p" is McNemar's exact p over all questions, "gain_p_holm/TASK" that of a task after Holm's correction. A stage
+    "gain_p" is McNemar's exact p over all questions, "gain_p_holm/TASK" that of a task after Holm's correction. A phase
     without a value, because no answer was judged yet, is left out; "STAGE_unscored" counts what waits for a judge,
     "STAGE_uncounted" what the primary reading cannot read.
     """
-    values = {name: stage.overall.score.value for name, stage in stages.items()}
+    values = {name: phase.overall.score.value for name, phase in phases.items()}
     found = {name: value for name, value in values.items() if math.isfinite(value)}
-    found |= {f"{name}_unscored": float(stage.unscored) for name, stage in stages.items() if stage.unscored}
-    found |= {f"{name}_uncounted": float(sum(left.values())) for name, s in stages.items() if (left := s.uncounted)}
-    for name, stage in stages.items():
-        ci95 = stage.overall.score.ci95
+    found |= {f"{name}_unscored": float(phase.unscored) for name, phase in phases.items() if phase.unscored}
+    found |= {f"{name}_uncounted": float(sum(left.values())) for name, s in phases.items() if (left := s.uncounted)}
+    for name, phase in phases.items():
+        ci95 = phase.overall.score.ci95
         if ci95:
             found |= {f"{name}_ci95_low": ci95.low, f"{name}_ci95_high": ci95.high}
     if gain:

@@ -1,7 +1,7 @@
 """What a metric is called on W&B, and how W&B is told to show it.
 
 W&B puts panels into one section per first part of a name, so a level comes first there: "final/task=diagnosis/accuracy"
-becomes "task=diagnosis/final/accuracy", and all stages of a task stand together without anyone arranging them.
+becomes "task=diagnosis/final/accuracy", and all phases of a task stand together without anyone arranging them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from medtune.eval.benchmark import Benchmark
 
 STEP = "trainer/global_step"
-STAGES = ("zero_shot", "validation", "final")
+PHASES = ("zero_shot", "validation", "final")
 OVERALL = "overall"
 PUBLISHED = "published_other_model_other_data"
 BAND = ("", "_ci95_low", "_ci95_high")
@@ -38,11 +38,11 @@ def panel_name(name: str) -> str:
         >>> panel_name("final/task=diagnosis/accuracy_n"), panel_name("final/accuracy"), panel_name("train/loss")
         ('task=diagnosis/final/accuracy_n', 'final/accuracy', 'train/loss')
     """
-    stage, _, rest = name.partition("/")
-    if stage not in STAGES or "=" not in rest:
+    phase, _, rest = name.partition("/")
+    if phase not in PHASES or "=" not in rest:
         return name
     level, _, metric = rest.rpartition("/")
-    return f"{level}/{stage}/{metric}"
+    return f"{level}/{phase}/{metric}"
 
 
 def definition(name: str, benchmark: Benchmark) -> Definition:
@@ -69,7 +69,7 @@ def reference_metrics(names: Iterable[str], benchmark: Benchmark) -> Mapping[str
     Logged with every evaluation, they are level lines in the panels; their names say that they are of other models
     on other data.
     """
-    levels = {rest.rpartition("/")[0] for stage, _, rest in (n.partition("/") for n in names) if stage in STAGES}
+    levels = {rest.rpartition("/")[0] for phase, _, rest in (n.partition("/") for n in names) if phase in PHASES}
     found = {}
     for reference in benchmark.references():
         level = "" if reference.facet is None else f"{reference.facet}={reference.level}"

@@ -109,5 +109,5 @@ def _training_panels() -> list[Panel]:
     return [
         ("lines", "loss", ["train/loss"]),
         ("lines", "gradient norm", ["train/gradient_norm"]),
-        ("table", "", ["model/trainable groups"]),
+        ("table", "", ["model/trainable parts"]),
     ]

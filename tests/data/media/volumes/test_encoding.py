@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medtune.benchmarks import source
+from medtune.benchmarks import find_source
 from medtune.data.media.volumes.formats.abdomen_atlas import SCAN, cases, find_cases
 from medtune.data.media.volumes.formats.saved_encoding import KEY, read_encoding
 from medtune.data.prepared.folder import Prepared, open_prepared, prepare
@@ -31,7 +31,7 @@ def saved(path: Path, values: NDArray[np.generic], key: str = KEY) -> Path:
 @pytest.fixture
 def raw(tmp_path: Path) -> Path:
     """CTLesionVQA's example of ten scans."""
-    write = source("ctlesionvqa").write_example
+    write = find_source("ctlesionvqa").write_example
     assert write is not None
     write(tmp_path / "raw")
     return tmp_path / "raw"
@@ -39,7 +39,7 @@ def raw(tmp_path: Path) -> Path:
 
 def prepared(raw: Path, share: float = 0.0) -> Prepared:
     out = raw.parent / "prepared"
-    return prepare("ctlesionvqa", source("ctlesionvqa"), benchmark="ctlesionvqa", root=raw, out=out, max_rejected=share)
+    return prepare(find_source("ctlesionvqa"), benchmark="ctlesionvqa", root=raw, out=out, max_rejected=share)
 
 
 def refs(folder: Prepared) -> list[MediaRef]:

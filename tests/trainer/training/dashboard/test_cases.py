@@ -12,7 +12,7 @@ import PIL.Image
 import pytest
 
 from medtune.data.types import Box, MediaRef, Prediction, PredictionKey, Provenance, Question
-from medtune.eval.benchmark import Judged
+from medtune.eval.benchmark import ParsedReply
 from medtune.eval.predictions.files import format_line
 from medtune.trainer.recipe.log_block import LogBlock
 from medtune.trainer.training.dashboard.cases import COLUMNS, MAX_CASES, MAX_SIDE_PX, case_rows, spread
@@ -21,16 +21,16 @@ from medtune.trainer.training.dashboard.logger import shows_images
 from tests.eval.answerers import question
 
 
-def _judged(asked: Question, parsed: str | None = None) -> Judged:
+def _judged(asked: Question, parsed: str | None = None) -> ParsedReply:
     said = Prediction(PredictionKey(asked.id, "image", "generation", 0), text="Mr Miller has a cyst")
-    return Judged(asked, said, parsed)
+    return ParsedReply(asked, said, parsed)
 
 
-def _rows(folder: Path, judged: Judged, *, images: bool) -> dict[str, object]:
+def _rows(folder: Path, parsed: ParsedReply, *, images: bool) -> dict[str, object]:
     PIL.Image.new("L", (1024, 256)).save(folder / "miller.png")
-    (folder / "predictions.jsonl").write_bytes(format_line(judged.prediction) if judged.prediction else b"")
-    media = {judged.question.media_id: MediaRef(folder / "miller.png", (Box(10, 10, 200, 100),))}
-    (row,) = case_rows([judged], media, predictions=folder / "predictions.jsonl", images=images)
+    (folder / "predictions.jsonl").write_bytes(format_line(parsed.prediction) if parsed.prediction else b"")
+    media = {parsed.question.media_id: MediaRef(folder / "miller.png", (Box(10, 10, 200, 100),))}
+    (row,) = case_rows([parsed], media, predictions=folder / "predictions.jsonl", images=images)
     return dict(zip(COLUMNS, row, strict=True))
 
 
@@ -76,13 +76,13 @@ def test_probabilities_stand_beside_the_options_as_they_were_shown(tmp_path: Pat
     asked = replace(question(1, patient=1), options=("cyst", "normal"), answer="cyst")
     key = PredictionKey(asked.id, "image", "likelihood", 0)
     said = Prediction(key, option_logprobs=(math.log(0.3), math.log(0.1)), options_shown=("normal", "cyst"))
-    row = _rows(tmp_path, Judged(asked, said, "normal"), images=False)
+    row = _rows(tmp_path, ParsedReply(asked, said, "normal"), images=False)
     assert row["probability of each option"] == "normal 0.750 | cyst 0.250"
     assert row["probability of the answer"] == pytest.approx(0.25)
 
 
 def test_unanswered_case_is_shown_as_wrong(tmp_path: Path) -> None:
-    row = _rows(tmp_path, Judged(question(1, patient=1), None, None), images=False)
+    row = _rows(tmp_path, ParsedReply(question(1, patient=1), None, None), images=False)
     assert (row["right"], row["read"], row["probability of the answer"]) == (False, None, None)
 
 

@@ -1,13 +1,13 @@
-"""The table of trainable groups, as a person reads it."""
+"""The table of trainable parts, as a person reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medtune.models.tuning.apply import GroupRow
+from medtune.models.tuning.apply import PartRow
 
 
-def group_table(rows: Sequence[GroupRow]) -> str:
+def part_table(rows: Sequence[PartRow]) -> str:
     """Returns one line per group: how it learns, at which rate, and how many of its parameters do."""
     head = f"{'group':<12}{'mode':<12}{'lr':>9}{'parameters':>14}{'trainable':>12}{'share':>9}{'LoRA modules':>14}"
     lines = [head, "-" * len(head)]
