@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+import medtune
 from medtune import __version__
 from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.predictions.files import replace_file
@@ -147,7 +148,7 @@ def _version(package: str) -> str | None:
 
 def _git_commit() -> str | None:
     """The commit of the checkout that medtune runs from; None for an installed wheel."""
-    checkout = Path(__file__).resolve().parents[2]
+    checkout = Path(medtune.__file__).resolve().parents[1]
     if not (checkout / ".git").exists():
         return None
     done = subprocess.run(["git", "-C", checkout, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)

@@ -17,11 +17,12 @@ from medtune.data.prepared import file_format
 from medtune.data.prepared.folder import open_prepared, prepare
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
+from tests.conftest import REPOSITORY
 from tests.models.endpoint.chat_server import KEY, ChatServer, Said, asked_text, completion, failure, serving
 from tests.models.tiny_judge import VERDICT, write_tiny_judge
 
 VARIABLE = "MEDTUNE_TEST_KEY"
-PROMPTS = Path(__file__).resolve().parents[3] / "shared" / "published" / "prompts"
+PROMPTS = REPOSITORY.parent / "shared" / "published" / "prompts"
 OFFICIAL = ("rex_judge_system.txt", "rex_judge_strict.txt")
 
 
