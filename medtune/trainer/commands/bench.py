@@ -114,7 +114,7 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
     print(f"{name}, {measured.subject}")
     for line in lines(measured):
         print(line)
-    status = parsed(measured, target=target)
+    status = exit_status(measured, target=target)
     if record is not None and status != PARITY_FAILED:
         path = record / f"{name}{f'-{subject}' if subject else ''}.json"
         record.mkdir(parents=True, exist_ok=True)
@@ -123,12 +123,12 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
     return status
 
 
-def parsed(measured: Measured, *, target: bool) -> int:
+def exit_status(measured: Measured, *, target: bool) -> int:
     """Returns the exit status.
 
     Example:
         >>> slow = TwoWays("t", "a", "b", quick_s=1.0, plain_s=1.5, apart=0.0, tolerance=0.0, target=2.0)
-        >>> judged(Measured("s", (slow,)), target=True), judged(Measured("s", (slow,)), target=False)
+        >>> exit_status(Measured("s", (slow,)), target=True), exit_status(Measured("s", (slow,)), target=False)
         (2, 0)
     """
     if not all(each.agree for each in measured.ways):

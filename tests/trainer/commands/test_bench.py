@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from medtune.trainer.commands import bench
-from medtune.trainer.commands.bench import Limit, Measured, TwoWays, parsed
+from medtune.trainer.commands.bench import Limit, Measured, TwoWays, exit_status
 from medtune.trainer.commands.cli import BENCHES, main
 
 Capture = pytest.CaptureFixture[str]
@@ -34,8 +34,8 @@ HEAVY = Limit("memory", 3, 2, "GB")
     ],
 )
 def test_ways_that_disagree_are_1_and_missed_targets_2(measured: Measured, with_target: int, without: int) -> None:
-    assert parsed(measured, target=True) == with_target
-    assert parsed(measured, target=False) == without
+    assert exit_status(measured, target=True) == with_target
+    assert exit_status(measured, target=False) == without
 
 
 @pytest.fixture
