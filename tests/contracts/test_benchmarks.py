@@ -10,7 +10,8 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, names
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Benchmark, ParsedReply
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import judge
 from medtune.eval.scoring.score import covered, score_phase
 from medtune.eval.scoring.tables import table_text

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from medtune.data import catalog
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Metric, ParsedReply
+from medtune.eval.metric import Metric
+from medtune.eval.parsed_reply import ParsedReply
 
 PACKAGE = "medtune.eval.metrics"
 OPTIONS = ("a", "b", "c")
