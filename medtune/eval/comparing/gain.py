@@ -21,7 +21,7 @@ class LevelGain:
     """What changed on some of the questions.
 
     Attributes:
-        value: Primary metric after minus before. Negative is a loss where higher is better, and an improvement where lower is.
+        value: Primary metric after minus before; below 0 it is a loss, or an improvement where lower is better.
         n: Questions behind it: those whose answers have a score in both phases.
         ci95: Paired by question, resampled by patient.
         mcnemar_p: Exact, two-sided, of right and wrong; takes questions as independent.

@@ -64,9 +64,9 @@ def test_no_change_is_no_gain_with_an_honest_interval(phases: dict[str, PhaseSco
 
 
 def test_gain_of_another_metric(phases: dict[str, PhaseScores]) -> None:
-    by_f1 = replace(BUSI, metrics={"macro_f1": macro_f1}, facets=())
+    by_f1 = replace(BUSI, metrics={"macro_f1": macro_f1()}, facets=())
     gain = overall(phases["zero_shot"], phases["final"], by_f1)
-    assert gain.value == pytest.approx(1 - macro_f1(phases["zero_shot"].rows))
+    assert gain.value == pytest.approx(1 - macro_f1().value(phases["zero_shot"].rows))
     assert gain.ci95.low < gain.value < gain.ci95.high
 
 
