@@ -17,7 +17,7 @@ from medtune.eval.published_numbers import Reference, no_references
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.tables import Table
 
-Verdicts = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
+ParsedReplies = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,15 @@ class Evidence:
     """All that a benchmark's own tables may be made of.
 
     Attributes:
-        predictions: Every one of the file, further repeats included; `judging.judge` reads those.
-        verdicts: Condition -> parser -> parsed replies of the first pass.
+        predictions: Every one of the file, further repeats included; `parse_replies` reads those.
+        parsed: Condition -> parser -> parsed replies of the first pass.
         parser: Whose reading is primary.
         text_model: For BERTScore; None leaves it out.
     """
 
     questions: Sequence[Question]
     predictions: Sequence[Prediction]
-    verdicts: Verdicts
+    parsed: ParsedReplies
     parser: str
     text_model: BertModel | None = None
 
@@ -42,7 +42,7 @@ class Evidence:
 
         A likelihood says nothing of questions without options; those go by the first parser that has them.
         """
-        read = self.verdicts.get(condition, {})
+        read = self.parsed.get(condition, {})
         found = dict[str, ParsedReply]()
         for rows in (read.get(self.parser, ()), *read.values()):
             for row in rows:

@@ -12,7 +12,7 @@ from medtune.benchmarks import find_benchmark, names
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.parse_replies import judge
+from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 
@@ -83,7 +83,7 @@ def test_every_metric_is_about_some_example(found: Benchmark) -> None:
 
 def oracle(found: Benchmark, answer_format: Literal["text", "letter"]) -> dict[str, list[ParsedReply]]:
     said = [found.render(question, answer_format).target for question in found.examples]
-    return judge(found.examples, replies(found.examples, said), found, reading="generation")
+    return parse_replies(found.examples, replies(found.examples, said), found, reading="generation")
 
 
 @pytest.mark.parametrize("answer_format", ANSWER_FORMATS)
@@ -105,7 +105,9 @@ def test_perfect_oracle_scores_the_best_with_official_parsers_in_their_format(fo
 
 
 def test_silent_model_scores_what_the_metric_says_with_every_parser(found: Benchmark) -> None:
-    parsed = judge(found.examples, replies(found.examples, [""] * len(found.examples)), found, reading="generation")
+    parsed = parse_replies(
+        found.examples, replies(found.examples, [""] * len(found.examples)), found, reading="generation"
+    )
     for rows in parsed.values():
         assert_all_score(rows, found, "silent")
 
@@ -119,7 +121,7 @@ def test_likelihood_oracle_scores_the_best(found: Benchmark) -> None:
         )
         for question in chosen
     ]
-    assert_all_score(judge(chosen, predictions, found, reading="likelihood")["likelihood"], found, "best")
+    assert_all_score(parse_replies(chosen, predictions, found, reading="likelihood")["likelihood"], found, "best")
 
 
 def test_own_tables_are_made_with_and_without_predictions(found: Benchmark) -> None:

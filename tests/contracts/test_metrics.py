@@ -46,9 +46,8 @@ def load(name: str) -> Metric:
 
 
 def row(number: int, kind: AnswerKind, true: str, said: str | None, is_answered: bool) -> ParsedReply:
-    asked = Question(
-        f"q{number}", "m", "Which?", ANSWERS[kind] if kind in ("choice", "yes_no") else (), true, kind, "p"
-    )
+    options = ANSWERS[kind] if kind in ("choice", "yes_no") else ()
+    asked = Question(f"q{number}", "m", "Which?", options, true, kind, "p")
     prediction = Prediction(PredictionKey(asked.id, "image", "generation", 0), text=said or "")
     return ParsedReply(asked, prediction if is_answered else None, said if is_answered else None)
 

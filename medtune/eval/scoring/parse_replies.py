@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from medtune.data.catalog import nearest
 from medtune.data.types import Condition, Prediction, Question, Reading
-from medtune.eval.benchmark import Benchmark
+from medtune.eval.benchmark import Benchmark, ParsedReplies
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.scoring.think_blocks import without_thinking
@@ -19,7 +20,7 @@ PER_TOKEN = "likelihood_per_token"
 UNSCORED = "unscored"
 
 
-def judge(
+def parse_replies(
     questions: Sequence[Question],
     predictions: Iterable[Prediction],
     benchmark: Benchmark,
@@ -58,6 +59,23 @@ def judge(
         return ParsedReply(question, said, read, unscored=waits)
 
     return {name: [row(question, name) for question in questions] for name in names}
+
+
+def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> ParsedReplies:
+    """Returns condition -> parser -> parsed replies, for every condition and reading that has predictions.
+
+    Condition "image" is always there: without predictions its questions are unanswered generations.
+    """
+    asked = {(prediction.key.condition, prediction.key.reading) for prediction in predictions}
+    if not any(condition == "image" for condition, _ in asked):
+        asked.add(("image", "generation"))
+    found: dict[Condition, dict[str, list[ParsedReply]]] = {}
+    for condition in get_args(Condition):
+        for reading in get_args(Reading):
+            if (condition, reading) in asked:
+                parsed = parse_replies(questions, predictions, benchmark, reading=reading, condition=condition)
+                found.setdefault(condition, {}).update(parsed)
+    return found
 
 
 def needs_judge(question: Question, prediction: Prediction, benchmark: Benchmark) -> bool:
@@ -105,7 +123,7 @@ def write_parsed(
     A line whose answer waits for a judge has the field "unscored" beside them: the parsers for which it does.
 
     Raises:
-        ValueError: As `judge`.
+        ValueError: As `parse_replies`.
         OSError: The file cannot be written; an earlier one is as it was.
     """
     by_id = index(questions)

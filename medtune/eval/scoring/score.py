@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
 
 from medtune.data.catalog import nearest
-from medtune.data.types import Condition, Prediction, Question, Reading, Score
-from medtune.eval.benchmark import Benchmark, Evidence, Verdicts
+from medtune.data.types import Condition, Prediction, Question, Score
+from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.baselines import BASELINES, blind, train_answers
 from medtune.eval.scoring.bertscore import BertModel
-from medtune.eval.scoring.parse_replies import LIKELIHOOD, judge
+from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all
 from medtune.eval.scoring.refusals import Refusals, count_refusals
 from medtune.eval.scoring.tables import Table
 from medtune.eval.scoring.uncounted_questions import uncounted
@@ -83,7 +82,7 @@ def score_phase(
     Args:
         questions: Those that were to be answered; what has no prediction counts as wrong.
         predictions: In any order; of any tool.
-        benchmark: Whose parsers and metrics judge.
+        benchmark: Whose parsers and metrics are used.
         train: The train split, for the baselines that learn from it; empty where there is none.
         parser: Whose reading is primary; by default "likelihood" where the predictions have one under
             condition "image" and all questions have options, else the benchmark's first.
@@ -95,15 +94,15 @@ def score_phase(
     """
     if not questions:
         raise ValueError("there are no questions to score; is the split empty?")
-    verdicts, refusals = parse_all(questions, predictions, benchmark), count_refusals(predictions)
-    parser = _parser(parser, verdicts["image"], benchmark)
+    replies, refusals = parse_all(questions, predictions, benchmark), count_refusals(predictions)
+    parser = _parser(parser, replies["image"], benchmark)
     metric = benchmark.primary_metric
-    rows = metric.covered(verdicts["image"][parser])
+    rows = metric.covered(replies["image"][parser])
     if not rows:
         raise ValueError(f"no question of this split is one that {benchmark.primary} is about; is it the right folder?")
     baselines = blind([row.question for row in rows], train_answers(train), metric)
     # Every condition has the same questions in the same order, so that numbers of rows serve for all.
-    unseeing = {condition: metric.covered(verdicts.get(condition, {}).get(parser, ())) for condition in _BLIND}
+    unseeing = {condition: metric.covered(replies.get(condition, {}).get(parser, ())) for condition in _BLIND}
     measured = {condition: metric.on(seen) for condition, seen in unseeing.items() if seen}
     statistic = metric.on(rows)
 
@@ -130,12 +129,12 @@ def score_phase(
         },
         metrics={
             condition: {name: _every_metric(parsed, benchmark, seed=seed) for name, parsed in parsers.items()}
-            for condition, parsers in verdicts.items()
+            for condition, parsers in replies.items()
         },
-        tables=tuple(benchmark.tables(Evidence(questions, predictions, verdicts, parser, text_model))),
-        calibration=_calibration(verdicts["image"].get(LIKELIHOOD, ())),
+        tables=tuple(benchmark.tables(Evidence(questions, predictions, replies, parser, text_model))),
+        calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
         refusals=refusals if refusals.n else None,
-        unscored=sum(row.unscored for row in verdicts["image"].get(_generation(parser, benchmark), ())),
+        unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
         uncounted=uncounted(questions, rows, metric),
     )
 
@@ -193,23 +192,6 @@ def score_rows(
 def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark, *, seed: int) -> dict[str, Score]:
     found = {name: metric.covered(rows) for name, metric in benchmark.metrics.items()}
     return {name: score_rows(rows, benchmark.metrics[name], seed=seed) for name, rows in found.items() if rows}
-
-
-def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> Verdicts:
-    """Returns condition -> parser -> parsed replies, for every condition and reading that has predictions.
-
-    Condition "image" is always there: without predictions its questions are unanswered generations.
-    """
-    asked = {(prediction.key.condition, prediction.key.reading) for prediction in predictions}
-    if not any(condition == "image" for condition, _ in asked):
-        asked.add(("image", "generation"))
-    verdicts: dict[Condition, dict[str, list[ParsedReply]]] = {}
-    for condition in get_args(Condition):
-        for reading in get_args(Reading):
-            if (condition, reading) in asked:
-                parsed = judge(questions, predictions, benchmark, reading=reading, condition=condition)
-                verdicts.setdefault(condition, {}).update(parsed)
-    return verdicts
 
 
 def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:

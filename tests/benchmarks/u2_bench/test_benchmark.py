@@ -28,7 +28,7 @@ from medtune.benchmarks.u2_bench.terms import TASKS
 from medtune.data.media.masks import LOCATIONS, NINE_CELLS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.parse_replies import judge
+from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table, table_text
 
@@ -205,9 +205,9 @@ def test_macro_f1_is_the_mean_of_the_data_sets(triples: list[tuple[str, str, str
 def judged_many() -> list[ParsedReply]:
     questions = many()
     texts = [question.answer if n % 3 else "upper left 12" for n, question in enumerate(questions)]
-    return judge(questions, [said(*pair) for pair in zip(questions, texts, strict=True)], U2, reading="generation")[
-        "robust"
-    ]
+    return parse_replies(
+        questions, [said(*pair) for pair in zip(questions, texts, strict=True)], U2, reading="generation"
+    )["robust"]
 
 
 @pytest.mark.parametrize("name", U2.metrics)
@@ -304,7 +304,9 @@ def test_parsers_are_shown_side_by_side_with_what_they_lose() -> None:
 
 def test_an_empty_reply_loses_a_whole_data_set_with_the_strict_script() -> None:
     questions = [asked("DD", id=f"q{n}") for n in range(4)]
-    rows = judge(questions, [said(question, question.answer) for question in questions[:3]], U2, reading="generation")
+    rows = parse_replies(
+        questions, [said(question, question.answer) for question in questions[:3]], U2, reading="generation"
+    )
     strict = official_rows.set_tables(rows["official_strict"], "official_strict")
     assert (strict.classification, strict.lost) == ({}, 4)
     lenient = official_rows.set_tables(rows["official_lenient"], "official_lenient")
@@ -314,7 +316,7 @@ def test_an_empty_reply_loses_a_whole_data_set_with_the_strict_script() -> None:
 def test_no_values_at_all_earn_full_credit_officially_and_none_when_meant() -> None:
     questions = [asked("CVE", id=f"q{n}") for n in range(2)]
     scored = official_rows.set_tables(
-        judge(questions, [], U2, reading="generation")["official_lenient"], "official_lenient"
+        parse_replies(questions, [], U2, reading="generation")["official_lenient"], "official_lenient"
     )
     assert official_rows.variants(scored.tables) == (0.07, 0.07, 0.0)
 

@@ -71,7 +71,7 @@ def test_gain_of_another_metric(phases: dict[str, PhaseScores]) -> None:
 
 
 def test_gain_refuses_other_questions_and_other_parsers(tmp_path: Path, phases: dict[str, PhaseScores]) -> None:
-    with pytest.raises(ValueError, match="judged different questions"):
+    with pytest.raises(ValueError, match="scored different questions"):
         gain_between(phases["zero_shot"], phase(tmp_path, Oracle(), of=4), BUSI)
     with pytest.raises(ValueError, match="score both with one parser"):
         gain_between(phases["zero_shot"], replace(phases["final"], parser="robust"), BUSI)

@@ -85,7 +85,7 @@ def test_one_run_and_other_questions_are_refused() -> None:
     runs = simulated(np.random.default_rng(3), num_seeds=2, num_patients=4, size=2, seed_sd=0.1)
     with pytest.raises(ValueError, match="at least 2 runs, got 1"):
         seeds_gain(runs[:1], accuracy())
-    with pytest.raises(ValueError, match="judged different questions"):
+    with pytest.raises(ValueError, match="scored different questions"):
         seeds_gain([runs[0], (runs[1][0][:-1], runs[1][1][:-1])], accuracy())
 
 
