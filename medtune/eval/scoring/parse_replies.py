@@ -1,4 +1,4 @@
-"""Predictions + questions -> what each parser read, one row per question whether it was answered or not."""
+"""Parses replies: every parser of a benchmark reads every prediction, one row per question, answered or not."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def parse_replies(
     condition: Condition = "image",
     repeat: int = 0,
 ) -> dict[str, list[ParsedReply]]:
-    """Returns one row per question, in their order, for each parser of a reading.
+    """Returns, for each parser of a reading, one parsed reply per question in their order.
 
     A likelihood reading has two parsers: "likelihood", the option with the highest log-probability (ties: the one
     shown first), and "likelihood_per_token", the same after division by the number of tokens, which is left out
     where a prediction has no token counts. It covers the questions that have options. A generation has the
     benchmark's parsers. A question without a prediction stays in, with `prediction=None`. A free answer that no judge
-    has judged is `unscored`; one that says nothing is not, as no judge could give it points: it counts as unparsable.
+    has judged is `unscored`. An empty one is not: no judge could give it points, so it counts as unparsable.
 
     Raises:
         ValueError: A prediction is of an unknown question, or does not fit its question's options.
@@ -62,7 +62,7 @@ def parse_replies(
 
 
 def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> ParsedReplies:
-    """Returns condition -> parser -> parsed replies, for every condition and reading that has predictions.
+    """Returns parsed replies by condition and parser, for every condition and reading that has predictions.
 
     Condition "image" is always there: without predictions its questions are unanswered generations.
     """
@@ -85,12 +85,12 @@ def needs_judge(question: Question, prediction: Prediction, benchmark: Benchmark
 
 
 def words_of(prediction: Prediction) -> str:
-    """Returns what a reply says after its thinking; "" where it says nothing."""
+    """Returns the words of a reply after its <think> blocks; "" where there are none."""
     return without_thinking(prediction.text or "")
 
 
 def parse(question: Question, prediction: Prediction, benchmark: Benchmark) -> dict[str, str | None]:
-    """Returns what each parser of the prediction's reading makes of it; None where nothing can be read.
+    """Returns the answer that each parser of the prediction's reading finds in it; None where it finds none.
 
     Raises:
         ValueError: The options shown are not the question's, or there is not one log-probability for each.

@@ -29,9 +29,9 @@ class LevelScore:
     """The primary metric on some of the questions.
 
     Attributes:
-        unanswered: Questions without a prediction; they count as wrong.
-        baselines: The primary metric of what does not see the image; None where it does not apply, or where none of
-            its answers was judged.
+        unanswered: Number of questions without a prediction, which count as wrong.
+        baselines: The primary metric of answers that do not see the image, by name; None where a baseline does not
+            apply, or where none of its answers has been judged.
     """
 
     score: Score
@@ -41,18 +41,18 @@ class LevelScore:
 
 @dataclass(frozen=True, slots=True)
 class PhaseScores:
-    """What one evaluation scored.
+    """All scores of one evaluation.
 
     Attributes:
-        parser: Whose reading of the answers `overall` and `by` count.
+        parser: Name of the parser whose answers `overall` and `by` count.
         rows: The questions behind `overall`, in their order, those that wait for a judge included.
-        by: Facet -> level -> score.
-        metrics: Condition -> parser -> metric -> score; without the metrics that no question is about.
-        tables: The benchmark's own.
-        calibration: Of the likelihood reading under condition "image"; None where there is none.
-        refusals: Among the generations; None where there are no generations.
-        unscored: Answers to all questions, whatever the primary metric is about, that wait for a judge.
-        uncounted: Questions that the primary metric is about and `parser` cannot read, by task.
+        by: The primary metric by facet and level.
+        metrics: Every metric by condition, parser and name, without the metrics that no question is about.
+        tables: The benchmark's own tables.
+        calibration: The calibration of the likelihood reading under condition "image"; None without such a reading.
+        refusals: The refusals among the generations; None where there are no generations.
+        unscored: Number of answers that wait for a judge, to all questions, whatever the primary metric is about.
+        uncounted: Number of questions that the primary metric is about and `parser` cannot read, by task.
     """
 
     parser: str
@@ -80,14 +80,14 @@ def score_phase(
     """Returns all scores of one evaluation.
 
     Args:
-        questions: Those that were to be answered; what has no prediction counts as wrong.
-        predictions: In any order; of any tool.
-        benchmark: Whose parsers and metrics are used.
+        questions: The questions that were to be answered; one without a prediction counts as wrong.
+        predictions: The answers, in any order and of any tool.
+        benchmark: The benchmark whose parsers and metrics are used.
         train: The train split, for the baselines that learn from it; empty where there is none.
-        parser: Whose reading is primary; by default "likelihood" where the predictions have one under
+        parser: Name of the primary parser; by default "likelihood" where the predictions have one under
             condition "image" and all questions have options, else the benchmark's first.
-        text_model: For the BERTScore of free text; None leaves it out.
-        seed: Of the resampling.
+        text_model: The model for the BERTScore of free text; None leaves it out.
+        seed: Seed of the resampling.
 
     Raises:
         ValueError: No questions, no such parser, or a prediction does not fit the questions.
@@ -140,7 +140,7 @@ def score_phase(
 
 
 def _generation(parser: str, benchmark: Benchmark) -> str:
-    """Free answers are generated, whatever the primary reading is."""
+    """Returns the primary parser, or the first one of generations where the primary one is a likelihood."""
     return parser if parser in benchmark.parsers else next(iter(benchmark.parsers))
 
 
@@ -156,16 +156,16 @@ def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
 def score_rows(
     rows: Sequence[ParsedReply], metric: Metric, *, statistic: Statistic | None = None, seed: int = 0
 ) -> Score:
-    """Returns a metric's value on parsed replies with its interval, resampled by patient.
+    """Returns a metric's value on parsed replies, with an interval that resamples patients.
 
     Where the metric has no limit and all resamples agree, or where its value is not finite, there is no interval. Rows
     that wait for a judge are counted and left out; where all of them do, there is no value.
 
     Args:
         rows: At least one.
-        metric: Whose value and bounds count.
+        metric: The metric to compute.
         statistic: The metric on these rows, those left out included, where it is known already.
-        seed: Of the resampling.
+        seed: Seed of the resampling.
 
     Raises:
         ValueError: There are no rows, or the metric leaves its bounds.

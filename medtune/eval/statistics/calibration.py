@@ -1,4 +1,4 @@
-"""Whether a model is right as often as its confidence says: reliability bins and expected calibration error.
+"""Compares how sure a model is with how often it is right: reliability bins and expected calibration error.
 
 Bins have equal width. A confidence on an edge between two bins moves the error by whole percents, so a value within
 `ON_EDGE` of an edge (in bin widths) counts as being on it: 0.3 is an edge of ten bins although no float is.
@@ -35,7 +35,7 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How far the confidence of likelihood readings can be believed.
+    """The calibration of likelihood readings: how far their confidence can be believed.
 
     Attributes:
         ece: Expected calibration error over `bins` of width 1 / `num_bins`.
@@ -53,8 +53,8 @@ def calibrated(logprobs: Sequence[Sequence[float]], correct: Sequence[float]) ->
     """Returns the calibration of choices by likelihood: the chosen option's confidence against being right.
 
     Args:
-        logprobs: Of each question, the log-probability of each option.
-        correct: Of each question, 1 right, 0 wrong.
+        logprobs: The log-probability of each option, for each question.
+        correct: 1 for each question that was answered right, 0 for each other.
 
     Example:
         >>> calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0]).ece
@@ -68,7 +68,7 @@ def option_probabilities(logprobs: Sequence[float]) -> list[float]:
     """Returns each option's probability given that the answer is one of them: the softmax of the log-probabilities.
 
     Args:
-        logprobs: Of each option, at least one.
+        logprobs: The log-probability of each option, at least one.
 
     Example:
         >>> [round(share, 2) for share in option_probabilities([0.0, math.log(3)])]

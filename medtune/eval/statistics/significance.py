@@ -65,8 +65,8 @@ def paired_permutation(first: Sequence[float], second: Sequence[float], *, seed:
 
     Args:
         first: A score per question.
-        second: Of the same questions, in the same order.
-        seed: Of the draws; without effect where all arrangements are tried.
+        second: A score for each of the same questions, in the same order.
+        seed: Seed of the draws; without effect where all arrangements are tried.
 
     Raises:
         ValueError: Fewer than two pairs, or lengths differ.
@@ -117,9 +117,9 @@ def clustered_permutation(
 
     Args:
         before: A score per question.
-        after: Of the same questions, in the same order.
+        after: A score for each of the same questions, in the same order.
         clusters: Patient of each question.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Raises:
         ValueError: No questions, or lengths differ.
