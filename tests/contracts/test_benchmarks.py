@@ -1,4 +1,4 @@
-"""What every file in eval/benchmarks has to keep."""
+"""What every benchmark has to keep."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, names
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Benchmark, ParsedReply
-from medtune.eval.scoring.parse_replies import judge
-from medtune.eval.scoring.score import covered, score_phase
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.scoring.parse_replies import parse_replies
+from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 
 PUBLISHED = ("official", "vsi")
@@ -67,23 +68,22 @@ def test_prompt_does_not_tell_the_answer(found: Benchmark, answer_format: Litera
         assert len(texts) <= 1
 
 
-def assert_all_score(rows: Sequence[ParsedReply], found: Benchmark, end: Literal["best", "worst"]) -> None:
+def assert_all_score(rows: Sequence[ParsedReply], found: Benchmark, end: Literal["best", "silent"]) -> None:
     for name, metric in found.metrics.items():
-        scale = found.scale(name)
-        chosen = covered(rows, scale)
+        chosen = metric.covered(rows)
+        silent = metric.worst if metric.silent is None else metric.silent
         if chosen:
-            assert metric(chosen) == pytest.approx(getattr(scale, end), abs=1e-6), name
+            assert metric.value(chosen) == pytest.approx({"best": metric.best, "silent": silent}[end], abs=1e-6), name
 
 
 def test_every_metric_is_about_some_example(found: Benchmark) -> None:
-    assert set(found.scales) <= set(found.metrics)
-    for name in found.metrics:
-        assert any(found.scale(name).covers(question) for question in found.examples), name
+    for name, metric in found.metrics.items():
+        assert any(map(metric.covers, found.examples)), name
 
 
 def oracle(found: Benchmark, answer_format: Literal["text", "letter"]) -> dict[str, list[ParsedReply]]:
     said = [found.render(question, answer_format).target for question in found.examples]
-    return judge(found.examples, replies(found.examples, said), found, reading="generation")
+    return parse_replies(found.examples, replies(found.examples, said), found, reading="generation")
 
 
 @pytest.mark.parametrize("answer_format", ANSWER_FORMATS)
@@ -97,17 +97,19 @@ def test_perfect_oracle_scores_the_best_with_every_parser_of_ours(
 
 def test_perfect_oracle_scores_the_best_with_official_parsers_in_their_format(found: Benchmark) -> None:
     by_format = [oracle(found, answer_format) for answer_format in ANSWER_FORMATS]
-    primary, scale = found.metrics[found.primary], found.scale(found.primary)
+    primary = found.primary_metric
     for name in (name for name in found.parsers if name.startswith(PUBLISHED)):
-        scores = [primary(covered(read[name], scale)) for read in by_format]
-        best = by_format[scores.index(max(scores) if found.higher_is_better else min(scores))]
+        scores = [primary.value(primary.covered(read[name])) for read in by_format]
+        best = by_format[scores.index(max(scores) if primary.higher_is_better else min(scores))]
         assert_all_score(best[name], found, "best")
 
 
-def test_silent_model_scores_the_worst_with_every_parser(found: Benchmark) -> None:
-    parsed = judge(found.examples, replies(found.examples, [""] * len(found.examples)), found, reading="generation")
+def test_silent_model_scores_what_the_metric_says_with_every_parser(found: Benchmark) -> None:
+    parsed = parse_replies(
+        found.examples, replies(found.examples, [""] * len(found.examples)), found, reading="generation"
+    )
     for rows in parsed.values():
-        assert_all_score(rows, found, "worst")
+        assert_all_score(rows, found, "silent")
 
 
 def test_likelihood_oracle_scores_the_best(found: Benchmark) -> None:
@@ -119,7 +121,7 @@ def test_likelihood_oracle_scores_the_best(found: Benchmark) -> None:
         )
         for question in chosen
     ]
-    assert_all_score(judge(chosen, predictions, found, reading="likelihood")["likelihood"], found, "best")
+    assert_all_score(parse_replies(chosen, predictions, found, reading="likelihood")["likelihood"], found, "best")
 
 
 def test_own_tables_are_made_with_and_without_predictions(found: Benchmark) -> None:

@@ -15,8 +15,9 @@ from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, VALID, family, reply_type
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, VALUE
-from medtune.eval.benchmark import Benchmark, Evidence, ParsedReply
+from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.judge.beside import judged_table
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.tables import Cell, Table, rank
@@ -26,7 +27,7 @@ _RANDOM = "random"
 
 def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
     """Returns Table 1, the parsers side by side, instruction following, kinds of replies, anatomy, and the rest."""
-    read = {name: rows for name, rows in evidence.verdicts["image"].items() if rows}
+    read = {name: rows for name, rows in evidence.parsed["image"].items() if rows}
     replies = [row for row in read.get("robust", ()) if row.prediction is not None and row.prediction.text is not None]
     found = outcomes(evidence, benchmark)
     has_values = any(task_of(question) == VALUE for question in evidence.questions)

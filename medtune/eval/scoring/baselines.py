@@ -1,10 +1,10 @@
-"""What answers without looking at an image would score: the floor that a model has to leave.
+"""Scores of answers that are given without looking at the image. A model has to do better than these baselines.
 
-Random is an expectation. The others are real answers put through the benchmark's own metric, so that they stand on
-its scale: the most frequent train answer of a task ("majority"), the best single position in the options
-("constant_letter", chosen on the evaluated questions themselves, so it flatters), and the most frequent train answer
-to the same question text with the same options ("question_prior", which falls back to the task's majority where the
-train questions never asked it). Ties go to the answer seen first in train, or to the first position.
+"random" is an expected value. The others are real answers scored by the benchmark's own metric: "majority" gives the
+most frequent train answer of the task, "constant_letter" the best single position among the options (it is chosen on
+the evaluated questions themselves, so it flatters), and "question_prior" the most frequent train answer to the same
+question text with the same options, or the task's majority where the train questions never asked it. Ties go to the
+answer seen first in train, or to the first position.
 """
 
 from __future__ import annotations
@@ -14,28 +14,16 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medtune.data.types import Question
-from medtune.eval.benchmark import Metric, ParsedReply, measure
-from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.metric import Metric
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.statistics.statistic import Statistic
 
 BASELINES = ("random", "majority", "constant_letter", "question_prior", "text_only", "other_image")
 
 
-def random_choice(questions: Sequence[Question]) -> float | None:
-    """Returns the expected accuracy of guessing, mean(1 / options); None where a question has no options.
-
-    Example:
-        >>> options = ("a", "b", "c", "d")
-        >>> random_choice([Question("q", "m", "?", options[:n], "a", "choice", "p") for n in (2, 4)])
-        0.375
-    """
-    if not all(question.options for question in questions):
-        return None
-    return sum(1 / len(question.options) for question in questions) / len(questions)
-
-
 @dataclass(frozen=True, slots=True)
 class TrainAnswers:
-    """The most frequent answers of the train split: to each task, and to each wording with its set of options."""
+    """The most frequent train answer to each task, and to each question text with its set of options."""
 
     by_task: Mapping[Hashable, str]
     by_prompts: Mapping[Hashable, str]
@@ -61,21 +49,23 @@ class Blind:
     """The baselines of some questions, ready for any part of them.
 
     Attributes:
-        metric: "random" is known for accuracy alone.
-        measured: Name -> what gives the metric of each way to answer; of several ways the best one counts.
+        metric: The benchmark's primary metric.
+        measured: The metric of each way to answer, by the baseline's name; of several ways the best one counts.
     """
 
     questions: Sequence[Question]
     metric: Metric
-    measured: Mapping[str, Sequence[Callable[[Sequence[int]], float]]]
+    measured: Mapping[str, Sequence[Statistic]]
 
     def of(self, part: Sequence[int]) -> dict[str, float | None]:
         """Returns the baselines of the questions with these numbers, by name; None where one does not apply."""
         chosen = [self.questions[number] for number in part]
         has_options = all(question.options for question in chosen)
-        found = {name: max((each(part) for each in ways), default=None) for name, ways in self.measured.items()}
+        found = {
+            name: self.metric.best_of(each.part(part).value() for each in ways) for name, ways in self.measured.items()
+        }
         return {
-            "random": random_choice(chosen) if self.metric is accuracy else None,
+            "random": self.metric.guessing(chosen),
             **found,
             "constant_letter": found["constant_letter"] if has_options else None,
         }
@@ -85,19 +75,19 @@ def blind(questions: Sequence[Question], train: TrainAnswers | None, metric: Met
     """Returns the four baselines that need no model.
 
     Args:
-        questions: Those evaluated, at least one.
-        train: Of the train split of the same benchmark.
-        metric: The benchmark's primary one.
+        questions: The evaluated questions, at least one.
+        train: The answers of the same benchmark's train split; None where there is none.
+        metric: The benchmark's primary metric.
     """
 
-    def answered(answer: Callable[[Question], str | None]) -> Callable[[Sequence[int]], float]:
-        return measure(metric, [ParsedReply(question, None, answer(question)) for question in questions])
+    def answered(answer: Callable[[Question], str | None]) -> Statistic:
+        return metric.on([ParsedReply(question, None, answer(question)) for question in questions])
 
     def at(position: int) -> Callable[[Question], str | None]:
         return lambda question: question.options[position] if position < len(question.options) else None
 
     num_positions = max(len(question.options) for question in questions)
-    measured: dict[str, list[Callable[[Sequence[int]], float]]] = {
+    measured: dict[str, list[Statistic]] = {
         "majority": [],
         "constant_letter": [answered(at(position)) for position in range(num_positions)],
         "question_prior": [],
@@ -106,13 +96,6 @@ def blind(questions: Sequence[Question], train: TrainAnswers | None, metric: Met
         measured["majority"].append(answered(train.majority))
         measured["question_prior"].append(answered(train.prior))
     return Blind(questions, metric, measured)
-
-
-def blind_baselines(
-    questions: Sequence[Question], train: TrainAnswers | None, metric: Metric
-) -> dict[str, float | None]:
-    """Returns the four baselines of all the questions, by name; None where one does not apply."""
-    return blind(questions, train, metric).of(range(len(questions)))
 
 
 def _task(question: Question) -> Hashable:

@@ -15,11 +15,11 @@ from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.rouge.rouge import Rouge
 
 from medtune.data.types import Question
-from medtune.eval.benchmark import ParsedReply
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.bleu4 import metric as bleu4
 from medtune.eval.metrics.rouge_l import metric as mean_rouge_l
 from medtune.eval.metrics.rouge_l import rouge_l
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring import bertscore
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
 from medtune.models.weights.assets import AssetError, IndexFile, from_index
@@ -121,10 +121,10 @@ def test_metrics_equal_pycocoevalcap(pairs: list[tuple[str, str]]) -> None:
     references = {n: [reference] for n, (reference, _) in enumerate(pairs)}
     texts = {n: [text] for n, (_, text) in enumerate(pairs)}
     official, _ = Bleu(4).compute_score(references, texts, verbose=0)
-    assert bleu4(parsed(pairs)) == pytest.approx(official[3], abs=1e-12)
-    assert mean_rouge_l(parsed(pairs)) == pytest.approx(Rouge().compute_score(references, texts)[0], abs=1e-12)
-    assert bleu4(parsed(pairs)) == bleu4(parsed(pairs[::-1]))
-    assert mean_rouge_l(parsed(pairs)) == mean_rouge_l(parsed(pairs[::-1]))
+    assert bleu4().value(parsed(pairs)) == pytest.approx(official[3], abs=1e-12)
+    assert mean_rouge_l().value(parsed(pairs)) == pytest.approx(Rouge().compute_score(references, texts)[0], abs=1e-12)
+    assert bleu4().value(parsed(pairs)) == bleu4().value(parsed(pairs[::-1]))
+    assert mean_rouge_l().value(parsed(pairs)) == mean_rouge_l().value(parsed(pairs[::-1]))
 
 
 def test_a_model_is_named_with_or_without_its_layer() -> None:
