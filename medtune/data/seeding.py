@@ -1,4 +1,4 @@
-"""Numbers and orders that a seed fixes on every machine and in every Python."""
+"""Draws numbers and orders from a seed that are the same on every machine and in every version of Python."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 
 def stable_int(*parts: str | int) -> int:
-    """Returns a number in [0, 2**64) that depends on `parts` alone: first 8 bytes of SHA-256 over their JSON.
+    """Returns a number in [0, 2**64) that depends on `parts` alone: the first 8 bytes of SHA-256 over their JSON.
 
-    Python's own `hash()` differs from process to process, and `random` may change between versions.
+    Python's own `hash()` differs from process to process, and `random` may change between versions of Python.
 
     Example:
         >>> stable_int(0, "a") == stable_int(0, "a")
@@ -23,8 +23,8 @@ def stable_int(*parts: str | int) -> int:
 
 
 def stable_order(items: Iterable[str], *parts: str | int) -> list[str]:
-    """Returns `items` in an order that looks random and depends on the items and `parts` alone.
+    """Returns `items` in an order that looks random and depends only on the items and `parts`.
 
-    The order in which the items come in has no influence.
+    The order in which the items are given has no influence.
     """
     return sorted(items, key=lambda item: (stable_int(*parts, item), item))

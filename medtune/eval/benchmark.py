@@ -10,8 +10,8 @@ from typing import Protocol
 
 from medtune.data.media.augment import AllowedChanges, allow_nothing
 from medtune.data.types import AnswerFormat, Condition, Interval, Prediction, Prompt, Question
-from medtune.eval.asking.official_prompts import OURS, OfficialPrompts
-from medtune.eval.asking.protocol import AnswerProtocol
+from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts
 from medtune.eval.judge.task import JudgeTask
 from medtune.eval.published_numbers import Reference, no_references
 from medtune.eval.scoring.bertscore import BertModel
@@ -196,7 +196,7 @@ class Benchmark:
     judging: JudgeTask | None = None
     protocol: AnswerProtocol | None = None
     official: OfficialPrompts | None = None
-    wording: str = OURS
+    wording: str = OUR_WORDING
 
     def scale(self, metric: str) -> Scale:
         """Returns how the metric of that name is to be read: as a share of all questions unless `scales` says more."""

@@ -21,7 +21,8 @@ from medtune.data.media.load import load_media
 from medtune.data.media.videos.write import write_video
 from medtune.data.media.volumes.slices import axial_pictures
 from medtune.data.types import Condition, Image, MediaGroup, MediaKind, MediaRef, Prediction, Question, Volume
-from medtune.eval.asking.ask import AUDITED, evaluate
+from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.conditions import AUDIT_CONDITIONS
 from medtune.models.answering import LocalAnswerer
 from medtune.models.endpoint.pictures import sampling
 from medtune.models.endpoint.served import Served, open_answerer
@@ -40,7 +41,7 @@ Shown = tuple[float, ...] | None
 
 
 def conditions(kind: MediaKind) -> list[Condition]:
-    every: list[Condition] = ["image", "with_anatomy", *AUDITED]
+    every: list[Condition] = ["image", "with_anatomy", *AUDIT_CONDITIONS]
     return every if kind == "video" else [each for each in every if each != "shuffled_frames"]
 
 

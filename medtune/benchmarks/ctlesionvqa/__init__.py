@@ -23,8 +23,8 @@ from medtune.benchmarks.ctlesionvqa.paper_tables import references
 from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
 from medtune.benchmarks.ctlesionvqa.tables import LESION_STRATA, SUBGROUPS, repeated_accuracies, tables
 from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.asking.protocol import AnswerProtocol
 from medtune.eval.benchmark import Benchmark, Evidence, Scale
 from medtune.eval.scoring.parse_replies import judge
 from medtune.eval.scoring.tables import Table

@@ -15,7 +15,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.changes import changed_volume
+from medtune.data.media.volumes.augment import augment_volume
 from medtune.data.types import Image, Media, MediaGroup, Question, Volume
 
 Change = Literal["mirror", "move", "grey"]
@@ -28,8 +28,8 @@ CHANGES: tuple[Change, ...] = get_args(Change)
 AllowedChanges = Callable[[Question], frozenset[Change]]
 """Which changes leave the answer of a question true, as its benchmark says."""
 
-NONE: frozenset[Change] = frozenset()
-ALL: frozenset[Change] = frozenset(CHANGES)
+NO_CHANGES: frozenset[Change] = frozenset()
+ALL_CHANGES: frozenset[Change] = frozenset(CHANGES)
 # All of them look at small letters.
 _SIDES = re.compile(
     r"\b(left|right|(counter|anti)?clockwise|lateral\w*|medial\w*|dextro\w*|levo\w*|sinister|side\w*|"
@@ -43,10 +43,10 @@ _SHIFT, _SCALE, _GAMMA = 0.05, 0.1, 0.35
 
 def allow_nothing(question: Question) -> frozenset[Change]:
     """Returns no change: what a benchmark that says nothing allows."""
-    return NONE
+    return NO_CHANGES
 
 
-def allowed(questions: Iterable[Question], allowed_changes: AllowedChanges) -> frozenset[Change]:
+def changes_allowed_by_all(questions: Iterable[Question], allowed_changes: AllowedChanges) -> frozenset[Change]:
     """Returns the changes that every one of the questions about an image allows.
 
     Whatever `keeps` says, an image is not mirrored where a question, option or answer names a side or an orientation,
@@ -56,10 +56,10 @@ def allowed(questions: Iterable[Question], allowed_changes: AllowedChanges) -> f
     Example:
         >>> from medtune.data.types import Question
         >>> asked = Question("q", "m", "Which kidney?", ("left kidney", "right kidney"), "left kidney", "choice", "p")
-        >>> sorted(allowed([asked], lambda question: ALL))
+        >>> sorted(changes_allowed_by_all([asked], lambda question: ALL))
         ['grey', 'move']
     """
-    found = ALL
+    found = ALL_CHANGES
     for question in questions:
         found &= allowed_changes(question)
         if question.answer_kind == "number":
@@ -81,7 +81,9 @@ def _spoilt(said: str) -> frozenset[Change]:
     return frozenset(change for change, is_wrong in spoilt.items() if is_wrong)
 
 
-def alike(group: MediaGroup, wanted: Collection[Change], allowed_changes: AllowedChanges) -> list[MediaGroup]:
+def group_by_allowed_changes(
+    group: MediaGroup, wanted: Collection[Change], allowed_changes: AllowedChanges
+) -> list[MediaGroup]:
     """Returns the questions about a media item as groups of those that allow the same of the wanted changes.
 
     Together they would allow what all of them do, and that would tell the answer: where there is a lesion it is also
@@ -89,17 +91,17 @@ def alike(group: MediaGroup, wanted: Collection[Change], allowed_changes: Allowe
     """
     found: dict[frozenset[Change], list[Question]] = {}
     for question in group.questions:
-        found.setdefault(allowed([question], allowed_changes) & frozenset(wanted), []).append(question)
+        found.setdefault(changes_allowed_by_all([question], allowed_changes) & frozenset(wanted), []).append(question)
     return [replace(group, questions=tuple(members)) for members in found.values()]
 
 
-def changed(media: Media, changes: Collection[Change], *, rng: np.random.Generator) -> Media:
+def augment_media(media: Media, changes: Collection[Change], *, rng: np.random.Generator) -> Media:
     """Returns the image, every frame of the video, or the volume with the changes; it is mirrored half of the time.
 
     Red rectangles that were drawn stay pure red under "grey".
     """
     if isinstance(media, Volume):
-        return changed_volume(media, changes, rng=rng)
+        return augment_volume(media, changes, rng=rng)
     # All numbers are drawn whatever is asked for, so that one change more does not alter the others.
     is_mirrored = rng.random() < 0.5
     shift_x, shift_y = rng.uniform(-_SHIFT, _SHIFT, 2)

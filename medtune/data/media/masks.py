@@ -107,13 +107,13 @@ def outer_box(mask_HW: Mask) -> Box | None:
     return Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
 
 
-def nine_cell(box: Box, width: int, height: int) -> str:
+def cell_of_box(box: Box, width: int, height: int) -> str:
     """Returns the cell of the image in which the box's centre lies, e.g. "upper left" or "center".
 
     Left or upper is below 0.45 of the width or height, right or lower from 0.55 on.
 
     Example:
-        >>> nine_cell(Box(0, 0, 10, 10), 100, 100), nine_cell(Box(40, 90, 60, 100), 100, 100)
+        >>> cell_of_box(Box(0, 0, 10, 10), 100, 100), cell_of_box(Box(40, 90, 60, 100), 100, 100)
         ('upper left', 'lower center')
 
     Source: U2-Bench's evaluation code, dolphin-sound/u2-bench-evalkit eval_func/seg_eval_v1.1.py.
@@ -123,14 +123,14 @@ def nine_cell(box: Box, width: int, height: int) -> str:
     return NINE_CELLS[3 * row + column]
 
 
-def cell_of(x: float, y: float) -> str:
+def cell_of_point(x: float, y: float) -> str:
     """Returns the cell of a point in shares of the image's width and height, x to the right and y down.
 
     Example:
-        >>> cell_of(0.45, 0.5), cell_of(0.55, 0.44), cell_of(0.1, 0.5)
+        >>> cell_of_point(0.45, 0.5), cell_of_point(0.55, 0.44), cell_of_point(0.1, 0.5)
         ('center', 'upper right', 'middle left')
 
-    Source: as for `nine_cell`.
+    Source: as for `cell_of_box`.
     """
     return NINE_CELLS[3 * sum(y >= end for end in (LOW, HIGH)) + sum(x >= end for end in (LOW, HIGH))]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from medtune.data.media.load import load_media
 from medtune.data.media.videos.sampling import Sampling
-from medtune.data.media.volumes.geometry import turned
+from medtune.data.media.volumes.geometry import reoriented
 from medtune.data.types import Image, MediaRef, Video, Volume
 
 CENTER_HU, WIDTH_HU = 40.0, 400.0
@@ -38,7 +38,7 @@ def preview(ref: MediaRef) -> Image:
 
 def _slices(volume: Volume) -> NDArray[np.uint8]:
     """Returns the axial, coronal and sagittal slice at the middle, one millimetre a pixel, black below."""
-    patient = turned(volume, "LPS")
+    patient = reoriented(volume, "LPS")
     x, y, z = (length // 2 for length in patient.hu_IJK.shape)
     x_mm, y_mm, z_mm = patient.spacing_mm
     panes = [

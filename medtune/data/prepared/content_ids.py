@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.data.prepared.copy_media import StoredFile
+from medtune.data.prepared.copy_media import CopiedFile
 from medtune.data.prepared.file_format import StoredMedia
 from medtune.data.types import MediaRef, Question
 
 ID_HEX = 16
 
 
-def media_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, StoredFile]) -> dict[str, str]:
+def media_content_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, CopiedFile]) -> dict[str, str]:
     """Returns the content id of each of the source's media ids.
 
     It is the first 16 hex digits of SHA-256 over the file's content and what is seen of it; media with one content (a
@@ -32,7 +32,7 @@ def media_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, StoredFile]) 
     return ids
 
 
-def row(media_id: str, ref: MediaRef, stored: Mapping[Path, StoredFile]) -> StoredMedia:
+def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> StoredMedia:
     """Returns a media item's row in a prepared folder."""
     masks = tuple((organ, stored[path].file) for organ, path in ref.masks)
     file = stored[ref.path].file
@@ -40,7 +40,9 @@ def row(media_id: str, ref: MediaRef, stored: Mapping[Path, StoredFile]) -> Stor
     return StoredMedia(media_id, ref.kind, file, ref.boxes, ref.start_s, ref.end_s, ref.region, masks, encoding)
 
 
-def renamed(questions: Sequence[Question], ids: Mapping[str, str], patients: Mapping[str, str]) -> list[Question]:
+def with_content_ids(
+    questions: Sequence[Question], ids: Mapping[str, str], patients: Mapping[str, str]
+) -> list[Question]:
     """Returns the questions with `<task>-<media id>` as id; a second one of a task on a media item gets "-2".
 
     Args:

@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 
 from medtune.data.media.dicom import decode_cine, is_dicom
 from medtune.data.media.images import Size, check_box, decode_image
-from medtune.data.media.videos.container import SUFFIXES
+from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.videos.read import Extent, check_clip, video_extent
-from medtune.data.media.videos.write import STORED as STORED_VIDEO
+from medtune.data.media.videos.write import STORED_SUFFIX as STORED_VIDEO
 from medtune.data.media.videos.write import write_video
 from medtune.data.media.volumes.formats.nifti import check_nifti, write_nifti
-from medtune.data.media.volumes.formats.saved_encoding import SUFFIX as ENCODING
+from medtune.data.media.volumes.formats.saved_encoding import ENCODING_SUFFIX as ENCODING
 from medtune.data.media.volumes.formats.saved_encoding import read_encoding
-from medtune.data.media.volumes.formats.scaled_array import SUFFIX as ARRAY
-from medtune.data.media.volumes.formats.stored_volume import STORED, write_volume
+from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX as ARRAY
+from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, write_volume
 from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.prepared.near_duplicates import perceptual_hash
@@ -43,7 +43,7 @@ _PNG_LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFile:
+class CopiedFile:
     """A file in the media folder.
 
     Attributes:
@@ -61,11 +61,11 @@ class StoredFile:
     extent: Extent | None = None
 
 
-Store = Callable[[Path, Path], StoredFile]
+CopyFile = Callable[[Path, Path], CopiedFile]
 """(path, media folder) -> what was stored."""
 
 
-class Stored(NamedTuple):
+class CopiedMedia(NamedTuple):
     """What became of media.
 
     Attributes:
@@ -73,17 +73,17 @@ class Stored(NamedTuple):
         broken: Media id -> why it could not be stored, for those that could not.
     """
 
-    files: dict[Path, StoredFile]
+    files: dict[Path, CopiedFile]
     broken: dict[str, str]
 
 
-def store_media(media: Mapping[str, MediaRef], folder: Path) -> Stored:
+def copy_media(media: Mapping[str, MediaRef], folder: Path) -> CopiedMedia:
     """Returns what was stored in `folder`; a file that cannot be read, or whose box or clip leaves it, stops nothing.
 
     Raises:
         FileNotFoundError: A file is missing.
     """
-    stored, unreadable, broken = dict[Path, StoredFile](), dict[Path, str](), dict[str, str]()
+    stored, unreadable, broken = dict[Path, CopiedFile](), dict[Path, str](), dict[str, str]()
     for media_id, ref in media.items():
         files = dict(_files(ref))
         for path, store in files.items():
@@ -96,10 +96,10 @@ def store_media(media: Mapping[str, MediaRef], folder: Path) -> Stored:
         wrong = reasons[0] if reasons else _wrong_part(ref, stored[ref.path])
         if wrong:
             broken[media_id] = wrong
-    return Stored(stored, broken)
+    return CopiedMedia(stored, broken)
 
 
-def _files(ref: MediaRef) -> Iterator[tuple[Path, Store]]:
+def _files(ref: MediaRef) -> Iterator[tuple[Path, CopyFile]]:
     yield ref.path, STORE[ref.kind]
     for _, mask in ref.masks:
         yield mask, STORE[_MASK_KIND]
@@ -107,7 +107,7 @@ def _files(ref: MediaRef) -> Iterator[tuple[Path, Store]]:
         yield ref.encoding, _store_encoding
 
 
-def _wrong_part(ref: MediaRef, file: StoredFile) -> str | None:
+def _wrong_part(ref: MediaRef, file: CopiedFile) -> str | None:
     """Returns why boxes, a region or a clip do not lie in their file; None where they do."""
     try:
         if file.extent is not None:
@@ -122,59 +122,59 @@ def _wrong_part(ref: MediaRef, file: StoredFile) -> str | None:
     return None
 
 
-def _store_image(path: Path, folder: Path) -> StoredFile:
+def _store_image(path: Path, folder: Path) -> CopiedFile:
     pixels_HWC = decode_image(path).pixels_HWC
     height, width = pixels_HWC.shape[:2]
     digest = pixel_digest(pixels_HWC)
     file = folder / f"{digest}.png"
     if not file.exists():
         PIL.Image.fromarray(pixels_HWC).save(file, compress_level=_PNG_LEVEL)
-    return StoredFile(digest, file.name, Size(width, height), perceptual_hash(pixels_HWC))
+    return CopiedFile(digest, file.name, Size(width, height), perceptual_hash(pixels_HWC))
 
 
-def _store_video(path: Path, folder: Path) -> StoredFile:
+def _store_video(path: Path, folder: Path) -> CopiedFile:
     extent = video_extent(path)
     if not is_dicom(path):
         suffix = path.suffix.lower()
-        if suffix not in SUFFIXES:
-            raise ValueError(f"{path}: wanted a name that ends with one of {', '.join(SUFFIXES)}")
-        return replace(link(path, folder, suffix), size=extent.size, extent=extent)
+        if suffix not in VIDEO_SUFFIXES:
+            raise ValueError(f"{path}: wanted a name that ends with one of {', '.join(VIDEO_SUFFIXES)}")
+        return replace(link_file(path, folder, suffix), size=extent.size, extent=extent)
     draft = folder / f"new{STORED_VIDEO}"
     cine = decode_cine(path)
     write_video(draft, cine.frames_THWC, cine.times_s, cine.duration_s)
     digest = file_digest(draft)
     draft.replace(folder / f"{digest}{STORED_VIDEO}")
-    return StoredFile(digest, f"{digest}{STORED_VIDEO}", extent.size, extent=extent)
+    return CopiedFile(digest, f"{digest}{STORED_VIDEO}", extent.size, extent=extent)
 
 
-def _store_volume(path: Path, folder: Path) -> StoredFile:
+def _store_volume(path: Path, folder: Path) -> CopiedFile:
     if path.is_dir():
-        draft = folder / f"new{STORED}"
+        draft = folder / f"new{STORED_SUFFIX}"
         write_volume(draft, read_volume(path))
         digest = file_digest(draft)
-        draft.replace(folder / f"{digest}{STORED}")
-        return StoredFile(digest, f"{digest}{STORED}")
+        draft.replace(folder / f"{digest}{STORED_SUFFIX}")
+        return CopiedFile(digest, f"{digest}{STORED_SUFFIX}")
     if path.name.endswith(ARRAY):
         volume, draft = read_volume(path), folder / "new.nii.gz"
         write_nifti(draft, volume.hu_IJK, affine_of(volume))
         digest = file_digest(draft)
         draft.replace(folder / f"{digest}.nii.gz")
-        return StoredFile(digest, f"{digest}.nii.gz")
+        return CopiedFile(digest, f"{digest}.nii.gz")
     check_nifti(path)
     suffix = ".nii.gz" if path.name.endswith(".gz") else ".nii"
-    return link(path, folder, suffix)
+    return link_file(path, folder, suffix)
 
 
-def _store_encoding(path: Path, folder: Path) -> StoredFile:
+def _store_encoding(path: Path, folder: Path) -> CopiedFile:
     try:
         read_encoding(path)
     except ValueError as error:
         # What is broken is told beside the name of the scan.
         raise ValueError(f"{path}: its encoding: {str(error).removeprefix(f'{path}: ')}") from error
-    return link(path, folder, ENCODING)
+    return link_file(path, folder, ENCODING)
 
 
-def link(path: Path, folder: Path, suffix: str) -> StoredFile:
+def link_file(path: Path, folder: Path, suffix: str) -> CopiedFile:
     """Returns a file as it is in the media folder: linked where the disk allows it, else copied."""
     digest = file_digest(path)
     here = folder / f"{digest}{suffix}"
@@ -186,7 +186,7 @@ def link(path: Path, folder: Path, suffix: str) -> StoredFile:
             if error.errno not in (EXDEV, EPERM, EMLINK):
                 raise
             shutil.copyfile(path, here)
-    return StoredFile(digest, here.name)
+    return CopiedFile(digest, here.name)
 
 
 def pixel_digest(pixels_HWC: NDArray[np.uint8]) -> str:
@@ -203,7 +203,7 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-STORE: Mapping[MediaKind, Store] = {
+STORE: Mapping[MediaKind, CopyFile] = {
     "image": _store_image,
     "video": _store_video,
     "volume": _store_volume,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 
-def stratify(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list[int]:
+def split_evenly(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list[int]:
     """Returns the part (index into `sizes`) of each unit.
 
     The label that the fewest waiting units carry goes first; each of its units goes to the part that still wants

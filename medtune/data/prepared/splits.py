@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from medtune.data.prepared.even_split import part_sizes, stratify
+from medtune.data.prepared.even_split import part_sizes, split_evenly
 from medtune.data.seeding import stable_int
 from medtune.data.types import SPLITS, Question, Split
 
@@ -78,22 +78,22 @@ def assign_splits(
                 f"wanted at least {num_wanted} patients without common images, one for each of train, val and test, "
                 f"there are {len(free)}. Add patients or raise the limit."
             )
-        parts = stratify([answer_labels(members[unit]) for unit in free], part_sizes(len(free), fractions))
+        parts = split_evenly([answer_labels(members[unit]) for unit in free], part_sizes(len(free), fractions))
         given.update({unit: SPLITS[part] for unit, part in zip(free, parts, strict=True)})
     unit_of = {question.id: unit for unit, its_questions in members.items() for question in its_questions}
     return tuple(q if q.split else replace(q, split=given[unit_of[q.id]]) for q in questions)
 
 
-class Carved(NamedTuple):
+class ValSplit(NamedTuple):
     """Questions whose source brought no val, and a note that says what was made of it."""
 
     questions: Sequence[Question]
     notes: tuple[str, ...]
 
 
-def carve_val(
+def split_off_val(
     questions: Sequence[Question], media_digest: Mapping[str, str], *, seed: int, fractions: Fractions
-) -> Carved:
+) -> ValSplit:
     """Returns the questions with a val taken out of train by patient, where the source brings train and test alone.
 
     Val gets its fraction of train and val, at least one unit; the test that the source brought stays as it is.
@@ -102,14 +102,14 @@ def carve_val(
         ValueError: Train is a single unit.
     """
     if {question.split for question in questions} != {"train", "test"} or not fractions.val:
-        return Carved(questions, ())
+        return ValSplit(questions, ())
     members = _units([question for question in questions if question.split == "train"], media_digest)
     units = sorted(members, key=lambda unit: (stable_int(seed, "val", unit), unit))
     sizes = part_sizes(len(units), (fractions.train, fractions.val))
-    parts = stratify([answer_labels(members[unit]) for unit in units], sizes)
+    parts = split_evenly([answer_labels(members[unit]) for unit in units], sizes)
     val = {q.id for unit, part in zip(units, parts, strict=True) if part == 1 for q in members[unit]}
     note = f"the source brings no val: {sizes[1]} of {len(units)} patients of its train are val here, by seed {seed}"
-    return Carved([replace(q, split="val") if q.id in val else q for q in questions], (note,))
+    return ValSplit([replace(q, split="val") if q.id in val else q for q in questions], (note,))
 
 
 def check_splits(questions: Sequence[Question], media_digest: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.data.prepared.rejects import Place
+from medtune.data.raw.row_errors import Place
 
 
 class Line(NamedTuple):

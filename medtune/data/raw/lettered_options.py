@@ -10,14 +10,14 @@ _INSIDE = re.compile(r"(?<!\S)\(?([A-Z])[.):]\s+")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-class Lettered(NamedTuple):
+class QuestionAndOptions(NamedTuple):
     """A question taken apart."""
 
     text: str
     options: tuple[str, ...]
 
 
-def split_options(text: str) -> Lettered | None:
+def split_options(text: str) -> QuestionAndOptions | None:
     r"""Returns the question and its options, or None where there are not at least A and B.
 
     "A.", "A)", "(A)" and "A:" count, at the start of lines or, where no line starts so, anywhere between blanks. The
@@ -34,14 +34,14 @@ def split_options(text: str) -> Lettered | None:
         return None
     ends = [mark.start() for mark in run[1:]] + [len(text)]
     options = tuple(text[mark.end() : end].strip() for mark, end in zip(run, ends, strict=True))
-    return Lettered(text[: run[0].start()].strip(), options)
+    return QuestionAndOptions(text[: run[0].start()].strip(), options)
 
 
-def layout_of(text: str) -> str | None:
+def options_layout(text: str) -> str | None:
     r"""Returns what is left of a text that `split_options` takes apart: "{question}" and "{A}" where these stood.
 
     Example:
-        >>> layout_of("Which organ?\nA) liver\nB) colon ")
+        >>> options_layout("Which organ?\nA) liver\nB) colon ")
         '{question}\nA) {A}\nB) {B} '
     """
     run = _run(text)
@@ -54,7 +54,7 @@ def layout_of(text: str) -> str | None:
     return said
 
 
-def option_of(answer: str, options: tuple[str, ...]) -> str | None:
+def find_option(answer: str, options: tuple[str, ...]) -> str | None:
     """Returns the option that an answer names, by its letter or in its own words; None where it is neither."""
     said = answer.strip()
     if said in options:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medtune.data.prepared.rejects import Reject
+from medtune.data.raw.row_errors import Reject
 from medtune.data.types import MediaRef, Provenance, Question
 
 

@@ -47,7 +47,7 @@ class Agreement:
     counts: tuple[tuple[int, ...], ...]
 
 
-def read_human(path: Path, *, levels: Sequence[int]) -> dict[PredictionKey, int]:
+def read_human_scores(path: Path, *, levels: Sequence[int]) -> dict[PredictionKey, int]:
     """Returns a person's points by prediction.
 
     The file is CSV with the columns question_id and score; condition (default image) and repeat (default 0) may be

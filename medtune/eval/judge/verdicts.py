@@ -59,10 +59,10 @@ def with_verdicts(predictions: Sequence[Prediction], path: Path, benchmark: Benc
     beside = verdicts_path(path)
     if benchmark.judging is None or not beside.is_file():
         return list(predictions)
-    return benchmark.judging.applied(predictions, fitting(predictions, read_verdicts(beside)))
+    return benchmark.judging.applied(predictions, judge_replies(predictions, read_verdicts(beside)))
 
 
-def fitting(
+def judge_replies(
     predictions: Iterable[Prediction], verdicts: Mapping[PredictionKey, StoredVerdict]
 ) -> dict[PredictionKey, str]:
     """Returns the judge's replies of those predictions whose reply was judged."""

@@ -59,14 +59,14 @@ def read_predictions(path: Path) -> list[Prediction]:
         first = found.setdefault(prediction.key, number)
         if first != number:
             raise ValueError(
-                f"{path}, line {number}: {describe(prediction.key)} is already in line {first}; keep one of the two, "
-                'or number them with "repeat"'
+                f"{path}, line {number}: {describe_key(prediction.key)} is already in line {first}; keep one of the "
+                'two, or number them with "repeat"'
             )
         predictions.append(prediction)
     return predictions
 
 
-def describe(key: PredictionKey) -> str:
+def describe_key(key: PredictionKey) -> str:
     """Returns a key in words, for messages."""
     repeat = f", repeat {key.repeat}" if key.repeat else ""
     return f"question {key.question_id!r} ({key.condition}, {key.reading}{repeat})"
@@ -78,7 +78,7 @@ def format_line(prediction: Prediction) -> bytes:
     Raises:
         ValueError: A log-probability is not finite, or their number is not that of the options.
     """
-    _check(prediction, where=f"the model's {describe(prediction.key)}")
+    _check(prediction, where=f"the model's {describe_key(prediction.key)}")
     values = (
         *prediction.key,
         prediction.prompt_hash,

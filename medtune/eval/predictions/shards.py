@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from medtune.data.types import Prediction, PredictionKey
-from medtune.eval.predictions.files import describe, format_line, parse_line, replace_file
+from medtune.eval.predictions.files import describe_key, format_line, parse_line, replace_file
 
 MERGED = "predictions.jsonl"
 _LINES_PER_SYNC = 64
@@ -74,7 +74,7 @@ class PredictionWriter:
             OSError: It could not be written, e.g. because the disk is full; the message says how to go on.
         """
         if prediction.key in self.done:
-            raise ValueError(f"{describe(prediction.key)} was answered twice; wanted one prediction per request")
+            raise ValueError(f"{describe_key(prediction.key)} was answered twice; wanted one prediction per request")
         line = format_line(prediction)
         try:
             _write_all(self._file, line)
@@ -119,7 +119,7 @@ def stored_predictions(folder: Path) -> dict[PredictionKey, Prediction]:
         for prediction in _parse(path, _whole_lines(path)):
             if found.setdefault(prediction.key, prediction) != prediction:
                 raise ValueError(
-                    f"{path}: {describe(prediction.key)} is on disk twice with different answers; two evaluations "
+                    f"{path}: {describe_key(prediction.key)} is on disk twice with different answers; two evaluations "
                     "wrote into one folder: remove it and evaluate again"
                 )
     return found
@@ -161,7 +161,7 @@ def refuse_unasked(folder: Path, found: Iterable[PredictionKey], asked: Iterable
 
 def _some(keys: Sequence[PredictionKey]) -> str:
     more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return ", ".join(describe(key) for key in keys[:_NAMED]) + more
+    return ", ".join(describe_key(key) for key in keys[:_NAMED]) + more
 
 
 def _shards(folder: Path) -> list[Path]:

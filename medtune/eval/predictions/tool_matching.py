@@ -13,7 +13,7 @@ _ID_FIELDS = ("question_id", "qid", "id", "index", "doc_id")
 _TRUTHS = ("answer", "target", "correct_option", "class_label", "classes", "class", "label", "groundtruth")
 
 
-def matched(
+def match_rows(
     rows: Sequence[ToolRow],
     questions: Sequence[Question],
     *,

@@ -23,7 +23,8 @@ from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.example import HEADER
 from medtune.benchmarks.ctlesionvqa.terms import V1, answer_type
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.prepared import file_format
-from medtune.data.prepared.folder import Prepared, open_prepared, prepare
+from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.write import prepare
 from medtune.data.types import SPLITS, Question
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.score import score_phase

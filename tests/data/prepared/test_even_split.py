@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.prepared.even_split import part_sizes, stratify
+from medtune.data.prepared.even_split import part_sizes, split_evenly
 
 UNITS = st.lists(st.frozensets(st.sampled_from("abcde"), max_size=3), min_size=3, max_size=60)
 
@@ -14,7 +14,7 @@ UNITS = st.lists(st.frozensets(st.sampled_from("abcde"), max_size=3), min_size=3
 @given(UNITS)
 def test_sizes_come_out_exactly(units: list[frozenset[str]]) -> None:
     sizes = part_sizes(len(units), (0.7, 0.15, 0.15))
-    parts = Counter(stratify(units, sizes))
+    parts = Counter(split_evenly(units, sizes))
     assert [parts[part] for part in range(3)] == sizes
 
 
@@ -29,7 +29,7 @@ def test_part_sizes_add_up_and_fill_every_part(num_units: int, train: float, res
 
 def test_each_label_is_spread_by_size() -> None:
     units = [frozenset("a")] * 60 + [frozenset("b")] * 20 + [frozenset("c")] * 20
-    parts = stratify(units, (70, 15, 15))
+    parts = split_evenly(units, (70, 15, 15))
     spread = Counter((next(iter(unit)), part) for unit, part in zip(units, parts, strict=True))
     assert [spread["a", part] for part in range(3)] == [42, 9, 9]
     assert [spread["b", part] for part in range(3)] == [14, 3, 3]
@@ -37,14 +37,14 @@ def test_each_label_is_spread_by_size() -> None:
 
 def test_rare_label_reaches_the_small_part() -> None:
     units = [frozenset("a")] * 97 + [frozenset("b")] * 3
-    kept = [next(iter(unit)) for unit, part in zip(units, stratify(units, (4, 96)), strict=True) if part == 0]
+    kept = [next(iter(unit)) for unit, part in zip(units, split_evenly(units, (4, 96)), strict=True) if part == 0]
     assert sorted(kept) == ["a", "a", "a", "b"]
 
 
 def test_units_without_labels_and_sizes_that_do_not_add_up() -> None:
-    assert stratify([frozenset()] * 3, (2, 1)) == [0, 0, 1]
+    assert split_evenly([frozenset()] * 3, (2, 1)) == [0, 0, 1]
     with pytest.raises(ValueError, match="add up to 2, there are 1 units"):
-        stratify([frozenset("a")], (1, 1))
+        split_evenly([frozenset("a")], (1, 1))
 
 
 def test_too_few_units_for_the_parts() -> None:

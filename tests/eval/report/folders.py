@@ -12,7 +12,7 @@ import yaml
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared import file_format
-from medtune.data.prepared.folder import Prepared, open_prepared
+from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Prediction, PredictionKey, Question, Split
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.predictions.files import format_line

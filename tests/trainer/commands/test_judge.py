@@ -14,7 +14,8 @@ import yaml
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.data.prepared import file_format
-from medtune.data.prepared.folder import open_prepared, prepare
+from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.write import prepare
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
 from tests.models.endpoint.chat_server import KEY, ChatServer, Said, asked_text, completion, failure, serving

@@ -63,7 +63,7 @@ def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:
         x0, y0, x1, y1 = ref.region
         frames_THWC = np.ascontiguousarray(frames_THWC[:, y0:y1, x0:x1])
     if ref.shuffled_by is not None:
-        frames_THWC = frames_THWC[other_order(len(frames_THWC), ref.shuffled_by)]
+        frames_THWC = frames_THWC[shuffled_order(len(frames_THWC), ref.shuffled_by)]
     return Video(frames_THWC, tuple(extent.times_s[number] for number in numbers))
 
 
@@ -122,7 +122,7 @@ def check_clip(ref: MediaRef, extent: Extent) -> None:
         check_box(box, extent.size)
 
 
-def other_order(count: int, number: int) -> list[int]:
+def shuffled_order(count: int, number: int) -> list[int]:
     """Returns the numbers 0 to `count` - 1 in a random order other than their own; of a single one, its own."""
     rng = np.random.default_rng(number)
     order = rng.permutation(count)

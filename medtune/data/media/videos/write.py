@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
-STORED = ".mkv"
+STORED_SUFFIX = ".mkv"
 _UNIT = Fraction(1, 1000)
 """Matroska's own: times are kept to the millisecond."""
 

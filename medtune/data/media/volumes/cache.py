@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.formats.stored_volume import read_values, stored_volume, write_values, write_volume
+from medtune.data.media.volumes.formats.stored_volume import read_stored_volume, read_values, write_values, write_volume
 from medtune.data.media.volumes.read import load_volume, read_volume
 from medtune.data.media.volumes.transforms.transform import VolumeTransform, transform_hash
 from medtune.data.types import MediaRef, Volume
@@ -47,7 +47,7 @@ class VolumeCache:
         entry = self.folder / f"{self.digest(path)}-{_NATIVE}.safetensors"
         if not entry.is_file():
             write_volume(entry, read_volume(path))
-        return stored_volume(entry)
+        return read_stored_volume(entry)
 
     def prepared(self, ref: MediaRef, transform: VolumeTransform) -> NDArray[np.float32]:
         """Returns what `transform` makes of the volume and of the masks that it reads, computed once.

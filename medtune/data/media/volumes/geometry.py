@@ -29,7 +29,7 @@ class Grid(NamedTuple):
     orientation: str
 
 
-def geometry(affine: NDArray[np.float64], *, where: str) -> Geometry:
+def geometry_of(affine: NDArray[np.float64], *, where: str) -> Geometry:
     """Returns what a matrix from voxels to patient coordinates (mm; right, anterior, superior) says.
 
     Args:
@@ -41,7 +41,7 @@ def geometry(affine: NDArray[np.float64], *, where: str) -> Geometry:
             point the same way.
 
     Example:
-        >>> geometry(np.diag([-2.0, -2.0, 5.0]), where="example")
+        >>> geometry_of(np.diag([-2.0, -2.0, 5.0]), where="example")
         Geometry(spacing_mm=(2.0, 2.0, 5.0), orientation='LPS')
     """
     axes = np.asarray(affine, dtype=np.float64)[:3, :3]
@@ -79,14 +79,14 @@ def affine_of(volume: Volume) -> NDArray[np.float64]:
     return affine
 
 
-def turned(volume: Volume, orientation: str) -> Volume:
+def reoriented(volume: Volume, orientation: str) -> Volume:
     """Returns the volume with its axes swapped and flipped so that they point as asked; no voxel changes its value.
 
     Example:
-        >>> turned(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "ISA").hu_IJK.ravel().tolist()
+        >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "ISA").hu_IJK.ravel().tolist()
         Traceback (most recent call last):
         ValueError: 'ISA' names one direction of the body twice
-        >>> turned(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "IPR").hu_IJK.ravel().tolist()
+        >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "IPR").hu_IJK.ravel().tolist()
         [2, 1]
     """
     if sorted(_DIRECTIONS[letter][0] for letter in orientation) != [0, 1, 2]:
@@ -104,7 +104,7 @@ def turned(volume: Volume, orientation: str) -> Volume:
     return Volume(turn(volume.hu_IJK), (i, j, k), orientation, masks, volume.target)
 
 
-def smallest(hu: NDArray[np.generic], *, where: str) -> NDArray[np.int16] | NDArray[np.float32]:
+def compact_hu(hu: NDArray[np.generic], *, where: str) -> NDArray[np.int16] | NDArray[np.float32]:
     """Returns the values as int16 where that loses nothing, else as float32.
 
     Raises:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from medtune.data.media.volumes.formats.dicom_series import read_series
-from medtune.data.media.volumes.formats.nifti import SUFFIXES, nifti_grid, read_mask, read_nifti
-from medtune.data.media.volumes.formats.scaled_array import SUFFIX, read_scaled_array
-from medtune.data.media.volumes.formats.stored_volume import STORED, stored_grid, stored_volume
+from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid, read_nifti, read_nifti_mask
+from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_scaled_array
+from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read_stored_grid, read_stored_volume
 from medtune.data.media.volumes.geometry import Grid
 from medtune.data.types import MediaRef, Volume
 
@@ -25,11 +25,11 @@ def read_volume(path: Path) -> Volume:
         return read_series(path)
     if not path.exists():
         raise FileNotFoundError(f"no volume at {path}")
-    if path.name.endswith(STORED):
-        return stored_volume(path)
-    if path.name.endswith(SUFFIX):
+    if path.name.endswith(STORED_SUFFIX):
+        return read_stored_volume(path)
+    if path.name.endswith(ARRAY_SUFFIX):
         return read_scaled_array(path)
-    if not path.name.endswith(SUFFIXES):
+    if not path.name.endswith(NIFTI_SUFFIXES):
         raise ValueError(f"{path}: wanted .nii, .nii.gz, a folder with a DICOM series, or .npy with a volumes.json.")
     return read_nifti(path)
 
@@ -41,9 +41,9 @@ def volume_grid(path: Path) -> Grid:
         FileNotFoundError: There is nothing at the path.
         ValueError: As for `read_volume`.
     """
-    if path.is_file() and path.name.endswith(STORED):
-        return stored_grid(path)
-    if path.is_file() and path.name.endswith(SUFFIXES):
+    if path.is_file() and path.name.endswith(STORED_SUFFIX):
+        return read_stored_grid(path)
+    if path.is_file() and path.name.endswith(NIFTI_SUFFIXES):
         return nifti_grid(path)
     volume = read_volume(path)
     i, j, k = volume.hu_IJK.shape
@@ -61,5 +61,5 @@ def load_volume(ref: MediaRef, organs: Collection[str] = ()) -> Volume:
     """
     volume = read_volume(ref.path)
     asked = ref.target or organs
-    masks = {organ: read_mask(path, volume) for organ, path in ref.masks if organ in asked}
+    masks = {organ: read_nifti_mask(path, volume) for organ, path in ref.masks if organ in asked}
     return replace(volume, masks_IJK=masks, target=ref.target)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
-from medtune.data.media.volumes.geometry import Grid, turned
+from medtune.data.media.volumes.geometry import Grid, reoriented
 from medtune.data.media.volumes.read import volume_grid
 from medtune.data.types import Video, Volume, VolumesAs
 
@@ -54,7 +54,7 @@ class AxialPictures:
         # Taken in their order from the foot, the axis points to the head.
         letters = volume.orientation.replace("I", "S")
         few = Volume(volume.hu_IJK.take(from_foot, axis=axis), volume.spacing_mm, letters)
-        slices_WHT = turned(few, "LPS").hu_IJK
+        slices_WHT = reoriented(few, "LPS").hu_IJK
         frames_THWC = np.empty((*slices_WHT.T.shape, len(self.channels)), dtype=np.uint8)
         for frame_HWC, hu_HW in zip(frames_THWC, slices_WHT.T, strict=True):
             for channel, window in enumerate(self.channels):
@@ -91,11 +91,11 @@ def later_of_each_part(count: int, wanted: int) -> list[int]:
     return [round(number / wanted * (count - 1)) for number in range(1, wanted + 1)]
 
 
-def evenly(count: int, wanted: int) -> list[int]:
+def evenly_spaced(count: int, wanted: int) -> list[int]:
     """Returns `wanted` numbers spread over 0 to `count` - 1, first and last among them.
 
     Example:
-        >>> evenly(101, 5), evenly(10, 1)
+        >>> evenly_spaced(101, 5), evenly_spaced(10, 1)
         ([0, 25, 50, 75, 100], [4])
     """
     if wanted == 1:
@@ -116,7 +116,7 @@ SLICES = AxialPictures(
 Source: as `later_of_each_part`. A second from slice to slice is ours, for models that show them as a video.
 """
 
-VIDEO = AxialPictures(channels=(_SOFT_TISSUE,) * 3, at_most=150, chosen=evenly, per_s=8.0)
+VIDEO = AxialPictures(channels=(_SOFT_TISSUE,) * 3, at_most=150, chosen=evenly_spaced, per_s=8.0)
 """DeepTumorVQA's way: a grey video of 150 frames, 8 a second, window 400 wide around 50 HU.
 
 Source: Schuture/DeepTumorVQA@1df7460d, HF_README and scripts/extract_train_videos.py; its choice of frames is not

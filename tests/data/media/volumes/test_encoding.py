@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from medtune.benchmarks import find_source
 from medtune.data.media.volumes.formats.abdomen_atlas import SCAN, cases, find_cases
 from medtune.data.media.volumes.formats.saved_encoding import KEY, read_encoding
-from medtune.data.prepared.folder import Prepared, open_prepared, prepare
+from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.write import prepare
 from medtune.data.types import SPLITS, MediaRef
 
 

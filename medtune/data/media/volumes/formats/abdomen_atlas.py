@@ -18,7 +18,7 @@ MASKS = "segmentations"
 # root/benchmark/ct/BDMAP_00000001/ct.nii.gz is the deepest that a release has.
 _LEVELS = 4
 _MASK_SUFFIX = ".nii.gz"
-_ENCODED_SCAN = f"ct{saved_encoding.SUFFIX}"
+_ENCODED_SCAN = f"ct{saved_encoding.ENCODING_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def find_cases(root: Path) -> dict[str, Case]:
                     masks.setdefault(entry.name, entry / MASKS)
                 if not any(inside):
                     below.append(entry)
-            elif entry.suffix == saved_encoding.SUFFIX:
+            elif entry.suffix == saved_encoding.ENCODING_SUFFIX:
                 encodings.setdefault(entry.stem, entry)
         level = below
     return {
@@ -92,5 +92,5 @@ def _masks(folder: Path) -> dict[str, Path]:
 
 
 def _beside(folder: Path) -> Path | None:
-    names = (f"{folder.name}{saved_encoding.SUFFIX}", _ENCODED_SCAN)
+    names = (f"{folder.name}{saved_encoding.ENCODING_SUFFIX}", _ENCODED_SCAN)
     return next((folder / name for name in names if (folder / name).is_file()), None)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.media.dicom import LAYOUT_TAGS
-from medtune.data.media.volumes.geometry import geometry, smallest
+from medtune.data.media.volumes.geometry import compact_hu, geometry_of
 from medtune.data.types import Volume
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def read_series(folder: Path) -> Volume:
     step = _step(folder, slices)
     row_mm, column_mm = _numbers(first, "PixelSpacing")
     affine = _TO_RAS @ np.stack([row * column_mm, column * row_mm, step], axis=1)
-    place = geometry(affine, where=f"{folder}: ImageOrientationPatient and ImagePositionPatient")
+    place = geometry_of(affine, where=f"{folder}: ImageOrientationPatient and ImagePositionPatient")
     hu_IJK = np.stack([_hounsfield(s).T for s in slices], axis=2)
-    return Volume(smallest(hu_IJK, where=f"{folder}: PixelData"), place.spacing_mm, place.orientation)
+    return Volume(compact_hu(hu_IJK, where=f"{folder}: PixelData"), place.spacing_mm, place.orientation)
 
 
 def _is_dicom(path: Path) -> bool:

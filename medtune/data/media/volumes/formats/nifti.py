@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.geometry import Geometry, Grid, geometry, smallest
+from medtune.data.media.volumes.geometry import Geometry, Grid, compact_hu, geometry_of
 from medtune.data.types import Volume
 
-SUFFIXES = (".nii", ".nii.gz")
+NIFTI_SUFFIXES = (".nii", ".nii.gz")
 _MM_PER_UNIT = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
 # nibabel and the decompressors report broken files with all of these.
 _BROKEN = (OSError, EOFError, ValueError, struct.error, zlib.error, OverflowError)
@@ -34,7 +34,7 @@ def read_nifti(path: Path) -> Volume:
         stored = np.asanyarray(image.dataobj)
     except _BROKEN as error:
         raise ValueError(f"{path}: the voxels cannot be read ({type(error).__name__}: truncated?). {_AGAIN}") from error
-    hu_IJK = smallest(stored.reshape(stored.shape[:3]), where=f"{path}: voxel data")
+    hu_IJK = compact_hu(stored.reshape(stored.shape[:3]), where=f"{path}: voxel data")
     return Volume(hu_IJK, place.spacing_mm, place.orientation)
 
 
@@ -60,7 +60,7 @@ def nifti_grid(path: Path) -> Grid:
     return Grid((i, j, k), place.orientation)
 
 
-def read_mask(path: Path, volume: Volume) -> NDArray[np.bool_]:
+def read_nifti_mask(path: Path, volume: Volume) -> NDArray[np.bool_]:
     """Returns a mask on the volume's grid, True where the file is not zero.
 
     Raises:
@@ -117,7 +117,7 @@ def _open(path: Path) -> tuple[Any, Geometry]:
             "from its DICOM series."
         )
     unit = _MM_PER_UNIT.get(int(stored["xyzt_units"]) & 0x07, 1.0)
-    place = geometry(image.affine[:3, :3] * unit, where=f"{path}: affine")
+    place = geometry_of(image.affine[:3, :3] * unit, where=f"{path}: affine")
     if not np.allclose(place.spacing_mm, spacing * unit, rtol=_MAX_DISAGREEMENT):
         raise ValueError(
             f"{path}: pixdim says {tuple(np.round(spacing * unit, 4))} mm and the affine "

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-SUFFIX = ".npz"
+ENCODING_SUFFIX = ".npz"
 KEY = "arr"
 _AXES = 5
 # numpy and zipfile report broken archives with all of these.
@@ -46,12 +46,12 @@ def read_encoding(path: Path) -> NDArray[np.float32]:
 
 def _array(path: Path) -> NDArray[np.generic]:
     if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path}: not a whole {SUFFIX} file. {_AGAIN}")
+        raise ValueError(f"{path}: not a whole {ENCODING_SUFFIX} file. {_AGAIN}")
     try:
         with np.load(path, allow_pickle=False) as archive:
             found = archive[KEY] if KEY in archive.files else None
     except _BROKEN as error:
-        raise ValueError(f"{path}: not a whole {SUFFIX} file ({type(error).__name__}). {_AGAIN}") from error
+        raise ValueError(f"{path}: not a whole {ENCODING_SUFFIX} file ({type(error).__name__}). {_AGAIN}") from error
     if found is None:
         raise ValueError(f"{path}: no array of the name {KEY}. {_AGAIN}")
     return np.asarray(found)

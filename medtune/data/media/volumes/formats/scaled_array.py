@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.catalog import nearest
-from medtune.data.media.volumes.geometry import smallest
+from medtune.data.media.volumes.geometry import compact_hu
 from medtune.data.types import Volume
 
-SUFFIX = ".npy"
-MEANING = "volumes.json"
+ARRAY_SUFFIX = ".npy"
+MEANING_FILE = "volumes.json"
 _FIELDS = ("hu_window", "spacing_mm", "orientation")
 _WHY = {
     "hu_window": "values from 0 to 1 are no Hounsfield units, which windows, thresholds and every other model go by",
@@ -59,10 +59,10 @@ def read_meaning(folder: Path) -> Meaning:
     Raises:
         ValueError: There is no such file, or a field is missing or wrong; the message names both.
     """
-    file = folder / MEANING
+    file = folder / MEANING_FILE
     if not file.is_file():
         raise ValueError(
-            f"{file}: there is no such file, and {SUFFIX} volumes need it: {_WHY['hu_window']}; "
+            f"{file}: there is no such file, and {ARRAY_SUFFIX} volumes need it: {_WHY['hu_window']}; "
             f"{_WHY['spacing_mm']}. M3D states neither. Write it, e.g. {_EXAMPLE}, with what 0 and 1 were and the size "
             "of a voxel along slices, rows and columns, in mm"
         )
@@ -99,13 +99,13 @@ def read_scaled_array(path: Path) -> Volume:
         FileNotFoundError: There is no such array.
         ValueError: The file is damaged, no single volume, or holds values outside of [0, 1]; or as `read_meaning`.
     """
-    folders = [folder for folder in path.absolute().parents if (folder / MEANING).is_file()]
+    folders = [folder for folder in path.absolute().parents if (folder / MEANING_FILE).is_file()]
     meaning = read_meaning(folders[0] if folders else path.parent)
     values_DHW = _values(path)
     low, high = meaning.hu_window
     hu_IJK = np.ascontiguousarray(np.rint(low + values_DHW * (high - low)).transpose(2, 1, 0))
     depth_mm, height_mm, width_mm = meaning.spacing_mm
-    return Volume(smallest(hu_IJK, where=str(path)), (width_mm, height_mm, depth_mm), meaning.orientation)
+    return Volume(compact_hu(hu_IJK, where=str(path)), (width_mm, height_mm, depth_mm), meaning.orientation)
 
 
 def _values(path: Path) -> NDArray[np.float64]:

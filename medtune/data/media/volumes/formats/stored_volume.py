@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 from medtune.data.media.volumes.geometry import Grid
 from medtune.data.types import Volume
 
-STORED = ".volume.safetensors"
+STORED_SUFFIX = ".volume.safetensors"
 """How the names of files end that `write_volume` wrote."""
 _KEY = "volume"
 
@@ -28,7 +28,7 @@ def write_volume(path: Path, volume: Volume) -> None:
     write_values(path, volume.hu_IJK, about)
 
 
-def stored_volume(path: Path) -> Volume:
+def read_stored_volume(path: Path) -> Volume:
     """Returns what `write_volume` wrote.
 
     Raises:
@@ -43,7 +43,7 @@ def stored_volume(path: Path) -> Volume:
         raise ValueError(f"{path}: states no spacing or orientation. {_AGAIN}") from error
 
 
-def stored_grid(path: Path) -> Grid:
+def read_stored_grid(path: Path) -> Grid:
     """Returns the shape and the orientation of what `write_volume` wrote; the voxels are not read.
 
     Raises:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.geometry import turned
+from medtune.data.media.volumes.geometry import reoriented
 from medtune.data.media.volumes.transforms import resample
 from medtune.data.media.volumes.transforms.organ_crop import box_around
 from medtune.data.types import Volume
@@ -58,7 +58,7 @@ class PocketTransform:
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
         """Returns (1, L, P, 2 S)."""
-        upright = turned(volume, "LPS")
+        upright = reoriented(volume, "LPS")
         organs = upright.target or self.organs
         # Each of a pair has its own brightness.
         parts = [mask for organ, mask in upright.masks_IJK.items() if organ in organs and mask.any()]

@@ -12,7 +12,7 @@ from medtune.eval.judge.task import Judge, JudgeTask
 from medtune.eval.judge.verdicts import (
     StoredVerdict,
     VerdictWriter,
-    fitting,
+    judge_replies,
     read_verdicts,
     reply_hash,
     verdicts_path,
@@ -69,7 +69,7 @@ def judge_predictions(
     free = [each for each in predictions if each.key.reading == "generation" and task.covers(question_of(each, by_id))]
     stored = read_verdicts(beside) if beside.is_file() else {}
     _refuse_others(beside, stored.values(), who)
-    done, said = fitting(free, stored), [each for each in free if words_of(each)]
+    done, said = judge_replies(free, stored), [each for each in free if words_of(each)]
     waiting = {each.key: each for each in said if each.key not in done}
     requests = [
         JudgeRequest(key, system, task.user(by_id[key.question_id], words_of(each)), task.schema)

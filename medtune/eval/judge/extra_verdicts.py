@@ -20,7 +20,7 @@ from medtune.eval.statistics.clustered import mean_interval
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")
 
 
-def beside_task(*, covers: Callable[[Question], bool], system: str, most: int) -> JudgeTask:
+def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: int) -> JudgeTask:
     """Returns how free answers are judged from 0 to `most` points, beside the benchmark's own scores.
 
     Args:
@@ -63,7 +63,7 @@ def read_points(text: str) -> int | None:
     return points if isinstance(points, int) and not isinstance(points, bool) else None
 
 
-def judged_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -> list[Table]:
+def verdict_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -> list[Table]:
     """Returns the mean points by a facet, as shares of all points; no table where no answer was judged.
 
     An answer without words has no points. One without a verdict is counted apart, in no mean.

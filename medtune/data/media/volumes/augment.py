@@ -25,7 +25,7 @@ _BONE_HU = 3000.0
 _SHRINK, _CONTRAST, _SHIFT_HU = 0.1, 0.1, 10.0
 
 
-def changed_volume(volume: Volume, changes: Collection[str], *, rng: np.random.Generator) -> Volume:
+def augment_volume(volume: Volume, changes: Collection[str], *, rng: np.random.Generator) -> Volume:
     """Returns the volume with those of "mirror", "move" and "grey" that are named; it is mirrored half of the time.
 
     Shape, spacing, orientation and type of the voxels stay.

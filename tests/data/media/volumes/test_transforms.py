@@ -12,7 +12,7 @@ import pytest
 from medtune.data.media.blank import BLANKS
 from medtune.data.media.load import load_media
 from medtune.data.media.volumes.cache import VolumeCache
-from medtune.data.media.volumes.formats.stored_volume import stored_volume, write_volume
+from medtune.data.media.volumes.formats.stored_volume import read_stored_volume, write_volume
 from medtune.data.media.volumes.read import load_volume, read_volume
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin, radfm
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform, crop_around
@@ -105,7 +105,7 @@ def test_damaged_entry_is_named(tmp_path: Path) -> None:
     whole = (tmp_path / "v.safetensors").read_bytes()
     (tmp_path / "v.safetensors").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"v\.safetensors: damaged"):
-        stored_volume(tmp_path / "v.safetensors")
+        read_stored_volume(tmp_path / "v.safetensors")
 
 
 def test_crop_keeps_a_margin_in_mm_and_ends_with_the_scan() -> None:

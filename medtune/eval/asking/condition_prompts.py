@@ -11,12 +11,12 @@ from dataclasses import replace
 from medtune.data.types import AnswerFormat, MediaKind, Prompt, Question
 from medtune.eval.benchmark import Render
 
-ANATOMY = ("anatomy", "organ")
+ORGAN_FACETS = ("anatomy", "organ")
 """Facets that say which organ a question is about, the first that is there."""
 _SHOWN: Mapping[MediaKind, str] = {"image": "The image", "video": "The video", "volume": "The scan"}
 
 
-def stating(render: Render) -> Render:
+def with_stated_answer(render: Render) -> Render:
     """Returns the same wording with the right answer stated in words: the condition "stated_answer".
 
     Whoever reads need not look at the image: it has to find the stated option and to answer in the format asked for.
@@ -24,7 +24,7 @@ def stating(render: Render) -> Render:
     Example:
         >>> from medtune.eval.asking.choice_prompt import render_choice
         >>> asked = Question("q", "m", "What is shown?", ("benign", "normal"), "normal", "choice", "p")
-        >>> print(stating(render_choice)(asked, "letter").text)
+        >>> print(with_stated_answer(render_choice)(asked, "letter").text)
         What is shown?
         A. benign
         B. normal
@@ -41,10 +41,10 @@ def stating(render: Render) -> Render:
 
 def named_organ(question: Question) -> str | None:
     """Returns the organ that a question's facets name; None where they name none."""
-    return next((question.facets[facet] for facet in ANATOMY if question.facets.get(facet)), None)
+    return next((question.facets[facet] for facet in ORGAN_FACETS if question.facets.get(facet)), None)
 
 
-def naming(render: Render, kind: MediaKind) -> Render:
+def with_named_organ(render: Render, kind: MediaKind) -> Render:
     """Returns the same wording after a line that names the organ: the condition "with_anatomy".
 
     A question that does not know it is asked as it is.
@@ -52,7 +52,7 @@ def naming(render: Render, kind: MediaKind) -> Render:
     Example:
         >>> from medtune.eval.asking.choice_prompt import render_choice
         >>> asked = Question("q", "m", "Is there a lesion?", ("yes", "no"), "no", "choice", "p", {"organ": "liver"})
-        >>> print(naming(render_choice, "volume")(asked, "letter").text)
+        >>> print(with_named_organ(render_choice, "volume")(asked, "letter").text)
         The scan shows: liver.
         Is there a lesion?
         A. yes
