@@ -1,4 +1,4 @@
-"""Ids made from content: two users with the same files get the same ids, and no file name survives."""
+"""Makes the ids of a prepared folder from content: the same files give all users the same ids, without file names."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from medtune.data.prepared.copy_media import CopiedFile
-from medtune.data.prepared.file_format import StoredMedia
+from medtune.data.prepared.tables import StoredMedia
 from medtune.data.types import MediaRef, Question
 
 ID_HEX = 16
 
 
 def media_content_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, CopiedFile]) -> dict[str, str]:
-    """Returns the content id of each of the source's media ids.
+    """Returns an id made from content for each of the source's media ids.
 
-    It is the first 16 hex digits of SHA-256 over the file's content and what is seen of it; media with one content (a
-    file that the release holds twice) get "-copy2", "-copy3", ... in the source's order.
+    It is the first 16 hex digits of SHA-256 over the file's content and the part of it that is shown. Media of the same
+    content (a file that the release holds twice) get "-copy2", "-copy3", ... in the source's order.
     """
     seen: Counter[str] = Counter()
     ids = {}
@@ -33,7 +33,7 @@ def media_content_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, Copie
 
 
 def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> StoredMedia:
-    """Returns a media item's row in a prepared folder."""
+    """Returns the row of media.arrow that describes a copied media item."""
     masks = tuple((organ, stored[path].file) for organ, path in ref.masks)
     file = stored[ref.path].file
     encoding = None if ref.encoding is None else stored[ref.encoding].file
@@ -43,12 +43,12 @@ def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) 
 def with_content_ids(
     questions: Sequence[Question], ids: Mapping[str, str], patients: Mapping[str, str]
 ) -> list[Question]:
-    """Returns the questions with `<task>-<media id>` as id; a second one of a task on a media item gets "-2".
+    """Returns the questions with `<task>-<media id>` as id; the second one of a task on a media item gets "-2".
 
     Args:
-        questions: As the source gave them.
-        ids: The source's media id -> content id.
-        patients: The source's patient id -> what stands for it.
+        questions: The questions as the source gave them.
+        ids: The content id of each of the source's media ids.
+        patients: The hash of each of the source's patient ids.
     """
     seen: Counter[str] = Counter()
     found = []

@@ -1,9 +1,9 @@
-"""Media files into the media folder of a prepared folder, each once, under a name made from its content.
+"""Copies media files into a prepared folder, each once, under a name made from its content.
 
-An image is decoded and kept as PNG. A video is checked by its packets and linked; a cine DICOM is decoded and kept
-without loss. A volume in a NIfTI file is checked by its header and linked: a copy of ten
-thousand scans is the user's to make. A DICOM series is decoded and kept on its own grid, so that no header survives; an
-array without units becomes NIfTI in Hounsfield units. What a tower made of a volume is checked whole and linked.
+An image is decoded and saved as PNG. A video is checked by its packets and linked; a cine DICOM is decoded and saved
+without loss. A NIfTI volume is checked by its header and linked, because a copy of ten thousand scans would fill the
+disk. A DICOM series is decoded and saved on its own grid, so that no header survives. An array without units becomes
+NIfTI in Hounsfield units. A saved encoding of a volume is read as a check and linked.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _PNG_LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A file in the media folder.
+    """A file in the media folder of a prepared folder.
 
     Attributes:
-        digest: SHA-256 of its content, hex; of shape and pixels for an image.
+        digest: The SHA-256 of its content, hex; for an image that of its shape and pixels.
         file: Its name in the media folder.
-        size: Width and height of an image or of a video's frames.
-        look: Perceptual hash of an image, 64 bits.
-        extent: Of a video.
+        size: The width and height of an image or of a video's frames.
+        look: The perceptual hash of an image, 64 bits.
+        extent: The frame size, frame times and duration of a video.
     """
 
     digest: str
@@ -62,15 +62,15 @@ class CopiedFile:
 
 
 CopyFile = Callable[[Path, Path], CopiedFile]
-"""(path, media folder) -> what was stored."""
+"""A function of (path, media folder) that copies one file and describes the copy."""
 
 
 class CopiedMedia(NamedTuple):
-    """What became of media.
+    """The media files that were copied, and those that could not be.
 
     Attributes:
-        files: By the source's paths, masks and encodings included.
-        broken: Media id -> why it could not be stored, for those that could not.
+        files: The copied files by the source's paths, masks and encodings included.
+        broken: The reason for each media id whose files could not be copied.
     """
 
     files: dict[Path, CopiedFile]
@@ -78,7 +78,7 @@ class CopiedMedia(NamedTuple):
 
 
 def copy_media(media: Mapping[str, MediaRef], folder: Path) -> CopiedMedia:
-    """Returns what was stored in `folder`; a file that cannot be read, or whose box or clip leaves it, stops nothing.
+    """Copies media files into `folder`; a media item with a broken file, or a box or clip outside of it, is reported.
 
     Raises:
         FileNotFoundError: A file is missing.
@@ -108,7 +108,7 @@ def _files(ref: MediaRef) -> Iterator[tuple[Path, CopyFile]]:
 
 
 def _wrong_part(ref: MediaRef, file: CopiedFile) -> str | None:
-    """Returns why boxes, a region or a clip do not lie in their file; None where they do."""
+    """Returns why the boxes, the region or the clip do not lie inside of their file; None where they do."""
     try:
         if file.extent is not None:
             check_clip(ref, file.extent)
@@ -169,13 +169,13 @@ def _store_encoding(path: Path, folder: Path) -> CopiedFile:
     try:
         read_encoding(path)
     except ValueError as error:
-        # What is broken is told beside the name of the scan.
+        # The message is shown beside the name of the scan, so that it has to say which of its files is broken.
         raise ValueError(f"{path}: its encoding: {str(error).removeprefix(f'{path}: ')}") from error
     return link_file(path, folder, ENCODING)
 
 
 def link_file(path: Path, folder: Path, suffix: str) -> CopiedFile:
-    """Returns a file as it is in the media folder: linked where the disk allows it, else copied."""
+    """Puts a file into the media folder unchanged: linked where the disk allows it, else copied."""
     digest = file_digest(path)
     here = folder / f"{digest}{suffix}"
     if not here.exists():
@@ -190,7 +190,7 @@ def link_file(path: Path, folder: Path, suffix: str) -> CopiedFile:
 
 
 def pixel_digest(pixels_HWC: NDArray[np.uint8]) -> str:
-    """Returns the SHA-256 of an image's shape and pixels, hex: the same whatever format they were stored in."""
+    """Returns the SHA-256 of an image's shape and pixels, hex; it does not depend on the file format."""
     height, width, channels = pixels_HWC.shape
     digest = hashlib.sha256(f"{height}x{width}x{channels}:".encode())
     digest.update(np.ascontiguousarray(pixels_HWC).data)
@@ -208,4 +208,4 @@ STORE: Mapping[MediaKind, CopyFile] = {
     "video": _store_video,
     "volume": _store_volume,
 }
-"""For each kind of media."""
+"""The function that copies a file of each kind of media."""

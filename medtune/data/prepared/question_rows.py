@@ -1,4 +1,4 @@
-"""From a source's table to the rows of a prepared folder: checked, limited, pseudonymous, in a fixed order."""
+"""Checks, limits, sorts and counts the questions of a source on their way into a prepared folder."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from medtune.data.types import SPLITS, Question, Split
 
 
 def check_table(name: str, table: SourceTable) -> SourceTable:
-    """Returns the table with the media that its questions use, in their order.
+    """Returns the source's table with only the media that its questions use, after checking its ids.
 
     Raises:
-        ValueError: No questions, a repeated id, media that are not listed, or a media item of two patients.
+        ValueError: There are no questions, an id is repeated, media are not listed, or two patients share a media item.
     """
     if not table.questions:
         raise ValueError(f"the source {name!r} found no questions in this folder. Check --from.")
@@ -36,7 +36,7 @@ def check_table(name: str, table: SourceTable) -> SourceTable:
 
 
 def limit_patients(table: SourceTable, limit: int | None, seed: int) -> SourceTable:
-    """Returns the table with at most `limit` patients, chosen by seed so that every task's answers stay present.
+    """Returns the source's table with at most `limit` patients, chosen by seed so that every answer stays present.
 
     Raises:
         ValueError: The limit is below 1.
@@ -61,14 +61,18 @@ def limit_patients(table: SourceTable, limit: int | None, seed: int) -> SourceTa
 
 
 class ReducedTable(NamedTuple):
-    """What is left of a table, and what is not."""
+    """A source's table without some of its questions, and a reject for each question that was removed."""
 
     table: SourceTable
     lost: tuple[Reject, ...]
 
 
 def without_media(table: SourceTable, broken: Mapping[str, str]) -> ReducedTable:
-    """Returns the table without the questions about broken media (media id -> reason), and a reject for each of them.
+    """Returns the source's table without the questions about broken media, and a reject for each of them.
+
+    Args:
+        table: The table of the source.
+        broken: The reason for each media id whose files could not be copied.
 
     Raises:
         ValueError: No question is left.
@@ -94,7 +98,7 @@ def hash_patients(questions: Iterable[Question], source_name: str) -> dict[str, 
 
 
 def sort_questions(questions: Sequence[Question], media_order: Sequence[str]) -> list[Question]:
-    """Returns the questions by split, then media item, then as the source asked them."""
+    """Returns the questions of a prepared folder sorted by split, then by media item, then in the source's order."""
     place = {media_id: index for index, media_id in enumerate(media_order)}
     return sorted(questions, key=lambda row: (SPLITS.index(row.split or "test"), place[row.media_id]))
 

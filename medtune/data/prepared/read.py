@@ -10,8 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from medtune.data.media.organ_masks import masks_of
-from medtune.data.prepared import file_format
-from medtune.data.prepared.file_format import Manifest
+from medtune.data.prepared.manifest import AGAIN, CACHE_FOLDER, MEDIA, MEDIA_FOLDER, QUESTIONS, Manifest, read_manifest
+from medtune.data.prepared.prompts_file import read_prompts
+from medtune.data.prepared.tables import map_table, read_media, read_questions
 from medtune.data.types import SPLITS, MediaGroup, MediaKind, MediaRef, Question, Split
 
 # Media ids are hexadecimal.
@@ -20,11 +21,13 @@ _OF = ":"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A prepared folder; rows become Questions only when they are asked for.
+    """An open prepared folder; its rows become questions only when they are asked for.
 
     Attributes:
-        by_organ: Whether questions about several organs of a volume are several groups, each with its target. The
-            organ is then part of the media id.
+        root: The folder.
+        manifest: The folder's description of itself.
+        by_organ: Whether the questions about each organ of a volume form a group of their own, with that organ as its
+            target. The organ is then part of the media id.
     """
 
     root: Path
@@ -35,37 +38,37 @@ class Prepared:
 
     @property
     def data_hash(self) -> str:
-        """SHA-256 over all rows: what a run logs to say which data it saw."""
+        """The SHA-256 over all rows, which a run logs to say which data it used."""
         return self.manifest.data_hash
 
     @property
     def kinds(self) -> frozenset[MediaKind]:
-        """What kinds of media it holds."""
+        """The kinds of media in the folder."""
         return frozenset(ref.kind for ref in self._media.values())
 
     @property
     def templates(self) -> Mapping[str, str] | None:
-        """The official prompts by scenario that it was prepared with; None for our wording."""
-        return file_format.read_prompts(self.root)
+        """The official prompts in the folder by scenario; None where questions are asked in our wording."""
+        return read_prompts(self.root)
 
     @property
     def organs(self) -> frozenset[str]:
-        """Of which organs any of its volumes has a mask."""
+        """The organs of which at least one volume in the folder has a mask."""
         return frozenset(organ for ref in self._media.values() for organ, _ in ref.masks)
 
     @property
     def cache_folder(self) -> Path:
-        """Where media are kept as models read them; made when it is needed, and gone when the folder is made anew."""
-        return self.root / file_format.CACHE_FOLDER
+        """The folder of media in the form that models read, made when needed; preparing the data again removes it."""
+        return self.root / CACHE_FOLDER
 
     def num_questions(self, split: Split) -> int:
-        """Returns how many questions a split has."""
+        """Returns the number of questions in a split."""
         return sum(self.manifest.counts[split].values())
 
     def questions(self, split: Split) -> tuple[Question, ...]:
-        """Returns all questions of a split, in the folder's order; about 5 seconds for 400 000."""
+        """Returns all questions of a split in the folder's order; 400,000 of them take about 5 seconds."""
         start = sum(self.num_questions(earlier) for earlier in SPLITS[: SPLITS.index(split)])
-        found = file_format.read_questions(self._questions.slice(start, self.num_questions(split)))
+        found = read_questions(self._questions.slice(start, self.num_questions(split)))
         return tuple(map(self._about_organ, found)) if self.by_organ else tuple(found)
 
     def groups(self, split: Split) -> tuple[MediaGroup, ...]:
@@ -89,23 +92,22 @@ class Prepared:
 
 
 def open_prepared(root: Path) -> Prepared:
-    """Opens a prepared folder; tables are mapped into memory, media stay on disk.
+    """Opens a prepared folder; its tables are mapped into memory, and its media stay on disk.
 
     Raises:
         FileNotFoundError: The folder, or a media file in it, is missing.
-        ValueError: It is no prepared folder, was written in another format, or is damaged.
+        ValueError: The folder is no prepared folder, has another format, or is damaged.
     """
-    manifest = file_format.read_manifest(root)
-    questions = file_format.map_table(root / file_format.QUESTIONS)
+    manifest = read_manifest(root)
+    questions = map_table(root / QUESTIONS)
     num_stated = sum(sum(tasks.values()) for tasks in manifest.counts.values())
     if questions.num_rows != num_stated:
         raise ValueError(
-            f"{root}: the manifest states {num_stated} questions, the table has {questions.num_rows}. "
-            f"{file_format.AGAIN}"
+            f"{root}: the manifest states {num_stated} questions, the table has {questions.num_rows}. {AGAIN}"
         )
-    media_folder = root / file_format.MEDIA_FOLDER
+    media_folder = root / MEDIA_FOLDER
     there = set(os.listdir(media_folder)) if media_folder.is_dir() else set()
-    media = list(file_format.read_media(file_format.map_table(root / file_format.MEDIA)))
+    media = list(read_media(map_table(root / MEDIA)))
     missing = sorted({file for item in media for file in item.files} - there)
     if missing:
         raise FileNotFoundError(

@@ -11,17 +11,17 @@ from medtune.data.raw.row_errors import Reject
 
 REJECTS = "rejects.jsonl"
 MAX_REJECTED = 0.01
-"""Share of a source's questions that may be rejected unless the user says otherwise (our own choice)."""
+"""The share of a source's questions that may be rejected unless the user sets another (our own choice)."""
 _NUM_SHOWN = 5
 
 
 def count_rejects(rejects: Sequence[Reject]) -> dict[str, int]:
-    """Returns the number of rejects by kind, the most frequent first."""
+    """Returns the number of rejected questions by kind of reason, the most frequent first."""
     return dict(Counter(reject.kind for reject in rejects).most_common())
 
 
 def rejects_table(by_kind: Mapping[str, int], num_taken: int) -> str:
-    """Returns what was rejected and why as plain text, one kind a line."""
+    """Returns a plain-text table of the rejected questions, one kind of reason a line."""
     total = sum(by_kind.values())
     share = total / (total + num_taken)
     lines = [f"rejected {total} of {total + num_taken} questions ({share:.1%}):"]
@@ -29,16 +29,22 @@ def rejects_table(by_kind: Mapping[str, int], num_taken: int) -> str:
 
 
 def write_rejects(path: Path, rejects: Sequence[Reject]) -> None:
-    """Writes one JSON object a line: file, row, field and reason."""
+    """Writes rejects.jsonl, one JSON object a line with file, row, field and reason."""
     rows = ({"file": r.file, "row": r.row, "field": r.field, "reason": r.reason} for r in rejects)
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 def check_rejected_share(rejects: Sequence[Reject], *, num_taken: int, max_share: float, keep: Path) -> None:
-    """Refuses a source of which more than a share is rejected; the rejects are then kept in the file `keep`.
+    """Checks that no more than a share of a source's questions is rejected.
+
+    Args:
+        rejects: The rejected questions.
+        num_taken: The number of questions that were not rejected.
+        max_share: The highest share that may be rejected.
+        keep: The file that lists the rejects if there are too many.
 
     Raises:
-        ValueError: There are too many; the message has the table and the first rejects.
+        ValueError: There are too many rejects; the message contains the table and the first rejects.
     """
     if not rejects or len(rejects) <= max_share * (len(rejects) + num_taken):
         return

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import medtune
-from medtune.data.prepared import content_ids, file_format, question_origins, question_rows, rejects, splits
+from medtune.data.prepared import content_ids, question_origins, question_rows, rejects, splits
 from medtune.data.prepared.atomic_folder import check_replaceable, new_folder
 from medtune.data.prepared.copy_media import CopiedFile, copy_media
-from medtune.data.prepared.file_format import Manifest, StoredMedia
+from medtune.data.prepared.manifest import FORMAT_VERSION, MEDIA_FOLDER, Manifest, write_manifest
 from medtune.data.prepared.near_duplicates import near_duplicates
+from medtune.data.prepared.prompts_file import write_prompts
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
+from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
 from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import Question, UnofficialSplit
@@ -105,10 +107,10 @@ def prepare(
             unofficial_split=unofficial_split,
             rejected=rejected,
         )
-        file_format.write_tables(draft, questions, media.rows)
-        file_format.write_manifest(draft, manifest)
+        write_tables(draft, questions, media.rows)
+        write_manifest(draft, manifest)
         if official:
-            file_format.write_prompts(draft, official.templates)
+            write_prompts(draft, official.templates)
         if rejected:
             rejects.write_rejects(draft / rejects.REJECTS, rejected)
     return open_prepared(out)
@@ -142,7 +144,7 @@ def _take(
     table = source.read(root, seed, scratch)
     rejects.check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
     table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
-    media_folder = draft / file_format.MEDIA_FOLDER
+    media_folder = draft / MEDIA_FOLDER
     media_folder.mkdir()
     copied, broken = copy_media(table.media, media_folder)
     shutil.rmtree(scratch)
@@ -203,7 +205,7 @@ def _manifest(
     split_of = {media.files[question.media_id].digest: question.split for question in questions if question.split}
     looks = {file.digest: file.look for file in media.files.values() if file.look is not None}
     return Manifest(
-        format_version=file_format.FORMAT_VERSION,
+        format_version=FORMAT_VERSION,
         medtune_version=medtune.__version__,
         benchmark=benchmark,
         source=source.name,
@@ -224,5 +226,5 @@ def _manifest(
         prompts=prompts,
         unofficial_split=unofficial_split,
         rejected=rejects.count_rejects(rejected),
-        data_hash=file_format.data_hash(questions, media.rows),
+        data_hash=data_hash(questions, media.rows),
     )

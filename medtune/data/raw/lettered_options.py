@@ -1,4 +1,4 @@
-"""Options that stand inside a question's text after letters: one a line, or one after the other."""
+"""Splits the text of a raw question into the question and its lettered options (A, B, C, ...)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class QuestionAndOptions(NamedTuple):
-    """A question taken apart."""
+    """The text of a question and its options, which stood after letters in the raw text."""
 
     text: str
     options: tuple[str, ...]
 
 
 def split_options(text: str) -> QuestionAndOptions | None:
-    r"""Returns the question and its options, or None where there are not at least A and B.
+    r"""Returns the question and its lettered options, or None where there are not at least the options A and B.
 
-    "A.", "A)", "(A)" and "A:" count, at the start of lines or, where no line starts so, anywhere between blanks. The
-    options are the run A, B, C, ... that begins last.
+    The marks "A.", "A)", "(A)" and "A:" count at the start of lines or, where no line starts with one, anywhere between
+    blanks. The options are the run A, B, C, ... that begins last.
 
     Example:
         >>> split_options("Which organ?\nA) liver\nB) colon")
@@ -38,7 +38,7 @@ def split_options(text: str) -> QuestionAndOptions | None:
 
 
 def options_layout(text: str) -> str | None:
-    r"""Returns what is left of a text that `split_options` takes apart: "{question}" and "{A}" where these stood.
+    r"""Returns the layout of a text with lettered options: "{question}", "{A}", ... stand in place of its parts.
 
     Example:
         >>> options_layout("Which organ?\nA) liver\nB) colon ")
@@ -55,7 +55,7 @@ def options_layout(text: str) -> str | None:
 
 
 def find_option(answer: str, options: tuple[str, ...]) -> str | None:
-    """Returns the option that an answer names, by its letter or in its own words; None where it is neither."""
+    """Returns the option that an answer names by its letter or in the option's words; None where it names none."""
     said = answer.strip()
     if said in options:
         return said
@@ -64,7 +64,7 @@ def find_option(answer: str, options: tuple[str, ...]) -> str | None:
 
 
 def _run(text: str) -> list[re.Match[str]]:
-    """Returns the marks A, B, C, ... of the options; none where there are not two."""
+    """Returns the marks A, B, C, ... of the options; an empty list where there are fewer than two."""
     return _run_of(_AT_LINE_START, text) or _run_of(_INSIDE, text)
 
 
@@ -82,7 +82,7 @@ def _run_of(marker: re.Pattern[str], text: str) -> list[re.Match[str]]:
 
 
 def _gap(name: str, part: str) -> str:
-    """Returns the blanks around a part, and its name in its place."""
+    """Returns a gap "{name}" in place of a part of the text, with the blanks that surrounded the part."""
     inner = part.strip()
     before, _, after = part.partition(inner) if inner else (part, "", "")
     return f"{before}{{{name}}}{after}"

@@ -17,15 +17,17 @@ _VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(?<!\w)[-+]?\d[\d.,]*")
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """One question that was not taken. Only `media` may name a patient: it is shown once and never stored.
+    """One question that was left out because its row or its media file is wrong.
+
+    Only `media` may contain a patient's name, so it is shown on the screen and never stored.
 
     Attributes:
-        file: The table that holds the row, or the folder that holds the image, relative to the source's folder; a
-            folder that is named after a patient is written as its number by name, such as [3]. "" where a media file
-            turned out to be broken only when it was stored.
-        row: Its line, or its number from 1 among the file's rows, the folder's files by name or the source's questions.
+        file: The table that holds the row, or the folder that holds the image, relative to the source's folder. A
+            folder that is named after a patient is replaced by its number in order of names, such as [3]. It is "" if a
+            media file turned out to be broken only when it was copied.
+        row: The line of the table, or a number from 1 among the file's rows, the folder's files or the questions.
         field: The field that is wrong, as the file spells it; None for the row as a whole.
-        reason: What was wanted and what came.
+        reason: What was wanted and what was found.
         media: The media file that is missing or broken.
     """
 
@@ -36,7 +38,7 @@ class Reject:
     media: Path | None = None
 
     def __str__(self) -> str:
-        """Returns where and why, for the user's own screen."""
+        """Returns the place and the reason in one line, for the user's own screen."""
         if not self.file:
             return f"{self.media}: {self.reason}"
         field = f", field {self.field!r}" if self.field else ""
@@ -45,13 +47,13 @@ class Reject:
 
     @property
     def kind(self) -> str:
-        """The reason without the row's own values: what rejects are counted by."""
+        """The reason without the row's own values; rejects are counted by it."""
         said = _VALUES.sub("...", re.split(r"(?<=[a-z.])\.(?:\s|$)", self.reason)[0]).strip(" .:")
         return f"field {self.field!r}: {said}" if self.field else said
 
 
 class RowError(ValueError):
-    """What a source raises while it reads a row, and collects."""
+    """The error of a raw row that cannot become a question; `read_rows` catches it and collects its reject."""
 
     def __init__(self, reject: Reject) -> None:
         super().__init__(str(reject))
@@ -60,7 +62,7 @@ class RowError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a row stands: file and row of its Reject."""
+    """The place of a raw row: the file and the row that its reject states."""
 
     file: str
     row: int
@@ -71,10 +73,10 @@ class Place:
 
     @contextmanager
     def reject_broken(self, media: Path) -> Iterator[None]:
-        """Turns what is wrong with a media file into the row's error; the file's name stays out of the reason.
+        """Turns the errors of reading a media file into the error of its row, without the file's name in the reason.
 
         Raises:
-            RowError: Within, a FileNotFoundError or ValueError was raised.
+            RowError: A FileNotFoundError or ValueError was raised inside of the `with` block.
         """
         try:
             yield
@@ -85,14 +87,14 @@ class Place:
 
 
 class ReadRows(NamedTuple, Generic[_Read]):
-    """What was read, and what could not be."""
+    """The rows that were read, and a reject for each that could not be read."""
 
     taken: list[_Read]
     rejects: tuple[Reject, ...]
 
 
 def read_rows(items: Iterable[_Item], read: Callable[[_Item], _Read]) -> ReadRows[_Read]:
-    """Returns what `read` makes of each item, in order, and a reject for each item at which it raises a RowError."""
+    """Returns the result of `read` for each raw row, in order, and a reject for each row that raises a RowError."""
     taken: list[_Read] = []
     rejects: list[Reject] = []
     for item in items:
@@ -104,9 +106,14 @@ def read_rows(items: Iterable[_Item], read: Callable[[_Item], _Read]) -> ReadRow
 
 
 def repeat_rejects(rejects: Iterable[Reject], *, made: int, of: int) -> tuple[Reject, ...]:
-    """Returns each reject as many times as one of the `of` things that were read made questions, at least once.
+    """Returns each reject as many times as the average image made questions, at least once.
 
-    What would have been asked about an image that cannot be read is unknown: it counts like the average one.
+    The questions about an image that cannot be read are unknown, so that it counts like an average image.
+
+    Args:
+        rejects: The images that could not be read.
+        made: The number of questions that were made.
+        of: The number of images that they were made of.
 
     Example:
         >>> len(repeat_rejects([Reject("images", 3, None, "broken")], made=60, of=20))

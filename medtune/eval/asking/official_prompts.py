@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from medtune.data.types import AnswerFormat, Condition, Question, VolumesAs
 
-
 OUR_WORDING = "ours"
 FOREIGN_WORDING = "those of the tool that answered"
 SHOWN_GAP = "shown"

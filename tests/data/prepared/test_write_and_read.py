@@ -203,7 +203,7 @@ def test_full_disk_says_what_to_do(tiny_busi: Path, tmp_path: Path, monkeypatch:
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("medtune.data.prepared.file_format.write_tables", full)
+    monkeypatch.setattr("medtune.data.prepared.write.write_tables", full)
     with pytest.raises(OSError, match=r"the disk is full, .* Free some space or choose another --out") as caught:
         _prepare(tiny_busi, tmp_path / "out")
     assert caught.value.errno == errno.ENOSPC
