@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from medtune.data.prepared.even_split import split_sizes, split_evenly
+from medtune.data.prepared.even_split import split_evenly, split_sizes
 from medtune.data.seeding import stable_int
 from medtune.data.types import SPLITS, Question, Split
 
