@@ -63,7 +63,7 @@ class VolumeInput:
         """
         if self.cache is None:
             return self(load_volume(ref, self.prepare.organs))
-        return torch.from_numpy(self.cache.prepared(ref, self.prepare))
+        return torch.from_numpy(self.cache.transformed(ref, self.prepare))
 
     def changed(self, ref: MediaRef, change: Callable[[Media], Media]) -> Tensor:
         """Returns one volume, changed and then prepared; read from its files, as a change is drawn anew each time.

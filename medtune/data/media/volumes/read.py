@@ -1,4 +1,4 @@
-"""A path becomes a volume, whatever it holds."""
+"""Reads a volume from a path, whichever of the known file formats lies there."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from medtune.data.types import MediaRef, Volume
 
 
 def read_volume(path: Path) -> Volume:
-    """Returns the volume of a NIfTI file, a folder with one DICOM series, an array or a file of a prepared folder.
+    """Returns the volume in a NIfTI file, a folder with one DICOM series, an array or a file of a prepared folder.
 
     Raises:
         FileNotFoundError: There is nothing at the path.
-        ValueError: It is neither, or is refused (see `read_nifti`, `read_series` and `read_scaled_array`).
+        ValueError: The path holds none of these, or is refused by `read_nifti`, `read_series` or `read_scaled_array`.
     """
     if path.is_dir():
         return read_series(path)
@@ -35,7 +35,7 @@ def read_volume(path: Path) -> Volume:
 
 
 def volume_grid(path: Path) -> Grid:
-    """Returns the shape and the orientation of `read_volume`'s volume, from the header of a file that has one.
+    """Returns the shape and orientation of a volume, from the file's header where it has one.
 
     Raises:
         FileNotFoundError: There is nothing at the path.
@@ -51,9 +51,9 @@ def volume_grid(path: Path) -> Grid:
 
 
 def load_volume(ref: MediaRef, organs: Collection[str] = ()) -> Volume:
-    """Returns a volume with those of its masks that are asked for; an organ without a mask file has none.
+    """Returns a volume with the masks of some organs; organs without a mask file are left out.
 
-    Where the reference has a target, that alone is asked for.
+    If the reference has a target, only the masks of the target are read.
 
     Raises:
         FileNotFoundError: A file is missing.

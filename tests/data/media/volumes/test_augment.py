@@ -11,7 +11,7 @@ from scipy import ndimage
 
 from medtune.data.media.augment import CHANGES, Change, augment_media
 from medtune.data.media.volumes.augment import augment_volume, mirrored, moved, regreyed
-from medtune.data.media.volumes.formats.abdomen_atlas import cases
+from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
 from medtune.data.media.volumes.geometry import reoriented
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.types import MediaRef, Volume
@@ -147,7 +147,7 @@ def test_one_change_more_does_not_alter_the_others() -> None:
 
 
 def test_on_a_real_ct_organs_stay_under_their_masks(shared_real: Path) -> None:
-    (case,) = cases(shared_real / "ct_trunk")
+    case = find_cases(shared_real)["ct_trunk"]
     organs = ("kidney_left", "kidney_right", "liver", "spleen")
     ref = MediaRef(case.scan, kind="volume", masks=tuple((organ, case.masks[organ]) for organ in organs))
     volume = load_volume(ref, organs)

@@ -1,4 +1,4 @@
-"""What CT-CHAT's tower made of a volume, in the files that its release trains on: .npz with one array, `arr`.
+"""Reads the encoding of a volume by CT-CHAT's tower from the files of its release: .npz with one array, `arr`.
 
 Shape legend: t, h, w patches along depth, height and width; D feature width.
 
@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 ENCODING_SUFFIX = ".npz"
 KEY = "arr"
 _AXES = 5
-# numpy and zipfile report broken archives with all of these.
+# numpy and zipfile raise any of these for a broken archive.
 _BROKEN = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
 _AGAIN = "Save it again as CT-CHAT's encoding script does, or take the file away: the scan is then encoded here."
 
 
 def read_encoding(path: Path) -> NDArray[np.float32]:
-    """Returns the vectors of one volume, (t, h, w, D).
+    """Returns the vectors of one encoded volume, (t, h, w, D).
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is no .npz, or its array `arr` is missing, is not (1, t, h, w, D), or holds anything else than
-            finite floating-point numbers.
+        ValueError: The file is no .npz, or its array `arr` is missing, has another shape than (1, t, h, w, D), or holds
+            values that are no finite floating-point numbers.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no encoding {path}")

@@ -1,12 +1,13 @@
-"""Arrays of values from 0 to 1, as M3D publishes its volumes: Hounsfield units once the user says what 0 and 1 were.
+"""Reads volumes stored as arrays of values from 0 to 1, which a file volumes.json converts to Hounsfield units.
 
-A file `volumes.json` in the folder of the arrays, or in one above it, says so for all of them:
+M3D publishes its volumes in this form. A file `volumes.json` in the folder of the arrays, or in one above it, describes
+all of them:
 
     {"hu_window": [-160, 240], "spacing_mm": [5.0, 0.8, 0.8], "orientation": "LPS"}
 
-hu_window is what 0 and 1 were; spacing_mm the size of a voxel along the array's own axes: slices, rows, columns;
-orientation where columns, rows and slices point, "LPS" where it is left out: to the patient's left, to the back and to
-the head.
+hu_window states the Hounsfield units of the values 0 and 1. spacing_mm states the size of a voxel along the array's own
+axes: slices, rows, columns. orientation states the directions in which columns, rows and slices grow; its default
+"LPS" means to the patient's left, to the back and to the head.
 
 Shape legend: D slices, H rows, W columns; I, J, K are a volume's axes: W, H, D.
 
@@ -40,12 +41,12 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What the values and axes of arrays stand for.
+    """The meaning of the values and axes of volume arrays.
 
     Attributes:
-        hu_window: Hounsfield units of the values 0 and 1.
-        spacing_mm: Along D, H and W.
-        orientation: Where W, H and D point, as in `Volume`.
+        hu_window: The Hounsfield units of the values 0 and 1.
+        spacing_mm: The size of a voxel along D, H and W.
+        orientation: The directions in which W, H and D grow, as in `Volume`.
     """
 
     hu_window: tuple[float, float]
@@ -54,16 +55,16 @@ class Meaning:
 
 
 def read_meaning(folder: Path) -> Meaning:
-    """Returns what volumes.json in a folder says.
+    """Returns the meaning of the volume arrays that volumes.json in a folder states.
 
     Raises:
-        ValueError: There is no such file, or a field is missing or wrong; the message names both.
+        ValueError: There is no such file, or a field is missing or wrong; the message names file and field.
     """
     file = folder / MEANING_FILE
     if not file.is_file():
         raise ValueError(
             f"{file}: there is no such file, and {ARRAY_SUFFIX} volumes need it: {_WHY['hu_window']}; "
-            f"{_WHY['spacing_mm']}. M3D states neither. Write it, e.g. {_EXAMPLE}, with what 0 and 1 were and the size "
+            f"{_WHY['spacing_mm']}. The arrays state neither. Write it, e.g. {_EXAMPLE}, with what 0 and 1 were and the size "
             "of a voxel along slices, rows and columns, in mm"
         )
     try:
@@ -93,11 +94,11 @@ def read_meaning(folder: Path) -> Meaning:
 
 
 def read_scaled_array(path: Path) -> Volume:
-    """Returns an array as a volume, in whole Hounsfield units; the nearest volumes.json says what it means.
+    """Returns the volume in an array file, in whole Hounsfield units; the nearest volumes.json gives its meaning.
 
     Raises:
         FileNotFoundError: There is no such array.
-        ValueError: The file is damaged, no single volume, or holds values outside of [0, 1]; or as `read_meaning`.
+        ValueError: The file is damaged, holds no single volume or values outside of [0, 1], or `read_meaning` fails.
     """
     folders = [folder for folder in path.absolute().parents if (folder / MEANING_FILE).is_file()]
     meaning = read_meaning(folders[0] if folders else path.parent)

@@ -1,10 +1,10 @@
-"""pocket_ct's preparation of volumes: where an organ is brighter, and where darker, than most of itself.
+"""Transforms volumes for pocket_ct: shows where an organ is brighter, and where darker, than most of itself.
 
-A tower that starts from nothing has a few minutes to find lesions of 10 HU beside borders of 200. So the borders are
-taken out beforehand: every voxel well inside an organ becomes its difference from the median of that organ, and what
-exceeds the noise is summed up over the cells of the organ's own box. Any organ turns grey, whatever its brightness, and
-lesions stand out; a cell is the same part of the organ in every patient. What is lost is the brightness of whole organs
-and all that lies outside of them.
+An untrained tower has a few minutes to learn to find lesions of 10 HU beside borders of 200 HU. For that reason the
+borders are removed beforehand: every voxel well inside an organ becomes its difference from the median of that organ,
+and differences that exceed the noise are summed over the cells of the organ's own box. Every organ becomes grey,
+whatever its brightness, and lesions stand out; a cell is the same region of the organ in every patient. The brightness
+of whole organs and everything outside of them is lost.
 
 Legend of array names: I, J, K voxels to the patient's left, to the back and to the head; N of them in a row.
 """
@@ -29,18 +29,19 @@ _HALF, _FEW = 0.5, 0.05
 
 @dataclass(frozen=True, slots=True)
 class PocketTransform:
-    """Volumes -> (1, L, P, 2 S): axes to the left, the back and the head; brighter first, then darker.
+    """Transforms a volume to (1, L, P, 2 S), axes to the left, the back and the head; brighter first, then darker.
 
-    What is seen is the volume's target, or `organs` where it has none; a scan without their masks is all of its soft
-    tissue, with a warning.
+    The volume's target is shown, or `organs` if it has none. For a scan without their masks all soft tissue is shown,
+    with a warning.
 
     Attributes:
-        organs: Names of masks, for volumes without a target.
-        spacing_mm: Of the grid on which tissue is compared, the same along all axes.
-        tissue_hu: Lowest and highest value of soft tissue.
-        fine: Voxels along each axis that are averaged against noise; an organ's border of half as many is left out.
-        threshold_hu: What a difference has to exceed after that.
-        cells: Of the box along each axis. A cell is log(1 + root of its excess in HU cm^3).
+        organs: The names of the masks for volumes without a target.
+        spacing_mm: The spacing of the grid on which tissue is compared, the same along all axes.
+        tissue_hu: The lowest and highest value of soft tissue.
+        fine: The number of voxels along each axis that are averaged against noise; a border of half as many voxels is
+            left out of each organ.
+        threshold_hu: The lowest difference that counts after averaging.
+        cells: The number of cells of the box along each axis. A cell's value is log(1 + root of its excess in HU cm^3).
     """
 
     version: ClassVar[int] = 3
@@ -53,14 +54,14 @@ class PocketTransform:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """What comes out, without the channel."""
+        """The shape of the transformed volume, without the channel."""
         return self.cells, self.cells, _SIDES * self.cells
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns (1, L, P, 2 S)."""
+        """Returns the transformed volume, (1, L, P, 2 S)."""
         upright = reoriented(volume, "LPS")
         organs = upright.target or self.organs
-        # Each of a pair has its own brightness.
+        # Each organ of a pair has its own brightness, so that each mask is compared with itself.
         parts = [mask for organ, mask in upright.masks_IJK.items() if organ in organs and mask.any()]
         if not parts:
             warnings.warn(f"no mask of {' or '.join(organs)}: the model sees all soft tissue of the scan", stacklevel=2)
@@ -76,7 +77,7 @@ class PocketTransform:
             excess_IJK = np.maximum(sign * difference_IJK - np.float32(self.threshold_hu), 0)
             counted = cell_IJK >= 0
             sums = np.bincount(cell_IJK[counted], excess_IJK[counted], minlength=self.cells**3) * voxel_cm3
-            # A small or faint lesion counts beside a large one.
+            # The logarithm of the root lets a small or faint lesion count beside a large one.
             halves.append(np.log1p(np.sqrt(sums)).reshape((self.cells,) * 3))
         return np.concatenate(halves, axis=2).astype(np.float32)[None]
 
@@ -89,7 +90,7 @@ class PocketTransform:
         difference_IJK = np.zeros_like(hu_IJK)
         inside_IJK = np.zeros_like(hu_IJK)
         for part_IJK in parts:
-            # A voxel beside another kind of tissue holds some of it.
+            # Voxels beside another kind of tissue contain some of it, so that the border is left out.
             own_IJK = binary_erosion(soft_IJK & part_IJK, iterations=self.fine // 2)
             if own_IJK.any():
                 difference_IJK[own_IJK] = hu_IJK[own_IJK] - np.median(hu_IJK[own_IJK])
@@ -99,7 +100,7 @@ class PocketTransform:
         return np.asarray(smooth_IJK, dtype=np.float32)
 
     def _cells(self, inside_IJK: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Returns the number of the cell that each voxel of the organ lies in, -1 outside of its box."""
+        """Returns the number of the cell that each voxel of the organ lies in, and -1 outside of the organ."""
         cell_IJK = np.zeros(inside_IJK.shape, np.int64)
         for axis in range(3):
             others = tuple(a for a in range(3) if a != axis)
