@@ -254,8 +254,8 @@ class Prediction:
         option_logprobs: The natural log-probability of each shown option's words and end of turn.
         option_tokens: The number of tokens that each log-probability sums over.
         finish_reason: "stop" (end of turn), "length" (token limit) or None where it is not known.
-        verdict: The unparsed verdict of a judge on the reply, where a benchmark shows verdicts beside their scores; it
-            is never written to a file of predictions.
+        verdict: The unparsed verdict of a judge on the reply, where a benchmark shows verdicts beside its scores; it is
+            never written to a file of predictions.
     """
 
     key: PredictionKey
@@ -297,7 +297,7 @@ class Score:
     """A metric's value, the number of questions behind it and its uncertainty.
 
     Attributes:
-        value: The value; NaN where the metric has none on these questions, for instance before any answer is judged.
+        value: The value; NaN where the metric has none on these questions, for instance before any verdict.
         n: The number of questions behind the value; unanswered ones count, unscored ones do not.
         ci95: The 95 % interval from resampled patients; None where there are no questions.
         unparsable: The number of replies from which no answer could be read; they count as wrong.

@@ -57,7 +57,7 @@ def changes_allowed_by_all(questions: Iterable[Question], allowed_changes: Allow
     Example:
         >>> from medtune.data.types import Question
         >>> asked = Question("q", "m", "Which kidney?", ("left kidney", "right kidney"), "left kidney", "choice", "p")
-        >>> sorted(changes_allowed_by_all([asked], lambda question: ALL))
+        >>> sorted(changes_allowed_by_all([asked], lambda question: ALL_CHANGES))
         ['grey', 'move']
     """
     found = ALL_CHANGES

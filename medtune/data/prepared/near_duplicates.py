@@ -1,4 +1,4 @@
-"""Finds images in different splits that look alike; they are only reported, because only a person can judge them.
+"""Finds images in different splits that look alike; they are reported and left for a person to decide about.
 
 Shapes: H height, W width, C channels.
 """

@@ -25,9 +25,9 @@ def split_options(text: str) -> QuestionAndOptions | None:
 
     Example:
         >>> split_options("Which organ?\nA) liver\nB) colon")
-        Lettered(text='Which organ?', options=('liver', 'colon'))
+        QuestionAndOptions(text='Which organ?', options=('liver', 'colon'))
         >>> split_options("Does segment A: 2 matter? A: yes B: no")
-        Lettered(text='Does segment A: 2 matter?', options=('yes', 'no'))
+        QuestionAndOptions(text='Does segment A: 2 matter?', options=('yes', 'no'))
     """
     run = _run(text)
     if not run:

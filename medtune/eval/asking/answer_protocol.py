@@ -1,4 +1,4 @@
-"""How a benchmark's authors had their models answer: temperature, repeats and the length of a reply."""
+"""Describes how a benchmark's authors had their models answer: temperature, repeats and length of replies."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from medtune.data.types import Condition
 
 @dataclass(frozen=True, slots=True)
 class AnswerProtocol:
-    """What was published.
+    """The published settings with which a benchmark's models answered.
 
     Attributes:
-        temperature: Of sampling; 0 is greedy; None where it is not stated.
-        repeats: How often each question was asked.
-        max_new_tokens: Longest reply; None where it is not stated.
-        source: Where it is stated.
-        condition_repeats: Condition of an ablation -> how often it was asked, and the plain image beside it.
+        temperature: The temperature of sampling; 0 is greedy, and None means that it is not stated.
+        repeats: The number of times that each question was asked.
+        max_new_tokens: The length of the longest reply in tokens; None if it is not stated.
+        source: Where these settings are stated.
+        condition_repeats: For each condition of an ablation the number of times that it, and the plain image beside it,
+            was asked.
     """
 
     temperature: float | None

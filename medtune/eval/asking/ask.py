@@ -1,4 +1,4 @@
-"""Asks a model every question of a benchmark and keeps the answers: before, during and after training alike."""
+"""Asks a model every question of a benchmark and writes its answers to disk, before, during and after training."""
 
 from __future__ import annotations
 
@@ -38,31 +38,32 @@ def evaluate(
     barrier: Callable[[], None] = lambda: None,
     on_group: Callable[[int, int], None] | None = None,
 ) -> list[Prediction]:
-    """Answers every question once over all ranks, into `out_dir`/predictions.jsonl, and returns all answers.
+    """Asks a model every question, distributed over all ranks, and returns the answers in `out_dir`/predictions.jsonl.
 
-    Rank r answers the groups r, r + world_size, ... and appends to its own shard; what is on disk already is not
-    asked again, so that a killed evaluation continues, with any number of ranks. Questions with options are asked
-    in every reading under the condition "image", and in the first reading under the others; questions without
-    options are generated whatever `readings` says.
+    Rank r asks about the groups r, r + world_size, ... and appends the answers to its own shard. Answers that are on
+    disk already are not asked for again, so that a killed evaluation continues with any number of ranks. Questions with
+    options are asked in every reading under the condition "image", and in the first reading under the other conditions.
+    Replies to questions without options are generated, whatever `readings` contains.
 
     Args:
-        answerer: The model; one that wants to be `ToldAhead` is told what is still to be asked.
-        groups: All groups, the same on every rank.
-        benchmark: Whose prompts are asked.
+        answerer: The model; a `ToldAhead` one is told in advance what is still to be asked.
+        groups: All media groups, the same on every rank.
+        benchmark: The benchmark whose prompts are used.
         answer_format: How the options are listed and answered.
-        out_dir: Made where it is not there.
-        readings: The first is primary.
-        conditions: What the model sees; "other_image" is left out where there is only one patient.
-        repeats: How often each reply is generated under a condition, once where it names none; `answerer` has to
-            sample.
-        seed: Decides whose image is the other image.
-        rank: 0 to world_size - 1.
-        world_size: Number of ranks, >= 1.
-        barrier: Waits for all ranks; called twice: before rank 0 merges the shards, and after.
+        out_dir: The folder for the answers, made if it is missing.
+        readings: The readings; the first one is primary.
+        conditions: The conditions; "other_image" is left out if there is only one patient.
+        seed: Decides which patient's image is the other image.
+        repeats: How often each reply is generated under a condition, once for conditions that are not named. A model
+            that is asked repeatedly has to sample.
+        rank: The number of this process, 0 to world_size - 1.
+        world_size: The number of processes, at least 1.
+        barrier: Waits for all ranks; it is called before rank 0 merges the shards, and again afterwards.
         on_group: Called with (groups done, groups of this rank) at the start and after each group.
 
     Raises:
-        ValueError: What is on disk was asked differently, or the model answered something else than it was asked.
+        ValueError: The answers on disk were given to other prompts, or the model answered something that it was not
+            asked.
         OSError: A prediction could not be written, e.g. because the disk is full.
     """
     out_dir.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The conditions under which questions are asked, and a check whether a benchmark and its media allow them."""
+"""Lists the conditions under which questions are asked, and checks whether a benchmark and its media allow them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ AUDIT_CONDITIONS: tuple[Condition, ...] = (
     "shuffled_frames",
     "stated_answer",
 )
-"""What an audit wants to know beside the condition "image"."""
+"""The conditions that an audit asks under, beside the condition "image"."""
 OF_OPTIONS: tuple[Condition, ...] = ("permuted_options", "stated_answer")
-"""Conditions under which only questions with options can be asked."""
+"""The conditions under which only questions with options can be asked."""
 _ANATOMY_NAMED: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
 
 
 def check_conditions(groups: Sequence[MediaGroup], benchmark: Benchmark, conditions: Sequence[Condition]) -> None:
-    """Refuses conditions that none of the groups can be asked under.
+    """Checks that at least one media group can be asked under each of the conditions.
 
     Raises:
-        ValueError: Frames of what is no video are to be shuffled, or an organ is to be named that nobody knows, or
-            named or left out where the official prompts have no words for it.
+        ValueError: Frames are to be shuffled and the media are no videos, an organ is to be named that no question
+            states, or an organ is to be named or left out and the official prompts have no words for that.
     """
     if "shuffled_frames" in conditions and "shuffled_frames" not in audit_conditions(groups):
         kind = groups[0].media.kind
@@ -64,7 +64,7 @@ def _check_anatomy(groups: Sequence[MediaGroup], benchmark: Benchmark, ablation:
 
 
 def audit_conditions(groups: Sequence[MediaGroup]) -> list[Condition]:
-    """Returns those of `AUDIT_CONDITIONS` that these groups' media allow."""
+    """Returns the conditions of an audit that the media of these groups allow."""
     impossible: set[Condition] = set()
     if not any(shuffled_group(group, seed=0) for group in groups):
         impossible.add("shuffled_frames")

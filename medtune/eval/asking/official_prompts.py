@@ -1,7 +1,7 @@
-"""Whose words a benchmark asks in: ours, or the official ones, read from the benchmark's own files and sent verbatim.
+"""Describes a benchmark's official prompts: how they are read from its own files and how their gaps are filled.
 
-Official prompts are not part of medtune. `medtune prepare --prompts DIR` reads them where the user has them and keeps
-them in the prepared folder, so that every run on that folder uses the same ones; outputs say which they were.
+Official prompts are not part of medtune. `medtune prepare --prompts DIR` reads them from a folder of the user and
+stores them in the prepared folder, so that every run on that folder uses the same prompts; outputs name them.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from medtune.data.types import AnswerFormat, Condition, Question, VolumesAs
 OUR_WORDING = "ours"
 FOREIGN_WORDING = "those of the tool that answered"
 SHOWN_GAP = "shown"
-"""The gap for what a model is shown, where official prompts say that."""
+"""The name of the gap in official prompts for the kind of media that the model is shown."""
 
 
 class OfficialPrompts(NamedTuple):
-    """How a benchmark's own prompts are read and used.
+    """The functions that read and use a benchmark's own prompts.
 
     Attributes:
-        read: A folder with the benchmark's own files -> templates by scenario.
-        scenario: Which template asks a question.
-        gaps: What fills the gaps of its template, by name; None where the question does not know.
-        answer_format: What the templates ask for.
-        answer: What the model should say, given the option or answer in that format.
-        system_until: The gap before which a template belongs into a system turn; None where all of it is the user's.
-        blind: Name of the template that asks without media, where there is one of its own.
+        read: A function that reads the templates by scenario from a folder with the benchmark's own files.
+        scenario: A function that returns the name of the template that asks a question.
+        gaps: A function that returns the texts for the gaps of a question's template, by the names of the gaps; None
+            for a gap that the question cannot fill.
+        answer_format: The form of answer that the templates ask for.
+        answer: A function of (question, option or answer) that returns the reply in the form that is asked for.
+        system_until: The gap before which a template belongs into a system turn; None if all of it is the user's.
+        blind: The name of the template that asks without media; None if there is none.
         shown: A function from how a CT is shown (None: as a volume) to the name of the template that says so and fills
-            the gap `SHOWN_GAP`; None where the templates have no such gap.
-        stems: Condition -> names of the templates that open its prompts in place of the official role; the first one
-            counts whose gaps the question can fill.
+            the gap `SHOWN_GAP`; None if the templates have no such gap.
+        stems: For each condition the names of the templates that replace the official role at the start of its prompts;
+            the first one whose gaps the question can fill is used.
     """
 
     read: Callable[[Path], Mapping[str, str]]
@@ -49,12 +50,12 @@ class OfficialPrompts(NamedTuple):
 
 
 def wording_name(templates: Mapping[str, str], *, asked: int = 0, ours: Collection[str] = ()) -> str:
-    """Returns how outputs name the wording: "official" with the beginning of a SHA-256 over all templates.
+    """Returns the name of official prompts in outputs: "official" with the beginning of a SHA-256 over all templates.
 
     Args:
-        templates: By scenario.
-        asked: How many scenarios they ask; of interest where they do not ask all.
-        ours: The scenarios that are asked in our words.
+        templates: The official templates by scenario.
+        asked: The number of scenarios that are asked in official prompts; shown only if `ours` is not empty.
+        ours: The scenarios that are asked in our wording.
 
     Example:
         >>> wording_name({"DD 23": "What is it?"})

@@ -20,11 +20,11 @@ _GAP = re.compile(r"\{(\w+)(?:\|\|([^{}]+))?\}")
 
 
 def read_official_templates(benchmark: Benchmark, folder: Path) -> Mapping[str, str]:
-    """Returns the official templates of a benchmark, by scenario.
+    """Returns the official templates of a benchmark by scenario, read from the user's folder.
 
     Raises:
-        FileNotFoundError: There is no such folder, or its files are not there.
-        ValueError: The benchmark has no official prompts that could be read, or a file is broken.
+        FileNotFoundError: There is no such folder, or its files are missing.
+        ValueError: medtune reads no official prompts of this benchmark, or a file is broken.
     """
     if benchmark.official is None:
         raise ValueError(f"{benchmark.title} has no official prompts that medtune reads; leave --prompts out")
@@ -34,12 +34,12 @@ def read_official_templates(benchmark: Benchmark, folder: Path) -> Mapping[str, 
 
 
 class UsableTemplates(NamedTuple):
-    """The official prompts of some questions.
+    """The official templates that can ask some questions.
 
     Attributes:
-        name: How outputs name the wording, with the scenarios that are left to ours.
-        templates: By scenario.
-        notes: Why a scenario is left to ours.
+        name: The name of the prompts in outputs, with the scenarios that are asked in our wording.
+        templates: The templates by scenario.
+        notes: The reasons why scenarios are asked in our wording.
     """
 
     name: str
@@ -50,10 +50,12 @@ class UsableTemplates(NamedTuple):
 def usable_templates(
     benchmark: Benchmark, templates: Mapping[str, str], questions: Iterable[Question]
 ) -> UsableTemplates:
-    """Returns the templates that can ask the questions; a scenario is asked by its template as a whole, or by ours.
+    """Returns the official templates that can ask the questions.
+
+    All questions of a scenario are asked in its official template, or all of them in our wording.
 
     Raises:
-        ValueError: They ask none of the scenarios.
+        ValueError: The templates can ask none of the scenarios.
     """
     official = benchmark.official
     if official is None:
@@ -91,13 +93,19 @@ def usable_templates(
 def with_prepared_prompts(
     benchmark: Benchmark, prepared: Prepared, *, volumes_as: VolumesAs | None = None
 ) -> Benchmark:
-    """Returns the benchmark in the words that the folder was prepared with, for a model that is so shown volumes.
+    """Returns the benchmark with the official prompts of a prepared folder; without such prompts it stays as it is.
 
-    Scenarios without an official template are asked in our words. Under official prompts "with_anatomy" and
-    "without_anatomy" need official words for them, and "text_only" is asked in those of the blind setting, if any.
+    Scenarios without an official template are asked in our wording. Under official prompts the conditions
+    "with_anatomy" and "without_anatomy" need official templates, and "text_only" uses the template for questions
+    without media, if there is one.
+
+    Args:
+        benchmark: The benchmark with our wording.
+        prepared: The folder, which may hold official prompts.
+        volumes_as: How the model is shown volumes; None for as volumes.
 
     Raises:
-        ValueError: The folder has official prompts that this version cannot use, or others than its manifest names.
+        ValueError: The folder holds official prompts that this version cannot use, or others than its manifest names.
     """
     templates = prepared.templates
     if templates is None:
@@ -140,7 +148,7 @@ def _filled(
 
 
 def _opened(official: OfficialPrompts, templates: Mapping[str, str], stems: Sequence[str], ours: Render) -> Render:
-    """Returns the official wording with a stem in place of its role; ours for scenarios without a template."""
+    """Returns a renderer of official prompts with a stem in place of the role; scenarios without template use ours."""
 
     def render(question: Question, answer_format: AnswerFormat) -> Prompt:
         template = templates.get(official.scenario(question))
@@ -175,6 +183,6 @@ def _render(official: OfficialPrompts, template: str, question: Question, answer
 
 
 def _filler(gap: re.Match[str], gaps: Mapping[str, str | None]) -> str | None:
-    """Returns what fills a gap: what the question knows, even "", else the template's own default; None for nothing."""
+    """Returns the text for a gap: the question's own, even if it is "", else the template's default, else None."""
     known = gaps.get(gap[1])
     return gap[2] if known is None else known

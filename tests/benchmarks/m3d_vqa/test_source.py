@@ -170,7 +170,7 @@ def test_the_part_of_test_is_left_out_beside_test_and_read_alone(root: Path) -> 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, r"volumes\.json: there is no such file.*no Hounsfield units.*size of a voxel.*M3D states neither"),
+        (None, r"volumes\.json: there is no such file.*no Hounsfield units.*size of a voxel.*The arrays state neither"),
         ("{", "broken JSON"),
         ("[]", "wanted an object like"),
         ({"spacing_mm": [1, 1, 1]}, "field 'hu_window': wanted a list of 2 numbers, it is missing: values from 0 to 1"),

@@ -198,7 +198,9 @@ def test_files_named_by_their_content_are_not_read_for_their_digest(tmp_path: Pa
     cache, then = VolumeCache(tmp_path / "cache"), m3d.M3DTransform(size=(4, 8, 8))
     seen = cache.transformed(MediaRef(path, kind="volume"), then)
     path.write_bytes(b"gone")
-    np.testing.assert_array_equal(VolumeCache(tmp_path / "cache").prepared(MediaRef(path, kind="volume"), then), seen)
+    np.testing.assert_array_equal(
+        VolumeCache(tmp_path / "cache").transformed(MediaRef(path, kind="volume"), then), seen
+    )
 
 
 def test_blank_scan_is_air() -> None:

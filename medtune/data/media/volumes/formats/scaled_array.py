@@ -64,8 +64,8 @@ def read_meaning(folder: Path) -> Meaning:
     if not file.is_file():
         raise ValueError(
             f"{file}: there is no such file, and {ARRAY_SUFFIX} volumes need it: {_WHY['hu_window']}; "
-            f"{_WHY['spacing_mm']}. The arrays state neither. Write it, e.g. {_EXAMPLE}, with what 0 and 1 were and the size "
-            "of a voxel along slices, rows and columns, in mm"
+            f"{_WHY['spacing_mm']}. The arrays state neither. Write it, e.g. {_EXAMPLE}, with what 0 and 1 were and "
+            "the size of a voxel along slices, rows and columns, in mm"
         )
     try:
         said = json.loads(file.read_text("utf-8"))
