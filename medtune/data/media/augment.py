@@ -43,12 +43,12 @@ _SHIFT, _SCALE, _GAMMA = 0.05, 0.1, 0.35
 
 
 def allow_nothing(question: Question) -> frozenset[Change]:
-    """Returns no change, which is what a benchmark that states nothing allows."""
+    """Returns no kind of augmentation, which is what a benchmark that states nothing allows."""
     return NO_CHANGES
 
 
 def changes_allowed_by_all(questions: Iterable[Question], allowed_changes: AllowedChanges) -> frozenset[Change]:
-    """Returns the changes of an image that every one of the questions about it allows.
+    """Returns the kinds of augmentation of an image that every one of the questions about it allows.
 
     Whatever `allowed_changes` returns, an image is not mirrored if a question, option or answer names a side or an
     orientation. It is not moved if one of them names a place or a length, or if a number is asked for. Its grey values
@@ -85,7 +85,7 @@ def _spoilt(said: str) -> frozenset[Change]:
 def group_by_allowed_changes(
     group: MediaGroup, wanted: Collection[Change], allowed_changes: AllowedChanges
 ) -> list[MediaGroup]:
-    """Returns the questions about a media item as one group for each set of wanted changes that they allow.
+    """Splits a media group into groups whose questions allow the same of the wanted kinds of augmentation.
 
     One group of all questions would be changed only as all of them allow, and that would reveal answers: only questions
     about a lesion ask where it is, so that only healthy organs would be moved.

@@ -170,7 +170,7 @@ def dicom_size(path: Path) -> tuple[int, int]:
 
 
 def stretch(values: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Returns grey values scaled so that the lowest is 0 and the highest 255; an image of one grey value becomes 0.
+    """Returns an image's grey values scaled so that the lowest is 0 and the highest 255; one single value becomes 0.
 
     Example:
         >>> stretch(np.array([[100.0, 200.0, 300.0]])).tolist()

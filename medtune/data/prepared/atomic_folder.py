@@ -29,7 +29,7 @@ def check_replaceable(out: Path) -> None:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yields an empty folder beside `out` that takes its place at the end, or is removed if anything goes wrong.
+    """Yields an empty folder that replaces the prepared folder `out` at the end, or is removed if anything goes wrong.
 
     Raises:
         ValueError: Something that is no prepared folder lies at `out`.

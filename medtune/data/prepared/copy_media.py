@@ -66,7 +66,7 @@ CopyFile = Callable[[Path, Path], CopiedFile]
 
 
 class CopiedMedia(NamedTuple):
-    """The media files that were copied, and those that could not be.
+    """The media files that were copied into a prepared folder, and those that could not be.
 
     Attributes:
         files: The copied files by the source's paths, masks and encodings included.
@@ -78,7 +78,7 @@ class CopiedMedia(NamedTuple):
 
 
 def copy_media(media: Mapping[str, MediaRef], folder: Path) -> CopiedMedia:
-    """Copies media files into `folder`; a media item with a broken file, or a box or clip outside of it, is reported.
+    """Copies media files into a prepared folder; items with broken files, or with boxes outside of them, are reported.
 
     Raises:
         FileNotFoundError: A file is missing.
@@ -190,7 +190,7 @@ def link_file(path: Path, folder: Path, suffix: str) -> CopiedFile:
 
 
 def pixel_digest(pixels_HWC: NDArray[np.uint8]) -> str:
-    """Returns the SHA-256 of an image's shape and pixels, hex; it does not depend on the file format."""
+    """Returns the SHA-256 of an image's shape and pixels, hex, which names its copy in a prepared folder."""
     height, width, channels = pixels_HWC.shape
     digest = hashlib.sha256(f"{height}x{width}x{channels}:".encode())
     digest.update(np.ascontiguousarray(pixels_HWC).data)
@@ -198,7 +198,7 @@ def pixel_digest(pixels_HWC: NDArray[np.uint8]) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Returns the SHA-256 of a file's bytes, hex."""
+    """Returns the SHA-256 of a media file's bytes, hex, which names its copy in a prepared folder."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

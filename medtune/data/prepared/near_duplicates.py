@@ -35,7 +35,7 @@ class NearDuplicates(NamedTuple):
 
 
 def perceptual_hash(pixels_HWC: NDArray[np.uint8]) -> int:
-    """Returns the 64 bit difference hash of an image, nearly the same for scaled, sharpened or compressed copies.
+    """Returns the 64 bit difference hash by which near-duplicates are found: similar for scaled or compressed copies.
 
     Source: `imagehash.dhash`, 8 x 8.
     """

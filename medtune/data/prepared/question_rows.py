@@ -51,8 +51,8 @@ def limit_patients(table: SourceTable, limit: int | None, seed: int) -> SourceTa
     patients = stable_order(members, seed, "limit")
     # A split that the source brings must stay present as well as the answers.
     labels = [answer_labels(members[patient]) | {f"in {q.split}" for q in members[patient]} for patient in patients]
-    parts = split_evenly(labels, (limit, len(patients) - limit))
-    kept = {patient for patient, part in zip(patients, parts, strict=True) if part == 0}
+    numbers = split_evenly(labels, (limit, len(patients) - limit))
+    kept = {patient for patient, number in zip(patients, numbers, strict=True) if number == 0}
     questions = tuple(question for question in table.questions if question.patient_id in kept)
     used = {question.media_id for question in questions}
     media = {media_id: ref for media_id, ref in table.media.items() if media_id in used}
@@ -92,7 +92,7 @@ def without_media(table: SourceTable, broken: Mapping[str, str]) -> ReducedTable
 
 
 def hash_patients(questions: Iterable[Question], source_name: str) -> dict[str, str]:
-    """Returns the keyed hash of each patient."""
+    """Returns the keyed hash by which a prepared folder names each of the source's patients."""
     key = patient_key()
     return {patient: hashed_patient(key, source_name, patient) for patient in {q.patient_id for q in questions}}
 
@@ -104,11 +104,11 @@ def sort_questions(questions: Sequence[Question], media_order: Sequence[str]) ->
 
 
 def count_questions(questions: Sequence[Question]) -> dict[Split, dict[str, int]]:
-    """Returns the number of questions by split and task."""
+    """Returns the number of questions in a prepared folder by split and task."""
     tasks = {split: Counter(q.facets.get("task", "") for q in questions if q.split == split) for split in SPLITS}
     return {split: dict(sorted(counter.items())) for split, counter in tasks.items()}
 
 
 def count_patients(questions: Sequence[Question]) -> dict[Split, int]:
-    """Returns the number of patients by split."""
+    """Returns the number of patients in a prepared folder by split."""
     return {split: len({q.patient_id for q in questions if q.split == split}) for split in SPLITS}

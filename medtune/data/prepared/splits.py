@@ -82,8 +82,8 @@ def assign_splits(
                 f"wanted at least {num_wanted} patients without common images, one for each of train, val and test, "
                 f"there are {len(free)}. Add patients or raise the limit."
             )
-        parts = split_evenly([answer_labels(members[unit]) for unit in free], split_sizes(len(free), fractions))
-        given.update({unit: SPLITS[part] for unit, part in zip(free, parts, strict=True)})
+        numbers = split_evenly([answer_labels(members[unit]) for unit in free], split_sizes(len(free), fractions))
+        given.update({unit: SPLITS[number] for unit, number in zip(free, numbers, strict=True)})
     unit_of = {question.id: unit for unit, its_questions in members.items() for question in its_questions}
     return tuple(q if q.split else replace(q, split=given[unit_of[q.id]]) for q in questions)
 
@@ -110,8 +110,8 @@ def split_off_val(
     members = _units([question for question in questions if question.split == "train"], media_digest)
     units = sorted(members, key=lambda unit: (stable_int(seed, "val", unit), unit))
     sizes = split_sizes(len(units), (fractions.train, fractions.val))
-    parts = split_evenly([answer_labels(members[unit]) for unit in units], sizes)
-    val = {q.id for unit, part in zip(units, parts, strict=True) if part == 1 for q in members[unit]}
+    numbers = split_evenly([answer_labels(members[unit]) for unit in units], sizes)
+    val = {q.id for unit, number in zip(units, numbers, strict=True) if number == 1 for q in members[unit]}
     note = f"the source brings no val: {sizes[1]} of {len(units)} patients of its train are val here, by seed {seed}"
     return ValSplit([replace(q, split="val") if q.id in val else q for q in questions], (note,))
 

@@ -97,8 +97,8 @@ def data_hash(questions: Sequence[Question], media: Sequence[StoredMedia]) -> st
 
 def write_tables(folder: Path, questions: Sequence[Question], media: Sequence[StoredMedia]) -> None:
     """Writes questions.arrow and media.arrow, with the rows in the given order."""
-    parts = (questions[start : start + _ROWS] for start in range(0, len(questions), _ROWS))
-    _write_table(folder / QUESTIONS, _QUESTION_SCHEMA, (_question_columns(part) for part in parts))
+    batches = (questions[start : start + _ROWS] for start in range(0, len(questions), _ROWS))
+    _write_table(folder / QUESTIONS, _QUESTION_SCHEMA, (_question_columns(batch) for batch in batches))
     rows = {name: [getattr(item, name) for item in media] for name in _MEDIA_SCHEMA.names}
     _write_table(folder / MEDIA, _MEDIA_SCHEMA, [rows])
 
@@ -153,8 +153,8 @@ def read_media(table: pa.Table) -> Iterator[StoredMedia]:
         yield StoredMedia(media_id, kind, file, drawn, start_s, end_s, seen, tuple(masks), encoding)
 
 
-def _write_table(path: Path, schema: pa.Schema, parts: Iterable[Mapping[str, Sequence[object]]]) -> None:
+def _write_table(path: Path, schema: pa.Schema, batches: Iterable[Mapping[str, Sequence[object]]]) -> None:
     # Arrow gets an open file: a full disk then raises Python's own OSError, with its number.
     with path.open("wb") as file, pa.ipc.new_file(file, schema) as writer:
-        for part in parts:
-            writer.write_batch(pa.record_batch([pa.array(part[f.name], f.type) for f in schema], schema=schema))
+        for batch in batches:
+            writer.write_batch(pa.record_batch([pa.array(batch[f.name], f.type) for f in schema], schema=schema))

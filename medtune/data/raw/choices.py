@@ -21,7 +21,7 @@ def choice_question(
     num_options: int | None = None,
     split: Split | None = None,
 ) -> Question:
-    """Returns a multiple-choice question whose options are the answer and distractors, shuffled by (seed, question_id).
+    """Makes a multiple-choice question of a raw label: answer and distractors, shuffled by (seed, question_id).
 
     Args:
         question_id: The id of the question.

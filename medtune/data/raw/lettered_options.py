@@ -18,7 +18,7 @@ class QuestionAndOptions(NamedTuple):
 
 
 def split_options(text: str) -> QuestionAndOptions | None:
-    r"""Returns the question and its lettered options, or None where there are not at least the options A and B.
+    r"""Returns the question and its lettered options from a raw text, or None where the text has no options A and B.
 
     The marks "A.", "A)", "(A)" and "A:" count at the start of lines or, where no line starts with one, anywhere between
     blanks. The options are the run A, B, C, ... that begins last.
@@ -38,7 +38,7 @@ def split_options(text: str) -> QuestionAndOptions | None:
 
 
 def options_layout(text: str) -> str | None:
-    r"""Returns the layout of a text with lettered options: "{question}", "{A}", ... stand in place of its parts.
+    r"""Returns the layout of a raw text with lettered options: "{question}", "{A}", ... stand in place of these.
 
     Example:
         >>> options_layout("Which organ?\nA) liver\nB) colon ")
@@ -55,7 +55,7 @@ def options_layout(text: str) -> str | None:
 
 
 def find_option(answer: str, options: tuple[str, ...]) -> str | None:
-    """Returns the option that an answer names by its letter or in the option's words; None where it names none."""
+    """Returns the option that a raw answer names by its letter or in the option's words; None where it names none."""
     said = answer.strip()
     if said in options:
         return said
@@ -81,8 +81,8 @@ def _run_of(marker: re.Pattern[str], text: str) -> list[re.Match[str]]:
     return []
 
 
-def _gap(name: str, part: str) -> str:
-    """Returns a gap "{name}" in place of a part of the text, with the blanks that surrounded the part."""
-    inner = part.strip()
-    before, _, after = part.partition(inner) if inner else (part, "", "")
+def _gap(name: str, text: str) -> str:
+    """Returns a gap "{name}" in place of a text, with the blanks that surrounded the text."""
+    inner = text.strip()
+    before, _, after = text.partition(inner) if inner else (text, "", "")
     return f"{before}{{{name}}}{after}"

@@ -106,7 +106,7 @@ def read_rows(items: Iterable[_Item], read: Callable[[_Item], _Read]) -> ReadRow
 
 
 def repeat_rejects(rejects: Iterable[Reject], *, made: int, of: int) -> tuple[Reject, ...]:
-    """Returns each reject as many times as the average image made questions, at least once.
+    """Returns each reject of a raw image as many times as the average image made questions, at least once.
 
     The questions about an image that cannot be read are unknown, so that it counts like an average image.
 

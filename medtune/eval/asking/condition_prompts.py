@@ -41,7 +41,7 @@ def with_stated_answer(render: Render) -> Render:
 
 
 def named_organ(question: Question) -> str | None:
-    """Returns the organ that the facets of a question name, for its prompt; None where they name none."""
+    """Returns the organ that a prompt may name for a question, from its facets; None where they name none."""
     return next((question.facets[facet] for facet in ORGAN_FACETS if question.facets.get(facet)), None)
 
 

@@ -12,7 +12,7 @@ _Kind = tuple[MediaKind, frozenset[str], tuple[str, ...]]
 
 
 def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup | None]:
-    """Returns for each media group a group of another patient; None for all groups if there is only one patient.
+    """Returns for each media group the other patient's group that is shown instead; None if there is one patient.
 
     The patients are shuffled with the seed into a ring, and each is shown media of the next patient. A group is shown
     the next patient's group of the same kind: an image or video with the same set of tasks, so that a question about a

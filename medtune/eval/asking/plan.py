@@ -86,7 +86,7 @@ def plan_visits(
 
 
 def permute_options(question: Question, *, seed: int) -> Question:
-    """Returns the question with its options rotated, so that each stands at another position than before.
+    """Returns the question as it is asked under "permuted_options": with its options rotated to other positions.
 
     The number of positions is decided by (seed, question id).
     """
@@ -97,7 +97,7 @@ def permute_options(question: Question, *, seed: int) -> Question:
 
 
 def prediction_key(request: Request) -> PredictionKey:
-    """Returns the key that the prediction for a request must have."""
+    """Returns the key of a request that is asked, which its prediction must carry."""
     return PredictionKey(request.question.id, request.condition, request.reading, request.repeat)
 
 

@@ -50,7 +50,7 @@ class Agreement:
 
 
 def read_human_scores(path: Path, *, levels: Sequence[int]) -> dict[PredictionKey, int]:
-    """Returns the points that a person gave, by prediction.
+    """Returns the points that a person gave to predictions, with which a judge is compared.
 
     The file is CSV with the columns question_id and score, and optionally condition (default: image) and repeat
     (default: 0).

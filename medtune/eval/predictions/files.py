@@ -130,7 +130,7 @@ def parse_line(line: bytes, *, where: str) -> Prediction:
 
 
 def replace_file(path: Path, lines: Iterable[bytes]) -> None:
-    """Replaces a file by `lines` (with newlines) through a temporary file, so that readers never see a part of it.
+    """Replaces a file of predictions by `lines` (with newlines) at once, so that readers never see half of it.
 
     Raises:
         OSError: The disk is full or the folder cannot be written; the file is unchanged.

@@ -21,7 +21,6 @@ from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.transform import VolumeTransform, transform_hash
 from medtune.data.types import MediaRef
 
-_CHUNK = 1 << 20
 _NAMED_BY_CONTENT = re.compile(r"([0-9a-f]{64})\.")
 
 
@@ -47,7 +46,7 @@ class VolumeCache:
         return np.asarray(values, dtype=np.float32)
 
     def computed_once(self, name: str, make: Callable[[], NDArray[np.generic]]) -> NDArray[np.generic]:
-        """Returns the entry of a name, which `make` computes if the cache does not hold it.
+        """Returns the cached values of a name, which `make` computes if the cache does not hold them.
 
         Raises:
             ValueError: The entry is damaged.
@@ -71,7 +70,7 @@ class VolumeCache:
         return f"{content}-{transform_hash(transform)}"
 
     def digest(self, path: Path) -> str:
-        """Returns 32 hex digits of a hash over the content of a file, or of the files in a folder.
+        """Returns 32 hex digits of a hash over the content of a volume's file, or of the files in its folder.
 
         Raises:
             FileNotFoundError: There is nothing at the path.
@@ -91,9 +90,6 @@ class VolumeCache:
         status = file.stat()
         key = (file, status.st_size, status.st_mtime_ns)
         if key not in self._digests:
-            digest = hashlib.sha256()
             with file.open("rb") as opened:
-                while chunk := opened.read(_CHUNK):
-                    digest.update(chunk)
-            self._digests[key] = digest.hexdigest()
+                self._digests[key] = hashlib.file_digest(opened, "sha256").hexdigest()
         return self._digests[key]

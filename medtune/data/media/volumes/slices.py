@@ -81,11 +81,11 @@ class AxialPictures:
         return tuple(number / self.per_s for number in range(count))
 
 
-def later_of_each_part(count: int, wanted: int) -> list[int]:
-    """Returns the upper ends of `wanted` equal parts of a scan's slices: the last slice, but never the first.
+def section_ends(count: int, wanted: int) -> list[int]:
+    """Returns the upper ends of `wanted` equal sections of a scan's slices: the last slice, but never the first.
 
     Example:
-        >>> later_of_each_part(101, 4), later_of_each_part(10, 4)
+        >>> section_ends(101, 4), section_ends(10, 4)
         ([25, 50, 75, 100], [2, 4, 7, 9])
 
     Source: google-health/medgemma@ff57e8c2, notebooks/high_dimensional_ct_hugging_face.ipynb.
@@ -110,12 +110,12 @@ _SOFT_TISSUE = HuRange(-150, 250)
 SLICES = AxialPictures(
     channels=(HuRange(-1024, 1024), HuRange(-135, 215), HuRange(0, 80)),
     at_most=85,
-    chosen=later_of_each_part,
+    chosen=section_ends,
     per_s=1.0,
 )
 """The slices that MedGemma 1.5 reads: 85 slices with everything in red, soft tissue in green and brain in blue.
 
-Source: as `later_of_each_part`. One second from slice to slice is our choice, for models that show them as a video.
+Source: as `section_ends`. One second from slice to slice is our choice, for models that show them as a video.
 """
 
 VIDEO = AxialPictures(channels=(_SOFT_TISSUE,) * 3, at_most=150, chosen=evenly_spaced, per_s=8.0)

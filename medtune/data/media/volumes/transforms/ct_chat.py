@@ -34,7 +34,7 @@ class CTChatTransform:
     clip_first: bool = True
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns (1, T, H, W)."""
+        """Returns the transformed volume, (1, T, H, W)."""
         in_plane, _, along = volume.spacing_mm
         values = volume.hu_IJK.astype(np.float64)
         if self.clip_first:

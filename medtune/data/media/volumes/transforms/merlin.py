@@ -36,7 +36,7 @@ class MerlinTransform:
     size: tuple[int, int, int] = (224, 224, 160)
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns (1, R, A, S)."""
+        """Returns the transformed volume, (1, R, A, S)."""
         from monai.data import MetaTensor
         from monai.transforms import Orientation, Spacing
 

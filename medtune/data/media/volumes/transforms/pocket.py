@@ -62,13 +62,13 @@ class PocketTransform:
         upright = reoriented(volume, "LPS")
         organs = upright.target or self.organs
         # Each organ of a pair has its own brightness, so that each mask is compared with itself.
-        parts = [mask for organ, mask in upright.masks_IJK.items() if organ in organs and mask.any()]
-        if not parts:
+        masks = [mask for organ, mask in upright.masks_IJK.items() if organ in organs and mask.any()]
+        if not masks:
             warnings.warn(f"no mask of {' or '.join(organs)}: the model sees all soft tissue of the scan", stacklevel=2)
-            parts = [np.ones(upright.hu_IJK.shape, np.bool_)]
-        box = box_around(np.logical_or.reduce(parts), upright.spacing_mm, margin_mm=self.fine * self.spacing_mm)
+            masks = [np.ones(upright.hu_IJK.shape, np.bool_)]
+        box = box_around(np.logical_or.reduce(masks), upright.spacing_mm, margin_mm=self.fine * self.spacing_mm)
         hu_IJK = self._on_grid(upright.hu_IJK[box], upright)
-        inside = [self._on_grid(part[box], upright) > _HALF for part in parts]
+        inside = [self._on_grid(mask[box], upright) > _HALF for mask in masks]
         difference_IJK = self._difference(hu_IJK, inside)
         cell_IJK = self._cells(np.logical_or.reduce(inside))
         voxel_cm3 = self.spacing_mm**3 / 1000
@@ -81,17 +81,17 @@ class PocketTransform:
             halves.append(np.log1p(np.sqrt(sums)).reshape((self.cells,) * 3))
         return np.concatenate(halves, axis=2).astype(np.float32)[None]
 
-    def _difference(self, hu_IJK: NDArray[np.float32], parts: list[NDArray[np.bool_]]) -> NDArray[np.float32]:
-        """Returns how much each voxel well inside a part differs from that part's median, averaged against noise."""
+    def _difference(self, hu_IJK: NDArray[np.float32], organs: list[NDArray[np.bool_]]) -> NDArray[np.float32]:
+        """Returns how much each voxel well inside an organ differs from that organ's median, averaged against noise."""
         from scipy.ndimage import binary_erosion, uniform_filter
 
         low, high = self.tissue_hu
         soft_IJK = (hu_IJK > low) & (hu_IJK < high)
         difference_IJK = np.zeros_like(hu_IJK)
         inside_IJK = np.zeros_like(hu_IJK)
-        for part_IJK in parts:
+        for organ_IJK in organs:
             # Voxels beside another kind of tissue contain some of it, so that the border is left out.
-            own_IJK = binary_erosion(soft_IJK & part_IJK, iterations=self.fine // 2)
+            own_IJK = binary_erosion(soft_IJK & organ_IJK, iterations=self.fine // 2)
             if own_IJK.any():
                 difference_IJK[own_IJK] = hu_IJK[own_IJK] - np.median(hu_IJK[own_IJK])
                 inside_IJK[own_IJK] = 1
@@ -108,8 +108,8 @@ class PocketTransform:
             if not found.size:
                 return np.full(inside_IJK.shape, -1)
             first, length = int(found[0]), int(found[-1]) + 1 - int(found[0])
-            part_N = (np.arange(inside_IJK.shape[axis]) - first) * self.cells // length
-            cell_IJK = cell_IJK * self.cells + np.expand_dims(np.clip(part_N, 0, self.cells - 1), others)
+            cell_N = (np.arange(inside_IJK.shape[axis]) - first) * self.cells // length
+            cell_IJK = cell_IJK * self.cells + np.expand_dims(np.clip(cell_N, 0, self.cells - 1), others)
         return np.where(inside_IJK, cell_IJK, -1)
 
     def _on_grid(self, values_IJK: NDArray[Any], volume: Volume) -> NDArray[np.float32]:

@@ -38,7 +38,7 @@ class RadFMTransform:
     depth: int | None = None
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns (3, H, W, D)."""
+        """Returns the transformed volume, (3, H, W, D)."""
         values_HWD = _in_model_axes(volume.hu_IJK, self.axes)
         slices_DHW = values_HWD.transpose(2, 0, 1).astype(np.float32)
         resized_DHW = np.rint(resample.linear(slices_DHW, (IN_PLANE, IN_PLANE), dtype=np.float32)).astype(np.float32)
@@ -59,7 +59,7 @@ PUBLIC = RadFMTransform()
 
 
 def nearest_depth(depth: int) -> int:
-    """Returns the multiple of 4 from 4 to 64 that is nearest to a depth; of two equally near ones the smaller.
+    """Returns the multiple of 4 from 4 to 64 that is nearest to a volume's depth; the smaller of two.
 
     Example:
         >>> nearest_depth(10), nearest_depth(30), nearest_depth(1), nearest_depth(300)
