@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.dicom import LAYOUT_TAGS
+from medtune.data.media.dicom import LAYOUT_TAGS, is_dicom
 from medtune.data.media.volumes.geometry import compact_hu, geometry_of
 from medtune.data.types import Volume
 
@@ -42,7 +42,7 @@ def read_series(folder: Path) -> Volume:
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"no folder {folder}")
-    datasets = {path: _read(path) for path in sorted(folder.iterdir()) if path.is_file() and _is_dicom(path)}
+    datasets = {path: _read(path) for path in sorted(folder.iterdir()) if path.is_file() and is_dicom(path)}
     if not datasets:
         raise ValueError(f"{folder}: no DICOM file in this folder.")
     series = {str(d.get("SeriesInstanceUID", "")) for d in datasets.values()}
@@ -62,12 +62,6 @@ def read_series(folder: Path) -> Volume:
     place = geometry_of(affine, where=f"{folder}: ImageOrientationPatient and ImagePositionPatient")
     hu_IJK = np.stack([_hounsfield(s).T for s in slices], axis=2)
     return Volume(compact_hu(hu_IJK, where=f"{folder}: PixelData"), place.spacing_mm, place.orientation)
-
-
-def _is_dicom(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(132)
-    return head[128:] == b"DICM"
 
 
 def _read(path: Path) -> Dataset:
