@@ -28,7 +28,7 @@ from medtune.models.endpoint.pictures import sampling
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.read_media import read_item
-from tests.data.media.volumes.making import nifti
+from tests.data.media.volumes.synthetic_volumes import nifti
 from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving
 from tests.models.transformers_vlm.twins import twin
 

@@ -10,7 +10,7 @@ import pytest
 from medtune.data.media.load import load_media
 from medtune.data.prepared.copy_media import copy_media
 from medtune.data.types import Box, MediaRef, Video
-from tests.data.media.videos.making import SECRET, cine, counted, mp4
+from tests.data.media.videos.synthetic_videos import SECRET, cine, counted, mp4
 
 
 @pytest.fixture

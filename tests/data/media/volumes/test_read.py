@@ -15,7 +15,7 @@ from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
 from medtune.data.media.volumes.formats.nifti import read_nifti_mask
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.types import Volume
-from tests.data.media.volumes.making import LPS_2_2_5, SECRET, nifti, scan, series
+from tests.data.media.volumes.synthetic_volumes import LPS_2_2_5, SECRET, nifti, scan, series
 
 
 def test_nifti_gives_hu_spacing_and_orientation(tmp_path: Path) -> None:

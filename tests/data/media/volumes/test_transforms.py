@@ -18,7 +18,7 @@ from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin, radfm
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform, crop_around
 from medtune.data.media.volumes.transforms.transform import VolumeTransform, transform_hash
 from medtune.data.types import MediaRef, Volume
-from tests.data.media.volumes.making import nifti, scan
+from tests.data.media.volumes.synthetic_volumes import nifti, scan
 
 
 def flipped(volume: Volume, axis: int, letter: str) -> Volume:
