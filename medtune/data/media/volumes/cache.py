@@ -76,7 +76,7 @@ class VolumeCache:
             FileNotFoundError: There is nothing at the path.
         """
         if not path.exists():
-            raise FileNotFoundError(f"no volume at {path}")
+            raise FileNotFoundError(f"{path}: there is no such volume. Check the path.")
         # A prepared folder names its media by their content, so that a large scan need not be read for its digest.
         if named := _NAMED_BY_CONTENT.match(path.name):
             return named[1][:32]

@@ -24,7 +24,7 @@ def read_volume(path: Path) -> Volume:
     if path.is_dir():
         return read_series(path)
     if not path.exists():
-        raise FileNotFoundError(f"no volume at {path}")
+        raise FileNotFoundError(f"{path}: there is no such volume. Check the path.")
     if path.name.endswith(STORED_SUFFIX):
         return read_stored_volume(path)
     if path.name.endswith(ARRAY_SUFFIX):

@@ -41,7 +41,7 @@ def read_series(folder: Path) -> Volume:
             or slices are missing, doubled or sheared. The message never contains a value that names a patient.
     """
     if not folder.is_dir():
-        raise FileNotFoundError(f"no folder {folder}")
+        raise FileNotFoundError(f"{folder}: there is no such folder. Check the path.")
     datasets = {path: _read(path) for path in sorted(folder.iterdir()) if path.is_file() and is_dicom(path)}
     if not datasets:
         raise ValueError(f"{folder}: no DICOM file in this folder.")

@@ -97,7 +97,7 @@ def _open(path: Path) -> tuple[Any, Geometry]:
     from nibabel.spatialimages import HeaderDataError
 
     if not path.is_file():
-        raise FileNotFoundError(f"no NIfTI file {path}")
+        raise FileNotFoundError(f"{path}: there is no such NIfTI file. Check the path.")
     try:
         image = nibabel.load(path)
         # nibabel replaces a spacing of zero by one millimetre when it loads, so that the stored header is read as well.

@@ -32,7 +32,7 @@ def read_encoding(path: Path) -> NDArray[np.float32]:
             values that are no finite floating-point numbers.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"no encoding {path}")
+        raise FileNotFoundError(f"{path}: there is no such encoding. Check the path.")
     found = _array(path)
     if found.ndim != _AXES or found.shape[0] != 1 or found.size == 0:
         raise ValueError(f"{path}: {KEY}: shape {found.shape}, wanted (1, t, h, w, width) of one volume. {_AGAIN}")

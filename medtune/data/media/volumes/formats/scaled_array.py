@@ -111,7 +111,7 @@ def read_scaled_array(path: Path) -> Volume:
 
 def _values(path: Path) -> NDArray[np.float64]:
     if not path.is_file():
-        raise FileNotFoundError(f"no volume at {path}")
+        raise FileNotFoundError(f"{path}: there is no such volume. Check the path.")
     try:
         values = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

@@ -85,7 +85,7 @@ def read_values(path: Path) -> tuple[NDArray[np.generic], dict[str, str]]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     if not path.is_file():
-        raise FileNotFoundError(f"no stored volume {path}")
+        raise FileNotFoundError(f"{path}: there is no such stored volume. Check the path.")
     try:
         with safe_open(path, framework="numpy") as file:
             yield file
