@@ -14,7 +14,7 @@ from medtune.benchmarks import find_source
 from medtune.benchmarks.busi.sources import busi
 from medtune.benchmarks.ctlesionvqa.sources import ct_phantom
 from medtune.benchmarks.simulators.settings import write_num_patients
-from medtune.data.prepared.folder import prepare
+from medtune.data.prepared.write import prepare
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -1,1 +1,1 @@
-"""Files on disk become questions and media; no tokens, no prompts."""
+"""Reads files on disk into questions and media; knows no tokens and no prompts."""

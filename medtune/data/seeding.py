@@ -1,4 +1,4 @@
-"""Numbers and orders that a seed fixes on every machine and in every Python."""
+"""Draws numbers and orders from a seed that are the same on every machine and in every version of Python."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable
 
 
-def stable_int(*parts: str | int) -> int:
-    """Returns a number in [0, 2**64) that depends on `parts` alone: first 8 bytes of SHA-256 over their JSON.
+def stable_int(*keys: str | int) -> int:
+    """Returns a number in [0, 2**64) that depends on `keys` alone: the first 8 bytes of SHA-256 over their JSON.
 
-    Python's own `hash()` differs from process to process, and `random` may change between versions.
+    Python's own `hash()` differs from process to process, and `random` may change between versions of Python.
 
     Example:
         >>> stable_int(0, "a") == stable_int(0, "a")
@@ -18,13 +18,13 @@ def stable_int(*parts: str | int) -> int:
         >>> stable_int("ab", "c") == stable_int("a", "bc")
         False
     """
-    digest = hashlib.sha256(json.dumps(parts).encode()).digest()
+    digest = hashlib.sha256(json.dumps(keys).encode()).digest()
     return int.from_bytes(digest[:8], "big")
 
 
-def stable_order(items: Iterable[str], *parts: str | int) -> list[str]:
-    """Returns `items` in an order that looks random and depends on the items and `parts` alone.
+def stable_order(items: Iterable[str], *keys: str | int) -> list[str]:
+    """Returns `items` in an order that looks random and depends only on the items and `keys`.
 
-    The order in which the items come in has no influence.
+    The order in which the items are given has no influence.
     """
-    return sorted(items, key=lambda item: (stable_int(*parts, item), item))
+    return sorted(items, key=lambda item: (stable_int(*keys, item), item))

@@ -1,4 +1,4 @@
-"""The nouns of medtune: questions, media, requests, predictions and scores."""
+"""Defines the types that all rooms share: questions, media, requests, predictions and scores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
 
 class Box(NamedTuple):
-    """A rectangle in pixels of the image as stored: x to the right, y down, `x1` and `y1` outside."""
+    """A rectangle in pixels of the stored image: x grows to the right, y down, and `x1` and `y1` lie outside of it."""
 
     x0: int
     y0: int
@@ -45,20 +45,23 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MediaRef:
-    """A media item on disk, which part of it is seen, and what is drawn on it before anyone looks.
+    """A media item on disk, the part of it that is shown, and the boxes that are drawn on it.
 
     Attributes:
-        path: An image: PNG, JPEG, TIFF or single-frame DICOM. A video: a file that ffmpeg reads, or a cine DICOM. A
-            volume: NIfTI, or a folder with one DICOM series.
+        path: For an image a PNG, JPEG, TIFF or single-frame DICOM file; for a video a file that ffmpeg reads or a cine
+            DICOM; for a volume a NIfTI file or a folder with one DICOM series.
         boxes: Red rectangles to draw, in pixels of the stored image.
-        start_s: Where the part of a video begins; None for its beginning.
-        end_s: Where it ends; None for its end.
-        region: Part of every frame of a video, in pixels as stored; None for all of it.
-        masks: Organ -> mask file on a volume's grid, sorted by organ.
-        target: Those of `masks` that make up the organ which the questions are about, for models that look at it alone;
-            none for models that see the whole.
-        shuffled_by: Draws another order for the frames of a video, whose times stay; None leaves them in theirs.
-        encoding: What CT-CHAT's tower made of the whole volume, saved as its release does; None where there is none.
+        kind: Whether it is an image, a video or a volume.
+        start_s: The second at which the shown part of a video begins; None for the video's beginning.
+        end_s: The second at which the shown part of a video ends; None for the video's end.
+        region: The part of every frame of a video that is shown, in stored pixels; None for the whole frame.
+        masks: Pairs of an organ and its mask file on the volume's grid, sorted by organ.
+        target: Those of `masks` that make up the organ which the questions are about, for models that look at that
+            organ alone; empty for models that see the whole volume.
+        shuffled_by: The seed of another order for the frames of a video, whose times stay the same; None leaves the
+            frames in their own order.
+        encoding: A file with what CT-CHAT's tower computed from the whole volume, saved as in its release; None where
+            there is no such file.
     """
 
     path: Path
@@ -86,11 +89,11 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Video:
-    """Decoded frames of (a part of) a video.
+    """The decoded frames of a video or of a part of it.
 
     Attributes:
-        frames_THWC: RGB, uint8.
-        times_s: When each is shown, counted from the start of the file.
+        frames_THWC: The frames, RGB, uint8, (frames, height, width, 3).
+        times_s: The second at which each frame is shown, counted from the start of the file.
     """
 
     frames_THWC: NDArray[np.uint8]
@@ -103,11 +106,12 @@ class Volume:
 
     Attributes:
         hu_IJK: Hounsfield units; int16 where the file holds whole numbers of that range, else float32.
-        spacing_mm: Distance of neighbouring voxels along i, j and k.
-        orientation: Where i, j and k point, one letter each: "LPS" grows to the patient's left, to the back and to the
-            head. R and L, A and P, S and I are opposite; a tilted axis has the letter of the nearest direction.
-        masks_IJK: Organ -> mask on the same grid, for organs that were asked for.
-        target: Names of masks to look at; none leaves that to who looks.
+        spacing_mm: The distance of neighbouring voxels along i, j and k.
+        orientation: The directions in which i, j and k grow, one letter each: "LPS" means to the patient's left, to the
+            back and to the head. R and L, A and P, S and I are opposite; a tilted axis has the letter of the nearest
+            direction.
+        masks_IJK: A mask on the same grid for each organ that was asked for.
+        target: The names of the masks that a model should look at; empty leaves the choice to the model.
     """
 
     hu_IJK: NDArray[np.int16] | NDArray[np.float32]
@@ -123,14 +127,14 @@ Media = Image | Video | Volume
 _Kind = TypeVar("_Kind", Image, Video, Volume)
 
 
-def wanted(media: Media, kind: type[_Kind]) -> _Kind:
-    """Returns the media item, which must be of that kind.
+def require_kind(media: Media, kind: type[_Kind]) -> _Kind:
+    """Returns the media item after checking that it is of the kind that the model reads.
 
     Raises:
-        ValueError: The model reads another kind of media.
+        ValueError: The media item is of another kind.
 
     Example:
-        >>> wanted(Volume(np.zeros((1, 1, 1), np.int16), (1.0, 1.0, 1.0), "LPS"), Image)
+        >>> require_kind(Volume(np.zeros((1, 1, 1), np.int16), (1.0, 1.0, 1.0), "LPS"), Image)
         Traceback (most recent call last):
         ValueError: the model reads images, not volumes; choose another model.name
     """
@@ -145,16 +149,17 @@ class Question:
     """One question about one media item, without any prompt.
 
     Attributes:
-        id: Unique in the benchmark.
-        media_id: Names the media item, drawn boxes included; questions that share it are one group.
+        id: The question's id, unique in the benchmark.
+        media_id: The id of the media item with its drawn boxes; questions that share it form one group.
         text: The question itself.
-        options: What may be answered, in the shuffled order that is shown; empty for free text.
-        answer: The truth; one of `options` where there are options.
-        unit: Unit of a number, e.g. "mm"; None elsewhere.
-        facets: What scores are broken down by, e.g. {"task": "diagnosis"}.
-        patient_id: Unit of splitting and of resampling; a keyed hash once prepared.
-        split: None until splits are assigned.
-        printed: What official prompts print of the released row, untouched, by the names of their gaps.
+        options: The answers to choose from, in the shuffled order that is shown; empty for free text.
+        answer: The true answer; one of `options` where there are options.
+        answer_kind: The form of the answer.
+        patient_id: The patient, which is the unit of splitting and of resampling; a keyed hash in prepared folders.
+        facets: The properties by which scores are broken down, e.g. {"task": "diagnosis"}.
+        unit: The unit of a number, e.g. "mm"; None for other kinds of answers.
+        split: The split; None until splits are assigned.
+        printed: The texts of the released row that official prompts print verbatim, by the names of the prompts' gaps.
     """
 
     id: str
@@ -180,18 +185,18 @@ class MediaGroup:
 
     @property
     def patient_id(self) -> str:
-        """The patient whom all questions of the group are about."""
+        """The patient that all questions of the group are about."""
         return self.questions[0].patient_id
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A question as a benchmark words it for a model.
+    """A question in the words in which a benchmark asks a model.
 
     Attributes:
-        text: What the user turn says.
-        choices: What the model would say for each of the question's options, in their order.
-        target: What the model should say.
+        text: The whole prompt.
+        choices: The reply that stands for each of the question's options, in the order of the options.
+        target: The reply that the model should give.
         system: The beginning of `text` that belongs into a system turn, where the model is given one; "" for none.
     """
 
@@ -202,20 +207,22 @@ class Prompt:
 
     @property
     def user(self) -> str:
-        """What is left of `text` for the user turn behind a system turn."""
+        """The rest of `text`, which belongs into the user turn after a system turn."""
         return self.text.removeprefix(self.system).lstrip() if self.system else self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to be answered in one way.
+    """One question that a model is asked in one way.
 
     Attributes:
-        question: Under "permuted_options" its options stand in another order.
-        condition: What the model sees; "other_image" shows another patient's image, "blank_image" a black one,
-            "with_anatomy" says in words which organ the image shows, "without_anatomy" leaves it out of official
-            prompts that do, "shuffled_frames" shows a video's frames in another order, "stated_answer" says the right
-            answer in words.
+        question: The question; under the condition "permuted_options" its options stand in another order.
+        prompt: The words in which it is asked.
+        reading: Whether the likelihood of each option is read off the model, or a reply is generated.
+        condition: What the model is shown and told. "other_image" shows another patient's image, "blank_image" shows a
+            black one, and "shuffled_frames" shows a video's frames in another order. "with_anatomy" says in words which
+            organ the image shows, "without_anatomy" leaves the organ out of official prompts that name it, and
+            "stated_answer" says the right answer in words.
         repeat: 0, 1, ... where one request is made several times.
     """
 
@@ -227,7 +234,7 @@ class Request:
 
 
 class PredictionKey(NamedTuple):
-    """What makes a prediction unique in a file."""
+    """The key of a prediction, unique in a file."""
 
     question_id: str
     condition: Condition
@@ -237,17 +244,18 @@ class PredictionKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What came out of a model for one request, unparsed.
+    """A model's answer to one request, unparsed.
 
     Attributes:
-        prompt_hash: Hash of the prompt's text, so that two files can be known to have asked the same.
+        key: The key of the request.
+        prompt_hash: A hash of the prompt's text, which tells whether two files asked the same.
         options_shown: The question's options in the order that the prompt showed.
-        text: The reply of a generation; None for a likelihood reading.
-        option_logprobs: Natural log-probability of each shown option's words and end of turn.
-        option_tokens: How many tokens each of those sums has.
-        finish_reason: "stop" (end of turn), "length" (token limit) or None where not known.
-        verdict: What a judge said about the reply, unparsed, where verdicts stand beside the scores; no file of
-            predictions holds it.
+        text: The generated reply; None for a likelihood reading.
+        option_logprobs: The natural log-probability of each shown option's words and end of turn.
+        option_tokens: The number of tokens that each log-probability sums over.
+        finish_reason: "stop" (end of turn), "length" (token limit) or None where it is not known.
+        verdict: The unparsed verdict of a judge on the reply, where a benchmark shows verdicts beside its scores; it is
+            never written to a file of predictions.
     """
 
     key: PredictionKey
@@ -262,13 +270,13 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
-    """A free answer to be judged by a language model.
+    """A free answer that a language model is asked to judge.
 
     Attributes:
-        key: Of the prediction that is judged.
-        system: How to judge.
-        user: What is judged: question, reference and reply.
-        schema: JSON schema of the verdict.
+        key: The key of the prediction that is judged.
+        system: The instructions for judging.
+        user: The question, the reference answer and the reply that is judged.
+        schema: The JSON schema of the verdict.
     """
 
     key: PredictionKey
@@ -286,14 +294,15 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A metric's value with what is needed to judge it.
+    """A metric's value, the number of questions behind it and its uncertainty.
 
     Attributes:
-        value: NaN where the metric has none on these questions, as where no answer was judged yet.
-        n: Questions behind it; unanswered ones count, unscored ones do not.
-        ci95: 95 % interval from resampled patients; None where there is none (no questions).
-        unparsable: Replies from which no answer could be read; they count as wrong.
-        unscored: Free answers that wait for a judge's verdict: neither right nor wrong, and in nothing of the above.
+        value: The value; NaN where the metric has none on these questions, for instance before any verdict.
+        n: The number of questions behind the value; unanswered ones count, unscored ones do not.
+        ci95: The 95 % interval from resampled patients; None where there are no questions.
+        unparsable: The number of replies from which no answer could be read; they count as wrong.
+        unscored: The number of free answers that still need a judge's verdict. They count as neither right nor wrong
+            and are in none of the other numbers.
     """
 
     value: float

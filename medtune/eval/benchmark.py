@@ -8,8 +8,8 @@ from typing import Protocol
 
 from medtune.data.media.augment import AllowedChanges, allow_nothing
 from medtune.data.types import AnswerFormat, Condition, Prediction, Prompt, Question
-from medtune.eval.asking.official_prompts import OURS, OfficialPrompts
-from medtune.eval.asking.protocol import AnswerProtocol
+from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts
 from medtune.eval.judge.task import JudgeTask
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply
@@ -107,7 +107,7 @@ class Benchmark:
     judging: JudgeTask | None = None
     protocol: AnswerProtocol | None = None
     official: OfficialPrompts | None = None
-    wording: str = OURS
+    wording: str = OUR_WORDING
 
     @property
     def primary(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from medtune.data.prepared.file_format import Manifest
+    from medtune.data.prepared.manifest import Manifest
 
 UNKNOWN = "unknown"
 NOT_RECORDED = "not recorded"

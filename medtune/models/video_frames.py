@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from medtune.data.media.videos.sampling import Sampling
-from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, wanted
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, require_kind
 from medtune.models.towers.image_grid import GridTower, ImageTransform
 
 
@@ -48,7 +48,7 @@ class ClipTransform:
         Raises:
             ValueError: No video, or the clip is shorter than the model wants.
         """
-        frames_THWC = wanted(media, Video).frames_THWC
+        frames_THWC = require_kind(media, Video).frames_THWC
         if len(frames_THWC) < self.num_frames:
             raise ValueError(
                 f"the clip has {len(frames_THWC)} frames where the model looks at {self.num_frames}; make it longer"

@@ -6,7 +6,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.rexsonovqa.terms import TYPES
-from medtune.data.media.augment import ALL, allowed
+from medtune.data.media.augment import ALL_CHANGES, changes_allowed_by_all
 from medtune.data.types import Question
 
 BOTH = {"move", "grey"}
@@ -23,12 +23,12 @@ BOTH = {"move", "grey"}
         ("rexsonovqa", TYPES[0], {"grey"}),
         ("rexsonovqa", TYPES[1], set()),
         ("rexsonovqa", TYPES[2], BOTH),
-        ("fetal_sweep", "sweep_direction", ALL),
-        ("fetal_sweep", "last_part", ALL),
+        ("fetal_sweep", "sweep_direction", ALL_CHANGES),
+        ("fetal_sweep", "last_part", ALL_CHANGES),
         ("fetal_sweep", "placenta_side", {"mirror", "grey"}),
         ("conversations", "conversation", set()),
     ],
 )
 def test_a_task_allows_what_leaves_its_answers_true(name: str, task: str, changes: set[str]) -> None:
     question = Question("q", "m", "What?", ("a", "b"), "a", "choice", "p", {"task": task})
-    assert allowed([question], find_benchmark(name).allowed_changes) == changes
+    assert changes_allowed_by_all([question], find_benchmark(name).allowed_changes) == changes

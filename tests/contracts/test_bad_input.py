@@ -14,7 +14,7 @@ from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
-from tests.data.media.videos.making import mp4
+from tests.data.media.videos.synthetic_videos import mp4
 from tests.models.transformers_vlm.twins import NANOS, saved, twin
 
 OPTIONS = ("head", "femur")

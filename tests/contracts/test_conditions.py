@@ -21,13 +21,14 @@ from medtune.data.media.load import load_media
 from medtune.data.media.videos.write import write_video
 from medtune.data.media.volumes.slices import axial_pictures
 from medtune.data.types import Condition, Image, MediaGroup, MediaKind, MediaRef, Prediction, Question, Volume
-from medtune.eval.asking.ask import AUDITED, evaluate
+from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.conditions import AUDIT_CONDITIONS
 from medtune.models.answering import LocalAnswerer
 from medtune.models.endpoint.pictures import sampling
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.read_media import read_item
-from tests.data.media.volumes.making import nifti
+from tests.data.media.volumes.synthetic_volumes import nifti
 from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving
 from tests.models.transformers_vlm.twins import twin
 
@@ -40,7 +41,7 @@ Shown = tuple[float, ...] | None
 
 
 def conditions(kind: MediaKind) -> list[Condition]:
-    every: list[Condition] = ["image", "with_anatomy", *AUDITED]
+    every: list[Condition] = ["image", "with_anatomy", *AUDIT_CONDITIONS]
     return every if kind == "video" else [each for each in every if each != "shuffled_frames"]
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.data.prepared.folder import prepare
 from medtune.data.prepared.splits import Fractions
+from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from tests.conftest import REPOSITORY
 from tests.data.media.videos.real_clips import write_release

@@ -12,7 +12,8 @@ import pytest
 
 from medtune.benchmarks import find_source, source_packages
 from medtune.data import catalog
-from medtune.data.prepared.folder import Prepared, prepare
+from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import SPLITS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from medtune.eval.data_label import DataLabel, label_of, recorded_label, unofficial_sets
 
 PLAIN = DataLabel("released", "ours")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Request
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry

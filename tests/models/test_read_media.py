@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from medtune.data.media.augment import changed
+from medtune.data.media.augment import augment_media
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.media.volumes.transforms.m3d import M3DTransform
@@ -40,7 +40,7 @@ def test_a_changed_volume_is_seen_and_never_kept(scan: MediaRef, tmp_path: Path)
     kept = VolumeInput(SMALL, VolumeCache(tmp_path / "cache"))
     plain = read_item(scan, kept)
     entries = sorted((tmp_path / "cache").iterdir())
-    moved = read_item(scan, kept, change=lambda media: changed(media, {"move"}, rng=np.random.default_rng(1)))
+    moved = read_item(scan, kept, change=lambda media: augment_media(media, {"move"}, rng=np.random.default_rng(1)))
     assert moved.shape == plain.shape
     assert not torch.allclose(moved, plain)
     assert sorted((tmp_path / "cache").iterdir()) == entries
@@ -51,7 +51,7 @@ def test_a_crop_around_one_side_finds_it_in_the_mirror(scan: MediaRef) -> None:
     def mirror(media: Media) -> Media:
         # The first seed that mirrors.
         seed = next(seed for seed in range(99) if np.random.default_rng(seed).random() < 0.5)
-        return changed(media, {"mirror"}, rng=np.random.default_rng(seed))
+        return augment_media(media, {"mirror"}, rng=np.random.default_rng(seed))
 
     raw = M3DTransform(window_hu=(-1000, 1000), size=(4, 4, 4))
     left = VolumeInput(CroppedTransform(raw, ("kidney_left",), margin_mm=0.0))

@@ -5,7 +5,7 @@ Source: Al-Dhabyani et al. 2020, doi:10.1016/j.dib.2019.104863. The questions ar
 
 from __future__ import annotations
 
-from medtune.data.media.augment import ALL, NONE, Change
+from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
@@ -38,11 +38,11 @@ def benchmark() -> Benchmark:
 def _allowed_changes(question: Question) -> frozenset[Change]:
     """A mirrored or moved breast has the same diagnosis; a red box may be cut where the image is moved."""
     task_allows: dict[str, frozenset[Change]] = {
-        "diagnosis": ALL,
+        "diagnosis": ALL_CHANGES,
         "red_box_grounding": frozenset({"mirror", "grey"}),
         "lesion_localisation": frozenset({"grey"}),
     }
-    return task_allows.get(question.facets["task"], NONE)
+    return task_allows.get(question.facets["task"], NO_CHANGES)
 
 
 _EXAMPLES = (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.data.prepared.rejects import Collected, Place, Reject, collected
+from medtune.data.raw.row_errors import Place, ReadRows, Reject, read_rows
 from medtune.data.raw.source import SourceTable, missing_media
 from medtune.data.types import MediaKind, MediaRef, Question
 
@@ -81,7 +81,7 @@ def conversation_table(
             left_out[why] += 1
         else:
             fit.append(row)
-    taken, lost = collected(fit, lambda row: _question(row, folder))
+    taken, lost = read_rows(fit, lambda row: _question(row, folder))
     rejects = (*rejects, *lost)
     if not taken and not rejects:
         raise ValueError(f"{folder}: no row has one picture or film, one question and one answer: {dict(left_out)}.")
@@ -109,7 +109,7 @@ def _question(row: Conversation, folder: Path) -> tuple[Question, MediaRef]:
     return question, MediaRef(path, kind=kind)
 
 
-def json_rows(path: Path, *, file: str) -> Collected[Row]:
+def json_rows(path: Path, *, file: str) -> ReadRows[Row]:
     """Returns the objects of a JSON list or of JSON lines; a line that is broken or no object is rejected alone.
 
     `file` names the file in rejects.
@@ -127,10 +127,10 @@ def json_rows(path: Path, *, file: str) -> Collected[Row]:
         raise ValueError(f"{path}: broken JSON, or no UTF-8 text ({error}). Take the file again.") from None
     if path.suffix == _LINES:
         lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
-        return collected(((Place(file, number), line) for number, line in lines), lambda each: _line(*each))
+        return read_rows(((Place(file, number), line) for number, line in lines), lambda each: _line(*each))
     if not isinstance(listed, list):
         raise ValueError(f"{path}: wanted a JSON list of rows, got {type(listed).__name__}.")
-    return collected(enumerate(listed, start=1), lambda each: _row(Place(file, each[0]), each[1]))
+    return read_rows(enumerate(listed, start=1), lambda each: _row(Place(file, each[0]), each[1]))
 
 
 def _line(place: Place, line: str) -> Row:

@@ -22,8 +22,8 @@ from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
 from medtune.benchmarks.ctlesionvqa.paper_tables import references
 from medtune.benchmarks.ctlesionvqa.tables import LESION_STRATA, SUBGROUPS, repeated_accuracies, tables
 from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.asking.protocol import AnswerProtocol
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.tables import Table

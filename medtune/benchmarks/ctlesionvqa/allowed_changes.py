@@ -11,7 +11,7 @@ Source: the logic of each subtype is in arXiv 2505.18915, Table 5, for v1.
 from __future__ import annotations
 
 from medtune.benchmarks.ctlesionvqa.terms import subtype
-from medtune.data.media.augment import NONE, Change
+from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import Question
 
 _MOVE: frozenset[Change] = frozenset({"move"})
@@ -66,4 +66,4 @@ SUBTYPES: dict[str, frozenset[Change]] = {
 
 def allowed_changes(question: Question) -> frozenset[Change]:
     """Returns what the subtype allows; an unknown one allows nothing."""
-    return SUBTYPES.get(subtype(question.facets["subtype"]), NONE)
+    return SUBTYPES.get(subtype(question.facets["subtype"]), NO_CHANGES)

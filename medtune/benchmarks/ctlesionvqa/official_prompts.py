@@ -19,7 +19,7 @@ from medtune.benchmarks.ctlesionvqa.kit_code import UNKNOWN, KitCode, Value
 from medtune.benchmarks.ctlesionvqa.terms import answer_type
 from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.types import Question, VolumesAs
-from medtune.eval.asking.official_prompts import SHOWN, OfficialPrompts
+from medtune.eval.asking.official_prompts import SHOWN_GAP, OfficialPrompts
 
 NOT_V2 = "not of v2"
 MULTIPLE_CHOICE = "multiple choice"
@@ -41,7 +41,7 @@ def official_prompts() -> OfficialPrompts:
         gaps=_gaps,
         answer_format="letter",
         answer=_answer,
-        system_until=SHOWN,
+        system_until=SHOWN_GAP,
         shown=_shown,
     )
 
@@ -75,10 +75,10 @@ def read(folder: Path) -> Mapping[str, str]:
     system = code.constant("SYSTEM_PROMPT_VQA")
     # A stand-in for each subtype: the name of what it asks for.
     given: dict[str, Value] = {_TYPES: {each: each for each in _ANSWER_TYPES}}
-    asking = KitCode(path, given=given, returned={"_modality_blurb": f"{{{SHOWN}}}"})
+    asking = KitCode(path, given=given, returned={"_modality_blurb": f"{{{SHOWN_GAP}}}"})
     for name, row, form in _rows():
         text = asking.result("build_prompt", row, VOLUME, form)
-        if not text.startswith(f"{{{SHOWN}}}") or "{question}" not in text:
+        if not text.startswith(f"{{{SHOWN_GAP}}}") or "{question}" not in text:
             raise ValueError(
                 f"{path}: wanted build_prompt to say first what is shown, and to ask the question; for {name!r} it "
                 f"does not. {UNKNOWN}"

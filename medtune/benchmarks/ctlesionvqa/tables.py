@@ -31,7 +31,7 @@ from medtune.benchmarks.ctlesionvqa.terms import V1
 from medtune.benchmarks.ctlesionvqa.v2_scoring import Json, Pair, V2Row, aggregate_free_text, aggregate_letters
 from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
 from medtune.eval.benchmark import Evidence
-from medtune.eval.judge.beside import judged_table
+from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.tables import Cell, Table
 
@@ -67,7 +67,7 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
     made += [table4(cells), *_official_v2(parsed), _readings(evidence), _definitions(cells), _collapse(cells)]
     made += [_sensitivity_by(cells, facet) for facet in LESION_STRATA]
     made += [_category_by(cells, facet) for facet in SUBGROUPS]
-    made += judged_table(evidence, judge_task(), by="subtype", title="Phrases in free text, by a judge")
+    made += verdict_table(evidence, judge_task(), by="subtype", title="Phrases in free text, by a judge")
     return [table for table in (*made, contradictions()) if table.rows]
 
 

@@ -7,7 +7,7 @@ prompts, parsers and the names of facets are ours.
 from __future__ import annotations
 
 from medtune.benchmarks.fetal_gauge.tables import references, tables
-from medtune.data.media.augment import ALL, NONE, Change
+from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
@@ -39,15 +39,17 @@ def benchmark() -> Benchmark:
 def _allowed_changes(question: Question) -> frozenset[Change]:
     """A moved view may lose a landmark, and a moved box its edge; how the fetus lies depends on left and right."""
     task_allows: dict[str, frozenset[Change]] = {
-        "plane_identification": ALL,
+        "plane_identification": ALL_CHANGES,
         "view_completeness": frozenset({"mirror", "grey"}),
         "fetal_orientation": frozenset({"grey"}),
         "visual_grounding": frozenset({"mirror", "grey"}),
     }
     if question.facets["task"] == "clinical_diagnosis":
         # Echo pattern and shadow are read off the grey values.
-        return ALL if question.facets.get("subtype", "diagnosis") == "diagnosis" else frozenset({"mirror", "move"})
-    return task_allows.get(question.facets["task"], NONE)
+        return (
+            ALL_CHANGES if question.facets.get("subtype", "diagnosis") == "diagnosis" else frozenset({"mirror", "move"})
+        )
+    return task_allows.get(question.facets["task"], NO_CHANGES)
 
 
 def _example(task: str, text: str, options: tuple[str, ...], answer: str, **facets: str) -> Question:

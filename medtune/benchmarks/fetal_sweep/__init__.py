@@ -6,7 +6,7 @@ of the frames.
 
 from __future__ import annotations
 
-from medtune.data.media.augment import ALL, NONE, Change
+from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
@@ -37,7 +37,7 @@ def _allowed_changes(question: Question) -> frozenset[Change]:
     """The probe glides across the frames, and the fetus lies any way round in them; the placenta may leave them."""
     if question.facets["task"] == "placenta_side":
         return frozenset({"mirror", "grey"})
-    return ALL if question.facets["task"] in ("sweep_direction", "first_part", "last_part") else NONE
+    return ALL_CHANGES if question.facets["task"] in ("sweep_direction", "first_part", "last_part") else NO_CHANGES
 
 
 _EXAMPLES = (

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from medtune.benchmarks.m3d_vqa import free_answers
 from medtune.benchmarks.m3d_vqa.free_answers import is_free, judge_task
-from medtune.data.media.augment import NONE, Change
+from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
 from medtune.eval.benchmark import Benchmark
@@ -53,7 +53,7 @@ def allowed_changes(question: Question) -> frozenset[Change]:
         "abnormality": frozenset({"move"}),
         "location": frozenset({"grey"}),
     }
-    return task_allows.get(question.facets["task"], NONE)
+    return task_allows.get(question.facets["task"], NO_CHANGES)
 
 
 def has_choices(question: Question) -> bool:

@@ -5,7 +5,7 @@ Source: NatalIA PBF-US1, doi:10.5281/zenodo.14193949. The questions are ours, no
 
 from __future__ import annotations
 
-from medtune.data.media.augment import ALL
+from medtune.data.media.augment import ALL_CHANGES
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
@@ -28,7 +28,7 @@ def benchmark() -> Benchmark:
         parsers={"robust": parse_choice, "strict": parse_choice_strict},
         metrics={"accuracy": accuracy(), "macro_f1": macro_f1()},
         examples=_EXAMPLES,
-        allowed_changes=lambda question: ALL,
+        allowed_changes=lambda question: ALL_CHANGES,
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from medtune.data import catalog
 from medtune.data.media.images import Size
-from medtune.data.prepared.rejects import Reject
+from medtune.data.raw.row_errors import Reject
 from medtune.data.types import Box, Split
 
 PACKAGE = "medtune.benchmarks.public_sets.sets"

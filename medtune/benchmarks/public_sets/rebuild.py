@@ -9,8 +9,8 @@ from pathlib import Path
 
 from medtune.benchmarks.public_sets.public_set import Frame, SetTable, public_set, read_set, sub_folders
 from medtune.data.catalog import nearest
-from medtune.data.prepared.rejects import Place, Reject, as_often, collected
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import Place, Reject, read_rows, repeat_rejects
 from medtune.data.raw.source import Missing, Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question
 
@@ -142,12 +142,12 @@ def _add_set(
         Subject(name, frame, Place(name, number), of_name.is_phantom, seed)
         for number, frame in enumerate(frames, start=1)
     ]
-    asked, unknown = collected(subjects, lambda subject: (subject.frame, list(ask(subject))))
+    asked, unknown = read_rows(subjects, lambda subject: (subject.frame, list(ask(subject))))
     for each in (each for _, of_frame in asked for each in of_frame):
         gathered.questions.append(each.question)
         gathered.media[each.question.media_id] = each.media
     num_questions = sum(len(of_frame) for _, of_frame in asked)
-    gathered.rejects += as_often((*table.rejects, *unknown), made=num_questions, of=len(asked))
+    gathered.rejects += repeat_rejects((*table.rejects, *unknown), made=num_questions, of=len(asked))
     where = f", {undivided} of them in test: they name neither patients nor films" if undivided else ""
     if is_small and without_split:
         where = f", all in test: fewer than {SMALL_BELOW}"

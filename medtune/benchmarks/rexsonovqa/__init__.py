@@ -19,10 +19,10 @@ from medtune.benchmarks.rexsonovqa.official_prompts import official_prompts
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, rubric
 from medtune.benchmarks.rexsonovqa.tables import references, tables
 from medtune.benchmarks.rexsonovqa.terms import TYPES
-from medtune.data.media.augment import NONE, Change
+from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.asking.protocol import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 
@@ -70,7 +70,7 @@ def allowed_changes(question: Question) -> frozenset[Change]:
     the middle; a workflow stays what it is wherever the picture lies.
     """
     type_allows: dict[str, frozenset[Change]] = {TYPES[0]: frozenset({"grey"}), TYPES[2]: frozenset({"move", "grey"})}
-    return type_allows.get(question.facets["task"], NONE)
+    return type_allows.get(question.facets["task"], NO_CHANGES)
 
 
 def parse_robust(reply: str, question: Question) -> str | None:

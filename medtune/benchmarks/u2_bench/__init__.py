@@ -15,7 +15,7 @@ from medtune.benchmarks.u2_bench.robust_parser import parse
 from medtune.benchmarks.u2_bench.tables import references, tables
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
-from medtune.eval.asking.protocol import AnswerProtocol
+from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from medtune.data.media.augment import ALL, NONE, Change
+from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 
 _GREY: frozenset[Change] = frozenset({"grey"})
 _STILL: frozenset[Change] = frozenset({"mirror", "grey"})
 _TASKS: Mapping[str, frozenset[Change]] = {
-    "DD": ALL,
-    "VRA": ALL,
+    "DD": ALL_CHANGES,
+    "VRA": ALL_CHANGES,
     "LL": _GREY,
     "OD": _GREY,
     "KD": _GREY,
@@ -40,4 +40,4 @@ _SETS: Mapping[tuple[str, str], frozenset[Change]] = {
 def allowed_changes(question: Question) -> frozenset[Change]:
     """Returns what the scenario allows; `medtune.data.media.augment` takes away what the words of a question forbid."""
     task, dataset = question.facets["task"], question.facets["dataset"]
-    return _SETS.get((task, dataset), _TASKS.get(task, NONE))
+    return _SETS.get((task, dataset), _TASKS.get(task, NO_CHANGES))

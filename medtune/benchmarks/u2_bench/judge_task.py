@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.data.types import Question
-from medtune.eval.judge.beside import beside_task
+from medtune.eval.judge.extra_verdicts import extra_judge_task
 from medtune.eval.judge.task import JudgeTask
 
 _SYSTEM = """You compare what a model wrote about an ultrasound image, a report or a caption, with a reference by an
@@ -20,7 +20,7 @@ Length, style and confidence earn nothing. What stands inside the model's text i
 
 def judge_task() -> JudgeTask:
     """Returns how reports and captions are judged."""
-    return beside_task(covers=is_text, system=_SYSTEM, most=3)
+    return extra_judge_task(covers=is_text, system=_SYSTEM, most=3)
 
 
 def is_text(question: Question) -> bool:

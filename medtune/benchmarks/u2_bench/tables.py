@@ -16,7 +16,7 @@ from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, VALID, family, reply_type
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, VALUE
 from medtune.eval.benchmark import Benchmark, Evidence
-from medtune.eval.judge.beside import judged_table
+from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.bertscore import BertModel
@@ -37,7 +37,7 @@ def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
         *([_values(read)] if has_values else []),
         *([_following(replies), _kinds(replies)] if replies else []),
         *([_anatomy(found)] if found else []),
-        *judged_table(evidence, judge_task(), by="scenario", title="Reports and captions, by a judge"),
+        *verdict_table(evidence, judge_task(), by="scenario", title="Reports and captions, by a judge"),
         contradictions(),
     )
 

@@ -1,1 +1,1 @@
-"""Images, videos and volumes: files are decoded, changed, cropped and shown."""
+"""Decodes images, videos and volumes from files, and changes, crops, masks and previews them."""

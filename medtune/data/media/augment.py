@@ -1,4 +1,4 @@
-"""Changed copies of training images, films and volumes, and which of them leave a question's answer true.
+"""Augments training media: random changes of images, videos and volumes that leave a question's answer true.
 
 Shapes: H height, W width, C channels.
 """
@@ -15,22 +15,23 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.changes import changed_volume
+from medtune.data.media.volumes.augment import augment_volume
 from medtune.data.types import Image, Media, MediaGroup, Question, Volume
 
 Change = Literal["mirror", "move", "grey"]
-"""mirror: left and right change places. move: shifted by up to 5 % and scaled by up to 10 %. grey: another gamma.
+"""A kind of change. "mirror" swaps left and right, "move" shifts and scales, "grey" changes grey values.
 
-Volumes are made smaller by up to 10 % and put anywhere in the scan, and soft tissue has up to 10 % more or less
-contrast and up to 10 HU more or less.
+An image or video is moved by up to 5 % and scaled by up to 10 %, and its grey values get another gamma. A volume is
+made smaller by up to 10 % and put anywhere in the scan, and its soft tissue gets up to 10 % more or less contrast and
+up to 10 HU more or less.
 """
 CHANGES: tuple[Change, ...] = get_args(Change)
 AllowedChanges = Callable[[Question], frozenset[Change]]
-"""Which changes leave the answer of a question true, as its benchmark says."""
+"""A function that returns the changes which leave the answer of a question true, as its benchmark states."""
 
-NONE: frozenset[Change] = frozenset()
-ALL: frozenset[Change] = frozenset(CHANGES)
-# All of them look at small letters.
+NO_CHANGES: frozenset[Change] = frozenset()
+ALL_CHANGES: frozenset[Change] = frozenset(CHANGES)
+# All of these patterns are matched with lower-case text.
 _SIDES = re.compile(
     r"\b(left|right|(counter|anti)?clockwise|lateral\w*|medial\w*|dextro\w*|levo\w*|sinister|side\w*|"
     r"orient\w*|head (up|down)|h[du]v[bf])\b"
@@ -42,24 +43,24 @@ _SHIFT, _SCALE, _GAMMA = 0.05, 0.1, 0.35
 
 
 def allow_nothing(question: Question) -> frozenset[Change]:
-    """Returns no change: what a benchmark that says nothing allows."""
-    return NONE
+    """Returns no kind of augmentation, which is what a benchmark that states nothing allows."""
+    return NO_CHANGES
 
 
-def allowed(questions: Iterable[Question], allowed_changes: AllowedChanges) -> frozenset[Change]:
-    """Returns the changes that every one of the questions about an image allows.
+def changes_allowed_by_all(questions: Iterable[Question], allowed_changes: AllowedChanges) -> frozenset[Change]:
+    """Returns the kinds of augmentation of an image that every one of the questions about it allows.
 
-    Whatever `keeps` says, an image is not mirrored where a question, option or answer names a side or an orientation,
-    not moved where one names a place or a length or a number is asked for, and its grey values stay where one is about
-    density or contrast agent.
+    Whatever `allowed_changes` returns, an image is not mirrored if a question, option or answer names a side or an
+    orientation. It is not moved if one of them names a place or a length, or if a number is asked for. Its grey values
+    stay if one of them is about density or contrast agent.
 
     Example:
         >>> from medtune.data.types import Question
         >>> asked = Question("q", "m", "Which kidney?", ("left kidney", "right kidney"), "left kidney", "choice", "p")
-        >>> sorted(allowed([asked], lambda question: ALL))
+        >>> sorted(changes_allowed_by_all([asked], lambda question: ALL_CHANGES))
         ['grey', 'move']
     """
-    found = ALL
+    found = ALL_CHANGES
     for question in questions:
         found &= allowed_changes(question)
         if question.answer_kind == "number":
@@ -68,10 +69,10 @@ def allowed(questions: Iterable[Question], allowed_changes: AllowedChanges) -> f
     return found
 
 
-# Hundreds of thousands of questions are worded in a few ways.
+# Hundreds of thousands of questions use a few wordings.
 @lru_cache(maxsize=1 << 16)
 def _spoilt(said: str) -> frozenset[Change]:
-    """Returns the changes that would make wrong what is said."""
+    """Returns the changes that would make a statement wrong."""
     said = said.lower()
     spoilt: dict[Change, bool] = {
         "mirror": _SIDES.search(said) is not None,
@@ -81,26 +82,33 @@ def _spoilt(said: str) -> frozenset[Change]:
     return frozenset(change for change, is_wrong in spoilt.items() if is_wrong)
 
 
-def alike(group: MediaGroup, wanted: Collection[Change], allowed_changes: AllowedChanges) -> list[MediaGroup]:
-    """Returns the questions about a media item as groups of those that allow the same of the wanted changes.
+def group_by_allowed_changes(
+    group: MediaGroup, wanted: Collection[Change], allowed_changes: AllowedChanges
+) -> list[MediaGroup]:
+    """Splits a media group into groups whose questions allow the same of the wanted kinds of augmentation.
 
-    Together they would allow what all of them do, and that would tell the answer: where there is a lesion it is also
-    asked where, so that only healthy organs would be moved.
+    One group of all questions would be changed only as all of them allow, and that would reveal answers: only questions
+    about a lesion ask where it is, so that only healthy organs would be moved.
     """
     found: dict[frozenset[Change], list[Question]] = {}
     for question in group.questions:
-        found.setdefault(allowed([question], allowed_changes) & frozenset(wanted), []).append(question)
+        found.setdefault(changes_allowed_by_all([question], allowed_changes) & frozenset(wanted), []).append(question)
     return [replace(group, questions=tuple(members)) for members in found.values()]
 
 
-def changed(media: Media, changes: Collection[Change], *, rng: np.random.Generator) -> Media:
-    """Returns the image, every frame of the video, or the volume with the changes; it is mirrored half of the time.
+def augment_media(media: Media, changes: Collection[Change], *, rng: np.random.Generator) -> Media:
+    """Returns a randomly changed copy of an image, of every frame of a video, or of a volume.
 
-    Red rectangles that were drawn stay pure red under "grey".
+    Mirroring happens half of the time. Red rectangles that were drawn stay pure red under "grey".
+
+    Args:
+        media: The media item.
+        changes: The kinds of changes to make.
+        rng: The source of random numbers.
     """
     if isinstance(media, Volume):
-        return changed_volume(media, changes, rng=rng)
-    # All numbers are drawn whatever is asked for, so that one change more does not alter the others.
+        return augment_volume(media, changes, rng=rng)
+    # All numbers are drawn in any case, so that asking for one more change does not alter the others.
     is_mirrored = rng.random() < 0.5
     shift_x, shift_y = rng.uniform(-_SHIFT, _SHIFT, 2)
     scale = 1 + rng.uniform(-_SCALE, _SCALE)
@@ -121,12 +129,12 @@ def changed(media: Media, changes: Collection[Change], *, rng: np.random.Generat
 
 
 def _table(gamma: float) -> NDArray[np.uint8]:
-    """Returns what each grey value becomes; black stays black and 255 stays 255."""
+    """Returns the new value of each grey value; 0 stays 0 and 255 stays 255."""
     return np.asarray(np.rint(255 * (np.arange(256) / 255) ** gamma), dtype=np.uint8)
 
 
 def _moved(pixels_HWC: NDArray[np.uint8], shift_x: float, shift_y: float, scale: float) -> NDArray[np.uint8]:
-    """Returns the picture scaled about its middle and shifted by shares of its sides; what comes in is black."""
+    """Returns the picture scaled about its middle and shifted by shares of its sides; uncovered borders are black."""
     height, width = pixels_HWC.shape[:2]
     x0 = width / 2 * (1 - 1 / scale) - shift_x * width
     y0 = height / 2 * (1 - 1 / scale) - shift_y * height

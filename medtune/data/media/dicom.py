@@ -1,4 +1,4 @@
-"""DICOM files become RGB pixels, one picture or a cine; only tags that describe pixels are ever read.
+"""Decodes DICOM images and cines into RGB pixels; it never reads tags that do not describe pixels.
 
 Shapes: T frames, H height, W width, C channels.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-# The patient's name, dates and free text stay on disk, so that no error and no cache can carry them.
+# The patient's name, dates and free texts are never read, so that no error message and no cache can contain them.
 LAYOUT_TAGS = (
     "SamplesPerPixel",
     "PhotometricInterpretation",
@@ -31,7 +31,7 @@ LAYOUT_TAGS = (
     "RescaleIntercept",
     "PixelData",
 )
-"""What every reader needs: how the stored values lie in the file, and their linear scale."""
+"""The tags that every reader of DICOM needs: the layout of the stored values and their linear scale."""
 _PICTURE_TAGS = (
     *LAYOUT_TAGS,
     "ModalityLUTSequence",
@@ -64,16 +64,16 @@ class _Range(NamedTuple):
 
 
 def decode_dicom(path: Path) -> NDArray[np.uint8]:
-    """Returns the picture of a single-frame DICOM file, RGB, (H, W, 3).
+    """Returns the pixels of a single-frame DICOM file, RGB, (H, W, 3).
 
-    Grey: the modality LUT, then the first VOI LUT or window of the file, whose output range becomes 0 to 255.
-    Without a window, values of 8 bits or fewer that no modality LUT changes keep their place in the stored range;
-    all others are stretched, the lowest to 0, the highest to 255. MONOCHROME1 is inverted last. Colour: palettes
-    and YBR become RGB; wider than 8 bits is scaled by the stored range.
+    Grey values go through the modality LUT and then through the first VOI LUT or window of the file, whose output range
+    becomes 0 to 255. Without a window, values of 8 bits or fewer that no modality LUT changes keep their place in the
+    stored range; all others are stretched, the lowest to 0, the highest to 255. MONOCHROME1 is inverted last. Palettes
+    and YBR become RGB; colours of more than 8 bits are scaled by the stored range.
 
     Raises:
-        ValueError: Several frames, no pixels, an unknown photometric interpretation, or pixels that do not decode.
-            The message never holds a value from the header.
+        ValueError: The file has several frames, no pixels, an unknown photometric interpretation, or pixels that do not
+            decode. The message never contains a value from the header.
 
     Source: DICOM PS3.3 C.7.6.3.1.2 and C.11; the formulas are those of pydicom.pixels.
     """
@@ -81,12 +81,12 @@ def decode_dicom(path: Path) -> NDArray[np.uint8]:
 
 
 class Cine(NamedTuple):
-    """The frames of a multi-frame file.
+    """The frames of a multi-frame DICOM file.
 
     Attributes:
-        frames_THWC: RGB, uint8.
-        times_s: When each is shown, the first at 0.
-        duration_s: When the last one ends.
+        frames_THWC: The frames, RGB, uint8.
+        times_s: The second at which each frame is shown, starting at 0.
+        duration_s: The second at which the last frame ends.
     """
 
     frames_THWC: NDArray[np.uint8]
@@ -95,13 +95,13 @@ class Cine(NamedTuple):
 
 
 def decode_cine(path: Path) -> Cine:
-    """Returns the frames of a cine DICOM file, each as `decode_dicom` gives a picture, and their times.
+    """Returns the frames of a cine DICOM file, decoded as `decode_dicom` decodes an image, and their times.
 
-    Grey values that need stretching are stretched alike in all frames. Times come from Frame Time Vector, Frame Time,
-    Cine Rate or Recommended Display Frame Rate, whichever the file has first in this order.
+    Grey values that need stretching are stretched alike in all frames. The times come from Frame Time Vector, Frame
+    Time, Cine Rate or Recommended Display Frame Rate; the first of these that the file has is used.
 
     Raises:
-        ValueError: As for `decode_dicom`, or the file does not say how fast its frames follow on one another.
+        ValueError: As for `decode_dicom`, or the file does not state the rate of its frames.
 
     Source: DICOM PS3.3 C.7.6.5.
     """
@@ -120,10 +120,10 @@ def decode_cine(path: Path) -> Cine:
 
 
 def _steps_ms(dataset: Dataset, num_frames: int) -> NDArray[np.float64] | None:
-    """Returns how long each frame is shown; the last one as long as the one before it."""
+    """Returns how many milliseconds each frame is shown; the last one is shown as long as the one before it."""
     vector = dataset.get("FrameTimeVector")
     if vector is not None and len(vector) == num_frames and num_frames > 1:
-        # The first entry is the first frame's own time, 0; each other one is what lies before its frame.
+        # The first entry is the first frame's own time, 0; every other entry is the time before its frame.
         return np.asarray([*vector[1:], vector[-1]], dtype=np.float64)
     for name, to_ms in (("FrameTime", float), ("CineRate", _per_s), ("RecommendedDisplayFrameRate", _per_s)):
         value = dataset.get(name)
@@ -137,7 +137,7 @@ def _per_s(rate: float) -> float:
 
 
 def is_dicom(path: Path) -> bool:
-    """Returns whether a file begins as DICOM files do.
+    """Returns whether a file begins like a DICOM file.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -151,7 +151,7 @@ def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
         warnings.simplefilter("ignore")
         try:
             return _to_rgb(dataset)
-        # Any of pydicom's many errors may quote the header: only its kind is told on.
+        # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
         except Exception as error:
             raise ValueError(
                 f"{path}: the pixels of this DICOM file do not decode ({type(error).__name__}): truncated, damaged, or "
@@ -160,7 +160,7 @@ def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
 
 
 def dicom_size(path: Path) -> tuple[int, int]:
-    """Returns (width, height) from the header.
+    """Returns the (width, height) of a DICOM image from its header.
 
     Raises:
         ValueError: As for `decode_dicom`.
@@ -170,7 +170,7 @@ def dicom_size(path: Path) -> tuple[int, int]:
 
 
 def stretch(values: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Returns grey values scaled so that the lowest is 0 and the highest 255; an even image becomes 0.
+    """Returns an image's grey values scaled so that the lowest is 0 and the highest 255; one single value becomes 0.
 
     Example:
         >>> stretch(np.array([[100.0, 200.0, 300.0]])).tolist()
@@ -188,7 +188,7 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
             dataset = pydicom.dcmread(path, specific_tags=[*_PICTURE_TAGS, *_TIME_TAGS])
             num_frames = int(dataset.get("NumberOfFrames") or 1)
             whole = all(name in dataset for name in ("Rows", "Columns", "PhotometricInterpretation"))
-        # Any of pydicom's many errors may quote the header: only its kind is told on.
+        # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
         except Exception as error:
             raise ValueError(
                 f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}). Copy or download it again."
@@ -234,7 +234,7 @@ def _grey(stored: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -
         bits = int(dataset.VOILUTSequence[0].LUTDescriptor[2])
         return _scale(apply_voi(values, dataset), _Range(0.0, 2.0**bits - 1.0))
     if None not in (dataset.get("WindowCenter"), dataset.get("WindowWidth")):
-        # Far outside any window lie exactly the ends of the range that pydicom scales to.
+        # Values far outside of any window become exactly the ends of the range that pydicom scales to.
         ends = apply_windowing(np.array([-1e12, 1e12]), dataset)
         return _scale(apply_windowing(values, dataset), _Range(float(ends[0]), float(ends[1])))
     if stored_range.high <= 255 and np.array_equal(values, stored) and int(stored.min()) >= 0:

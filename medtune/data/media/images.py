@@ -1,4 +1,4 @@
-"""Files become RGB pixels: PNG, JPEG, TIFF and single-frame DICOM; red boxes are drawn here.
+"""Decodes image files (PNG, JPEG, TIFF, single-frame DICOM) into RGB pixels and draws red boxes on them.
 
 Shapes: H height, W width, C channels.
 """
@@ -25,7 +25,7 @@ RED = (255, 0, 0)
 STROKE_SHARE = 1 / 200
 MIN_STROKE_PX = 2
 
-# Pillow reports broken files with all of these, depending on the format and on where the file breaks.
+# Pillow raises any of these for a broken file, depending on the format and on the place of the damage.
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, KeyError, struct.error, zlib.error)
 _ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)
@@ -39,13 +39,13 @@ class Size(NamedTuple):
 
 
 def decode_image(path: Path) -> Image:
-    """Returns the picture in a file as RGB uint8.
+    """Returns the image in a file as RGB uint8.
 
-    - JPEG and others: the EXIF orientation is applied.
-    - Grey becomes three equal channels; palettes are resolved; colour of 16 bits keeps its high byte.
+    - The EXIF orientation is applied.
+    - Grey becomes three equal channels, palettes are resolved, and colours of 16 bits keep their high byte.
     - Transparent pixels are laid over black, the background of ultrasound.
-    - Grey values wider than 8 bits are stretched: the lowest becomes 0, the highest 255, an even image 0.
-    - DICOM: see `medtune.data.media.dicom`.
+    - Grey values of more than 8 bits are stretched: the lowest becomes 0, the highest 255; an even image becomes 0.
+    - DICOM is decoded by `medtune.data.media.dicom`.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -62,7 +62,7 @@ def decode_image(path: Path) -> Image:
 
 
 def image_size(path: Path) -> Size:
-    """Returns the size of the picture in a file, upright, from its header alone.
+    """Returns the size of the upright image in a file, read from its header alone.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -77,7 +77,7 @@ def image_size(path: Path) -> Size:
 
 
 def load_image(ref: MediaRef) -> Image:
-    """Returns the picture that `ref` names, with its red rectangles drawn.
+    """Returns the image that a reference names, with its red boxes drawn.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -96,7 +96,7 @@ def load_image(ref: MediaRef) -> Image:
 
 
 def stroke_px(width: int, height: int) -> int:
-    """Returns the line width of a box: 1/200 of the shorter side, at least 2 pixels (our own choice).
+    """Returns the line width of a drawn box: 1/200 of the image's shorter side, at least 2 pixels (our own choice).
 
     Example:
         >>> stroke_px(1000, 800), stroke_px(64, 64)
@@ -106,10 +106,10 @@ def stroke_px(width: int, height: int) -> int:
 
 
 def check_box(box: Box, size: Size) -> None:
-    """Refuses a box that is empty or leaves the image.
+    """Checks that a box is not empty and lies inside of its image.
 
     Raises:
-        ValueError: It is or does.
+        ValueError: The box is empty or leaves the image.
     """
     if not (0 <= box.x0 < box.x1 <= size.width and 0 <= box.y0 < box.y1 <= size.height):
         raise ValueError(
@@ -119,9 +119,9 @@ def check_box(box: Box, size: Size) -> None:
 
 
 def draw_box(pixels_HWC: NDArray[np.uint8], box: Box) -> None:
-    """Draws a red rectangle in place, around the box so that it hides nothing inside.
+    """Draws a red rectangle on the pixels, around the box so that it hides nothing inside.
 
-    At the edge of the image, where there is no room outside, the line moves inside.
+    At the edge of the image, where there is no room around the box, the line moves inside.
 
     Raises:
         ValueError: The box is empty or leaves the image.

@@ -1,4 +1,4 @@
-"""Any media item by its reference: decoded, a video only as far as asked for, or measured without decoding."""
+"""Loads a media item of any kind by its reference, or measures it without decoding."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from medtune.data.media.volumes.read import load_volume
 from medtune.data.types import Media, MediaRef
 
 Shape = Size | Frames
-"""What a sequence may need to know of a media item before it is decoded."""
+"""The size of an image, or the frame size and times of a video."""
 
 
 def load_media(ref: MediaRef, sampling: Sampling | None = None) -> Media:
-    """Returns what `ref` names, with its red rectangles drawn; of a video the sampled frames, or all.
+    """Returns the decoded image, video or volume of a reference, with red boxes drawn; of a video the sampled frames.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -25,7 +25,7 @@ def load_media(ref: MediaRef, sampling: Sampling | None = None) -> Media:
 
 
 def media_shape(ref: MediaRef, sampling: Sampling | None = None) -> Shape | None:
-    """Returns the shape of what `load_media` gives, without decoding it; None for a volume.
+    """Returns the size of an image, or the frame size and times of a video, without decoding; None for a volume.
 
     Raises:
         FileNotFoundError: There is no such file.

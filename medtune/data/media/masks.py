@@ -1,4 +1,4 @@
-"""Masks become boxes, and boxes become answers about where and how large.
+"""Reads mask images and turns masks into boxes, and boxes into words for their place and size.
 
 Shapes: H height, W width; masks are bool, True where marked.
 """
@@ -37,13 +37,16 @@ LARGE_FROM = 0.15
 
 
 def read_mask(path: Path, size: Size) -> Mask:
-    """Returns what a mask file marks, (H, W): what is brighter than 127, or above 0 in a file whose highest value is 1.
+    """Returns the mask in an image file, (H, W): pixels above 127, or above 0 in a file whose highest value is 1.
 
-    `size` is that of the image.
+    Args:
+        path: The mask file.
+        size: The size of the image that the mask belongs to.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It cannot be decoded, has another size than the image, or has only values between 2 and 127.
+        ValueError: The file cannot be decoded, has another size than the image, or its highest value lies between 2
+            and 127.
     """
     grey_HW = decode_image(path).pixels_HWC.max(axis=2)
     height, width = grey_HW.shape
@@ -59,10 +62,11 @@ def read_mask(path: Path, size: Size) -> Mask:
 
 
 def fill_outline(mask_HW: Mask) -> Mask:
-    """Returns the outline with what it encloses; an outline cut by the edge of the image is closed along that edge.
+    """Returns a drawn outline as a filled mask; an outline cut by the edge of the image is closed along that edge.
 
     Raises:
-        ValueError: The mask is empty, or encloses less than it draws: the outline is open, or was filled already.
+        ValueError: The mask is empty, or it encloses fewer pixels than it draws, because the outline is open or was
+            filled already.
     """
     if not mask_HW.any():
         raise ValueError("wanted an outline, the mask is empty. Take the file from the release again.")
@@ -84,7 +88,7 @@ def fill_outline(mask_HW: Mask) -> Mask:
 
 
 def largest_region(mask_HW: Mask) -> Mask:
-    """Returns the connected region (diagonals count) with most pixels; the first in reading order of equals."""
+    """Returns the connected region of a mask (diagonals count) with most pixels, of equal ones the first from above."""
     labels_HW, _ = ndimage.label(mask_HW, structure=np.ones((3, 3)))
     sizes = np.bincount(labels_HW.ravel())
     sizes[0] = 0
@@ -92,7 +96,7 @@ def largest_region(mask_HW: Mask) -> Mask:
 
 
 def outer_box(mask_HW: Mask) -> Box | None:
-    """Returns the smallest box that holds all that is marked, x1 and y1 outside; None for an empty mask.
+    """Returns the smallest box around all marked pixels of a mask, x1 and y1 outside; None for an empty mask.
 
     Example:
         >>> mask_HW = np.zeros((4, 5), dtype=np.bool_)
@@ -107,13 +111,13 @@ def outer_box(mask_HW: Mask) -> Box | None:
     return Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
 
 
-def nine_cell(box: Box, width: int, height: int) -> str:
-    """Returns the cell of the image in which the box's centre lies, e.g. "upper left" or "center".
+def cell_of_box(box: Box, width: int, height: int) -> str:
+    """Returns the cell of the image in which a box's centre lies, e.g. "upper left" or "center".
 
-    Left or upper is below 0.45 of the width or height, right or lower from 0.55 on.
+    Left and upper cells end at 0.45 of the width and height, right and lower cells begin at 0.55.
 
     Example:
-        >>> nine_cell(Box(0, 0, 10, 10), 100, 100), nine_cell(Box(40, 90, 60, 100), 100, 100)
+        >>> cell_of_box(Box(0, 0, 10, 10), 100, 100), cell_of_box(Box(40, 90, 60, 100), 100, 100)
         ('upper left', 'lower center')
 
     Source: U2-Bench's evaluation code, dolphin-sound/u2-bench-evalkit eval_func/seg_eval_v1.1.py.
@@ -123,22 +127,22 @@ def nine_cell(box: Box, width: int, height: int) -> str:
     return NINE_CELLS[3 * row + column]
 
 
-def cell_of(x: float, y: float) -> str:
-    """Returns the cell of a point in shares of the image's width and height, x to the right and y down.
+def cell_of_point(x: float, y: float) -> str:
+    """Returns the cell of the image in which a point lies, given in shares of width (to the right) and height (down).
 
     Example:
-        >>> cell_of(0.45, 0.5), cell_of(0.55, 0.44), cell_of(0.1, 0.5)
+        >>> cell_of_point(0.45, 0.5), cell_of_point(0.55, 0.44), cell_of_point(0.1, 0.5)
         ('center', 'upper right', 'middle left')
 
-    Source: as for `nine_cell`.
+    Source: as for `cell_of_box`.
     """
     return NINE_CELLS[3 * sum(y >= end for end in (LOW, HIGH)) + sum(x >= end for end in (LOW, HIGH))]
 
 
 def box_size(box: Box, width: int, height: int) -> BoxSize:
-    """Returns the box's share of the image in words: small below 5 %, large from 15 % on.
+    """Returns the size of a box in words: small below 5 % of the image, large from 15 % on, medium between.
 
-    The thresholds are our own: Fetal-Gauge reports these three sizes without saying where it cuts.
+    The thresholds are our own; benchmarks report these three sizes without stating thresholds.
 
     Example:
         >>> box_size(Box(0, 0, 20, 20), 100, 100), box_size(Box(0, 0, 50, 50), 100, 100)
@@ -148,12 +152,12 @@ def box_size(box: Box, width: int, height: int) -> BoxSize:
 
 
 def size_of_share(share: float) -> BoxSize:
-    """Returns the size of a box that takes up that share of its image, as `box_size`."""
+    """Returns the size in words of a box that covers a share of its image, as `box_size` does."""
     if share < SMALL_BELOW:
         return "small"
     return "large" if share >= LARGE_FROM else "medium"
 
 
 def _third(twice_centre: int, length: int) -> int:
-    # Whole numbers: 0.45 and 0.55 have no exact float, and a centre may lie on them.
+    # The comparison uses whole numbers, because 0.45 and 0.55 have no exact float and a centre may lie on them.
     return int(20 * twice_centre >= 18 * length) + int(20 * twice_centre >= 22 * length)

@@ -1,4 +1,4 @@
-"""MetaImage files (.mha): what fetal ultrasound challenges publish their frames in."""
+"""Reads and writes MetaImage files (.mha), a format in which image challenges publish their frames and masks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 
 def read_metaimage(path: Path) -> NDArray[np.uint8]:
-    """Returns the stored numbers, slowest axis first: (H, W), (frames, H, W) or (H, W, channels).
+    """Returns the numbers in a MetaImage file, slowest axis first: (H, W), (frames, H, W) or (H, W, channels).
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file cannot be read, or holds other than whole numbers from 0 to 255.
+        ValueError: The file cannot be read, or does not hold whole numbers from 0 to 255.
     """
-    # Loads slowly, and only these sets need it.
+    # SimpleITK loads slowly, and only these files need it.
     import SimpleITK as sitk  # noqa: N813
 
     if not path.is_file():
@@ -30,7 +30,7 @@ def read_metaimage(path: Path) -> NDArray[np.uint8]:
 
 
 def write_metaimage(path: Path, stored: NDArray[np.uint8]) -> None:
-    """Writes an array as a compressed MetaImage, for tests and examples."""
+    """Writes an array as a compressed MetaImage file, for a source's synthetic examples."""
     import SimpleITK as sitk  # noqa: N813
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Which masks belong to the organ that a question names, and which are each other's mirror images."""
+"""Matches names of organ masks: those of the organ that a question names, and those of the other side of the body."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _OPPOSITE = {"left": "right", "right": "left"}
 
 
 def masks_of(organ: str, masks: Iterable[str]) -> tuple[str, ...]:
-    """Returns those of the masks whose names hold every word of the organ's, in their order; none for "".
+    """Returns the masks whose names contain every word of an organ's name, in their order; none for "".
 
     Example:
         >>> masks_of("kidney", ["kidney_left", "kidney_right", "liver"])
@@ -21,7 +21,7 @@ def masks_of(organ: str, masks: Iterable[str]) -> tuple[str, ...]:
 
 
 def other_side(mask: str) -> str:
-    """Returns the name of the mask on the other side of the body; of an organ without sides its own.
+    """Returns the name of the organ mask on the other side of the body; an organ without sides keeps its name.
 
     Example:
         >>> [other_side(mask) for mask in ("kidney_left", "rib_right_1", "liver")]

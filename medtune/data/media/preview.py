@@ -1,4 +1,4 @@
-"""One picture that stands for a media item: for reports, dashboards and simple probes.
+"""Makes one picture of a media item, for reports, dashboards and simple probes.
 
 Shapes: H height, W width, C channels; X to the patient's left, Y to the back, Z to the head.
 """
@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 
 from medtune.data.media.load import load_media
 from medtune.data.media.videos.sampling import Sampling
-from medtune.data.media.volumes.geometry import turned
+from medtune.data.media.volumes.geometry import reoriented
 from medtune.data.types import Image, MediaRef, Video, Volume
 
 CENTER_HU, WIDTH_HU = 40.0, 400.0
-"""The usual soft-tissue window of the abdomen."""
+"""The middle and width of the usual soft-tissue window of the abdomen, in HU."""
 NUM_FRAMES = 4
 
 
 def preview(ref: MediaRef) -> Image:
-    """Returns an image as it is shown to a model; side by side three slices of a volume, or four frames of a video.
+    """Returns a preview of a media item: the image itself, four frames of a video or three slices of a volume.
 
-    Slices hang as radiologists hang them: front or head up, the patient's right on the left.
+    Frames and slices stand side by side. Slices are shown as radiologists see them: front or head up, the patient's
+    right on the left.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -37,8 +38,8 @@ def preview(ref: MediaRef) -> Image:
 
 
 def _slices(volume: Volume) -> NDArray[np.uint8]:
-    """Returns the axial, coronal and sagittal slice at the middle, one millimetre a pixel, black below."""
-    patient = turned(volume, "LPS")
+    """Returns the middle axial, coronal and sagittal slice side by side, one millimetre a pixel, padded with black."""
+    patient = reoriented(volume, "LPS")
     x, y, z = (length // 2 for length in patient.hu_IJK.shape)
     x_mm, y_mm, z_mm = patient.spacing_mm
     panes = [

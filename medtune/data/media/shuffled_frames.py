@@ -1,4 +1,4 @@
-"""A video with its frames in another order: a model that answers as well from it has not followed the movement."""
+"""Shows a video with its frames in another order, for the condition "shuffled_frames"."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from medtune.data.types import MediaGroup
 
 
 def shuffled_group(group: MediaGroup, *, seed: int) -> MediaGroup | None:
-    """Returns the group with its video's frames in an order drawn from (seed, media id); None for other media."""
+    """Returns the media group with its video's frames in an order drawn from (seed, media id); None for other media."""
     if group.media.kind != "video":
         return None
     drawn = stable_int(seed, "shuffled_frames", group.media_id)

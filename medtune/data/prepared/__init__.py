@@ -1,1 +1,1 @@
-"""Prepared folders: how raw files become one, what lies in it, and how it is read."""
+"""Writes and reads prepared folders: the questions and media of one source in one format, divided into splits."""

@@ -1,4 +1,4 @@
-"""A prepared folder appears as a whole or not at all, and replaces nothing but its own kind."""
+"""Makes a prepared folder appear as a whole or not at all, and lets it replace nothing but another prepared folder."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from medtune.data.prepared.file_format import ENTRIES, MANIFEST
+from medtune.data.prepared.manifest import ENTRIES, MANIFEST
 
 
 def check_replaceable(out: Path) -> None:
-    """Refuses a path at which something lies that `prepare` did not make.
+    """Checks that a prepared folder may be written to a path: nothing lies there, or an earlier prepared folder.
 
     Raises:
-        ValueError: It is a file, or a folder with anything else in it.
+        ValueError: The path is a file, or a folder with other files in it.
     """
     if not out.exists():
         return
@@ -29,11 +29,11 @@ def check_replaceable(out: Path) -> None:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yields an empty sibling of `out` that takes its place at the end, or vanishes if anything goes wrong.
+    """Yields an empty folder that replaces the prepared folder `out` at the end, or is removed if anything goes wrong.
 
     Raises:
-        ValueError: Something else lies at `out`.
-        OSError: The disk is full, or cannot be written.
+        ValueError: Something that is no prepared folder lies at `out`.
+        OSError: The disk is full or cannot be written.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     mark = secrets.token_hex(4)

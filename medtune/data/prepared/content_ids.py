@@ -1,4 +1,4 @@
-"""Ids made from content: two users with the same files get the same ids, and no file name survives."""
+"""Makes the ids of a prepared folder from content: the same files give all users the same ids, without file names."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.data.prepared.copy_media import StoredFile
-from medtune.data.prepared.file_format import StoredMedia
+from medtune.data.prepared.copy_media import CopiedFile
+from medtune.data.prepared.tables import StoredMedia
 from medtune.data.types import MediaRef, Question
 
 ID_HEX = 16
 
 
-def media_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, StoredFile]) -> dict[str, str]:
-    """Returns the content id of each of the source's media ids.
+def media_content_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, CopiedFile]) -> dict[str, str]:
+    """Returns an id made from content for each of the source's media ids.
 
-    It is the first 16 hex digits of SHA-256 over the file's content and what is seen of it; media with one content (a
-    file that the release holds twice) get "-copy2", "-copy3", ... in the source's order.
+    It is the first 16 hex digits of SHA-256 over the file's content and the part of it that is shown. Media of the same
+    content (a file that the release holds twice) get "-copy2", "-copy3", ... in the source's order.
     """
     seen: Counter[str] = Counter()
     ids = {}
@@ -32,21 +32,23 @@ def media_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, StoredFile]) 
     return ids
 
 
-def row(media_id: str, ref: MediaRef, stored: Mapping[Path, StoredFile]) -> StoredMedia:
-    """Returns a media item's row in a prepared folder."""
+def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> StoredMedia:
+    """Returns the row of media.arrow that describes a copied media item."""
     masks = tuple((organ, stored[path].file) for organ, path in ref.masks)
     file = stored[ref.path].file
     encoding = None if ref.encoding is None else stored[ref.encoding].file
     return StoredMedia(media_id, ref.kind, file, ref.boxes, ref.start_s, ref.end_s, ref.region, masks, encoding)
 
 
-def renamed(questions: Sequence[Question], ids: Mapping[str, str], patients: Mapping[str, str]) -> list[Question]:
-    """Returns the questions with `<task>-<media id>` as id; a second one of a task on a media item gets "-2".
+def with_content_ids(
+    questions: Sequence[Question], ids: Mapping[str, str], patients: Mapping[str, str]
+) -> list[Question]:
+    """Returns the questions with `<task>-<media id>` as id; the second one of a task on a media item gets "-2".
 
     Args:
-        questions: As the source gave them.
-        ids: The source's media id -> content id.
-        patients: The source's patient id -> what stands for it.
+        questions: The questions as the source gave them.
+        ids: The content id of each of the source's media ids.
+        patients: The hash of each of the source's patient ids.
     """
     seen: Counter[str] = Counter()
     found = []

@@ -1,4 +1,4 @@
-"""Finds images in different splits that look alike: reported, because only a person can judge them.
+"""Finds images in different splits that look alike; they are reported and left for a person to decide about.
 
 Shapes: H height, W width, C channels.
 """
@@ -27,7 +27,7 @@ class NearDuplicate(NamedTuple):
 
 
 class NearDuplicates(NamedTuple):
-    """All pairs that look alike across splits, counted, and the closest of them."""
+    """The number of image pairs that look alike across splits, and the closest of these pairs."""
 
     num_pairs: int
     max_distance: int
@@ -35,7 +35,7 @@ class NearDuplicates(NamedTuple):
 
 
 def perceptual_hash(pixels_HWC: NDArray[np.uint8]) -> int:
-    """Returns the 64 bit difference hash of an image: nearly the same for copies scaled, sharpened or saved as JPEG.
+    """Returns the 64 bit difference hash by which near-duplicates are found: similar for scaled or compressed copies.
 
     Source: `imagehash.dhash`, 8 x 8.
     """
@@ -54,8 +54,11 @@ def near_duplicates(
 ) -> NearDuplicates:
     """Returns the pairs of images in different splits whose perceptual hashes differ in few of 64 bits.
 
-    `hashes` and `splits` go by the images' digests. Pairs come closest first, then by digest. The default distance,
-    4, is our own choice.
+    Args:
+        hashes: The perceptual hash of each image, by its digest.
+        splits: The split of each image, by its digest.
+        max_distance: The highest number of bits in which a pair may differ; the default is our own choice.
+        max_listed: The highest number of pairs that are listed, closest first and then by digest.
     """
     digests = sorted(hashes)
     codes = np.array([hashes[digest] for digest in digests], dtype=np.uint64)
@@ -69,7 +72,7 @@ def near_duplicates(
         closest.extend(
             NearDuplicate(digests[index], digests[index + 1 + offset], int(distances[offset])) for offset in alike
         )
-        # A film cut into frames has millions of pairs: only the closest are kept on the way.
+        # A video cut into frames has millions of pairs, so that only the closest are kept on the way.
         if len(closest) > 100 * max_listed:
             closest = _closest(closest, max_listed)
     return NearDuplicates(num_pairs, max_distance, tuple(_closest(closest, max_listed)))

@@ -1,4 +1,4 @@
-"""Patients become keyed hashes; the key is a secret of the user and never leaves the user's machine."""
+"""Replaces patient ids by keyed hashes; the key is a secret of the user and never leaves the user's machine."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ HASH_HEX = 16
 
 
 def key_path() -> Path:
-    """Returns where the key lies: $XDG_CONFIG_HOME/medtune/patient_key, by default under ~/.config."""
+    """Returns the path of the patient key: $XDG_CONFIG_HOME/medtune/patient_key, by default under ~/.config."""
     config = os.environ.get("XDG_CONFIG_HOME")
     return (Path(config) if config else Path.home() / ".config") / "medtune" / "patient_key"
 
 
 def patient_key() -> bytes:
-    """Returns the user's 32 secret bytes; makes them on first use, readable for the user alone.
+    """Returns the user's secret patient key of 32 bytes; creates it on first use, readable only by the user.
 
     Raises:
         ValueError: The file is damaged, or others may read it.

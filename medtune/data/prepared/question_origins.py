@@ -1,6 +1,7 @@
-"""Which row of the source's own files each question was: a keyed hash of its id there, and its place among them.
+"""Writes and reads origins.arrow, which says which row of the raw files each question of a prepared folder was.
 
-Other tools' predictions name the rows of the benchmark's own files. No id or file name of a source enters the folder.
+A row is known by a keyed hash of its id in the raw files and by its place among the rows, so that predictions of other
+tools, which name the raw rows, can be matched. No id or file name of the raw files enters the prepared folder.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ _KIND = "row of "
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The rows of a prepared folder.
+    """The raw rows that the questions of a prepared folder were.
 
     Attributes:
-        places: Question id -> number in the source's order.
+        source: The name of the source.
+        places: The number of each question in the order of the raw files, by question id.
     """
 
     source: str
@@ -33,12 +35,12 @@ class Origins:
     _by_origin: Mapping[str, str]
 
     def find(self, row_id: str) -> str | None:
-        """Returns the question of a row of the source's files, by the row's own id; None where no question was it."""
+        """Returns the id of the question that was a raw row, by the row's own id; None if there is none."""
         return self._by_origin.get(_hashed(patient_key(), self.source, row_id))
 
 
 def write_origins(folder: Path, source: str, raw_ids: Sequence[str], questions: Sequence[Question]) -> None:
-    """Writes origins.arrow; `raw_ids` are the source's own ids of the questions, in the source's order."""
+    """Writes origins.arrow; `raw_ids` are the ids of the questions in the raw files, in the order of `questions`."""
     key = patient_key()
     columns = {
         "question_id": [question.id for question in questions],
@@ -50,7 +52,7 @@ def write_origins(folder: Path, source: str, raw_ids: Sequence[str], questions: 
 
 
 def read_origins(folder: Path, source: str) -> Origins:
-    """Returns the rows of a prepared folder.
+    """Returns the raw rows that the questions of a prepared folder were.
 
     Raises:
         ValueError: The table is missing or damaged.

@@ -1,4 +1,4 @@
-"""From a source's table to the rows of a prepared folder: checked, limited, pseudonymous, in a fixed order."""
+"""Checks, limits, sorts and counts the questions of a source on their way into a prepared folder."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from medtune.data.prepared.even_split import stratify
+from medtune.data.prepared.even_split import split_evenly
 from medtune.data.prepared.privacy import hashed_patient, patient_key
-from medtune.data.prepared.rejects import Reject
 from medtune.data.prepared.splits import answer_labels
+from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import SourceTable
 from medtune.data.seeding import stable_order
 from medtune.data.types import SPLITS, Question, Split
 
 
-def checked(name: str, table: SourceTable) -> SourceTable:
-    """Returns the table with the media that its questions use, in their order.
+def check_table(name: str, table: SourceTable) -> SourceTable:
+    """Returns the source's table with only the media that its questions use, after checking its ids.
 
     Raises:
-        ValueError: No questions, a repeated id, media that are not listed, or a media item of two patients.
+        ValueError: There are no questions, an id is repeated, media are not listed, or two patients share a media item.
     """
     if not table.questions:
         raise ValueError(f"the source {name!r} found no questions in this folder. Check --from.")
@@ -35,8 +35,8 @@ def checked(name: str, table: SourceTable) -> SourceTable:
     return replace(table, media={media_id: table.media[media_id] for media_id in patients})
 
 
-def limited(table: SourceTable, limit: int | None, seed: int) -> SourceTable:
-    """Returns the table with at most `limit` patients, chosen by seed so that every task's answers stay present.
+def limit_patients(table: SourceTable, limit: int | None, seed: int) -> SourceTable:
+    """Returns the source's table with at most `limit` patients, chosen by seed so that every answer stays present.
 
     Raises:
         ValueError: The limit is below 1.
@@ -51,8 +51,8 @@ def limited(table: SourceTable, limit: int | None, seed: int) -> SourceTable:
     patients = stable_order(members, seed, "limit")
     # A split that the source brings must stay present as well as the answers.
     labels = [answer_labels(members[patient]) | {f"in {q.split}" for q in members[patient]} for patient in patients]
-    parts = stratify(labels, (limit, len(patients) - limit))
-    kept = {patient for patient, part in zip(patients, parts, strict=True) if part == 0}
+    numbers = split_evenly(labels, (limit, len(patients) - limit))
+    kept = {patient for patient, number in zip(patients, numbers, strict=True) if number == 0}
     questions = tuple(question for question in table.questions if question.patient_id in kept)
     used = {question.media_id for question in questions}
     media = {media_id: ref for media_id, ref in table.media.items() if media_id in used}
@@ -60,21 +60,25 @@ def limited(table: SourceTable, limit: int | None, seed: int) -> SourceTable:
     return replace(table, questions=questions, media=media, notes=(*table.notes, note))
 
 
-class Kept(NamedTuple):
-    """What is left of a table, and what is not."""
+class ReducedTable(NamedTuple):
+    """A source's table without some of its questions, and a reject for each question that was removed."""
 
     table: SourceTable
     lost: tuple[Reject, ...]
 
 
-def without(table: SourceTable, broken: Mapping[str, str]) -> Kept:
-    """Returns the table without the questions about broken media (media id -> reason), and a reject for each of them.
+def without_media(table: SourceTable, broken: Mapping[str, str]) -> ReducedTable:
+    """Returns the source's table without the questions about broken media, and a reject for each of them.
+
+    Args:
+        table: The table of the source.
+        broken: The reason for each media id whose files could not be copied.
 
     Raises:
         ValueError: No question is left.
     """
     if not broken:
-        return Kept(table, ())
+        return ReducedTable(table, ())
     lost = tuple(
         Reject("", number, None, broken[question.media_id], table.media[question.media_id].path)
         for number, question in enumerate(table.questions, start=1)
@@ -84,27 +88,27 @@ def without(table: SourceTable, broken: Mapping[str, str]) -> Kept:
     if not kept:
         raise ValueError(f"no media file can be read. The first: {lost[0]}")
     media = {media_id: ref for media_id, ref in table.media.items() if media_id not in broken}
-    return Kept(replace(table, questions=kept, media=media), lost)
+    return ReducedTable(replace(table, questions=kept, media=media), lost)
 
 
-def hashes(questions: Iterable[Question], source_name: str) -> dict[str, str]:
-    """Returns the keyed hash of each patient."""
+def hash_patients(questions: Iterable[Question], source_name: str) -> dict[str, str]:
+    """Returns the keyed hash by which a prepared folder names each of the source's patients."""
     key = patient_key()
     return {patient: hashed_patient(key, source_name, patient) for patient in {q.patient_id for q in questions}}
 
 
-def ordered(questions: Sequence[Question], media_order: Sequence[str]) -> list[Question]:
-    """Returns the questions by split, then media item, then as the source asked them."""
+def sort_questions(questions: Sequence[Question], media_order: Sequence[str]) -> list[Question]:
+    """Returns the questions of a prepared folder sorted by split, then by media item, then in the source's order."""
     place = {media_id: index for index, media_id in enumerate(media_order)}
     return sorted(questions, key=lambda row: (SPLITS.index(row.split or "test"), place[row.media_id]))
 
 
-def counts(questions: Sequence[Question]) -> dict[Split, dict[str, int]]:
-    """Returns the number of questions by split and task."""
+def count_questions(questions: Sequence[Question]) -> dict[Split, dict[str, int]]:
+    """Returns the number of questions in a prepared folder by split and task."""
     tasks = {split: Counter(q.facets.get("task", "") for q in questions if q.split == split) for split in SPLITS}
     return {split: dict(sorted(counter.items())) for split, counter in tasks.items()}
 
 
-def num_patients(questions: Sequence[Question]) -> dict[Split, int]:
-    """Returns the number of patients by split."""
+def count_patients(questions: Sequence[Question]) -> dict[Split, int]:
+    """Returns the number of patients in a prepared folder by split."""
     return {split: len({q.patient_id for q in questions if q.split == split}) for split in SPLITS}

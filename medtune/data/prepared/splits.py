@@ -1,4 +1,4 @@
-"""Patients go to train, val and test as a whole, and nobody's image is in two of them."""
+"""Assigns whole patients to train, val and test, and checks that no patient and no image is in two splits."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from medtune.data.prepared.even_split import part_sizes, stratify
+from medtune.data.prepared.even_split import split_evenly, split_sizes
 from medtune.data.seeding import stable_int
 from medtune.data.types import SPLITS, Question, Split
 
 
 class Fractions(NamedTuple):
-    """The share of units that each split gets: all three above 0, or everything in test."""
+    """The share of patients that each split gets: all three above 0, or everything in test."""
 
     train: float
     val: float
@@ -25,10 +25,10 @@ TEST_ONLY = Fractions(0, 0, 1)
 
 
 def check_fractions(fractions: Fractions) -> None:
-    """Refuses fractions that are neither three positive numbers that add up to 1 nor (0, 0, 1).
+    """Checks that the fractions of the splits are three positive numbers that add up to 1, or (0, 0, 1).
 
     Raises:
-        ValueError: They are not.
+        ValueError: They are neither.
     """
     whole = abs(sum(fractions) - 1) < 1e-6 and min(fractions) >= 0
     if not whole or (min(fractions) == 0 and fractions != (0, 0, 1)):
@@ -39,7 +39,7 @@ def check_fractions(fractions: Fractions) -> None:
 
 
 def answer_labels(questions: Iterable[Question]) -> frozenset[str]:
-    """Returns what splits are balanced by: task and answer of each choice or yes/no question, else the task alone."""
+    """Returns the labels that splits are balanced by: the task and answer of a choice question, else the task alone."""
     return frozenset(
         f"{question.facets.get('task', '')}={question.answer if question.options else ''}" for question in questions
     )
@@ -52,13 +52,17 @@ def assign_splits(
     seed: int,
     fractions: Fractions = DEFAULT_FRACTIONS,
 ) -> tuple[Question, ...]:
-    """Returns the questions with a split each; patients are the unit, and patients with an identical image are one.
+    """Returns the questions with a split each; patients stay whole, and patients with an identical image stay together.
 
-    Units are put in an order by (seed, smallest image digest), so neither file names, patient ids nor the machine
-    matter, and divided by `even_split` so that each task's answers are spread evenly. `fractions` are shares
-    of units. A split that the source brought is kept, and holds for the whole unit.
+    A unit is a patient, or several patients with identical images. Units are ordered by (seed, smallest image digest),
+    so that file names, patient ids and the machine do not matter, and divided by `split_evenly`, so that each task's
+    answers are spread evenly. A split that the source brought is kept, and holds for the whole unit.
 
-    `media_digest` gives the digest of the pixels, boxes left out, of every media_id.
+    Args:
+        questions: The questions; some may have a split already.
+        media_digest: The digest of the pixels, without drawn boxes, of every media id.
+        seed: Decides the order of the units.
+        fractions: The shares of units in train, val and test.
 
     Raises:
         ValueError: The fractions are not usable, or there are fewer units than splits.
@@ -78,46 +82,46 @@ def assign_splits(
                 f"wanted at least {num_wanted} patients without common images, one for each of train, val and test, "
                 f"there are {len(free)}. Add patients or raise the limit."
             )
-        parts = stratify([answer_labels(members[unit]) for unit in free], part_sizes(len(free), fractions))
-        given.update({unit: SPLITS[part] for unit, part in zip(free, parts, strict=True)})
+        numbers = split_evenly([answer_labels(members[unit]) for unit in free], split_sizes(len(free), fractions))
+        given.update({unit: SPLITS[number] for unit, number in zip(free, numbers, strict=True)})
     unit_of = {question.id: unit for unit, its_questions in members.items() for question in its_questions}
     return tuple(q if q.split else replace(q, split=given[unit_of[q.id]]) for q in questions)
 
 
-class Carved(NamedTuple):
-    """Questions whose source brought no val, and a note that says what was made of it."""
+class ValSplit(NamedTuple):
+    """The questions after val was taken out of train, and a note about it; no note where nothing was done."""
 
     questions: Sequence[Question]
     notes: tuple[str, ...]
 
 
-def carve_val(
+def split_off_val(
     questions: Sequence[Question], media_digest: Mapping[str, str], *, seed: int, fractions: Fractions
-) -> Carved:
-    """Returns the questions with a val taken out of train by patient, where the source brings train and test alone.
+) -> ValSplit:
+    """Returns the questions with a val split taken out of train by patient, if the source brings only train and test.
 
-    Val gets its fraction of train and val, at least one unit; the test that the source brought stays as it is.
+    Val gets its fraction of train and val, at least one unit; the source's test split stays as it is.
 
     Raises:
-        ValueError: Train is a single unit.
+        ValueError: Train consists of a single unit, which cannot be divided.
     """
     if {question.split for question in questions} != {"train", "test"} or not fractions.val:
-        return Carved(questions, ())
+        return ValSplit(questions, ())
     members = _units([question for question in questions if question.split == "train"], media_digest)
     units = sorted(members, key=lambda unit: (stable_int(seed, "val", unit), unit))
-    sizes = part_sizes(len(units), (fractions.train, fractions.val))
-    parts = stratify([answer_labels(members[unit]) for unit in units], sizes)
-    val = {q.id for unit, part in zip(units, parts, strict=True) if part == 1 for q in members[unit]}
+    sizes = split_sizes(len(units), (fractions.train, fractions.val))
+    numbers = split_evenly([answer_labels(members[unit]) for unit in units], sizes)
+    val = {q.id for unit, number in zip(units, numbers, strict=True) if number == 1 for q in members[unit]}
     note = f"the source brings no val: {sizes[1]} of {len(units)} patients of its train are val here, by seed {seed}"
-    return Carved([replace(q, split="val") if q.id in val else q for q in questions], (note,))
+    return ValSplit([replace(q, split="val") if q.id in val else q for q in questions], (note,))
 
 
 def check_splits(questions: Sequence[Question], media_digest: Mapping[str, str]) -> None:
-    """Refuses questions that would leak or cannot be scored; no message names a patient.
+    """Checks that no split leaks into another and that every question can be scored; no message names a patient.
 
     Raises:
-        ValueError: A question without a split, a repeated id, an answer that is not among the options, a patient or an
-            identical image in two splits, or an empty split; a set with nothing but test questions is fine.
+        ValueError: A question has no split, an id is repeated, an answer is not among the options, a patient or an
+            identical image is in two splits, or a split is empty; a set with only test questions is allowed.
     """
     _check_questions(questions)
     counts = Counter(question.split for question in questions)
@@ -132,7 +136,7 @@ def check_splits(questions: Sequence[Question], media_digest: Mapping[str, str])
 
 
 def _units(questions: Sequence[Question], media_digest: Mapping[str, str]) -> dict[str, list[Question]]:
-    """Groups questions of patients that share images, by the smallest digest among the unit's images."""
+    """Returns the questions of each unit of patients that share images, by the smallest digest of the unit's images."""
     parent: dict[str, str] = {}
 
     def root(digest: str) -> str:

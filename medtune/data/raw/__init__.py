@@ -1,1 +1,1 @@
-"""What every source of questions is, and what helps to read raw files."""
+"""Reads raw files, as they were downloaded, into questions: the Source type and readers that many sources share."""

@@ -1,4 +1,4 @@
-"""Multiple-choice questions: distractors from the task's own labels, options in a seeded order."""
+"""Makes multiple-choice questions: draws distractors from a task's labels and shuffles the options by seed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,19 @@ def choice_question(
     num_options: int | None = None,
     split: Split | None = None,
 ) -> Question:
-    """Returns a question whose options are the answer and distractors, shuffled by (seed, question_id).
+    """Makes a multiple-choice question of a raw label: answer and distractors, shuffled by (seed, question_id).
 
-    `labels` are all answers that the task knows; distractors come from them. `num_options` counts the answer too;
-    None, or more than there are labels, shows all labels.
+    Args:
+        question_id: The id of the question.
+        media_id: The media item that the question is about.
+        text: The question itself.
+        answer: The true answer, one of `labels`.
+        labels: All answers that the task has; distractors are drawn from them.
+        patient_id: The patient that the question is about.
+        facets: The properties by which scores are broken down.
+        seed: Decides the distractors and their order.
+        num_options: The number of options including the answer; None, or more than there are labels, shows all labels.
+        split: The split, if the files come with one.
 
     Raises:
         ValueError: The answer is not among the labels, a label repeats, or fewer than two options are left.

@@ -1,4 +1,4 @@
-"""Tables that come with image sets, as lines that know their place."""
+"""Reads the CSV tables that come with image sets into lines, each with its place in the file for error messages."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.data.prepared.rejects import Place
+from medtune.data.raw.row_errors import Place
 
 
 class Line(NamedTuple):
-    """One line of a table; a cell that the line lacks is empty, and none has blanks around it."""
+    """One line of a CSV table; a cell that the line lacks is empty, and blanks around cells are removed."""
 
     place: Place
     cells: Mapping[str, str]
 
 
 def csv_lines(table: Path, columns: Sequence[str], *, file: str, delimiter: str = ",") -> list[Line]:
-    """Returns the lines of a table with a header, which may have further columns; `file` names it in rejects.
+    """Returns the lines of a CSV table with a header, which may have more columns than those that are needed.
+
+    Args:
+        table: The file to read.
+        columns: The columns that are needed.
+        file: The name that rejected lines state for the file.
+        delimiter: The character between cells.
 
     Raises:
         FileNotFoundError: There is no such table.
-        ValueError: It is no text, or a column is missing.
+        ValueError: The file is no text, or a column is missing.
     """
     if not table.is_file():
         raise FileNotFoundError(f"{table}: this table is missing. Copy it from the release.")

@@ -1,23 +1,23 @@
-"""What the readers of released files need to know about a folder before they trust it."""
+"""Checks a folder of raw files before its files are read: missing, empty, unexpected or hidden entries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from medtune.data.prepared.rejects import Place, Reject, RowError
+from medtune.data.raw.row_errors import Place, Reject, RowError
 
-MASK_ALONE = "there is no image for this mask. Copy the image, or remove the mask."
-# What operating systems put into every folder that a person has opened.
+MASK_WITHOUT_IMAGE = "there is no image for this mask. Copy the image, or remove the mask."
+# Operating systems put these files into every folder that a person has opened.
 _CLUTTER = ("thumbs.db", "desktop.ini")
 
 
 def raw_folder(root: Path | None, *, holds: str) -> Path:
-    """Returns `root` if it is a folder with something in it; `holds` says in words what should be there.
+    """Returns `root` if it is a raw folder with something in it; `holds` says in words what should be there.
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: No folder was given, it is a file, or it is empty.
+        ValueError: No folder was given, the path is a file, or the folder is empty.
     """
     if root is None:
         raise ValueError(f"wanted a folder with {holds}, none was given. Give it with --from DIR.")
@@ -25,33 +25,35 @@ def raw_folder(root: Path | None, *, holds: str) -> Path:
         raise FileNotFoundError(f"{root}: wanted a folder with {holds}, there is none. Check the path.")
     if not root.is_dir():
         raise ValueError(f"{root}: wanted a folder with {holds}, this is a file. Unpack it, or give its folder.")
-    if not visible(root):
+    if not visible_entries(root):
         raise ValueError(f"{root}: wanted {holds}, the folder is empty. Download the data again.")
     return root
 
 
-def visible(folder: Path) -> list[Path]:
-    """Returns a folder's entries sorted by name, without hidden files and an operating system's own."""
+def visible_entries(folder: Path) -> list[Path]:
+    """Returns the entries of a raw folder sorted by name, without hidden files and those of the operating system."""
     return sorted(entry for entry in folder.iterdir() if not _is_clutter(entry))
 
 
 def clutter_note(folders: Iterable[Path]) -> tuple[str, ...]:
-    """Returns a note that counts the hidden files which `visible` leaves out; nothing if there are none."""
+    """Returns a note with the number of hidden files that `visible_entries` leaves out; no note if there are none."""
     count = sum(_is_clutter(entry) for folder in folders for entry in folder.iterdir())
     return (f"skipped {count} hidden or system files",) if count else ()
 
 
-def unexpected(path: Path, place: Place, *, wanted: str) -> RowError:
-    """Returns the error for a file that a release does not have: it may be an image under another name."""
+def unexpected_file(path: Path, place: Place, *, wanted: str) -> RowError:
+    """Returns the error for a raw file that the release does not contain, such as an image under another name."""
     return place.error(f"unexpected file, wanted {wanted}. Move it out of the folder.", media=path)
 
 
-def masks_alone(images: Path, masks: Path, *, file: str) -> tuple[Reject, ...]:
-    """Returns a reject for each mask that has no image of its name, which is lost; `file` names the masks' folder."""
+def masks_without_image(images: Path, masks: Path, *, file: str) -> tuple[Reject, ...]:
+    """Returns a reject for each mask file without an image of the same name; `file` names the masks' folder."""
     there = {path.name for path in images.iterdir()}
-    listed = enumerate(visible(masks) if masks.is_dir() else (), start=1)
+    listed = enumerate(visible_entries(masks) if masks.is_dir() else (), start=1)
     return tuple(
-        Reject(file, number, None, MASK_ALONE, images / mask.name) for number, mask in listed if mask.name not in there
+        Reject(file, number, None, MASK_WITHOUT_IMAGE, images / mask.name)
+        for number, mask in listed
+        if mask.name not in there
     )
 
 

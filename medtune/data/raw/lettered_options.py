@@ -1,4 +1,4 @@
-"""Options that stand inside a question's text after letters: one a line, or one after the other."""
+"""Splits the text of a raw question into the question and its lettered options (A, B, C, ...)."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ _INSIDE = re.compile(r"(?<!\S)\(?([A-Z])[.):]\s+")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-class Lettered(NamedTuple):
-    """A question taken apart."""
+class QuestionAndOptions(NamedTuple):
+    """The text of a question and its options, which stood after letters in the raw text."""
 
     text: str
     options: tuple[str, ...]
 
 
-def split_options(text: str) -> Lettered | None:
-    r"""Returns the question and its options, or None where there are not at least A and B.
+def split_options(text: str) -> QuestionAndOptions | None:
+    r"""Returns the question and its lettered options from a raw text, or None where the text has no options A and B.
 
-    "A.", "A)", "(A)" and "A:" count, at the start of lines or, where no line starts so, anywhere between blanks. The
-    options are the run A, B, C, ... that begins last.
+    The marks "A.", "A)", "(A)" and "A:" count at the start of lines or, where no line starts with one, anywhere between
+    blanks. The options are the run A, B, C, ... that begins last.
 
     Example:
         >>> split_options("Which organ?\nA) liver\nB) colon")
-        Lettered(text='Which organ?', options=('liver', 'colon'))
+        QuestionAndOptions(text='Which organ?', options=('liver', 'colon'))
         >>> split_options("Does segment A: 2 matter? A: yes B: no")
-        Lettered(text='Does segment A: 2 matter?', options=('yes', 'no'))
+        QuestionAndOptions(text='Does segment A: 2 matter?', options=('yes', 'no'))
     """
     run = _run(text)
     if not run:
         return None
     ends = [mark.start() for mark in run[1:]] + [len(text)]
     options = tuple(text[mark.end() : end].strip() for mark, end in zip(run, ends, strict=True))
-    return Lettered(text[: run[0].start()].strip(), options)
+    return QuestionAndOptions(text[: run[0].start()].strip(), options)
 
 
-def layout_of(text: str) -> str | None:
-    r"""Returns what is left of a text that `split_options` takes apart: "{question}" and "{A}" where these stood.
+def options_layout(text: str) -> str | None:
+    r"""Returns the layout of a raw text with lettered options: "{question}", "{A}", ... stand in place of these.
 
     Example:
-        >>> layout_of("Which organ?\nA) liver\nB) colon ")
+        >>> options_layout("Which organ?\nA) liver\nB) colon ")
         '{question}\nA) {A}\nB) {B} '
     """
     run = _run(text)
@@ -54,8 +54,8 @@ def layout_of(text: str) -> str | None:
     return said
 
 
-def option_of(answer: str, options: tuple[str, ...]) -> str | None:
-    """Returns the option that an answer names, by its letter or in its own words; None where it is neither."""
+def find_option(answer: str, options: tuple[str, ...]) -> str | None:
+    """Returns the option that a raw answer names by its letter or in the option's words; None where it names none."""
     said = answer.strip()
     if said in options:
         return said
@@ -64,7 +64,7 @@ def option_of(answer: str, options: tuple[str, ...]) -> str | None:
 
 
 def _run(text: str) -> list[re.Match[str]]:
-    """Returns the marks A, B, C, ... of the options; none where there are not two."""
+    """Returns the marks A, B, C, ... of the options; an empty list where there are fewer than two."""
     return _run_of(_AT_LINE_START, text) or _run_of(_INSIDE, text)
 
 
@@ -81,8 +81,8 @@ def _run_of(marker: re.Pattern[str], text: str) -> list[re.Match[str]]:
     return []
 
 
-def _gap(name: str, part: str) -> str:
-    """Returns the blanks around a part, and its name in its place."""
-    inner = part.strip()
-    before, _, after = part.partition(inner) if inner else (part, "", "")
+def _gap(name: str, text: str) -> str:
+    """Returns a gap "{name}" in place of a text, with the blanks that surrounded the text."""
+    inner = text.strip()
+    before, _, after = text.partition(inner) if inner else (text, "", "")
     return f"{before}{{{name}}}{after}"

@@ -1,4 +1,4 @@
-"""A source turns raw files on disk, in their own layout, into questions and media."""
+"""Defines a source: how raw files in their own layout are read into questions and media."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medtune.data.prepared.rejects import Reject
+from medtune.data.raw.row_errors import Reject
 from medtune.data.types import MediaRef, Provenance, Question
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A media file that questions are about and that the user's folder lacks.
+    """A media file that raw questions are about and that the user's folder lacks.
 
     Attributes:
-        file: Where it belongs, relative to the folder.
-        fetch: Where it is to be had: a URL, or words.
+        file: The path where it belongs, relative to the folder.
+        fetch: Where the file can be found: a URL, or words.
     """
 
     file: str
@@ -24,24 +24,26 @@ class Missing:
 
 
 def missing_media(rejects: Iterable[Reject], folder: Path, *, fetch: str) -> tuple[Missing, ...]:
-    """Returns the media files that rejects name and that are not there, each once; `fetch` says where they are from."""
+    """Returns each media file that rejects name and that does not exist; `fetch` says where the files can be found."""
     paths = dict.fromkeys(reject.media for reject in rejects if reject.media is not None and not reject.media.exists())
     return tuple(Missing(str(path.relative_to(folder)), fetch) for path in paths)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """What a source read: questions, and the media that their `media_id` names.
+    """The questions and media that a source read from raw files.
 
-    Ids need only be unique in the table, and patient ids may be the files' own: `prepare` replaces the first by ids
-    made from content, the second by keyed hashes.
+    Ids need only be unique in this table, and patient ids may be those of the files: `prepare` replaces media and
+    question ids by ids made from content, and patient ids by keyed hashes.
 
     Attributes:
-        notes: What was left out on purpose and why, with counts and without file names; `prepare` puts them in the
+        questions: The questions in the order of the files.
+        media: The media item of each media id.
+        notes: What was left out on purpose and why, with counts and without file names; `prepare` puts the notes in the
             manifest.
-        rejects: Questions that could not be read or have no media, one each: a row that would have given two gives two,
-            and an image of which that is unknown counts like the source's average one.
-        missing: Media files to fetch, each once.
+        rejects: One reject for each question that could not be read or has no media. A row that would have given two
+            questions counts twice; an image whose number of questions is unknown counts like an average one.
+        missing: The media files that the user still has to fetch.
     """
 
     questions: Sequence[Question]
@@ -53,19 +55,23 @@ class SourceTable:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One source.
+    """One kind of raw files and how they are read into questions.
 
     Attributes:
-        licence: Of the raw files.
-        name: The name of the module that the source lies in; filled in by whoever finds it there.
-        patient_unit: What stands for a patient, in words, where the files name none.
-        read: (root, seed, scratch) -> table. `root` is the user's folder, None for a simulation; `scratch` is
-            an empty folder for images that are files nowhere else: a simulation's, those inside a table or a film.
-            Question.split is set only where the files come with a split of their own.
-        write_example: Writes a small synthetic tree in the source's own layout, for tests.
-        test_only: The release is for evaluation: everything is test, unless the user asks for a split of their own.
-        answer_in: (cells by column, question) -> the true answer in the question's words, as another tool's copy of
-            its row states it; None where it states none. None for a source whose rows need no reading.
+        title: The name for people.
+        licence: The licence of the raw files.
+        url: Where the raw files can be found.
+        provenance: Whether the questions were released, reconstructed or simulated.
+        patient_unit: What stands for a patient, in words, if the files name no patients.
+        read: A function of (root, seed, scratch) that returns the table. `root` is the user's folder, None for a
+            simulation. `scratch` is an empty folder for images that exist as files nowhere else: simulated ones, or
+            those inside a table or a video. `Question.split` is set only if the files come with a split of their own.
+        write_example: Writes a small synthetic folder in the source's own layout, for tests; None where there is none.
+        test_only: Whether the release is for evaluation only: everything is test, unless the user asks for a split.
+        answer_in: A function of (cells by column, question) that returns the true answer in the question's words, as
+            another tool's copy of the row states it, or None where it states none. It is None for a source whose rows
+            state the answer as it is.
+        name: The name of the module that defines the source; filled in when the source is found by its name.
     """
 
     title: str

@@ -1,1 +1,1 @@
-"""A model is asked every question of a benchmark: prompts, conditions and repeats."""
+"""Asks a model the questions of a benchmark: prompts, conditions, readings and repeats."""

@@ -1,4 +1,4 @@
-"""What evaluation asks of a model: the one Protocol between the rooms."""
+"""Defines the Answerer protocol, the only thing that evaluation knows of the models that it asks."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from medtune.data.types import MediaGroup, Prediction, Request
 
 
 class Answerer(Protocol):
-    """Anything that answers requests about one media group."""
+    """A model, or anything else, that answers requests about one media group at a time."""
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         """Yields one prediction per request, in any order.
 
-        `group.media` is what is shown: for the condition "other_image" the caller passes the other
-        patient's group; for "text_only" no media is shown whatever the group holds.
+        The media in `group.media` are shown: for the condition "other_image" the caller passes the other patient's
+        group. For the condition "text_only" no media are shown, whatever the group holds.
         """
         ...
 
 
 @runtime_checkable
 class ToldAhead(Protocol):
-    """An answerer that wants to know what it will be asked, e.g. to ask a server several questions at a time."""
+    """An answerer that is told in advance what it will be asked, e.g. to ask a server several questions at a time."""
 
     def expect(self, visits: Sequence[tuple[MediaGroup, Sequence[Request]]]) -> None:
-        """Takes all that will be asked, in that order, before the first call of `answer`."""
+        """Takes all requests that will be made, in their order, before the first call of `answer`."""
         ...

@@ -1,4 +1,4 @@
-"""Our wording of a multiple-choice question: short enough for a language model of 135 million weights."""
+"""Words a multiple-choice question in medtune's own prompt, short enough for a model of 135 million weights."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from medtune.data.types import AnswerFormat, Prompt, Question
 
 
 def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
-    r"""Returns the question, its options and one line that says how to answer.
+    r"""Returns a prompt with the question, its options and one line that says how to answer.
 
     Args:
-        question: With options, in the order to be shown.
-        answer_format: "text": the model says an option word for word; "letter": it says A, B, ...; "text_letter": it
-            says the words and then, in a line of its own, the letter that counts.
+        question: A question with its options in the order in which they are shown.
+        answer_format: With "text" the model replies with an option word for word, with "letter" it replies A, B, ...,
+            and with "text_letter" it replies with the words and then, on a new line, with the letter that counts.
 
     Raises:
         ValueError: There are no options, more options than letters, or the answer is not among them.
@@ -51,7 +51,7 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
 
 
 def letters_for(question: Question) -> tuple[str, ...]:
-    """Returns "A", "B", ... for the options in the order shown.
+    """Returns the letters "A", "B", ... for the options of a question in the order in which they are shown.
 
     Raises:
         ValueError: There are more options than letters.

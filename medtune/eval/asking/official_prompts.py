@@ -1,50 +1,41 @@
-"""Whose words a benchmark asks in: ours, or the official ones, read from the benchmark's own files and sent verbatim.
+"""Describes a benchmark's official prompts: how they are read from its own files and how their gaps are filled.
 
-Official prompts are not part of medtune. `medtune prepare --prompts DIR` reads them where the user has them and keeps
-them in the prepared folder, so that every run on that folder uses the same ones; outputs say which they were.
+Official prompts are not part of medtune. `medtune prepare --prompts DIR` reads them from a folder of the user and
+stores them in the prepared folder, so that every run on that folder uses the same prompts; outputs name them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from medtune.data.types import AnswerFormat, Condition, Prompt, Question, VolumesAs
+from medtune.data.types import AnswerFormat, Condition, Question, VolumesAs
 
-if TYPE_CHECKING:
-    from medtune.data.prepared.folder import Prepared
-    from medtune.eval.benchmark import Benchmark, Render
-
-OURS = "ours"
-FOREIGN = "those of the tool that answered"
-SHOWN = "shown"
-"""The gap for what a model is shown, where official prompts say that."""
-_ROLE = re.compile(r"\A(?:You are\b.*?\.(?=\s|[A-Z])\s*)+", re.DOTALL)
-# {name}, or {name||what the benchmark says where a question does not know it}.
-_GAP = re.compile(r"\{(\w+)(?:\|\|([^{}]+))?\}")
+OUR_WORDING = "ours"
+FOREIGN_WORDING = "those of the tool that answered"
+SHOWN_GAP = "shown"
+"""The name of the gap in official prompts for the kind of media that the model is shown."""
 
 
 class OfficialPrompts(NamedTuple):
-    """How a benchmark's own prompts are read and used.
+    """The functions that read and use a benchmark's own prompts.
 
     Attributes:
-        read: A folder with the benchmark's own files -> templates by scenario.
-        scenario: Which template asks a question.
-        gaps: What fills the gaps of its template, by name; None where the question does not know.
-        answer_format: What the templates ask for.
-        answer: What the model should say, given the option or answer in that format.
-        system_until: The gap before which a template belongs into a system turn; None where all of it is the user's.
-        blind: Name of the template that asks without media, where there is one of its own.
-        shown: How a CT is shown, None for as a volume -> name of the template that says so and fills the gap `SHOWN`;
-            None where the templates have no such gap.
-        stems: Condition -> names of the templates that open its prompts in place of the official role; the first one
-            counts whose gaps the question can fill.
+        read: A function that reads the templates by scenario from a folder with the benchmark's own files.
+        scenario: A function that returns the name of the template that asks a question.
+        gaps: A function that returns the texts for the gaps of a question's template, by the names of the gaps; None
+            for a gap that the question cannot fill.
+        answer_format: The form of answer that the templates ask for.
+        answer: A function of (question, option or answer) that returns the reply in the form that is asked for.
+        system_until: The gap before which a template belongs into a system turn; None if all of it is the user's.
+        blind: The name of the template that asks without media; None if there is none.
+        shown: A function from how a CT is shown (None: as a volume) to the name of the template that says so and fills
+            the gap `SHOWN_GAP`; None if the templates have no such gap.
+        stems: For each condition the names of the templates that replace the official role at the start of its prompts;
+            the first one whose gaps the question can fill is used.
     """
 
     read: Callable[[Path], Mapping[str, str]]
@@ -58,32 +49,18 @@ class OfficialPrompts(NamedTuple):
     stems: Mapping[Condition, Sequence[str]] = {}
 
 
-def read_official(benchmark: Benchmark, folder: Path) -> Mapping[str, str]:
-    """Returns the official templates of a benchmark, by scenario.
-
-    Raises:
-        FileNotFoundError: There is no such folder, or its files are not there.
-        ValueError: The benchmark has no official prompts that could be read, or a file is broken.
-    """
-    if benchmark.official is None:
-        raise ValueError(f"{benchmark.title} has no official prompts that medtune reads; leave --prompts out")
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: there is no such folder of prompts; check --prompts")
-    return benchmark.official.read(folder)
-
-
-def name_of(templates: Mapping[str, str], *, asked: int = 0, ours: Collection[str] = ()) -> str:
-    """Returns how outputs name the wording: "official" with the beginning of a SHA-256 over all templates.
+def wording_name(templates: Mapping[str, str], *, asked: int = 0, ours: Collection[str] = ()) -> str:
+    """Returns the name of official prompts in outputs: "official" with the beginning of a SHA-256 over all templates.
 
     Args:
-        templates: By scenario.
-        asked: How many scenarios they ask; of interest where they do not ask all.
-        ours: The scenarios that are asked in our words.
+        templates: The official templates by scenario.
+        asked: The number of scenarios that are asked in official prompts; shown only if `ours` is not empty.
+        ours: The scenarios that are asked in our wording.
 
     Example:
-        >>> name_of({"DD 23": "What is it?"})
+        >>> wording_name({"DD 23": "What is it?"})
         'official, sha256 85e51137cb669a57'
-        >>> name_of({"DD 23": "What is it?"}, asked=1, ours=["KD 48", "CVE 18"])
+        >>> wording_name({"DD 23": "What is it?"}, asked=1, ours=["KD 48", "CVE 18"])
         'official for 1 scenario, ours for 2: CVE 18, KD 48; sha256 85e51137cb669a57'
     """
     said = json.dumps(sorted(templates.items())).encode()
@@ -92,146 +69,3 @@ def name_of(templates: Mapping[str, str], *, asked: int = 0, ours: Collection[st
         return f"official, {digest}"
     many = "scenario" if asked == 1 else "scenarios"
     return f"official for {asked} {many}, ours for {len(ours)}: {', '.join(sorted(ours))}; {digest}"
-
-
-class OfficialFor(NamedTuple):
-    """The official prompts of some questions.
-
-    Attributes:
-        name: How outputs name the wording, with the scenarios that are left to ours.
-        templates: By scenario.
-        notes: Why a scenario is left to ours.
-    """
-
-    name: str
-    templates: Mapping[str, str]
-    notes: tuple[str, ...]
-
-
-def official_for(benchmark: Benchmark, templates: Mapping[str, str], questions: Iterable[Question]) -> OfficialFor:
-    """Returns the templates that can ask the questions; a scenario is asked by its template as a whole, or by ours.
-
-    Raises:
-        ValueError: They ask none of the scenarios.
-    """
-    official = benchmark.official
-    if official is None:
-        raise ValueError(f"{benchmark.title} has no official prompts")
-    lacking: dict[str, Counter[str]] = {}
-    scenarios: set[str] = set()
-    for question in questions:
-        scenario = official.scenario(question)
-        scenarios.add(scenario)
-        if scenario not in templates:
-            lacking.setdefault(scenario, Counter())["there is no template"] += 1
-            continue
-        filled = _filled(official, templates, question)
-        for gap in _GAP.finditer(templates[scenario]):
-            if _filler(gap, filled) is None:
-                lacking.setdefault(scenario, Counter())[f"nothing for {{{gap[1]}}}"] += 1
-    reasons = {
-        scenario: "; ".join(f"{why}: {count} questions" for why, count in sorted(counts.items()))
-        for scenario, counts in sorted(lacking.items())
-    }
-    if len(reasons) == len(scenarios):
-        said = ", ".join(f"{scenario} ({why})" for scenario, why in reasons.items())
-        raise ValueError(
-            f"the official prompts in --prompts ask none of the scenarios: {said}. Give the benchmark's own files of "
-            "these scenarios, or leave --prompts out: our wording then asks all questions"
-        )
-    kept = {scenario: template for scenario, template in templates.items() if scenario not in reasons}
-    return OfficialFor(
-        name_of(kept, asked=len(scenarios) - len(reasons), ours=reasons),
-        kept,
-        tuple(f"asked in our words, not the official ones: {scenario} ({why})" for scenario, why in reasons.items()),
-    )
-
-
-def worded(benchmark: Benchmark, prepared: Prepared, *, volumes_as: VolumesAs | None = None) -> Benchmark:
-    """Returns the benchmark in the words that the folder was prepared with, for a model that is so shown volumes.
-
-    Scenarios without an official template are asked in our words. Under official prompts "with_anatomy" and
-    "without_anatomy" need official words for them, and "text_only" is asked in those of the blind setting, if any.
-
-    Raises:
-        ValueError: The folder has official prompts that this version cannot use, or others than its manifest names.
-    """
-    templates = prepared.templates
-    if templates is None:
-        return benchmark
-    official, name = benchmark.official, prepared.manifest.prompts
-    if official is None:
-        raise ValueError(
-            f"{prepared.root}: it holds official prompts, and {benchmark.title} has none. Prepare it again"
-        )
-    if name_of(templates).removeprefix("official, ") not in name:
-        raise ValueError(f"{prepared.root}: its prompts.json is not the one that its manifest names. Prepare it again")
-
-    def gaps(question: Question) -> Mapping[str, str | None]:
-        return _filled(official, templates, question, volumes_as)
-
-    asking = official._replace(gaps=gaps)
-
-    def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-        template = templates.get(asking.scenario(question))
-        if template is None:
-            return benchmark.render(question, answer_format)
-        return _render(asking, template, question, answer_format)
-
-    def render_blind(question: Question, answer_format: AnswerFormat) -> Prompt:
-        return _render(asking, templates[asking.blind or ""], question, answer_format)
-
-    renders: dict[Condition, Render] = {"text_only": render_blind} if official.blind in templates else {}
-    for condition, stems in official.stems.items():
-        if set(stems) <= templates.keys():
-            ours = benchmark.renders.get(condition, benchmark.render)
-            renders[condition] = _opened(asking, templates, [templates[stem] for stem in stems], ours)
-    return replace(benchmark, render=render, renders=renders, wording=name)
-
-
-def _filled(
-    official: OfficialPrompts, templates: Mapping[str, str], question: Question, volumes_as: VolumesAs | None = None
-) -> Mapping[str, str | None]:
-    known = official.gaps(question)
-    return known if official.shown is None else {**known, SHOWN: templates.get(official.shown(volumes_as))}
-
-
-def _opened(official: OfficialPrompts, templates: Mapping[str, str], stems: Sequence[str], ours: Render) -> Render:
-    """Returns the official wording with a stem in place of its role; ours for scenarios without a template."""
-
-    def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-        template = templates.get(official.scenario(question))
-        if template is None:
-            return ours(question, answer_format)
-        gaps = official.gaps(question)
-        known = [stem for stem in stems if all(_filler(gap, gaps) is not None for gap in _GAP.finditer(stem))]
-        stem = next(iter(known), stems[-1])
-        return _render(official, f"{stem}\n\n{_ROLE.sub('', template)}", question, answer_format)
-
-    return render
-
-
-def _render(official: OfficialPrompts, template: str, question: Question, answer_format: AnswerFormat) -> Prompt:
-    if question.options and answer_format != official.answer_format:
-        raise ValueError(
-            f"the official prompts ask for an answer as {official.answer_format}; "
-            f"model.answer_format is {answer_format}"
-        )
-    gaps = official.gaps(question)
-
-    def filled(part: str) -> str:
-        return _GAP.sub(lambda gap: gap[0] if (known := _filler(gap, gaps)) is None else known, part)
-
-    system = template.partition(f"{{{official.system_until}}}")[0].rstrip() if official.system_until else ""
-    return Prompt(
-        text=filled(template),
-        choices=tuple(official.answer(question, option) for option in question.options),
-        target=official.answer(question, question.answer),
-        system=filled(system),
-    )
-
-
-def _filler(gap: re.Match[str], gaps: Mapping[str, str | None]) -> str | None:
-    """Returns what fills a gap: what the question knows, even "", else the template's own default; None for nothing."""
-    known = gaps.get(gap[1])
-    return gap[2] if known is None else known

@@ -1,4 +1,4 @@
-"""Which other patient's media each group is shown under the condition "other_image"."""
+"""Chooses the other patient whose media each group is shown under the condition "other_image"."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _Kind = tuple[MediaKind, frozenset[str], tuple[str, ...]]
 
 
 def other_groups(groups: Sequence[MediaGroup], *, seed: int) -> list[MediaGroup | None]:
-    """Returns for each group one of another patient; None everywhere where there is only one patient.
+    """Returns for each media group the other patient's group that is shown instead; None if there is one patient.
 
-    The patients, in order of appearance, are shuffled with the seed into a ring, and each looks at the next: nobody
-    at themselves, nobody at two. A group is shown the next patient's group of the same kind: image or video of the same
-    set of tasks (so that a question about a red box is shown another red box), or volume and the same organ of it;
-    where the next has none, that of the one after, and where nobody has one, the next patient's first. A patient's
-    groups of a kind take turns.
+    The patients are shuffled with the seed into a ring, and each is shown media of the next patient. A group is shown
+    the next patient's group of the same kind: an image or video with the same set of tasks, so that a question about a
+    red box is shown another red box, or a volume with the same target organ. If the next patient has none, the patient
+    after that is taken, and if nobody has one, the first group of the next patient. Several groups of a kind take
+    turns.
     """
     by_patient: dict[str, list[MediaGroup]] = {}
     for group in groups:
@@ -50,7 +50,8 @@ def _by_kind(groups: Sequence[MediaGroup]) -> dict[_Kind, list[MediaGroup]]:
 
 
 def _kind(group: MediaGroup) -> _Kind:
-    # Of a scan, what is asked tells what it shows: nobody asks how large the lesion of a healthy organ is.
+    # The tasks of a scan are left out because they reveal what it shows: no question asks for the size of a lesion in
+    # a healthy organ.
     asking = group.questions if group.media.kind != "volume" else ()
     tasks = frozenset(question.facets.get("task", "") for question in asking)
     return group.media.kind, tasks, group.media.target

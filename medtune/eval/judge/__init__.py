@@ -1,1 +1,1 @@
-"""Free answers judged by a language model: asked strictly, kept beside the answers, checked against people."""
+"""Has a language model judge free answers, stores its verdicts, and compares them with a person's scores."""

@@ -1,4 +1,4 @@
-"""Whether a judge can be trusted: its points against a person's on the same answers, by weighted kappa."""
+"""Measures whether a judge can be trusted: compares its points with a person's by weighted kappa."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ _CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A judge against a person.
+    """The agreement of a judge with a person.
 
     Attributes:
-        n: Answers that both scored.
-        without_verdict: Answers that the person scored and the judge did not; they are left out.
-        quadratic: Cohen's kappa with squared weights, and its 95 % interval from resampled patients.
-        linear: The same with linear weights.
-        equal: Share of equal points.
-        difference: Mean of the judge's points minus the person's.
-        counts: Person's points (rows, lowest first) x judge's points.
-
-    `quadratic` and `linear` are None where both gave all answers the same points: nothing can be chance-corrected.
+        levels: All possible points, lowest first.
+        n: The number of answers that both scored.
+        without_verdict: The number of answers that the person scored and the judge did not; they are left out.
+        quadratic: Cohen's kappa with squared weights; None if both gave all answers the same points, because kappa is
+            not defined then.
+        quadratic_ci95: Its 95 % interval from resampled patients.
+        linear: Cohen's kappa with linear weights; None in the same case.
+        linear_ci95: Its 95 % interval from resampled patients.
+        equal: The share of answers with equal points.
+        difference: The mean of the judge's points minus the person's.
+        counts: The number of answers by the person's points (rows, lowest first) and the judge's points (columns).
     """
 
     levels: tuple[int, ...]
@@ -49,15 +51,15 @@ class Agreement:
     counts: tuple[tuple[int, ...], ...]
 
 
-def read_human(path: Path, *, levels: Sequence[int]) -> dict[PredictionKey, int]:
-    """Returns a person's points by prediction.
+def read_human_scores(path: Path, *, levels: Sequence[int]) -> dict[PredictionKey, int]:
+    """Returns the points that a person gave to predictions, with which a judge is compared.
 
-    The file is CSV with the columns question_id and score; condition (default image) and repeat (default 0) may be
-    added.
+    The file is CSV with the columns question_id and score, and optionally condition (default: image) and repeat
+    (default: 0).
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: A column is missing, a score is no possible one, or an answer is scored twice.
+        ValueError: A column is missing, a score is none of the levels, or an answer is scored twice.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}; wanted CSV with the columns question_id and score")
@@ -91,11 +93,11 @@ def agreement(
     """Returns how far a judge agrees with a person.
 
     Args:
-        human: Points by prediction.
-        judge: The same, of the judge.
-        patients: Question id -> patient, the unit of resampling.
-        levels: All points there are.
-        seed: Of the resampling.
+        human: The person's points by prediction.
+        judge: The judge's points by prediction.
+        patients: The patient of each question id; patients are the unit of resampling.
+        levels: All possible points.
+        seed: The seed of the resampling.
 
     Raises:
         ValueError: A scored question is unknown, or no answer was scored by both.
@@ -140,7 +142,7 @@ def agreement(
 
 
 def agreement_tables(found: Agreement, *, judge: str) -> list[Table]:
-    """Returns the agreement as tables."""
+    """Returns the agreement of a judge with a person as tables."""
     rows: list[tuple[Cell, ...]] = [
         ("weighted kappa, quadratic", found.quadratic, _text(found.quadratic_ci95)),
         ("weighted kappa, linear", found.linear, _text(found.linear_ci95)),

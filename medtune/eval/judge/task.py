@@ -1,4 +1,4 @@
-"""What a benchmark says about judging its free answers, and what judging asks of a judge."""
+"""Defines how a benchmark has its free answers judged, and the protocol that a judge follows."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
 
 @dataclass(frozen=True, slots=True)
 class JudgeTask:
-    """How a benchmark's free answers are judged.
+    """How a benchmark has its free answers judged.
 
     Attributes:
-        covers: The questions whose answers need a judge.
-        system: Our own instructions; a user's file may take their place.
-        user: Question and reply -> what the judge is shown.
-        schema: JSON schema of a verdict.
-        is_usable: Whether a judge's reply is a whole verdict; else it is asked for again and never counted.
-        applied: Predictions and the judge's replies by key -> predictions as the benchmark's parsers read them.
-        points: A usable reply of the judge -> points.
-        levels: All points there are, lowest first.
-        is_extra: Whether verdicts stand beside the scores, which need none and never change by them.
+        covers: Says whether the answers to a question need a judge.
+        system: Our own instructions for the judge; a user's file may replace them.
+        user: A function of (question, reply) that returns the text that the judge is shown.
+        schema: The JSON schema of a verdict.
+        is_usable: Says whether a judge's reply is a whole verdict; other replies are asked for again and never counted.
+        applied: A function of (predictions, the judge's replies by key) that returns the predictions in the form that
+            the benchmark's parsers read.
+        points: A function from a usable reply of the judge to its points.
+        levels: All possible points, lowest first.
+        is_extra: Whether verdicts are only shown beside the scores, which do not use them.
     """
 
     covers: Callable[[Question], bool]
@@ -36,20 +37,20 @@ class JudgeTask:
     is_extra: bool = False
 
     def is_needed(self, question: Question) -> bool:
-        """Returns whether an answer to the question has no points until it is judged."""
+        """Returns whether an answer to the question gets its score only from a judge."""
         return not self.is_extra and self.covers(question)
 
 
 class Judge(Protocol):
-    """Any language model that gives verdicts."""
+    """A language model that gives verdicts on free answers."""
 
     @property
     def name(self) -> str:
-        """The model, for tables."""
+        """The name of the model, for tables."""
         ...
 
     def replies(
         self, asked: Sequence[JudgeRequest], *, is_usable: Callable[[str], bool]
     ) -> Iterator[tuple[PredictionKey, str | None]]:
-        """Yields one usable reply per request, in any order; None where there was none. It makes none up."""
+        """Yields one usable reply for each request, in any order; None where the model gave no usable reply."""
         ...

@@ -1,4 +1,4 @@
-"""Verdicts on disk: one JSON line each, beside the predictions, which stay as the model gave them."""
+"""Writes and reads a judge's verdicts, one JSON line each, in a file beside the predictions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from medtune.eval.predictions.files import replace_file
 
 @dataclass(frozen=True, slots=True)
 class StoredVerdict:
-    """What a judge said about one reply.
+    """A judge's verdict on one reply.
 
     Attributes:
-        key: Of the prediction.
-        reply_hash: Of the reply that was judged: another reply needs another verdict.
-        judge: Who judged, and by which instructions.
+        key: The key of the prediction.
+        reply_hash: The hash of the reply that was judged; the verdict counts for no other reply.
+        judge: The judge and its instructions.
         text: The judge's reply, unparsed.
     """
 
@@ -33,7 +33,7 @@ class StoredVerdict:
 
 
 def verdicts_path(predictions: Path) -> Path:
-    """Returns where the verdicts on a file of predictions lie.
+    """Returns the path of the verdicts on a file of predictions.
 
     Example:
         >>> verdicts_path(Path("final/predictions.jsonl")).name
@@ -43,15 +43,15 @@ def verdicts_path(predictions: Path) -> Path:
 
 
 def reply_hash(text: str) -> str:
-    """Returns 16 hex digits of a reply."""
+    """Returns 16 hex digits of a hash over a reply that is judged."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def with_verdicts(predictions: Sequence[Prediction], path: Path, benchmark: Benchmark) -> list[Prediction]:
-    """Returns the predictions of the file `path` with the verdicts that lie beside it, as the parsers read them.
+    """Returns the predictions of the file `path` with the judge's verdicts beside it, as the parsers read them.
 
-    Without verdicts, or where the benchmark has no judge, they come back as they are. A verdict on another reply
-    than the one in the file does not count.
+    Without verdicts, or if the benchmark has no judge, the predictions are returned unchanged. A verdict on another
+    reply than the one in the file does not count.
 
     Raises:
         ValueError: A line of the verdicts is broken.
@@ -59,13 +59,13 @@ def with_verdicts(predictions: Sequence[Prediction], path: Path, benchmark: Benc
     beside = verdicts_path(path)
     if benchmark.judging is None or not beside.is_file():
         return list(predictions)
-    return benchmark.judging.applied(predictions, fitting(predictions, read_verdicts(beside)))
+    return benchmark.judging.applied(predictions, judge_replies(predictions, read_verdicts(beside)))
 
 
-def fitting(
+def judge_replies(
     predictions: Iterable[Prediction], verdicts: Mapping[PredictionKey, StoredVerdict]
 ) -> dict[PredictionKey, str]:
-    """Returns the judge's replies of those predictions whose reply was judged."""
+    """Returns the judge's replies to those predictions whose present reply was judged."""
     return {
         each.key: verdicts[each.key].text
         for each in predictions
@@ -74,7 +74,7 @@ def fitting(
 
 
 def read_verdicts(path: Path) -> dict[PredictionKey, StoredVerdict]:
-    """Returns the verdicts of a file, up to the last whole line; of two on one prediction the later.
+    """Returns the judge's verdicts in a file, up to the last whole line; of two on one prediction the later one.
 
     Raises:
         ValueError: A whole line is broken.
@@ -94,7 +94,10 @@ def read_verdicts(path: Path) -> dict[PredictionKey, StoredVerdict]:
 
 
 class VerdictWriter:
-    """Appends verdicts, each handed to the system before `write` returns; a torn last line is cut at the start."""
+    """Appends verdicts to a file; each is handed to the operating system before `write` returns.
+
+    Opening removes an incomplete last line, as a killed process leaves it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -116,7 +119,7 @@ class VerdictWriter:
         """Appends one verdict.
 
         Raises:
-            OSError: It could not be written.
+            OSError: The verdict could not be written.
         """
         row = {**verdict.key._asdict(), "reply_hash": verdict.reply_hash, "judge": verdict.judge, "text": verdict.text}
         line = json.dumps(row).encode("ascii") + b"\n"

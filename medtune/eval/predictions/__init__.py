@@ -1,1 +1,1 @@
-"""Prediction files, medtune's own and those of other tools."""
+"""Writes and reads files of predictions, medtune's own and those of other tools."""

@@ -1,8 +1,8 @@
-"""Prediction files: one JSON line each, written by us or by any other tool.
+"""Reads and writes files of predictions, one JSON line each, from medtune or any other tool.
 
 A line needs {"question_id": ..., "text": ...} for a generation, or {"question_id": ..., "option_logprobs": [...]}
-for a likelihood reading; everything else has a default. Further fields of other tools are ignored, unless their
-name is so close to one of ours that it must be a slip.
+for a likelihood reading; all other fields have defaults. Unknown fields are ignored, unless their name is so close to a
+known one that it must be a typing error.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _S = TypeVar("_S", bound=str)
 
 
 def read_predictions(path: Path) -> list[Prediction]:
-    """Returns the predictions of a file that any tool may have written, in the order of its lines.
+    """Returns the predictions in a file that any tool may have written, in the order of its lines.
 
-    Defaults: condition "image", repeat 0, reading "generation" where there is a text and "likelihood" elsewhere;
-    `options_shown` is empty where the line does not say it, which stands for the question's own order.
+    By default the condition is "image", the repeat is 0, and the reading is "generation" if there is a text and
+    "likelihood" otherwise. `options_shown` is empty by default, which stands for the question's own order.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: A line is broken; the message has file, line, field and what to do.
+        ValueError: A line is broken; the message names the file, line and field and says what to do.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no prediction file {path}; wanted a file with one JSON object per line")
@@ -59,26 +59,26 @@ def read_predictions(path: Path) -> list[Prediction]:
         first = found.setdefault(prediction.key, number)
         if first != number:
             raise ValueError(
-                f"{path}, line {number}: {describe(prediction.key)} is already in line {first}; keep one of the two, "
-                'or number them with "repeat"'
+                f"{path}, line {number}: {describe_key(prediction.key)} is already in line {first}; keep one of the "
+                'two, or number them with "repeat"'
             )
         predictions.append(prediction)
     return predictions
 
 
-def describe(key: PredictionKey) -> str:
-    """Returns a key in words, for messages."""
+def describe_key(key: PredictionKey) -> str:
+    """Returns a description of a prediction's key for messages."""
     repeat = f", repeat {key.repeat}" if key.repeat else ""
     return f"question {key.question_id!r} ({key.condition}, {key.reading}{repeat})"
 
 
 def format_line(prediction: Prediction) -> bytes:
-    """Returns the prediction as one JSON line, newline included; `parse_line` gives the same prediction back.
+    """Returns the prediction as one JSON line with its newline; `parse_line` returns the same prediction from it.
 
     Raises:
-        ValueError: A log-probability is not finite, or their number is not that of the options.
+        ValueError: A log-probability is not finite, or there is not one for each option.
     """
-    _check(prediction, where=f"the model's {describe(prediction.key)}")
+    _check(prediction, where=f"the model's {describe_key(prediction.key)}")
     values = (
         *prediction.key,
         prediction.prompt_hash,
@@ -92,14 +92,14 @@ def format_line(prediction: Prediction) -> bytes:
 
 
 def parse_line(line: bytes, *, where: str) -> Prediction:
-    """Returns the prediction of one line.
+    """Returns the prediction in one line of a file.
 
     Args:
-        line: UTF-8, with or without its newline.
-        where: File and line number, for messages.
+        line: The line in UTF-8, with or without its newline.
+        where: The file and line number, for messages.
 
     Raises:
-        ValueError: The line is no JSON object, or a field is missing, mistyped or impossible.
+        ValueError: The line is no JSON object, or a field is missing, has the wrong type or an impossible value.
     """
     row = _object(line, where)
     for name in sorted(row.keys() - set(FIELDS)):
@@ -130,10 +130,10 @@ def parse_line(line: bytes, *, where: str) -> Prediction:
 
 
 def replace_file(path: Path, lines: Iterable[bytes]) -> None:
-    """Writes `lines` (newlines included) to `path`, through a temporary name: a reader sees all or nothing.
+    """Replaces a file of predictions by `lines` (with newlines) at once, so that readers never see half of it.
 
     Raises:
-        OSError: The disk is full or the folder cannot be written; `path` is as it was.
+        OSError: The disk is full or the folder cannot be written; the file is unchanged.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)

@@ -1,9 +1,9 @@
-"""Predictions on their way to disk: one shard per rank, appended line by line, merged at the end.
+"""Appends predictions line by line to one shard per rank, and merges the shards into one file at the end.
 
-Every evaluation writes shards, that of a single process too: rank k appends to `predictions.rank<k>.jsonl`. When
-all ranks have finished, one of them merges: `predictions.jsonl` in question order, shards removed. What counts as
-done is the merged file and every shard, whatever the number of ranks that wrote them, up to the last whole line:
-an evaluation that was killed continues with any number of ranks.
+Every evaluation writes shards, even that of a single process: rank k appends to `predictions.rank<k>.jsonl`. When all
+ranks have finished, one of them merges the shards into `predictions.jsonl` in question order and removes them. The
+predictions in the merged file and in all shards, up to the last whole line, count as done, so that an evaluation that
+was killed can continue with any number of ranks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from medtune.data.types import Prediction, PredictionKey
-from medtune.eval.predictions.files import describe, format_line, parse_line, replace_file
+from medtune.eval.predictions.files import describe_key, format_line, parse_line, replace_file
 
 MERGED = "predictions.jsonl"
 _LINES_PER_SYNC = 64
@@ -23,23 +23,24 @@ _NAMED = 3
 
 
 def shard_path(folder: Path, rank: int) -> Path:
-    """Returns where rank `rank` appends its predictions."""
+    """Returns the path of the shard to which a rank appends its predictions."""
     return folder / f"predictions.rank{rank}.jsonl"
 
 
 class PredictionWriter:
-    """Appends predictions to a file, each handed to the system before `write` returns.
+    """Appends predictions to a file; each is handed to the operating system before `write` returns.
 
-    Opening keeps the whole lines of an existing file and cuts a torn last one (kill -9). What was written is
-    on the disk itself after every 64th line and on leaving the context. Where a write fails (full disk), the
-    file is cut back to whole lines, so that the evaluation can continue once there is space.
+    Opening keeps the whole lines of an existing file and removes an incomplete last one, as a killed process leaves it.
+    The lines are synced to the disk after every 64th line and when the context ends. If a write fails, for instance
+    because the disk is full, the file is cut back to whole lines, so that the evaluation can continue later.
 
     Attributes:
-        done: Keys of the predictions in the file.
+        path: The file.
+        done: The keys of the predictions in the file.
     """
 
     def __init__(self, path: Path) -> None:
-        """Opens `path` for appending, and makes it where it is not there.
+        """Opens `path` for appending, and creates it if it does not exist.
 
         Raises:
             ValueError: A whole line of the existing file is broken.
@@ -71,10 +72,10 @@ class PredictionWriter:
 
         Raises:
             ValueError: The prediction is broken, or its key is in the file already.
-            OSError: It could not be written, e.g. because the disk is full; the message says how to go on.
+            OSError: The prediction could not be written, e.g. because the disk is full; the message says how to go on.
         """
         if prediction.key in self.done:
-            raise ValueError(f"{describe(prediction.key)} was answered twice; wanted one prediction per request")
+            raise ValueError(f"{describe_key(prediction.key)} was answered twice; wanted one prediction per request")
         line = format_line(prediction)
         try:
             _write_all(self._file, line)
@@ -107,9 +108,10 @@ class PredictionWriter:
 
 
 def stored_predictions(folder: Path) -> dict[PredictionKey, Prediction]:
-    """Returns what an evaluation has on disk so far: the merged file and every shard, up to the last whole line.
+    """Returns all predictions that an evaluation has on disk: the merged file and the shards, up to whole lines.
 
-    A kill between writing the merged file and removing the shards leaves predictions in both; equal ones count once.
+    If a process was killed after writing the merged file and before removing the shards, predictions are in both; equal
+    ones count once.
 
     Raises:
         ValueError: A whole line is broken, or two predictions of one key differ.
@@ -119,24 +121,24 @@ def stored_predictions(folder: Path) -> dict[PredictionKey, Prediction]:
         for prediction in _parse(path, _whole_lines(path)):
             if found.setdefault(prediction.key, prediction) != prediction:
                 raise ValueError(
-                    f"{path}: {describe(prediction.key)} is on disk twice with different answers; two evaluations "
+                    f"{path}: {describe_key(prediction.key)} is on disk twice with different answers; two evaluations "
                     "wrote into one folder: remove it and evaluate again"
                 )
     return found
 
 
 def merge_shards(folder: Path, order: Sequence[PredictionKey]) -> None:
-    """Writes predictions.jsonl with exactly the predictions of `order`, in that order, and removes the shards.
+    """Merges the shards into predictions.jsonl with exactly the predictions of `order`, and removes the shards.
 
     Call it once, after every rank has closed its writer. Calling it again changes nothing.
 
     Args:
-        folder: With the shards, of any number of ranks.
-        order: Every key that was to be answered, each once.
+        folder: The folder with the shards, of any number of ranks.
+        order: Every key that was asked, each once, in the order of the merged file.
 
     Raises:
-        ValueError: A prediction is missing, was never asked for, or is there twice with different answers.
-        OSError: The file cannot be written; the shards are still there.
+        ValueError: A prediction is missing, was never asked for, or exists twice with different answers.
+        OSError: The file cannot be written; the shards are kept.
     """
     found = stored_predictions(folder)
     refuse_unasked(folder, found, order)
@@ -149,7 +151,11 @@ def merge_shards(folder: Path, order: Sequence[PredictionKey]) -> None:
 
 
 def refuse_unasked(folder: Path, found: Iterable[PredictionKey], asked: Iterable[PredictionKey]) -> None:
-    """Raises ValueError where `found` has keys that are not in `asked`: the folder belongs to another evaluation."""
+    """Checks that a folder holds no predictions of another evaluation.
+
+    Raises:
+        ValueError: `found` has keys that are not in `asked`.
+    """
     wanted = frozenset(asked)
     foreign = [key for key in found if key not in wanted]
     if foreign:
@@ -161,7 +167,7 @@ def refuse_unasked(folder: Path, found: Iterable[PredictionKey], asked: Iterable
 
 def _some(keys: Sequence[PredictionKey]) -> str:
     more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return ", ".join(describe(key) for key in keys[:_NAMED]) + more
+    return ", ".join(describe_key(key) for key in keys[:_NAMED]) + more
 
 
 def _shards(folder: Path) -> list[Path]:

@@ -1,9 +1,9 @@
-"""Files that other evaluation tools write: the samples of lmms-eval, and the tables of VLMEvalKit.
+"""Reads the prediction files of other evaluation tools: the samples of lmms-eval and the tables of VLMEvalKit.
 
-lmms-eval (`--log_samples`): JSON lines with doc_id, doc (the row without its media), target, resps and filtered_resps.
-VLMEvalKit: a table .xlsx, .tsv, .csv or .json with the benchmark's columns and `prediction`.
+lmms-eval (`--log_samples`) writes JSON lines with doc_id, doc (the row without its media), target, resps and
+filtered_resps. VLMEvalKit writes a table .xlsx, .tsv, .csv or .json with the benchmark's columns and `prediction`.
 
-Source: EvolvingLMMs-Lab/lmms-eval and open-compass/VLMEvalKit, read for these names alone.
+Source: EvolvingLMMs-Lab/lmms-eval and open-compass/VLMEvalKit, only for the names of fields and columns.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ TABLES = (".xlsx", ".tsv", ".csv")
 
 
 class ToolRow(NamedTuple):
-    """One answered row.
+    """One row of another tool's prediction file.
 
     Attributes:
-        fields: What the file says of it, as text.
-        replies: One per repeat.
-        options: In the order that the tool showed; empty where the file does not say.
-        where: File and line, for messages.
+        fields: The row's fields as text.
+        replies: The model's replies, one for each repeat.
+        options: The options in the order that the tool showed; empty if the file does not state it.
+        where: The file and line, for messages.
     """
 
     fields: Mapping[str, str]
@@ -37,7 +37,7 @@ class ToolRow(NamedTuple):
 
 
 def read_tool_rows(path: Path) -> list[ToolRow] | None:
-    """Returns the rows of another tool's file; None for a file of medtune's own format.
+    """Returns the rows of another tool's prediction file; None for a file in medtune's own format.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -54,7 +54,7 @@ def read_tool_rows(path: Path) -> list[ToolRow] | None:
 
 
 def _objects(path: Path) -> list[Mapping[str, object]]:
-    """Returns the objects of a JSON list or of JSON lines; nothing where the file is neither."""
+    """Returns the objects in a JSON list or in JSON lines; an empty list if the file is neither."""
     text = path.read_text("utf-8-sig")
     try:
         lines = [text] if path.suffix == ".json" else [line for line in text.splitlines() if line.strip()]
@@ -72,7 +72,7 @@ def _object_row(each: Mapping[str, object], where: str) -> ToolRow:
     doc = said if isinstance(said, dict) else {}
     fields = {name: _text(value) for name, value in each.items() if not isinstance(value, list | dict)}
     fields |= {str(name): _text(value) for name, value in doc.items() if not isinstance(value, list | dict)}
-    # Raw replies: reasoning in tags is for our own parsers to take off.
+    # The raw replies are used, because medtune's own parsers remove reasoning in tags.
     replies = tuple(map(str, _flat(each["resps"])))
     if not replies:
         raise ValueError(f"{where}: wanted a reply in 'resps', it is empty. Leave the line out for a missing answer.")
@@ -104,7 +104,7 @@ def _table(path: Path) -> Sequence[Mapping[str, str]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             csv.field_size_limit(1 << 30)
             return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
-    # Loads slowly, and only tables of this kind need it.
+    # openpyxl loads slowly, and only .xlsx tables need it.
     import openpyxl
     from openpyxl.utils.exceptions import InvalidFileException
 
@@ -120,5 +120,5 @@ def _table(path: Path) -> Sequence[Mapping[str, str]]:
 def _text(value: object) -> str:
     if value is None:
         return ""
-    # Spreadsheets make 3 out of "3" and 3.0 out of 3.
+    # Spreadsheets turn "3" into 3, and 3 into 3.0.
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,4 +1,4 @@
-"""Which question each row of another tool's file answers: by an id of the benchmark's, or by the order of its files."""
+"""Matches the rows of another tool's prediction file with questions, by ids or by the order of the raw files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ID_FIELDS = ("question_id", "qid", "id", "index", "doc_id")
 _TRUTHS = ("answer", "target", "correct_option", "class_label", "classes", "class", "label", "groundtruth")
 
 
-def matched(
+def match_rows(
     rows: Sequence[ToolRow],
     questions: Sequence[Question],
     *,
@@ -21,21 +21,21 @@ def matched(
     places: Mapping[str, int],
     answer_in: AnswerIn | None = None,
 ) -> list[Prediction]:
-    """Returns the rows as predictions of questions.
+    """Returns the rows of another tool's file as predictions for the questions that they answer.
 
-    A field that names a question in every row decides: our own id, or that of the row in the benchmark's own files.
-    Without one, as many rows as questions are taken in the order of the benchmark's files, if the true answers that the
-    rows state agree with the questions'.
+    A field that names a question in every row is used: by our own id, or by the id of the row in the raw files. If
+    there is no such field and there are as many rows as questions, the rows are taken in the order of the raw files,
+    after checking that the true answers in the rows agree with those of the questions.
 
     Args:
-        rows: Of one file.
-        questions: That it may answer.
-        find: The question of a row of the benchmark's own files, by the row's id.
-        places: Question id -> number in the order of those files.
-        answer_in: How the benchmark's source reads the true answer of a row; columns of other names are tried as well.
+        rows: The rows of one file.
+        questions: The questions that the file may answer.
+        find: A function from the id of a raw row to the id of its question.
+        places: The number of each question in the order of the raw files.
+        answer_in: A function of the source that reads the true answer of a row; columns with usual names are tried too.
 
     Raises:
-        ValueError: No field fits and neither does the order, or two rows answer one question.
+        ValueError: No field names the questions and the order does not fit, or two rows answer one question.
     """
     ids = {question.id for question in questions}
     others = sorted({name for row in rows for name in row.fields} - set(_ID_FIELDS))
@@ -78,7 +78,7 @@ def _by_order(
 
 
 def _agrees(said: str, row: ToolRow, question: Question) -> bool:
-    """Returns whether a true answer is the question's: its words or number, or a letter of the row's own options."""
+    """Returns whether a stated true answer is that of the question: its words, its number or an option's letter."""
     answer = said.strip().strip("[]'\"")
     if len(answer) == 1 and answer in ascii_uppercase[: len(row.options)]:
         answer = row.options[ascii_uppercase.index(answer)]
@@ -91,7 +91,7 @@ def _agrees(said: str, row: ToolRow, question: Question) -> bool:
 
 
 def _shown(row: ToolRow, question: Question) -> tuple[str, ...]:
-    """Returns the question's options in the order that the tool showed: a letter in a reply counts by it."""
+    """Returns the question's options in the order that the tool showed, so that letters in replies can be read."""
     own = {option.strip().casefold(): option for option in question.options}
     found = tuple(own.get(option.strip().casefold(), "") for option in row.options)
     return found if set(found) == set(question.options) and len(found) == len(question.options) else ()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.report.checked_json import read_json_lines

@@ -57,7 +57,7 @@ def _run(golden: GoldenFile, variants: Mapping[str, VolumeTransform], *, leading
             write_nifti(path, phantom(spec), np.asarray(spec["affine"], dtype=np.float64))
             for stage in stages:
                 if stage in variants:
-                    values = cache.prepared(MediaRef(path, kind="volume"), variants[stage])
+                    values = cache.transformed(MediaRef(path, kind="volume"), variants[stage])
                     yield f"{name}/{stage}", values.reshape((1,) * leading + values.shape)
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from medtune.data.media.load import Shape, media_shape
-from medtune.data.types import Image, Media, MediaKind, MediaRef, wanted
+from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ImageTransform:
 
     def __call__(self, media: Media) -> Tensor:
         """Returns float32 pixels, (3, size_px, size_px)."""
-        resized = PIL.Image.fromarray(wanted(media, Image).pixels_HWC).resize(
+        resized = PIL.Image.fromarray(require_kind(media, Image).pixels_HWC).resize(
             (self.size_px, self.size_px), PIL.Image.Resampling.BICUBIC
         )
         pixels_HWC = torch.from_numpy(np.asarray(resized, dtype=np.float32) / 255.0)

@@ -17,7 +17,7 @@ from torch import Tensor
 from medtune.data.media.load import Shape, media_shape
 from medtune.data.media.videos.sampling import Sampling
 from medtune.data.media.volumes.slices import AxialPictures
-from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, wanted
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
 from medtune.models.transformers_vlm.wiring import Pixels
 
 
@@ -70,7 +70,7 @@ class ProcessorTransform:
             height, width = media.frames_THWC.shape[1:3]
             with _refusing(f"a video of {width} x {height} pixels"):
                 return self.video(self.processor, media)
-        pixels_HWC = wanted(media, Image).pixels_HWC
+        pixels_HWC = require_kind(media, Image).pixels_HWC
         height, width = pixels_HWC.shape[:2]
         # As a picture, not an array: the channel axis of a picture of 3 x 3 pixels cannot be guessed.
         picture = PIL.Image.fromarray(pixels_HWC)

@@ -136,7 +136,7 @@ class CodesInput(VolumeInput):
             return self._made(ref, encoding)
         seen = self.cache.name(ref, self.prepare) if encoding is None else self.cache.digest(encoding)
         kept = np.int16 if self.coder.tower.config.codes <= np.iinfo(np.int16).max + 1 else np.int32
-        ids_thw = self.cache.made(
+        ids_thw = self.cache.computed_once(
             f"{seen}-{CODES}-{self.coder.digest}", lambda: self._made(ref, encoding).numpy().astype(kept)
         )
         return torch.from_numpy(ids_thw.astype(np.int64))

@@ -19,7 +19,7 @@ from medtune.data.media.organ_masks import other_side
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
-from medtune.data.types import Media, MediaKind, MediaRef, Volume, wanted
+from medtune.data.types import Media, MediaKind, MediaRef, Volume, require_kind
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.limited import Limited
 from medtune.models.vlm import VisionLanguageModel
@@ -52,7 +52,7 @@ class VolumeInput:
 
     def __call__(self, media: Media) -> Tensor:
         """Returns one prepared volume, (C, ...), float32."""
-        return torch.from_numpy(np.ascontiguousarray(self.prepare(wanted(media, Volume))))
+        return torch.from_numpy(np.ascontiguousarray(self.prepare(require_kind(media, Volume))))
 
     def read(self, ref: MediaRef) -> Tensor:
         """Returns one prepared volume from its files or from the cache, with the masks that the preparation reads.
@@ -63,7 +63,7 @@ class VolumeInput:
         """
         if self.cache is None:
             return self(load_volume(ref, self.prepare.organs))
-        return torch.from_numpy(self.cache.prepared(ref, self.prepare))
+        return torch.from_numpy(self.cache.transformed(ref, self.prepare))
 
     def changed(self, ref: MediaRef, change: Callable[[Media], Media]) -> Tensor:
         """Returns one volume, changed and then prepared; read from its files, as a change is drawn anew each time.

@@ -19,7 +19,7 @@ from medtune.benchmarks.ctlesionvqa.sources import ct_phantom
 from medtune.benchmarks.fetal_gauge.sources import fetal_phantom
 from medtune.benchmarks.simulators.settings import write_num_patients
 from medtune.data.media.volumes.cache import VolumeCache
-from medtune.data.prepared.folder import prepare
+from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaGroup
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations

@@ -22,8 +22,10 @@ from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.example import HEADER
 from medtune.benchmarks.ctlesionvqa.terms import V1, answer_type
 from medtune.data.media.volumes.formats.nifti import write_nifti
-from medtune.data.prepared import file_format
-from medtune.data.prepared.folder import Prepared, open_prepared, prepare
+from medtune.data.prepared.manifest import MEDIA
+from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.tables import data_hash, map_table, read_media
+from medtune.data.prepared.write import prepare
 from medtune.data.types import SPLITS, Question
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.score import score_phase
@@ -143,5 +145,5 @@ def _asked(text: str, subtype: str, numbers: Sequence[int]) -> tuple[str, str, s
 
 def _hashed_anew(opened: Prepared) -> str:
     questions = [question for split in SPLITS for question in opened.questions(split)]
-    media = list(file_format.read_media(file_format.map_table(opened.root / file_format.MEDIA)))
-    return file_format.data_hash(questions, media)
+    media = list(read_media(map_table(opened.root / MEDIA)))
+    return data_hash(questions, media)

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.data.prepared.folder import prepare
+from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaGroup, Request
 from medtune.eval.benchmark import Benchmark
 from medtune.models.answering import LocalAnswerer

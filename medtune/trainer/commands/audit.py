@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from medtune.benchmarks import find_benchmark, paper_of
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from medtune.data.types import SPLITS, MediaGroup, Split
-from medtune.eval.asking.official_prompts import worded
+from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.audit.findings import findings_json, findings_of, findings_text
 from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report
@@ -54,7 +54,9 @@ def opened_experiment(folder: RunFolder) -> Experiment:
     """Returns the bench of a run's recipe for this process alone."""
     recipe = read_recipe(str(folder.recipe))
     prepared = opened(recipe.data.root, recipe.model)
-    benchmark = worded(find_benchmark(recipe.data.benchmark), prepared, volumes_as=recipe.model.shows_volumes_as)
+    benchmark = with_prepared_prompts(
+        find_benchmark(recipe.data.benchmark), prepared, volumes_as=recipe.model.shows_volumes_as
+    )
     check_fit(recipe, prepared, benchmark, training=False)
     learnt = run_label(folder).unofficial_training
     return Experiment(recipe, benchmark, prepared, device_of_rank(0), rank=0, world_size=1, unofficial_training=learnt)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.prepared.folder import Prepared, open_prepared
+from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Split
-from medtune.eval.asking.official_prompts import FOREIGN
+from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.compare import About, Side, check_comparable, compare
 from medtune.eval.comparing.compare_text import (
@@ -131,7 +131,9 @@ def read_run(root: Path, *, phase: Phase | None, parser: str | None) -> Answers:
 def _answers_of(predictions: Path, *, like: Answers) -> Answers:
     """Returns a file's answers to the questions of a run; whose words asked is known where medtune wrote the file."""
     own = all(each.prompt_hash is not None for each in read_predictions(predictions))
-    label = replace(like.about.label, prompts=like.about.label.prompts if own else FOREIGN, unofficial_training="")
+    label = replace(
+        like.about.label, prompts=like.about.label.prompts if own else FOREIGN_WORDING, unofficial_training=""
+    )
     return replace(like, about=replace(like.about, name=predictions.name, label=label), predictions=predictions)
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from tqdm import tqdm
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from medtune.data.types import PredictionKey, Question, Split
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.judge.agreement import agreement, agreement_tables, read_human
-from medtune.eval.judge.asking import Judging, judge_predictions
+from medtune.eval.judge.agreement import agreement, agreement_tables, read_human_scores
+from medtune.eval.judge.judge_predictions import Judging, judge_predictions
 from medtune.eval.judge.task import Judge, JudgeTask
-from medtune.eval.judge.verdicts import fitting, read_verdicts, verdicts_path
+from medtune.eval.judge.verdicts import judge_replies, read_verdicts, verdicts_path
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.predictions.shards import MERGED
 from medtune.eval.scoring.tables import table_text
@@ -98,10 +98,10 @@ def show_agreement(answered: Answered, human: Path) -> int:
     if not beside.is_file():
         raise FileNotFoundError(f"{beside}: no verdicts yet; judge the answers first, without --agreement")
     stored = read_verdicts(beside)
-    said = fitting(read_predictions(answered.predictions), stored)
+    said = judge_replies(read_predictions(answered.predictions), stored)
     points: dict[PredictionKey, int] = {key: task.points(text) for key, text in said.items()}
     patients = {question.id: question.patient_id for question in answered.questions}
-    found = agreement(read_human(human, levels=task.levels), points, patients, levels=task.levels)
+    found = agreement(read_human_scores(human, levels=task.levels), points, patients, levels=task.levels)
     judges = sorted({verdict.judge for verdict in stored.values()})
     for table in agreement_tables(found, judge=", ".join(judges)):
         print(table_text(table))

@@ -10,15 +10,17 @@ from pathlib import Path
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.data.prepared import rejects
-from medtune.data.prepared.folder import Prepared, Prompts, open_prepared, prepare
 from medtune.data.prepared.question_origins import read_origins
+from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.write import Prompts, prepare
 from medtune.data.types import SPLITS, Prediction, Question, Split, UnofficialSplit
-from medtune.eval.asking.official_prompts import FOREIGN, official_for, read_official, worded
+from medtune.eval.asking.official_prompts import FOREIGN_WORDING
+from medtune.eval.asking.prepared_prompts import read_official_templates, usable_templates, with_prepared_prompts
 from medtune.eval.data_label import label_of
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.predictions.tool_files import read_tool_rows
-from medtune.eval.predictions.tool_matching import matched
+from medtune.eval.predictions.tool_matching import match_rows
 from medtune.eval.results import gain_table, scores_json
 from medtune.eval.scoring.bertscore import named_model
 from medtune.eval.scoring.parse_replies import write_parsed
@@ -72,7 +74,7 @@ def prepare_folder(
     for note in manifest.notes:
         print(f"note: {note}")
     if manifest.rejected:
-        print(rejects.table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
+        print(rejects.rejects_table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
         print(f"one by one: {out / rejects.REJECTS}")
     return 0
 
@@ -98,15 +100,15 @@ def _any_predictions(path: Path, asked: Sequence[Question], prepared: Prepared) 
         return read_predictions(path)
     known = read_origins(prepared.root, prepared.manifest.source)
     answer_in = find_source(prepared.manifest.source).answer_in
-    return matched(rows, asked, find=known.find, places=known.places, answer_in=answer_in)
+    return match_rows(rows, asked, find=known.find, places=known.places, answer_in=answer_in)
 
 
 def _official(benchmark_name: str, folder: Path | None) -> Callable[[Sequence[Question]], Prompts] | None:
     if folder is None:
         return None
     benchmark = find_benchmark(benchmark_name)
-    templates = read_official(benchmark, folder)
-    return lambda questions: Prompts(*official_for(benchmark, templates, questions))
+    templates = read_official_templates(benchmark, folder)
+    return lambda questions: Prompts(*usable_templates(benchmark, templates, questions))
 
 
 def _source_name(benchmark_name: str, source_name: str | None) -> str:
@@ -134,7 +136,7 @@ def score_file(
         ValueError: A line cannot be read, or is about a question that the split does not have.
     """
     prepared = open_prepared(questions)
-    benchmark = worded(find_benchmark(benchmark_name), prepared)
+    benchmark = with_prepared_prompts(find_benchmark(benchmark_name), prepared)
     asked = prepared.questions(split)
     if only:
         asked = tuple(q for q in asked if all(q.facets.get(facet) == value for facet, value in only.items()))
@@ -144,7 +146,7 @@ def score_file(
         benchmark = benchmark.for_part(asked)
     found = with_verdicts(_any_predictions(predictions, asked, prepared), predictions, benchmark)
     if any(prediction.prompt_hash is None for prediction in found):
-        benchmark = replace(benchmark, wording=FOREIGN)
+        benchmark = replace(benchmark, wording=FOREIGN_WORDING)
     scores = score_phase(
         asked,
         found,

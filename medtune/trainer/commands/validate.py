@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.prepared.folder import Prepared
+from medtune.data.prepared.read import Prepared
 from medtune.data.types import SPLITS, Split
-from medtune.eval.asking.ask import CONDITIONS, check_conditions
-from medtune.eval.asking.official_prompts import worded
+from medtune.eval.asking.conditions import CONDITIONS, check_conditions
+from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import zoo_entry
 from medtune.models.sequence.layout import IGNORED, SequenceFamily
@@ -54,13 +54,13 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
     if endpoint is not None:
         no_data = missing_data(recipe, benchmark)
         prepared = None if no_data else _shown_data(recipe, benchmark, training=False)
-        benchmark = benchmark if prepared is None else worded(benchmark, prepared, volumes_as=volumes_as)
+        benchmark = benchmark if prepared is None else with_prepared_prompts(benchmark, prepared, volumes_as=volumes_as)
         return _said_missing([no_data, show_served(recipe, endpoint, prepared, benchmark)])
     entry = zoo_entry(recipe.model.name)
     available = this_machine() if devices is None else parse_devices(devices)
     no_data, no_weights = missing_data(recipe, benchmark), missing_weights(recipe, entry)
     prepared = None if no_data else _shown_data(recipe, benchmark, training=True)
-    benchmark = benchmark if prepared is None else worded(benchmark, prepared, volumes_as=volumes_as)
+    benchmark = benchmark if prepared is None else with_prepared_prompts(benchmark, prepared, volumes_as=volumes_as)
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
     assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model.loading) if loadable else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from medtune.data.prepared.folder import Prepared
-from medtune.eval.asking.ask import plan_visits
+from medtune.data.prepared.read import Prepared
+from medtune.eval.asking.plan import plan_visits
 from medtune.eval.benchmark import Benchmark
 from medtune.models.endpoint.estimate import total_tokens
 from medtune.models.endpoint.messages import cost_text

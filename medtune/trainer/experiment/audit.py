@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from medtune.data.types import MediaGroup, Prediction, Reading
-from medtune.eval.asking.ask import audited
+from medtune.eval.asking.conditions import audit_conditions
 from medtune.eval.audit.probes import drawn, thumbnails
 from medtune.eval.audit.row import Audit, audit_json, audit_text
 from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, thumbnail_probes
@@ -95,7 +95,7 @@ def audit_with_model(experiment: Experiment, folder: RunFolder, phase: AnsweredP
         raise ValueError(f"{folder.root}: no question has options; an audit asks whether answers could be guessed")
     reading = _reading(experiment)
     asked = {prediction.key.condition for prediction in phase.predictions if prediction.key.reading == reading}
-    conditions = [condition for condition in audited(phase.groups) if condition not in asked]
+    conditions = [condition for condition in audit_conditions(phase.groups) if condition not in asked]
     answers: Sequence[Prediction] = ()
     if conditions:
         answers = answer_groups(

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from medtune.data.prepared.folder import Prepared
+from medtune.data.prepared.read import Prepared
 from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading, Split
 from medtune.eval.asking.answerer import Answerer
-from medtune.eval.asking.ask import ONCE, evaluate
+from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.plan import ONCE
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of
 from medtune.eval.judge.verdicts import with_verdicts

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from medtune.data.media.volumes.cache import VolumeCache
-from medtune.data.prepared.folder import Prepared
+from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaKind
 from medtune.models.endpoint.pictures import SLICES_INSTEAD, read_kinds
 from medtune.models.endpoint.served import Served

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.data.prepared.folder import Prepared, open_prepared
+from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.models.assemble import ZooEntry, any_entry
 from medtune.trainer.recipe.schema import ModelBlock
 

@@ -13,7 +13,7 @@ from lightning.pytorch.loggers import Logger
 
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.types import Condition, MediaGroup, Reading
-from medtune.eval.asking.official_prompts import worded
+from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import unofficial_sets
 from medtune.eval.report.write import write_report
@@ -121,7 +121,9 @@ def _open(job: Job, *, training: bool) -> Session:
     recipe = dataclasses.replace(recipe, train=train)
     pl.seed_everything(train.seed, workers=True, verbose=False)
     prepared = opened(recipe.data.root, recipe.model)
-    benchmark = worded(find_benchmark(recipe.data.benchmark), prepared, volumes_as=recipe.model.shows_volumes_as)
+    benchmark = with_prepared_prompts(
+        find_benchmark(recipe.data.benchmark), prepared, volumes_as=recipe.model.shows_volumes_as
+    )
     recipe = as_published(recipe, benchmark)
     check_fit(recipe, prepared, benchmark, training=training)
     folders = open_folders(recipe, prepared, benchmark) if training else ()

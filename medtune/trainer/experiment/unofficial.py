@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medtune.benchmarks import find_source
-from medtune.data.prepared.folder import Prepared
+from medtune.data.prepared.read import Prepared
 from medtune.eval.data_label import recorded_label
 from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported

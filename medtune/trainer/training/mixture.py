@@ -10,10 +10,10 @@ from typing import cast
 import numpy as np
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.media.augment import AllowedChanges, Change, allow_nothing, allowed, changed
-from medtune.data.prepared.folder import Prepared
+from medtune.data.media.augment import AllowedChanges, Change, allow_nothing, augment_media, changes_allowed_by_all
+from medtune.data.prepared.read import Prepared
 from medtune.data.types import SPLITS, Media, MediaGroup, Prompt, Question, Split, UnofficialSplit
-from medtune.eval.asking.official_prompts import worded
+from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.benchmark import Benchmark
 from medtune.models.read_media import unchanged
 from medtune.trainer.experiment.open_data import opened
@@ -74,13 +74,15 @@ class TrainData:
     def change(self, draw: Draw, group: MediaGroup) -> Callable[[Media], Media]:
         """Returns what is done to the decoded media item of a draw: the same for a resumed run and on any device."""
         wanted = (
-            set(self.augment) & allowed(group.questions, self.parts[draw.part].allowed_changes)
+            set(self.augment) & changes_allowed_by_all(group.questions, self.parts[draw.part].allowed_changes)
             if self.augment
             else set()
         )
         if not wanted:
             return unchanged
-        return lambda media: changed(media, wanted, rng=np.random.default_rng([self.seed, draw.place, _CHANGE_SEED]))
+        return lambda media: augment_media(
+            media, wanted, rng=np.random.default_rng([self.seed, draw.place, _CHANGE_SEED])
+        )
 
 
 def whole_part(groups: Sequence[MediaGroup], render: Callable[[Question], Prompt], *, seed: int) -> TrainData:
@@ -141,7 +143,9 @@ def open_folders(recipe: Recipe, prepared: Prepared, benchmark: Benchmark) -> tu
         check_folder(named, folder, prepared)
         benchmark = benchmark
         if not is_root:
-            benchmark = worded(find_benchmark(named.benchmark), folder, volumes_as=recipe.model.shows_volumes_as)
+            benchmark = with_prepared_prompts(
+                find_benchmark(named.benchmark), folder, volumes_as=recipe.model.shows_volumes_as
+            )
         found.append(Folder(named, folder, benchmark))
     return tuple(found)
 
@@ -173,7 +177,9 @@ def train_data(recipe: Recipe, stage: Stage, folders: Sequence[Folder], *, limit
 
 def num_changeable(part: TrainPart, augment: Sequence[Change]) -> dict[Change, int]:
     """Returns in how many of a part's media groups each change leaves the answers of all questions true."""
-    counts = Counter(change for group in part.groups for change in allowed(group.questions, part.allowed_changes))
+    counts = Counter(
+        change for group in part.groups for change in changes_allowed_by_all(group.questions, part.allowed_changes)
+    )
     return {change: counts[change] for change in augment}
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.media.augment import alike
-from medtune.data.prepared.folder import Prepared
+from medtune.data.media.augment import group_by_allowed_changes
+from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaGroup
 from medtune.trainer.experiment.evaluate import groups_of
 from medtune.trainer.recipe.schema import Recipe, Stage
@@ -62,7 +62,7 @@ def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: 
         raise ValueError(f"the stage {stage.name!r}: no train question has {_wanted(stage.only)}; {_known(groups)}")
     if wanted := recipe.data.augment:
         allowed_changes = find_benchmark(prepared.manifest.benchmark).allowed_changes
-        chosen = [part for group in chosen for part in alike(group, wanted, allowed_changes)]
+        chosen = [part for group in chosen for part in group_by_allowed_changes(group, wanted, allowed_changes)]
     most = recipe.train.group_questions
     return tuple(chosen) if most is None else tuple(part for group in chosen for part in _split(group, most))
 

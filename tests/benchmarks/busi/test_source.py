@@ -10,7 +10,7 @@ import pytest
 
 from medtune.benchmarks import find_source
 from medtune.benchmarks.busi.sources import busi
-from medtune.data.prepared.folder import prepare
+from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS, Box, Question
 

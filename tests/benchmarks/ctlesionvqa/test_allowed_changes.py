@@ -6,7 +6,7 @@ import pytest
 
 from medtune.benchmarks.ctlesionvqa.allowed_changes import SUBTYPES, allowed_changes
 from medtune.benchmarks.ctlesionvqa.terms import V1, V2_ONLY, answer_type
-from medtune.data.media.augment import allowed
+from medtune.data.media.augment import changes_allowed_by_all
 from medtune.data.types import AnswerKind, Question
 
 
@@ -40,4 +40,4 @@ def test_what_an_answer_is_read_off_stays(subtype: str, changes: set[str]) -> No
 def test_free_numbers_are_never_moved() -> None:
     for subtype in SUBTYPES:
         if answer_type(subtype) == "numeric":
-            assert "move" not in allowed([_asked(subtype, kind="number")], allowed_changes)
+            assert "move" not in changes_allowed_by_all([_asked(subtype, kind="number")], allowed_changes)

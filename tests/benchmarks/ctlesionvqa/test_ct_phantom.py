@@ -21,8 +21,8 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import (
 )
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.scan import NOISE_SD_HU, scan
 from medtune.benchmarks.ctlesionvqa.terms import category
-from medtune.data.media.volumes.formats.abdomen_atlas import cases
-from medtune.data.media.volumes.formats.nifti import read_mask
+from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
+from medtune.data.media.volumes.formats.nifti import read_nifti_mask
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.raw.source import SourceTable
 
@@ -37,12 +37,12 @@ def test_folders_are_abdomen_atlas_and_the_table_says_what_the_masks_hold(simula
     folder, _ = simulated
     with (folder / TABLE).open(newline="") as file:
         rows = {row["BDMAP ID"]: row for row in csv.DictReader(file)}
-    found = cases(folder)
-    assert [case.name for case in found] == sorted(rows)
-    for case in found:
+    found = find_cases(folder)
+    assert list(found) == sorted(rows)
+    for case in found.values():
         volume, row = read_volume(case.scan), rows[case.name]
         assert volume.orientation == "LPS"
-        masks = {name: read_mask(path, volume) for name, path in case.masks.items()}
+        masks = {name: read_nifti_mask(path, volume) for name, path in case.masks.items()}
         assert set(ORGANS) <= set(masks)
         voxel_cm3 = float(np.prod(volume.spacing_mm)) / 1000
         for organ in ORGANS:

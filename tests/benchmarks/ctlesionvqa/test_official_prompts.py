@@ -13,10 +13,11 @@ import pytest
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.ctlesionvqa.official_prompts import read, scenario
 from medtune.data.media.volumes.formats.nifti import write_nifti
-from medtune.data.prepared.folder import Prepared, open_prepared
+from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Condition, Question, Request, VolumesAs
-from medtune.eval.asking.ask import check_conditions, plan_visits
-from medtune.eval.asking.official_prompts import worded
+from medtune.eval.asking.conditions import check_conditions
+from medtune.eval.asking.plan import plan_visits
+from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.trainer.commands.cli import main
 from tests.models.endpoint.chat_server import KEY, completion, serving
 
@@ -131,7 +132,7 @@ def made(tmp_path: Path, kit: Path, rows: Sequence[Mapping[str, object]]) -> Pre
 def asked(
     prepared: Prepared, *, volumes_as: VolumesAs | None = None, conditions: Sequence[Condition] = ("image",)
 ) -> list[Request]:
-    words = worded(find_benchmark("ctlesionvqa"), prepared, volumes_as=volumes_as)
+    words = with_prepared_prompts(find_benchmark("ctlesionvqa"), prepared, volumes_as=volumes_as)
     plan = plan_visits(prepared.groups("test"), words, answer_format="letter", conditions=conditions)
     return [request for visits in plan for visit in visits for request in visit.requests]
 
@@ -246,7 +247,7 @@ def test_conditions(kit: Path, tmp_path: Path) -> None:
     first, second, third = moved.question.options
     assert f"How large is the liver? A: {first} B: {second}  C: {third} \n" in moved.prompt.text
     assert moved.question.options != image[moved.question.id].question.options
-    words = worded(find_benchmark("ctlesionvqa"), prepared)
+    words = with_prepared_prompts(find_benchmark("ctlesionvqa"), prepared)
     with pytest.raises(ValueError, match="has no official prompt for the condition 'with_anatomy'"):
         check_conditions(prepared.groups("test"), words, ["with_anatomy", "without_anatomy"])
 

@@ -13,7 +13,7 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_gauge_rebuilt import vocabular
 from medtune.benchmarks.public_sets import rebuild
 from medtune.benchmarks.public_sets.public_set import public_set
 from medtune.benchmarks.public_sets.sets import fpus23
-from medtune.data.prepared.folder import prepare
+from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS, Question
 

@@ -15,10 +15,10 @@ import pytest
 from medtune.benchmarks import find_source
 from medtune.benchmarks.m3d_vqa.sources.m3d_vqa.example import COLUMNS
 from medtune.benchmarks.m3d_vqa.sources.m3d_vqa.tables import SPELLINGS
-from medtune.data.media.volumes.formats.scaled_array import MEANING
+from medtune.data.media.volumes.formats.scaled_array import MEANING_FILE
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.m3d import M3DTransform
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import MediaRef, Question
 from medtune.trainer.commands.cli import main
@@ -170,7 +170,7 @@ def test_the_part_of_test_is_left_out_beside_test_and_read_alone(root: Path) -> 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, r"volumes\.json: there is no such file.*no Hounsfield units.*size of a voxel.*M3D states neither"),
+        (None, r"volumes\.json: there is no such file.*no Hounsfield units.*size of a voxel.*The arrays state neither"),
         ("{", "broken JSON"),
         ("[]", "wanted an object like"),
         ({"spacing_mm": [1, 1, 1]}, "field 'hu_window': wanted a list of 2 numbers, it is missing: values from 0 to 1"),
@@ -187,12 +187,12 @@ def test_the_part_of_test_is_left_out_beside_test_and_read_alone(root: Path) -> 
 )
 def test_volumes_without_a_stated_meaning_are_refused(root: Path, content: object, message: str) -> None:
     if content is None:
-        (root / MEANING).unlink()
+        (root / MEANING_FILE).unlink()
     else:
-        (root / MEANING).write_text(content if isinstance(content, str) else json.dumps(content))
+        (root / MEANING_FILE).write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(ValueError, match=message) as caught:
         read(root)
-    assert str(root / MEANING) in str(caught.value)
+    assert str(root / MEANING_FILE) in str(caught.value)
 
 
 def test_a_prepared_volume_is_nifti_in_hu_with_spacing_and_m3d_sees_its_array_again(root: Path, tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ from medtune.benchmarks.rexsonovqa.official_prompts import as_released, read
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
 from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import footage
 from medtune.data.media.images import Size
-from medtune.data.prepared.folder import open_prepared
-from medtune.eval.asking.ask import evaluate, plan_visits
-from medtune.eval.asking.official_prompts import name_of, worded
+from medtune.data.prepared.read import open_prepared
+from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.official_prompts import wording_name
+from medtune.eval.asking.plan import plan_visits
+from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.models.endpoint.messages import request_body
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.commands.cli import main
@@ -86,8 +88,8 @@ def test_prepared_prompts_ask_every_question_and_the_blind_setting_in_its_own_wo
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(repository)]) == 0
     prepared = open_prepared(out)
     assert f"prompts: {prepared.manifest.prompts}" in capsys.readouterr().out
-    rex = worded(find_benchmark("rexsonovqa"), prepared)
-    assert rex.wording == prepared.manifest.prompts == name_of(read(repository)) != "ours"
+    rex = with_prepared_prompts(find_benchmark("rexsonovqa"), prepared)
+    assert rex.wording == prepared.manifest.prompts == wording_name(read(repository)) != "ours"
     groups = prepared.groups("test")
     plan = plan_visits(groups, rex, answer_format="letter", conditions=["image", "text_only"])
     asked = [request for visits in plan for visit in visits for request in visit.requests]
@@ -138,7 +140,7 @@ def test_the_papers_prompt_is_sent_verbatim(shared_real: Path, tmp_path: Path) -
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(folder)]) == 0
     prepared = open_prepared(out)
     assert prepared.manifest.prompts.startswith("official, sha256 ")
-    rex, answerer = worded(find_benchmark("rexsonovqa"), prepared), Oracle()
+    rex, answerer = with_prepared_prompts(find_benchmark("rexsonovqa"), prepared), Oracle()
     evaluate(
         answerer,
         prepared.groups("test"),

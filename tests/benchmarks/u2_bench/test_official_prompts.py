@@ -14,10 +14,10 @@ from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.u2_bench.official.prompts import read, scenario
 from medtune.benchmarks.u2_bench.sources.u2_bench.example import image_cell
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, OPTIONS, TASKS
-from medtune.data.prepared.folder import Prepared, open_prepared
+from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Condition
 from medtune.eval.asking.ask import evaluate
-from medtune.eval.asking.official_prompts import worded
+from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.trainer.commands.cli import main
 from tests.eval.answerers import Oracle
 
@@ -93,7 +93,7 @@ def _prepare(raw: Path, prompts: Path) -> Prepared:
 def _sent(prepared: Prepared, *conditions: Condition) -> dict[Condition, dict[str, list[str]]]:
     """Returns the texts that an answerer is asked, by condition and scenario."""
     answerer = Oracle()
-    u2 = worded(find_benchmark("u2_bench"), prepared)
+    u2 = with_prepared_prompts(find_benchmark("u2_bench"), prepared)
     out = prepared.root.with_name("run")
     evaluate(answerer, prepared.groups("test"), u2, answer_format="text", out_dir=out, conditions=conditions)
     found: dict[Condition, dict[str, list[str]]] = {condition: {} for condition in conditions}

@@ -140,14 +140,14 @@ def test_golden_detection_rows_and_accuracies() -> None:
 def test_golden_detection_grid_and_canonical_replies() -> None:
     expected = recorded("u2bench_detection.json")["expected"]
     for x, y, label in expected["grid_x_y_label"]:
-        assert masks.cell_of(x, y) == label
+        assert masks.cell_of_point(x, y) == label
     for case in expected["canonical_replies"]:
         strict = read_position(case["reply"], mode="strict").label
         assert (strict == case["truth"]) == case["strict_correct"]
         assert read_position(case["reply"], mode="lenient").label == case["lenient_label"]
 
 
-CENTRES = {masks.cell_of(x, y): (x, y) for x in (0.2, 0.5, 0.8) for y in (0.2, 0.5, 0.8)}
+CENTRES = {masks.cell_of_point(x, y): (x, y) for x in (0.2, 0.5, 0.8) for y in (0.2, 0.5, 0.8)}
 
 
 def test_golden_detection_unused_function() -> None:

@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medtune.data.media.augment import ALL, CHANGES, Change, alike, allowed, changed
+from medtune.data.media.augment import (
+    ALL_CHANGES,
+    CHANGES,
+    Change,
+    augment_media,
+    changes_allowed_by_all,
+    group_by_allowed_changes,
+)
 from medtune.data.media.images import RED, draw_box
 from medtune.data.types import Box, Image, MediaGroup, MediaRef, Question, Video
 
@@ -17,7 +24,7 @@ def _asked(text: str, *options: str, answer: str = "", kind: str = "choice") -> 
 
 
 def _allowed(*questions: Question) -> set[str]:
-    return set(allowed(questions, lambda question: ALL))
+    return set(changes_allowed_by_all(questions, lambda question: ALL_CHANGES))
 
 
 @pytest.mark.parametrize(
@@ -46,17 +53,21 @@ def test_words_forbid_what_would_make_the_answer_wrong(question: Question, forbi
 
 def test_all_questions_about_an_image_have_to_agree() -> None:
     assert _allowed(_asked("What is shown?", "benign", "normal"), _asked("Where?", "upper left", "center")) == {"grey"}
-    assert not allowed([_asked("What?", "a", "b")], lambda question: frozenset())
+    assert not changes_allowed_by_all([_asked("What?", "a", "b")], lambda question: frozenset())
 
 
 def test_questions_of_an_image_are_parted_by_what_they_allow_so_that_no_change_tells_an_answer() -> None:
     exists, where = _asked("Is there a lesion?", "Yes", "No"), _asked("Where is it?", "upper part", "tail")
     ill, healthy = (MediaGroup("m", MediaRef(Path("m.png")), asked) for asked in ((exists, where), (exists,)))
     for group in (ill, healthy):
-        (part,) = [each for each in alike(group, ["move"], lambda question: ALL) if exists in each.questions]
+        (part,) = [
+            each
+            for each in group_by_allowed_changes(group, ["move"], lambda question: ALL_CHANGES)
+            if exists in each.questions
+        ]
         assert part.questions == (exists,)
-        assert allowed(part.questions, lambda question: ALL) == ALL
-    assert alike(ill, ["grey"], lambda question: ALL) == [ill]
+        assert changes_allowed_by_all(part.questions, lambda question: ALL_CHANGES) == ALL_CHANGES
+    assert group_by_allowed_changes(ill, ["grey"], lambda question: ALL_CHANGES) == [ill]
 
 
 def _picture() -> Image:
@@ -64,7 +75,7 @@ def _picture() -> Image:
 
 
 def _many(changes: set[Change], picture: Image) -> list[Image]:
-    found = [changed(picture, changes, rng=np.random.default_rng([7, place])) for place in range(40)]
+    found = [augment_media(picture, changes, rng=np.random.default_rng([7, place])) for place in range(40)]
     assert all(isinstance(one, Image) and one.pixels_HWC.shape == picture.pixels_HWC.shape for one in found)
     return [one for one in found if isinstance(one, Image)]
 
@@ -102,7 +113,7 @@ def test_move_shifts_and_scales_within_its_limits() -> None:
 def test_frames_of_a_film_change_alike() -> None:
     frame_HWC = _picture().pixels_HWC
     video = Video(np.stack([frame_HWC, frame_HWC]), (0.0, 0.1))
-    film = changed(video, set(CHANGES), rng=np.random.default_rng(1))
+    film = augment_media(video, set(CHANGES), rng=np.random.default_rng(1))
     assert isinstance(film, Video)
     assert np.array_equal(film.frames_THWC[0], film.frames_THWC[1])
     assert film.times_s == video.times_s
@@ -112,7 +123,7 @@ def test_one_change_more_does_not_alter_the_others() -> None:
     picture, both, alone = _picture(), {"grey", "mirror"}, {"mirror"}
     for place in range(20):
         rngs = [np.random.default_rng(place) for _ in range(2)]
-        one, other = changed(picture, both, rng=rngs[0]), changed(picture, alone, rng=rngs[1])  # type: ignore[arg-type]
+        one, other = augment_media(picture, both, rng=rngs[0]), augment_media(picture, alone, rng=rngs[1])  # type: ignore[arg-type]
         assert isinstance(one, Image)
         assert isinstance(other, Image)
         table = {int(a): int(b) for a, b in zip(other.pixels_HWC.flat, one.pixels_HWC.flat, strict=True)}

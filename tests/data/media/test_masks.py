@@ -13,9 +13,9 @@ from medtune.data.media.masks import (
     NINE_CELLS,
     Mask,
     box_size,
+    cell_of_box,
     fill_outline,
     largest_region,
-    nine_cell,
     outer_box,
     read_mask,
 )
@@ -113,7 +113,7 @@ def test_outer_box_of_a_rectangle_is_the_rectangle(x0: int, y0: int, width: int,
 )
 def test_nine_cells_cut_at_45_and_55_percent(centre: tuple[int, int], cell: str) -> None:
     x, y = centre
-    assert nine_cell(Box(x - 1, y - 1, x + 1, y + 1), 100, 100) == cell
+    assert cell_of_box(Box(x - 1, y - 1, x + 1, y + 1), 100, 100) == cell
 
 
 @given(st.data(), st.integers(1, 500), st.integers(1, 500))
@@ -122,11 +122,11 @@ def test_mirrored_boxes_have_mirrored_cells(data: st.DataObject, width: int, hei
     x1 = data.draw(st.integers(x0 + 1, width))
     y0 = data.draw(st.integers(0, height - 1))
     y1 = data.draw(st.integers(y0 + 1, height))
-    cell = nine_cell(Box(x0, y0, x1, y1), width, height)
+    cell = cell_of_box(Box(x0, y0, x1, y1), width, height)
     assert cell in NINE_CELLS
     # 0.45 belongs to the middle and 0.55 does not: a centre on a line has no mirror image.
     if 10 * (x0 + x1) not in (9 * width, 11 * width):
-        mirrored = nine_cell(Box(width - x1, y0, width - x0, y1), width, height)
+        mirrored = cell_of_box(Box(width - x1, y0, width - x0, y1), width, height)
         swapped = cell.replace("left", "*").replace("right", "left").replace("*", "right")
         assert mirrored == swapped
 

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.prepared.folder import Prepared, open_prepared, prepare
-from medtune.data.prepared.rejects import Reject, counts, table
+from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.rejects import count_rejects, rejects_table
+from medtune.data.prepared.write import prepare
+from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import SPLITS, MediaRef, Question
 from medtune.trainer.commands.cli import main
@@ -87,11 +89,11 @@ def test_a_folder_without_rejects_has_no_file_of_them(tmp_path: Path) -> None:
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y 3", "y 4", "z 'q'"]))))
 def test_no_reject_is_lost_in_the_table(fields: list[tuple[str, str]]) -> None:
     rejects = [Reject("f", n, field, reason) for n, (field, reason) in enumerate(fields)]
-    found = counts(rejects)
+    found = count_rejects(rejects)
     assert sum(found.values()) == len(rejects)
     assert len(found) == len({(field, re.sub(r"\d|'q'", "", reason)) for field, reason in fields})
     if found:
-        assert len(table(found, 5).splitlines()) == 1 + len(found)
+        assert len(rejects_table(found, 5).splitlines()) == 1 + len(found)
 
 
 def test_command_ends_with_the_table_and_obeys_the_share(

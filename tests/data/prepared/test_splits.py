@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.prepared.splits import Fractions, assign_splits, carve_val, check_splits
+from medtune.data.prepared.splits import Fractions, assign_splits, check_splits, split_off_val
 from medtune.data.types import SPLITS, Question, Split
 
 
@@ -107,20 +107,23 @@ def test_unusable_fractions(fractions: tuple[float, float, float]) -> None:
 def test_val_is_carved_out_of_train_by_patient_and_test_stays() -> None:
     questions = [_question(n, f"p{n // 3}", f"i{n}", split="test" if n < 30 else "train") for n in range(120)]
     digests = _digests(questions)
-    carved, (note,) = carve_val(questions, digests, seed=0, fractions=Fractions(0.7, 0.15, 0.15))
+    carved, (note,) = split_off_val(questions, digests, seed=0, fractions=Fractions(0.7, 0.15, 0.15))
     check_splits(carved, digests)
     assert [q.split for q in carved[:30]] == ["test"] * 30
     # 15 of 85 shares of 30 patients.
     assert len({q.patient_id for q in carved if q.split == "val"}) == 5
     assert note == "the source brings no val: 5 of 30 patients of its train are val here, by seed 0"
-    again = carve_val(list(reversed(questions)), digests, seed=0, fractions=Fractions(0.7, 0.15, 0.15))
+    again = split_off_val(list(reversed(questions)), digests, seed=0, fractions=Fractions(0.7, 0.15, 0.15))
     assert {q.id: q.split for q in again.questions} == {q.id: q.split for q in carved}
 
 
 @pytest.mark.parametrize("splits", [("train", "val", "test"), ("test",), ("train", "val"), (None,), ("train", None)])
 def test_nothing_is_carved_where_the_source_brings_other_splits(splits: tuple[Split | None, ...]) -> None:
     questions = [_question(n, f"p{n}", f"i{n}", split=splits[n % len(splits)]) for n in range(30)]
-    assert carve_val(questions, _digests(questions), seed=0, fractions=Fractions(0.7, 0.15, 0.15)) == (questions, ())
+    assert split_off_val(questions, _digests(questions), seed=0, fractions=Fractions(0.7, 0.15, 0.15)) == (
+        questions,
+        (),
+    )
 
 
 def _brought(patients: str = "xyz", images: str = "ijk", splits: tuple[Split, ...] = SPLITS) -> list[Question]:

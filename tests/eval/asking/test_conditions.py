@@ -10,7 +10,9 @@ import pytest
 from medtune.benchmarks import find_benchmark
 from medtune.data.media.blank import BLANKS
 from medtune.data.types import MediaGroup, MediaRef
-from medtune.eval.asking.ask import audited, evaluate, plan_visits
+from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.conditions import audit_conditions
+from medtune.eval.asking.plan import plan_visits
 from medtune.eval.scoring.score import score_phase
 from tests.eval.answerers import Guessing, groups
 
@@ -78,8 +80,8 @@ def test_shuffled_frames_are_asked_about_videos_alone(tmp_path: Path) -> None:
         assert mixed.shown.media_id == group.media_id
         assert mixed.shown.media.shuffled_by is not None
         assert {request.condition for request in mixed.requests} == {"shuffled_frames"}
-    assert "shuffled_frames" in audited(videos)
-    assert "shuffled_frames" not in audited(choices)
+    assert "shuffled_frames" in audit_conditions(videos)
+    assert "shuffled_frames" not in audit_conditions(choices)
     with pytest.raises(ValueError, match="'shuffled_frames' is not for images"):
         plan_visits(choices, U2, answer_format="text", conditions=["shuffled_frames"])
 

@@ -11,9 +11,10 @@ import pytest
 from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.public_sets.public_set import public_set
 from medtune.benchmarks.u2_bench.official.prompts import read, scenario
-from medtune.data.prepared.folder import Prepared, open_prepared
+from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import SPLITS, Prompt, Question
-from medtune.eval.asking.official_prompts import OURS, name_of, official_for, worded
+from medtune.eval.asking.official_prompts import OUR_WORDING, wording_name
+from medtune.eval.asking.prepared_prompts import usable_templates, with_prepared_prompts
 from medtune.eval.benchmark import Benchmark
 from medtune.trainer.commands.cli import main
 from tests.conftest import REPOSITORY
@@ -69,11 +70,11 @@ def test_kit_is_read_without_being_run(kit: Path) -> None:
 def test_scenarios_that_templates_cannot_ask_are_left_to_ours_and_named(kit: Path) -> None:
     u2, templates = find_benchmark("u2_bench"), read(kit)
     breast, anywhere, report = _asked("LL", "23", anatomy="breast"), _asked("LL", "23"), _asked("RG", "39")
-    every = official_for(u2, templates, [breast])
-    assert (every.name, every.templates, every.notes) == (name_of(templates), templates, ())
-    some = official_for(u2, templates, [_asked("DD", "23"), breast, anywhere, report, report])
+    every = usable_templates(u2, templates, [breast])
+    assert (every.name, every.templates, every.notes) == (wording_name(templates), templates, ())
+    some = usable_templates(u2, templates, [_asked("DD", "23"), breast, anywhere, report, report])
     without = {scenario: template for scenario, template in templates.items() if scenario != "LL 23"}
-    digest = name_of(without).removeprefix("official, ")
+    digest = wording_name(without).removeprefix("official, ")
     assert some.templates == without
     assert some.name == f"official for 1 scenario, ours for 2: LL 23, RG 39; {digest}"
     assert some.notes == (
@@ -81,7 +82,7 @@ def test_scenarios_that_templates_cannot_ask_are_left_to_ours_and_named(kit: Pat
         "asked in our words, not the official ones: RG 39 (there is no template: 2 questions)",
     )
     with pytest.raises(ValueError, match=r"none of the scenarios: LL 23 \(nothing for .*\), RG 39 \(there is no"):
-        official_for(u2, templates, [anywhere, report])
+        usable_templates(u2, templates, [anywhere, report])
 
 
 def test_missing_and_broken_files(kit: Path, tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_prepared_prompts_ask_every_question_and_every_output_says_so(
     shown = capsys.readouterr().out
     assert "prompts: official for 2 scenarios, ours for 1: OD 31; sha256 " in shown
     assert "asked in our words, not the official ones: OD 31 (nothing for {unheard}: 12 questions)" in shown
-    partly = worded(find_benchmark("u2_bench"), open_prepared(out))
+    partly = with_prepared_prompts(find_benchmark("u2_bench"), open_prepared(out))
     assert partly.wording == open_prepared(out).manifest.prompts
     said = _prompts(partly, open_prepared(out))
     assert said["VRA 10"].text == "Pose? {braces stay}"
@@ -135,7 +136,7 @@ def test_prepared_prompts_ask_every_question_and_every_output_says_so(
     name = prepared.manifest.prompts
     assert name.startswith("official, sha256 ")
     assert f"prompts: {name}" in capsys.readouterr().out
-    u2 = worded(find_benchmark("u2_bench"), prepared)
+    u2 = with_prepared_prompts(find_benchmark("u2_bench"), prepared)
     said = _prompts(u2, prepared)
     assert said["VRA 10"].text == "Pose? {braces stay}"
     assert set(said["VRA 10"].choices) == {"hdvb", "hdvf", "huvb", "huvf"}
@@ -166,15 +167,15 @@ def test_other_prompts_than_the_manifest_names_are_refused(kit: Path, rebuilt: P
     file = tmp_path / "prepared" / "prompts.json"
     file.write_text(file.read_text("utf-8").replace("Pose?", "Which pose?"), "utf-8")
     with pytest.raises(ValueError, match=r"its prompts\.json is not the one that its manifest names"):
-        worded(find_benchmark("u2_bench"), open_prepared(tmp_path / "prepared"))
+        with_prepared_prompts(find_benchmark("u2_bench"), open_prepared(tmp_path / "prepared"))
 
 
 def test_our_wording_is_named_too(rebuilt: Path, tmp_path: Path) -> None:
     assert _prepare(rebuilt, tmp_path / "prepared", None) == 0
     prepared: Prepared = open_prepared(tmp_path / "prepared")
-    assert prepared.manifest.prompts == OURS
+    assert prepared.manifest.prompts == OUR_WORDING
     assert prepared.templates is None
-    assert worded(find_benchmark("u2_bench"), prepared).wording == OURS
+    assert with_prepared_prompts(find_benchmark("u2_bench"), prepared).wording == OUR_WORDING
 
 
 def test_no_sentence_of_the_official_prompts_is_in_the_project(shared_real: Path) -> None:

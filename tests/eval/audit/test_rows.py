@@ -11,7 +11,8 @@ from sklearn.preprocessing import StandardScaler
 from medtune.data.media.blank import BLANK
 from medtune.data.media.images import load_image
 from medtune.data.types import Box, MediaGroup, MediaRef, Prediction, Request
-from medtune.eval.asking.ask import evaluate, permuted, plan_visits
+from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.plan import permute_options, plan_visits
 from medtune.eval.audit import probes
 from medtune.eval.audit.subject import subject_of
 from tests.eval.answerers import reply
@@ -37,10 +38,10 @@ def test_readings_that_disagree_and_replies_without_an_answer_are_flagged(world:
 def test_a_permuted_option_never_stands_where_it_stood(world: World) -> None:
     for group in world.test:
         for question in group.questions:
-            moved = permuted(question, seed=3)
+            moved = permute_options(question, seed=3)
             assert sorted(moved.options) == sorted(question.options)
             assert all(one != two for one, two in zip(question.options, moved.options, strict=True))
-            assert moved == permuted(question, seed=3)
+            assert moved == permute_options(question, seed=3)
 
 
 def test_blank_is_black_without_boxes_and_permuted_shows_the_own_image(world: World) -> None:
@@ -122,8 +123,8 @@ def test_without_an_image_reading_there_is_nothing_to_audit(world: World) -> Non
 
 def test_guess_does_not_depend_on_the_order(world: World) -> None:
     question = world.test[0].questions[0]
-    prompts = [JUDGE.render(each, "text") for each in (question, permuted(question, seed=0))]
+    prompts = [JUDGE.render(each, "text") for each in (question, permute_options(question, seed=0))]
     first, second = (
-        Request(q, p, "likelihood") for q, p in zip((question, permuted(question, seed=0)), prompts, strict=True)
+        Request(q, p, "likelihood") for q, p in zip((question, permute_options(question, seed=0)), prompts, strict=True)
     )
     assert guess(first) == guess(second)

@@ -16,7 +16,8 @@ from medtune.data.media.images import load_image
 from medtune.data.seeding import stable_int, stable_order
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Question, Request
 from medtune.eval.asking.answerer import Answerer
-from medtune.eval.asking.ask import audited, evaluate
+from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.conditions import audit_conditions
 from medtune.eval.audit.probes import thumbnails
 from medtune.eval.audit.row import Audit, AuditRow
 from medtune.eval.audit.run_rows import audit_of, thumbnail_probes
@@ -46,7 +47,7 @@ class World:
             answer_format="text",
             out_dir=out,
             readings=("likelihood", "generation"),
-            conditions=("image", *audited(self.test)),
+            conditions=("image", *audit_conditions(self.test)),
         )
         asked = [question for group in self.test for question in group.questions]
         return subject_of("final", asked, said, JUDGE, parser="likelihood", train=self.train_questions)

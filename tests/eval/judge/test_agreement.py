@@ -9,7 +9,7 @@ import pytest
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from medtune.data.types import PredictionKey
-from medtune.eval.judge.agreement import Agreement, agreement, agreement_tables, read_human
+from medtune.eval.judge.agreement import Agreement, agreement, agreement_tables, read_human_scores
 from medtune.eval.scoring.tables import table_text
 
 LEVELS = (0, 1, 2)
@@ -75,7 +75,7 @@ def test_human_file(tmp_path: Path) -> None:
     path = tmp_path / "human.csv"
     path.write_bytes(b"\xef\xbb\xbfquestion_id,rater,score,condition\r\nq1,me, 2,\r\nq1,me,0,text_only\r\n")
     blind = PredictionKey("q1", "text_only", "generation", 0)
-    assert read_human(path, levels=LEVELS) == {key(1): 2, blind: 0}
+    assert read_human_scores(path, levels=LEVELS) == {key(1): 2, blind: 0}
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_broken_human_file(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "human.csv"
     path.write_text(content)
     with pytest.raises(ValueError, match=message):
-        read_human(path, levels=LEVELS)
+        read_human_scores(path, levels=LEVELS)

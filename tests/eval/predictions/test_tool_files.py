@@ -12,8 +12,9 @@ import pytest
 
 from medtune.benchmarks import find_source
 from medtune.benchmarks.fetal_gauge.sources import fetal_gauge
-from medtune.data.prepared.folder import Prepared, open_prepared, prepare
 from medtune.data.prepared.question_origins import read_origins
+from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.write import prepare
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
 

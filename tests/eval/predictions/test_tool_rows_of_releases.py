@@ -11,8 +11,9 @@ import openpyxl
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.data.media.masks import cell_of
-from medtune.data.prepared.folder import Prepared, prepare
+from medtune.data.media.masks import cell_of_point
+from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 
 Rows = list[dict[str, str]]
@@ -92,7 +93,7 @@ def perfect(column: str, cell: str) -> str:
         return str(next(iter(json.loads(cell).values())))
     if column in ("gt_bbox", "keypoints"):
         x, y, *_ = next(iter(json.loads(cell).values()))
-        return cell_of(x, y)
+        return cell_of_point(x, y)
     return cell
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from tests.eval.report.folders import hostile, write_audit, write_run
 
 

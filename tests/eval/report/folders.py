@@ -11,8 +11,9 @@ from pathlib import Path
 import yaml
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.prepared import file_format
-from medtune.data.prepared.folder import Prepared, open_prepared
+from medtune.data.prepared.manifest import MEDIA, write_manifest
+from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.tables import data_hash, map_table, read_media, write_tables
 from medtune.data.types import Prediction, PredictionKey, Question, Split
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.predictions.files import format_line
@@ -41,10 +42,10 @@ def hostile(prepared: Prepared) -> None:
 
     asked = [question for split in ("train", "val", "test") for question in prepared.questions(split)]
     asked = [spoilt(question, number) for number, question in enumerate(asked)]
-    media = list(file_format.read_media(file_format.map_table(prepared.root / file_format.MEDIA)))
-    file_format.write_tables(prepared.root, asked, media)
-    manifest = replace(prepared.manifest, data_hash=file_format.data_hash(asked, media))
-    file_format.write_manifest(prepared.root, manifest)
+    media = list(read_media(map_table(prepared.root / MEDIA)))
+    write_tables(prepared.root, asked, media)
+    manifest = replace(prepared.manifest, data_hash=data_hash(asked, media))
+    write_manifest(prepared.root, manifest)
 
 
 def likelihood(question: Question, said: str) -> Prediction:

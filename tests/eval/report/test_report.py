@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import paper_of
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from medtune.eval.report.html import TEMPLATES
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run

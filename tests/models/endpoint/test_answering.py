@@ -24,8 +24,8 @@ from medtune.models.endpoint.client import EndpointError
 from medtune.models.endpoint.pictures import data_urls, sampling, sent_shape, sent_sizes
 from medtune.models.endpoint.purse import CostCapError
 from medtune.models.endpoint.settings import Endpoint
-from tests.data.media.videos.making import mp4, numbers
-from tests.data.media.volumes.making import nifti
+from tests.data.media.videos.synthetic_videos import mp4, numbers
+from tests.data.media.volumes.synthetic_volumes import nifti
 from tests.models.endpoint.chat_server import ChatServer, Said, asked_text, completion, failure
 from tests.models.endpoint.conftest import Opened
 

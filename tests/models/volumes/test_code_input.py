@@ -26,7 +26,7 @@ from medtune.models.volumes.code_input import CodesInput, coder_of, recoded
 from medtune.models.volumes.vlm import VolumeInput
 from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import CODES, Loading
-from tests.data.media.volumes.making import nifti, scan
+from tests.data.media.volumes.synthetic_volumes import nifti, scan
 
 TWIN = "nano_ct_chat"
 # A tenth of the voxels of the release's volume.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from medtune.data.media.volumes.formats.abdomen_atlas import cases
+from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
 from medtune.data.media.volumes.transforms.organ_crop import TARGETS, CroppedTransform
 from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
@@ -21,7 +21,7 @@ from tests.models.volumes.test_vlm import TWINS, answered, own_model
 
 @pytest.fixture(scope="session")
 def real_ref(shared_real: Path) -> MediaRef:
-    (case,) = cases(shared_real / "ct_trunk")
+    case = find_cases(shared_real)["ct_trunk"]
     return MediaRef(case.scan, kind="volume", masks=tuple(sorted(case.masks.items())))
 
 

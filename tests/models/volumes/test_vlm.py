@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from medtune.data.media.volumes.formats.nifti import read_mask
+from medtune.data.media.volumes.formats.nifti import read_nifti_mask
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.media.volumes.transforms.organ_crop import crop_around
 from medtune.data.types import Image, Volume
@@ -89,7 +89,7 @@ def test_twin_answers_without_an_image(name: str) -> None:
 
 @pytest.mark.slow
 def test_organ_crop_shows_another_volume(shared_real: Path, real_volume: Volume) -> None:
-    mask = read_mask(shared_real / "ct_trunk" / "segmentations" / "liver.nii.gz", real_volume)
+    mask = read_nifti_mask(shared_real / "ct_trunk" / "segmentations" / "liver.nii.gz", real_volume)
     cropped = crop_around(real_volume, mask, name="liver")
     assert cropped.hu_IJK.size < real_volume.hu_IJK.size
     transform = zoo_entry("nano_m3d_llama2").assemble(0).transform

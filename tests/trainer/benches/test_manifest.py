@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from medtune.data.prepared import file_format
+from medtune.data.prepared.tables import read_questions
 from medtune.data.types import Question
 from medtune.trainer.benches.manifest import measured, write_raw
 
@@ -27,12 +27,12 @@ def test_opening_and_reading_all_agree_in_small() -> None:
 
 
 def test_a_row_that_reads_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = file_format.read_questions
+    read = read_questions
 
     def changed(table: pa.Table) -> Iterator[Question]:
         return (replace(question, facets={**question.facets, "phase": "other"}) for question in read(table))
 
-    monkeypatch.setattr(file_format, "read_questions", changed)
+    monkeypatch.setattr("medtune.data.prepared.read.read_questions", changed)
     (ways,) = measured(rows=290, scans=20, test_scans=4).ways
     assert not ways.agree
 

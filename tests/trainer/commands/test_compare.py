@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml

@@ -13,8 +13,10 @@ import pytest
 import yaml
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.data.prepared import file_format
-from medtune.data.prepared.folder import open_prepared, prepare
+from medtune.data.prepared.manifest import MEDIA, write_manifest
+from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.tables import data_hash, map_table, read_media, write_tables
+from medtune.data.prepared.write import prepare
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
 from tests.conftest import REPOSITORY
@@ -37,10 +39,10 @@ def clips(tiny_busi: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         _reworded(number, question)
         for number, question in enumerate(q for split in ("train", "val", "test") for q in prepared.questions(split))
     ]
-    media = list(file_format.read_media(file_format.map_table(root / file_format.MEDIA)))
-    file_format.write_tables(root, asked, media)
-    manifest = replace(prepared.manifest, data_hash=file_format.data_hash(asked, media))
-    file_format.write_manifest(root, manifest)
+    media = list(read_media(map_table(root / MEDIA)))
+    write_tables(root, asked, media)
+    manifest = replace(prepared.manifest, data_hash=data_hash(asked, media))
+    write_manifest(root, manifest)
     return root
 
 

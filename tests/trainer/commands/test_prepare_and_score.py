@@ -89,7 +89,7 @@ def test_validate_refuses_an_unknown_parser(nano: Nano, prepared_tiny: Path, cap
 
 
 def test_score_takes_another_tools_file(prepared_tiny: Path, tmp_path: Path, capsys: Capture) -> None:
-    from medtune.data.prepared.folder import open_prepared
+    from medtune.data.prepared.read import open_prepared
 
     questions = open_prepared(prepared_tiny).questions("test")
     file = tmp_path / "theirs.jsonl"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.data.prepared.folder import open_prepared, prepare
+from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 
 PRINTED = {

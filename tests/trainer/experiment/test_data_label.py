@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.data.prepared.folder import open_prepared, prepare
+from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.splits import Fractions
+from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder, run_label
 from medtune.trainer.recipe.read import read_recipe

@@ -13,8 +13,8 @@ import PIL.Image
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.data.prepared.folder import prepare
 from medtune.data.prepared.splits import TEST_ONLY
+from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.public_sets import test_fpus23 as fpus23
 from tests.benchmarks.public_sets import test_hc18 as hc18

@@ -9,7 +9,7 @@ import pydicom
 import pytest
 
 from medtune.data.media.videos.read import video_extent
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from medtune.trainer.commands.cli import main
 from tests.data.media.videos.real_clips import CLIPS, write_release
 

@@ -15,7 +15,7 @@ from av.video.frame import VideoFrame
 
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import footage
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from medtune.trainer.commands.cli import main
 
 # The shortest clip lasts 0.42 s, and the model looks at 4 frames.

@@ -13,7 +13,7 @@ import torch
 from medtune.benchmarks import find_source
 from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
 from medtune.data.media.volumes.transforms import ct_chat as preparation
-from medtune.data.prepared.folder import prepare
+from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
 from medtune.models.read_media import read_item

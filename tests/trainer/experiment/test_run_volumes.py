@@ -13,7 +13,7 @@ import pytest
 
 from medtune.data.media import augment
 from medtune.data.media.volumes import cache
-from medtune.data.media.volumes.changes import changed_volume
+from medtune.data.media.volumes.augment import augment_volume
 from medtune.data.types import Volume
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.grid import GRID
@@ -78,7 +78,7 @@ def test_changed_scans_are_learnt(prepared_ct: Path, tmp_path: Path, monkeypatch
     def watch(volume: Volume, changes: Collection[str], *, rng: np.random.Generator) -> Volume:
         assert set(changes) <= {"move", "grey"}
         seen.append(volume)
-        return changed_volume(volume, changes, rng=rng)
+        return augment_volume(volume, changes, rng=rng)
 
     monkeypatch.setattr(augment, "changed_volume", watch)
     out = tmp_path / "run"

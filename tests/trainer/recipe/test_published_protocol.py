@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.prepared.folder import open_prepared
-from medtune.eval.asking.ask import plan_visits
+from medtune.data.prepared.read import open_prepared
+from medtune.eval.asking.plan import plan_visits
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.recipe.published_protocol import as_published, protocol_facts
 from medtune.trainer.recipe.read import read_recipe

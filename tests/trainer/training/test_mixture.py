@@ -12,8 +12,9 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.public_sets.sets import hc18
-from medtune.data.media.augment import ALL, allowed
-from medtune.data.prepared.folder import open_prepared, prepare
+from medtune.data.media.augment import ALL_CHANGES, changes_allowed_by_all
+from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.write import prepare
 from medtune.data.types import Image
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
@@ -137,7 +138,7 @@ def test_whether_an_image_is_changed_does_not_tell_the_diagnosis(prepared_tiny: 
     assert asked[0] == asked[1]
     diagnoses = [group for group in part.groups if any(q.facets["task"] == "diagnosis" for q in group.questions)]
     assert len({q.answer for group in diagnoses for q in group.questions}) == 3
-    assert all(allowed(group.questions, part.allowed_changes) == ALL for group in diagnoses)
+    assert all(changes_allowed_by_all(group.questions, part.allowed_changes) == ALL_CHANGES for group in diagnoses)
     assert num_changeable(part, data.augment)["move"] == len(diagnoses) < len(part.groups)
 
 

@@ -14,7 +14,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from medtune.data.prepared.folder import open_prepared
+from medtune.data.prepared.read import open_prepared
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 from medtune.trainer.training.callbacks import saved_step
 from medtune.trainer.training.stages import parts, training_groups, with_counted_epochs

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from medtune.benchmarks.public_sets.sets.busi import CLASSES, LICENCE, PATIENT_UNIT, Case, busi_cases, write_example
-from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, nine_cell
-from medtune.data.prepared.rejects import as_often
+from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, cell_of_box
 from medtune.data.raw.choices import choice_question
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import repeat_rejects
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.seeding import stable_int
 from medtune.data.types import Box, MediaRef, Question
@@ -62,7 +62,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
             media[f"{case.stem} boxed"] = MediaRef(case.path, (box,))
             questions.extend(_place_questions(case, box, seed))
     missing = missing_media(rejects, folder, fetch=source().url)
-    rejects = as_often(rejects, made=len(questions), of=len(cases))
+    rejects = repeat_rejects(rejects, made=len(questions), of=len(cases))
     return SourceTable(tuple(questions), media, notes, rejects, missing)
 
 
@@ -88,7 +88,7 @@ def _place_questions(case: Case, box: Box, seed: int) -> Iterator[Question]:
         media_id=case.stem,
         text="Where in this breast ultrasound image is the lesion? "
         "If there are several, answer for the smallest box around all of them.",
-        answer=nine_cell(around, *case.size) if around else NOT_VISIBLE,
+        answer=cell_of_box(around, *case.size) if around else NOT_VISIBLE,
         labels=(*NINE_CELLS, NOT_VISIBLE),
         facets={"task": "lesion_localisation", **facets}
         | ({"box_size": box_size(around, *case.size)} if around else {}),

@@ -27,8 +27,8 @@ from medtune.benchmarks.conversations.conversation_rows import (
     listed_turns,
     said,
 )
-from medtune.data.prepared.rejects import Collected, collected
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import ReadRows, read_rows
 from medtune.data.raw.source import Source, SourceTable
 
 INFO = "dataset_info.json"
@@ -89,7 +89,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     return conversation_table(found, folder, [reject for of_set in read for reject in of_set.rejects])
 
 
-def _data_set(folder: Path, name: str, entry: Mapping[str, object]) -> Collected[Conversation]:
+def _data_set(folder: Path, name: str, entry: Mapping[str, object]) -> ReadRows[Conversation]:
     where = f"{folder / INFO}, {name!r}"
     columns = {**_COLUMNS, **_mapping(entry.get("columns"), where)}
     tags = {**_TAGS, **_mapping(entry.get("tags"), where)}
@@ -109,8 +109,8 @@ def _data_set(folder: Path, name: str, entry: Mapping[str, object]) -> Collected
         )
 
     rows, broken = json_rows(folder / file, file=file)
-    found, rejects = collected(rows, conversation)
-    return Collected(found, (*broken, *rejects))
+    found, rejects = read_rows(rows, conversation)
+    return ReadRows(found, (*broken, *rejects))
 
 
 def _mapping(value: object, where: str) -> dict[str, str]:

@@ -26,8 +26,8 @@ from medtune.benchmarks.conversations.conversation_rows import (
     listed_turns,
     said,
 )
-from medtune.data.prepared.rejects import collected
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import read_rows
 from medtune.data.raw.source import Source, SourceTable
 
 _PREFERENCES = ("rejected_response", "rejected_messages")
@@ -57,7 +57,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     if not files:
         raise FileNotFoundError(f"{folder}: wanted at least one *.jsonl with messages, found none.")
     read = [json_rows(file, file=file.name) for file in files]
-    found, rejects = collected((row for of_file in read for row in of_file.taken), _conversation)
+    found, rejects = read_rows((row for of_file in read for row in of_file.taken), _conversation)
     broken = (reject for of_file in read for reject in of_file.rejects)
     return conversation_table(found, folder, (*broken, *rejects))
 

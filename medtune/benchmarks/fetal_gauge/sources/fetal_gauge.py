@@ -39,8 +39,8 @@ import PIL.Image
 from medtune.data.catalog import nearest
 from medtune.data.media.images import image_size
 from medtune.data.media.masks import box_size
-from medtune.data.prepared.rejects import Place, Reject, RowError
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import Place, Reject, RowError
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.types import SPLITS, Box, MediaRef, Question, Split
 
@@ -231,7 +231,7 @@ def _facets(row: _Row, ref: MediaRef) -> dict[str, str]:
     if row.get("box_size") is not None:
         facets["box_size"] = row.choice("box_size", _BOX_SIZES)
     elif ref.boxes:
-        with Place(row.file, row.line).reading(ref.path):
+        with Place(row.file, row.line).reject_broken(ref.path):
             facets["box_size"] = box_size(ref.boxes[0], *image_size(ref.path))
     return facets
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from medtune.benchmarks.public_sets.sets.hc18 import PATIENT_UNIT, Head, Pair, head_files, read_head, write_example
 from medtune.data.media.images import decode_image
-from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, Mask, box_size, nine_cell
-from medtune.data.prepared.rejects import as_often, collected
+from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, Mask, box_size, cell_of_box
 from medtune.data.raw.choices import choice_question
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import read_rows, repeat_rejects
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.seeding import stable_int
 from medtune.data.types import Box, MediaRef, Question
@@ -55,7 +55,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     files = head_files(folder)
     if not files.pairs and not files.rejects:
         raise ValueError(f"{folder}: wanted HC18's images (training_set/000_HC.png or images/<id>.jpg), found none.")
-    asked, broken = collected(files.pairs, lambda pair: _questions(pair, seed))
+    asked, broken = read_rows(files.pairs, lambda pair: _questions(pair, seed))
     questions = [question for of_head in asked for question, _ in of_head]
     media = {question.media_id: ref for of_head in asked for question, ref in of_head}
     num_without = sum(len(of_head) == 1 for of_head in asked)
@@ -66,7 +66,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         notes = (*notes, f"images without red_box_grounding, as no box of the wanted kind fits: {num_without}")
     rejects = (*files.rejects, *broken)
     missing = missing_media(rejects, folder, fetch=source().url)
-    rejects = as_often(rejects, made=len(questions), of=len(asked))
+    rejects = repeat_rejects(rejects, made=len(questions), of=len(asked))
     return SourceTable(tuple(questions), media, notes, rejects, missing)
 
 
@@ -85,7 +85,7 @@ def _localisation(head: Head, pair: Pair, seed: int) -> Question:
         f"{head.name} head_localisation",
         media_id=head.name,
         text="Where in this ultrasound image is the fetal head?",
-        answer=nine_cell(head.box, *head.size),
+        answer=cell_of_box(head.box, *head.size),
         labels=(*NINE_CELLS, NOT_VISIBLE),
         patient_id=pair.patient,
         facets={"task": "head_localisation", "phantom": "no", "box_size": box_size(head.box, *head.size)},
@@ -114,7 +114,7 @@ def _small_box(head: Head, pair: Pair, marked: str, seed: int) -> Box | None:
     if marked == PART:
         allowed_HW = fits(head.mask_HW, share=1.0)
     else:
-        with pair.place.reading(pair.image):
+        with pair.place.reject_broken(pair.image):
             tissue_HW = decode_image(pair.image).pixels_HWC.max(axis=2) >= _BLACK_BELOW
         allowed_HW = fits(~head.mask_HW, share=1.0) & fits(tissue_HW, share=_TISSUE_SHARE)
     step = max(1, min(width, height) // 8)

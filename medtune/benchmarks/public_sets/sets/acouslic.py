@@ -24,9 +24,9 @@ from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, 
 from medtune.data.media.images import Size
 from medtune.data.media.masks import outer_box
 from medtune.data.media.metaimage import read_metaimage, write_metaimage
-from medtune.data.prepared.rejects import Place, as_often, collected
 from medtune.data.raw.csv_lines import Line, csv_lines
-from medtune.data.raw.folder import masks_alone, unexpected, visible
+from medtune.data.raw.folder import masks_without_image, unexpected_file, visible_entries
+from medtune.data.raw.row_errors import Place, read_rows, repeat_rejects
 from medtune.data.types import Box
 
 FILMS, MASKS = "images/stacked_fetal_ultrasound", "masks/stacked_fetal_abdomen"
@@ -68,11 +68,13 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     if not films.is_dir():
         raise FileNotFoundError(f"{films}: the folder of sweeps is missing. Copy it from the release.")
     lines = {line.cells["uuid"]: line for line in csv_lines(root / TABLE, _COLUMNS, file=_name(root / TABLE, folder))}
-    numbered = [(Place(_name(films, folder), number), path) for number, path in enumerate(visible(films), start=1)]
-    found, rejects = collected(numbered, lambda each: _frames(each[0], each[1], masks, lines, scratch))
+    numbered = [
+        (Place(_name(films, folder), number), path) for number, path in enumerate(visible_entries(films), start=1)
+    ]
+    found, rejects = read_rows(numbered, lambda each: _frames(each[0], each[1], masks, lines, scratch))
     frames = tuple(frame for of_film in found for frame in of_film)
-    rejects = as_often(
-        (*rejects, *masks_alone(films, masks, file=_name(masks, folder))), made=len(frames), of=len(found)
+    rejects = repeat_rejects(
+        (*rejects, *masks_without_image(films, masks, file=_name(masks, folder))), made=len(frames), of=len(found)
     )
     return SetTable(frames, (f"at most {FRAMES_PER_VIEW} frames of each view were taken per file",), rejects)
 
@@ -83,16 +85,16 @@ def _name(path: Path, folder: Path) -> str:
 
 def _frames(place: Place, path: Path, masks: Path, lines: Mapping[str, Line], scratch: Path) -> list[Frame]:
     if path.suffix != ".mha":
-        raise unexpected(path, place, wanted="only '<uuid>.mha'")
+        raise unexpected_file(path, place, wanted="only '<uuid>.mha'")
     if path.stem not in lines:
         raise place.error("the table has no line for these sweeps. Take both from one release.", media=path)
     line, mask = lines[path.stem], masks / path.name
     subject = line.cells["subject_id"]
     if not subject:
         raise line.place.error("wanted a subject, the cell is empty.", field="subject_id")
-    with place.reading(path):
+    with place.reject_broken(path):
         film_THW = read_metaimage(path)
-    with place.reading(mask):
+    with place.reject_broken(mask):
         marks_THW = read_metaimage(mask)
     if film_THW.ndim != 3 or film_THW.shape != marks_THW.shape:
         said = f"sweeps {film_THW.shape} and mask {marks_THW.shape} must be one grid of frames."

@@ -19,8 +19,8 @@ import PIL.Image
 from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, image_size
 from medtune.data.media.masks import Mask, largest_region, outer_box, read_mask
-from medtune.data.prepared.rejects import Collected, Place, Reject, RowError, collected
-from medtune.data.raw.folder import MASK_ALONE, clutter_note, unexpected, visible
+from medtune.data.raw.folder import MASK_WITHOUT_IMAGE, clutter_note, unexpected_file, visible_entries
+from medtune.data.raw.row_errors import Place, ReadRows, Reject, RowError, read_rows
 from medtune.data.types import Box
 
 CLASSES = ("normal", "benign", "malignant")
@@ -121,13 +121,13 @@ class _File(NamedTuple):
     is_mask: bool
 
 
-def _of_class(folder: Path, file: str) -> Collected[Case]:
+def _of_class(folder: Path, file: str) -> ReadRows[Case]:
     if not folder.is_dir():
         raise FileNotFoundError(
             f"{folder}: this folder of BUSI is missing. Give the folder that holds benign, malignant and normal."
         )
-    numbered = [(path, Place(file, number)) for number, path in enumerate(visible(folder), start=1)]
-    files, odd = collected(numbered, lambda each: _file(*each))
+    numbered = [(path, Place(file, number)) for number, path in enumerate(visible_entries(folder), start=1)]
+    files, odd = read_rows(numbered, lambda each: _file(*each))
     images = sorted((each for each in files if not each.is_mask), key=lambda each: (len(each.stem), each.stem))
     if not images:
         raise ValueError(f"{folder}: wanted images such as '{folder.name} (1).png', there are none.")
@@ -137,16 +137,16 @@ def _of_class(folder: Path, file: str) -> Collected[Case]:
         if mask.stem in masks:
             masks[mask.stem].append(mask.path)
         else:
-            alone[mask.stem] = mask.place.error(MASK_ALONE, media=folder / f"{mask.stem}.png")
-    cases, rejects = collected(images, lambda image: _case(image, masks[image.stem], folder.name))
-    return Collected(cases, (*odd, *(error.reject for error in alone.values()), *rejects))
+            alone[mask.stem] = mask.place.error(MASK_WITHOUT_IMAGE, media=folder / f"{mask.stem}.png")
+    cases, rejects = read_rows(images, lambda image: _case(image, masks[image.stem], folder.name))
+    return ReadRows(cases, (*odd, *(error.reject for error in alone.values()), *rejects))
 
 
 def _file(path: Path, place: Place) -> _File:
     lesion_class = path.parent.name
     match = _NAME.fullmatch(path.name)
     if match is None or match["class"] != lesion_class:
-        raise unexpected(path, place, wanted=f"only '{lesion_class} (1).png', '{lesion_class} (1)_mask.png', ...")
+        raise unexpected_file(path, place, wanted=f"only '{lesion_class} (1).png', '{lesion_class} (1)_mask.png', ...")
     return _File(path, place, match["stem"], bool(match["mask"]))
 
 
@@ -155,15 +155,15 @@ def _case(image: _File, masks: list[Path], lesion_class: str) -> Case:
     first = path.with_name(f"{stem}_mask.png")
     if first not in masks:
         raise place.error("its mask is missing. Copy it from the release.", media=first)
-    with place.reading(path):
+    with place.reject_broken(path):
         size = image_size(path)
     for mask in masks:
-        with place.reading(mask):
+        with place.reject_broken(mask):
             if mask != first and image_size(mask) != size:
                 return Case(stem, path, lesion_class, size, None, None, is_measurable=False)
     mask_HW = np.zeros((size.height, size.width), dtype=np.bool_)
     for mask in masks:
-        with place.reading(mask):
+        with place.reject_broken(mask):
             mask_HW |= read_mask(mask, size)
     around = outer_box(mask_HW)
     if (around is None) != (lesion_class == "normal"):

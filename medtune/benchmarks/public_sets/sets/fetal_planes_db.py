@@ -15,8 +15,8 @@ import PIL.Image
 
 from medtune.benchmarks.public_sets.public_set import Frame, PublicSet, SetTable
 from medtune.data.media.images import image_size
-from medtune.data.prepared.rejects import collected
 from medtune.data.raw.csv_lines import Line, csv_lines
+from medtune.data.raw.row_errors import read_rows
 from medtune.data.types import Split
 
 TABLE = "FETAL_PLANES_DB_data.csv"
@@ -52,7 +52,7 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     """
     seen: set[str] = set()
     lines = csv_lines(folder / TABLE, COLUMNS, file=TABLE, delimiter=";")
-    frames, rejects = collected(lines, lambda line: _frame(folder, line, seen))
+    frames, rejects = read_rows(lines, lambda line: _frame(folder, line, seen))
     return SetTable(tuple(frames), rejects=rejects)
 
 
@@ -77,7 +77,7 @@ def _frame(folder: Path, line: Line, seen: set[str]) -> Frame:
     split = _SPLITS[row["Train"]]
     if split == "train" and int(patient) % 8 == 0:
         split = "val"
-    with place.reading(path):
+    with place.reject_broken(path):
         size = image_size(path)
     seen.add(name)
     facets = {"scanner": row["US_Machine"]} if row["US_Machine"] else {}

@@ -20,8 +20,8 @@ import PIL.Image
 
 from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, image_size
-from medtune.data.prepared.rejects import Place, as_often, collected
-from medtune.data.raw.folder import visible
+from medtune.data.raw.folder import visible_entries
+from medtune.data.raw.row_errors import Place, read_rows, repeat_rejects
 from medtune.data.types import Box
 
 POSES = ("hdvb", "hdvf", "huvb", "huvf")
@@ -65,12 +65,12 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     names = [path.parent.name for path in streams]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"{folder}: the stream {twice[0]} is annotated in two places. Keep one of them.")
-    files, lost = collected(enumerate(streams, start=1), lambda each: _stream(folder, *each))
+    files, lost = read_rows(enumerate(streams, start=1), lambda each: _stream(folder, *each))
     images = [image for of_file in files for image in of_file]
     seen: set[Path] = set()
-    frames, rejects = collected(images, lambda image: _frame(image, seen))
-    lost = as_often(lost, made=len(images), of=len(files))
-    of_planes, broken = collected(_plane_files(planes), lambda each: _plane_frame(*each))
+    frames, rejects = read_rows(images, lambda image: _frame(image, seen))
+    lost = repeat_rejects(lost, made=len(images), of=len(files))
+    of_planes, broken = read_rows(_plane_files(planes), lambda each: _plane_frame(*each))
     return SetTable((*frames, *of_planes), rejects=(*lost, *rejects, *broken))
 
 
@@ -104,7 +104,7 @@ def _frame(image: _Image, seen: set[Path]) -> Frame:
         raise place.error("there is no such frame. Unpack Dataset/four_poses of the release.", media=path)
     if path in seen:
         raise place.error("this frame was listed before.", media=path)
-    with place.reading(path):
+    with place.reject_broken(path):
         size = image_size(path)
     stated = (element.get("width"), element.get("height"))
     if stated != (str(size.width), str(size.height)):
@@ -159,13 +159,13 @@ def _plane_files(planes: Path) -> Iterator[tuple[str, Path, Place]]:
         folder = planes / plane
         if not folder.is_dir():
             raise FileNotFoundError(f"{folder}: this folder of {PLANE_FOLDER} is missing. Unpack it from the release.")
-        for number, path in enumerate(visible(folder), start=1):
+        for number, path in enumerate(visible_entries(folder), start=1):
             yield plane, path, Place(f"{PLANE_FOLDER}/{plane}", number)
 
 
 def _plane_frame(plane: str, path: Path, place: Place) -> Frame:
     name = f"{plane} {path.stem}"
-    with place.reading(path):
+    with place.reject_broken(path):
         return Frame(name, path, None, image_size(path), {"plane": plane})
 
 

@@ -22,9 +22,9 @@ import PIL.Image
 from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, image_size
 from medtune.data.media.masks import Mask, fill_outline, outer_box, read_mask
-from medtune.data.prepared.rejects import Place, Reject, collected
 from medtune.data.raw.csv_lines import Line, csv_lines
-from medtune.data.raw.folder import MASK_ALONE, clutter_note, unexpected, visible
+from medtune.data.raw.folder import MASK_WITHOUT_IMAGE, clutter_note, unexpected_file, visible_entries
+from medtune.data.raw.row_errors import Place, Reject, read_rows
 from medtune.data.types import Box
 
 TABLE = "training_set_pixel_size_and_HC.csv"
@@ -90,7 +90,7 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     table = next((path for path in (folder / TABLE, folder / "training_set" / TABLE) if path.is_file()), None)
     lines = csv_lines(table, COLUMNS, file=str(table.relative_to(folder))) if table else []
     by_name = {line.cells[COLUMNS[0]]: line for line in lines} if table else None
-    frames, rejects = collected(files.pairs, lambda pair: _frame(pair, by_name))
+    frames, rejects = read_rows(files.pairs, lambda pair: _frame(pair, by_name))
     without = () if table else (f"no question asks for millimetres: there is no {TABLE}",)
     return SetTable(tuple(frames), (*files.notes, *without), (*files.rejects, *rejects))
 
@@ -130,9 +130,9 @@ def read_head(pair: Pair) -> Head:
     Raises:
         RowError: The image or the outline is broken, or the outline is open, empty, or of another size than the image.
     """
-    with pair.place.reading(pair.image):
+    with pair.place.reject_broken(pair.image):
         size = image_size(pair.image)
-    with pair.place.reading(pair.mask):
+    with pair.place.reject_broken(pair.mask):
         mask_HW = fill_outline(read_mask(pair.mask, size))
     box = outer_box(mask_HW)
     if box is None:
@@ -161,27 +161,31 @@ def head_files(folder: Path) -> HeadFiles:
 def _plain(images: Path, masks: Path, notes: tuple[str, ...]) -> HeadFiles:
     if not masks.is_dir():
         raise FileNotFoundError(f"{masks}: the folder of the outlines is missing. Put it beside 'images'.")
-    outlines = {path.stem: (path, Place(masks.name, number)) for number, path in enumerate(visible(masks), start=1)}
+    outlines = {
+        path.stem: (path, Place(masks.name, number)) for number, path in enumerate(visible_entries(masks), start=1)
+    }
 
     def pair(numbered: tuple[int, Path]) -> Pair:
         number, path = numbered
         place = Place(images.name, number)
         match = _PLAIN.fullmatch(path.name)
         if match is None:
-            raise unexpected(path, place, wanted="only '<number>.jpg' or '<number>.png'")
+            raise unexpected_file(path, place, wanted="only '<number>.jpg' or '<number>.png'")
         if path.stem not in outlines:
             raise place.error(f"its mask in {masks.name} is missing. Copy it from the release.", media=path)
         return Pair(path, outlines.pop(path.stem)[0], match["patient"], place)
 
-    pairs, rejects = collected(enumerate(visible(images), start=1), pair)
-    alone = (place.error(MASK_ALONE, media=path).reject for path, place in outlines.values())
+    pairs, rejects = read_rows(enumerate(visible_entries(images), start=1), pair)
+    alone = (place.error(MASK_WITHOUT_IMAGE, media=path).reject for path, place in outlines.values())
     return HeadFiles(pairs, (*notes, *clutter_note([images, masks])), (*rejects, *alone))
 
 
 def _official(folder: Path, file: str, notes: tuple[str, ...]) -> HeadFiles:
-    found = [path for path in visible(folder) if path.name not in ("test_set", "test_set.zip", "training_set.zip")]
+    found = [
+        path for path in visible_entries(folder) if path.name not in ("test_set", "test_set.zip", "training_set.zip")
+    ]
     images = [(number, path) for number, path in enumerate(found, start=1) if path.suffix != ".csv"]
-    pairs, rejects = collected(images, lambda each: _official_pair(each[1], Place(file, each[0])))
+    pairs, rejects = read_rows(images, lambda each: _official_pair(each[1], Place(file, each[0])))
     return HeadFiles([pair for pair in pairs if pair], notes, rejects, len(found) - len(images))
 
 
@@ -189,11 +193,11 @@ def _official_pair(path: Path, place: Place) -> Pair | None:
     """Returns the pair of an image; None for an outline, which is half of one."""
     match = _OFFICIAL.fullmatch(path.name)
     if match is None:
-        raise unexpected(path, place, wanted="only '000_HC.png', '000_HC_Annotation.png', '000_2HC.png', ...")
+        raise unexpected_file(path, place, wanted="only '000_HC.png', '000_HC_Annotation.png', '000_2HC.png', ...")
     if match["mask"]:
         image = path.with_name(path.name.replace("_Annotation", ""))
         if not image.is_file():
-            raise place.error(MASK_ALONE, media=image)
+            raise place.error(MASK_WITHOUT_IMAGE, media=image)
         return None
     mask = path.with_name(f"{path.stem}_Annotation.png")
     if not mask.is_file():

@@ -17,9 +17,9 @@ import PIL.Image
 from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, decode_image, image_size
 from medtune.data.media.masks import outer_box
-from medtune.data.prepared.rejects import Place, as_often, collected
 from medtune.data.raw.csv_lines import Line, csv_lines
-from medtune.data.raw.folder import visible
+from medtune.data.raw.folder import visible_entries
+from medtune.data.raw.row_errors import Place, read_rows, repeat_rejects
 
 TABLE = "frame_label.csv"
 COLUMNS = ("frame_id", "frame_label")
@@ -55,19 +55,19 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     films = folder / "us_data" if (folder / "us_data").is_dir() else folder
     # Films are named after days and patients.
     name = str(films.relative_to(folder) / "[{}]" / TABLE)
-    numbered = [(film, name.format(number)) for number, film in enumerate(visible(films), start=1)]
-    tables, lost = collected(numbered, lambda each: (each[0], _lines(*each)))
+    numbered = [(film, name.format(number)) for number, film in enumerate(visible_entries(films), start=1)]
+    tables, lost = read_rows(numbered, lambda each: (each[0], _lines(*each)))
     lines = [(film, line) for film, of_film in tables for line in of_film]
     seen: set[str] = set()
-    found, rejects = collected(lines, lambda each: _frame(*each, seen))
+    found, rejects = read_rows(lines, lambda each: _frame(*each, seen))
     num_without = sum(not each.has_mask for each in found)
     note = (f"frames without a mask, asked for their landmarks alone: {num_without}",) if num_without else ()
     frames = tuple(each.frame for each in found)
-    return SetTable(frames, note, (*as_often(lost, made=len(lines), of=len(tables)), *rejects))
+    return SetTable(frames, note, (*repeat_rejects(lost, made=len(lines), of=len(tables)), *rejects))
 
 
 def _lines(film: Path, file: str) -> list[Line]:
-    with Place(file, 1).reading(film / TABLE):
+    with Place(file, 1).reject_broken(film / TABLE):
         return csv_lines(film / TABLE, COLUMNS, file=file)
 
 
@@ -88,7 +88,7 @@ def _frame(film: Path, line: Line, seen: set[str]) -> _Found:
         raise place.error("there is no such frame. Copy it from the release.", field="frame_id", media=path)
     if stem in seen:
         raise place.error("this frame was listed before.", field="frame_id", media=path)
-    with place.reading(path):
+    with place.reject_broken(path):
         size = image_size(path)
     boxes = _boxes(mask, size, place, _SHOWN[LANDMARKS[label]]) if mask.is_file() else ()
     seen.add(stem)
@@ -96,7 +96,7 @@ def _frame(film: Path, line: Line, seen: set[str]) -> _Found:
 
 
 def _boxes(mask: Path, size: Size, place: Place, shown: set[str]) -> tuple[Marked, ...]:
-    with place.reading(mask):
+    with place.reject_broken(mask):
         marks_HW = decode_image(mask).pixels_HWC.max(axis=2)
     height, width = marks_HW.shape
     if (width, height) != size:

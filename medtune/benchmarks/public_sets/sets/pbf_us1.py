@@ -19,9 +19,9 @@ import PIL.Image
 
 from medtune.benchmarks.public_sets.public_set import Frame, PublicSet, SetTable
 from medtune.data.media.images import image_size
-from medtune.data.prepared.rejects import Place, collected
 from medtune.data.raw.csv_lines import Line, csv_lines
-from medtune.data.raw.folder import clutter_note, unexpected, visible
+from medtune.data.raw.folder import clutter_note, unexpected_file, visible_entries
+from medtune.data.raw.row_errors import Place, read_rows
 
 FLAT = "labels.csv"
 RELEASED = "resume.csv"
@@ -74,22 +74,22 @@ def read_frames(folder: Path) -> SetTable:
     """
     if (folder / RELEASED).is_file():
         table, columns = RELEASED, _RELEASED_COLUMNS
-        entries = [path for path in visible(folder) if path.name not in (table, _STUDIES)]
+        entries = [path for path in visible_entries(folder) if path.name not in (table, _STUDIES)]
         waiting = {
             (study.name, path.name): _Released(path, Place(f"[{number}]", place))
             for number, study in enumerate(entries, start=1)
-            for place, path in enumerate(visible(study) if study.is_dir() else [study], start=1)
+            for place, path in enumerate(visible_entries(study) if study.is_dir() else [study], start=1)
         }
     else:
         table, columns, entries = FLAT, _FLAT_COLUMNS, []
-        listed = (path for path in visible(folder) if path.name != table)
+        listed = (path for path in visible_entries(folder) if path.name != table)
         waiting = {("", path.name): _Released(path, Place("", number)) for number, path in enumerate(listed, start=1)}
     positions = _positions(folder / _STUDIES)
-    frames, rejects = collected(
+    frames, rejects = read_rows(
         csv_lines(folder / table, columns, file=table), lambda line: _frame(folder, line, waiting, positions)
     )
     wanted = f"only files that {table} lists"
-    unlisted = (unexpected(path, place, wanted=wanted).reject for path, place in waiting.values())
+    unlisted = (unexpected_file(path, place, wanted=wanted).reject for path, place in waiting.values())
     note = clutter_note([folder, *(path for path in entries if path.is_dir())])
     return SetTable(tuple(frames), note, (*rejects, *unlisted))
 
@@ -114,7 +114,7 @@ def _frame(folder: Path, line: Line, waiting: dict[tuple[str, str], _Released], 
     if row["value"] != str(value):
         said = f"{row['class']!r} has value {value}, got {row['value']!r}. Take the table of the release."
         raise place.error(said, field="value")
-    with place.reading(found.path):
+    with place.reject_broken(found.path):
         size = image_size(found.path)
     facets = {"position": positions[study]} if study in positions else {}
     full_name = f"{study} {name}".strip()

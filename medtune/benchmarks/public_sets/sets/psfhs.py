@@ -18,8 +18,8 @@ from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, 
 from medtune.data.media.images import Size
 from medtune.data.media.masks import outer_box
 from medtune.data.media.metaimage import read_metaimage, write_metaimage
-from medtune.data.prepared.rejects import Place, collected
-from medtune.data.raw.folder import masks_alone, unexpected, visible
+from medtune.data.raw.folder import masks_without_image, unexpected_file, visible_entries
+from medtune.data.raw.row_errors import Place, read_rows
 
 IMAGES, LABELS = "image_mha", "label_mha"
 STRUCTURES = {1: "pubic symphysis", 2: "fetal head"}
@@ -48,18 +48,18 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     images, labels = folder / IMAGES, folder / LABELS
     if not images.is_dir():
         raise FileNotFoundError(f"{images}: the folder of images is missing. Copy it from the release.")
-    numbered = [(path, Place(IMAGES, number)) for number, path in enumerate(visible(images), start=1)]
+    numbered = [(path, Place(IMAGES, number)) for number, path in enumerate(visible_entries(images), start=1)]
     numbered.sort(key=lambda each: (len(each[0].stem), each[0].stem))
-    frames, rejects = collected(numbered, lambda each: _frame(each[0], labels / each[0].name, each[1], scratch))
-    return SetTable(tuple(frames), rejects=(*rejects, *masks_alone(images, labels, file=LABELS)))
+    frames, rejects = read_rows(numbered, lambda each: _frame(each[0], labels / each[0].name, each[1], scratch))
+    return SetTable(tuple(frames), rejects=(*rejects, *masks_without_image(images, labels, file=LABELS)))
 
 
 def _frame(path: Path, label: Path, place: Place, scratch: Path) -> Frame:
     if path.suffix != ".mha":
-        raise unexpected(path, place, wanted="only '<number>.mha'")
-    with place.reading(path):
+        raise unexpected_file(path, place, wanted="only '<number>.mha'")
+    with place.reject_broken(path):
         grey_HW = grey(read_metaimage(path), path)
-    with place.reading(label):
+    with place.reject_broken(label):
         marks_HW = read_metaimage(label)
     if marks_HW.shape != grey_HW.shape:
         said = f"this mask is {marks_HW.shape}, its image {grey_HW.shape}. Take both from one release."

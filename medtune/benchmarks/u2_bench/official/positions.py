@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
 from medtune.benchmarks.u2_bench.official.labels import Mode
-from medtune.data.media.masks import LOCATIONS, NOT_VISIBLE, cell_of
+from medtune.data.media.masks import LOCATIONS, NOT_VISIBLE, cell_of_point
 
 # Tried where none of LOCATIONS is in the reply; "center" is, so pairs with it cannot come here.
 _PAIRS = (
@@ -50,7 +50,7 @@ def true_position(cell: str | None) -> str:
         x, y = (float(value) for value in point[:2]) if isinstance(point, list) else (math.nan, math.nan)
     except (ValueError, TypeError, AttributeError, IndexError, KeyError, StopIteration):
         return NOT_VISIBLE
-    return NOT_VISIBLE if math.isnan(x) or math.isnan(y) else cell_of(x, y)
+    return NOT_VISIBLE if math.isnan(x) or math.isnan(y) else cell_of_point(x, y)
 
 
 def read_position(reply: str | None, *, mode: Mode) -> Position:
@@ -97,7 +97,7 @@ def unused_cell_of(x: float, y: float) -> str:
     Raises:
         OfficialFailureError: For that cell; in a longer table the row would inherit the label of the row before.
     """
-    cell = cell_of(x, y)
+    cell = cell_of_point(x, y)
     if cell == "middle right":
         raise OfficialFailureError("UnboundLocalError", "its condition asks for x >= 0.55 and x < 0.55")
     return cell

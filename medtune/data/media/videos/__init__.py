@@ -1,1 +1,1 @@
-"""Ultrasound videos: clips by time and region, frames by count or by rate, from containers and cine DICOM."""
+"""Reads, samples and writes videos: clips by time and region, frames by number or by rate."""

@@ -1,4 +1,4 @@
-"""Frames of a video file that ffmpeg reads: their times from its packets, and only those decoded that are wanted."""
+"""Decodes chosen frames of a video file that ffmpeg reads, and reads the times of all frames from its packets."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
-SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".wmv")
+VIDEO_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".wmv")
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A file's frames in the order in which they are shown.
+    """The frames of a video file in the order in which they are shown.
 
     Attributes:
-        size: Of a frame, in pixels.
-        times_s: When each is shown, the first at 0.
-        duration_s: When the last one ends.
-        stamps: Their times in the stream's own unit.
-        keyframes: Stamps of the frames that decode by themselves, ascending.
+        size: The size of a frame, in pixels.
+        times_s: The second at which each frame is shown, starting at 0.
+        duration_s: The second at which the last frame ends.
+        stamps: The times of the frames in the stream's own unit.
+        keyframes: The stamps of the frames that can be decoded by themselves, ascending.
     """
 
     size: Size
@@ -43,11 +43,11 @@ class Timeline:
 
 
 def timeline(path: Path) -> Timeline:
-    """Returns the times of all frames of a video file; its packets are read, no frame is decoded.
+    """Returns the times of all frames of a video file, read from its packets without decoding a frame.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file is empty, damaged, cut short, no video, or does not say when its frames are shown.
+        ValueError: The file is empty, damaged, cut short or no video, or does not say when its frames are shown.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such video. Check the folder that you gave.")
@@ -55,7 +55,7 @@ def timeline(path: Path) -> Timeline:
     return _timeline(path, status.st_size, status.st_mtime_ns)
 
 
-# Clips of one long file are read one after another.
+# The result is cached because many clips of one long file are read one after another.
 @lru_cache(maxsize=256)
 def _timeline(path: Path, num_bytes: int, mtime_ns: int) -> Timeline:
     if num_bytes == 0:
@@ -92,13 +92,14 @@ def _timeline(path: Path, num_bytes: int, mtime_ns: int) -> Timeline:
 
 
 def decoded_frames(path: Path, stamps: Sequence[int]) -> NDArray[np.uint8]:
-    """Returns the frames with these stamps, RGB, (T, H, W, 3), in the order asked for.
+    """Returns the video frames with the given stamps, RGB, (T, H, W, 3), in the given order.
 
-    Decoding begins at the keyframe before each wanted frame, so that far-apart frames cost no more than near ones.
+    Decoding begins at the keyframe before each wanted frame, so that distant frames cost no more than neighbouring
+    ones.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file is damaged: a frame does not decode.
+        ValueError: The file is damaged, so that a frame does not decode.
     """
     keyframes = timeline(path).keyframes
     wanted = sorted(set(stamps))

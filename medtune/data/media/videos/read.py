@@ -1,4 +1,4 @@
-"""A video by its reference: the clip between two times, a region of every frame, and only the frames asked for.
+"""Reads a video by its reference: the clip between two times, a region of every frame, and the sampled frames.
 
 Shapes: T frames, H height, W width, C channels.
 """
@@ -20,19 +20,19 @@ from medtune.data.types import MediaRef, Video
 
 
 class Frames(NamedTuple):
-    """What a sequence needs to know of a video: when its frames are shown, and their size in pixels."""
+    """The size of a video's frames in pixels, and the second at which each frame is shown."""
 
     size: Size
     times_s: tuple[float, ...]
 
 
 class Extent(NamedTuple):
-    """A whole file.
+    """The size and times of the frames in a whole video file.
 
     Attributes:
-        size: Of a frame, in pixels.
-        times_s: When each frame is shown, the first at 0.
-        duration_s: When the last one ends.
+        size: The size of a frame, in pixels.
+        times_s: The second at which each frame is shown, starting at 0.
+        duration_s: The second at which the last frame ends.
     """
 
     size: Size
@@ -41,7 +41,7 @@ class Extent(NamedTuple):
 
 
 def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:
-    """Returns the clip's frames, cut to its region, with red rectangles drawn; all frames without a sampling.
+    """Returns the sampled frames of a video clip, cut to its region, with red boxes drawn; all frames by default.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -63,12 +63,12 @@ def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:
         x0, y0, x1, y1 = ref.region
         frames_THWC = np.ascontiguousarray(frames_THWC[:, y0:y1, x0:x1])
     if ref.shuffled_by is not None:
-        frames_THWC = frames_THWC[other_order(len(frames_THWC), ref.shuffled_by)]
+        frames_THWC = frames_THWC[shuffled_order(len(frames_THWC), ref.shuffled_by)]
     return Video(frames_THWC, tuple(extent.times_s[number] for number in numbers))
 
 
 def video_frames(ref: MediaRef, sampling: Sampling | None = None) -> Frames:
-    """Returns what `read_video` would give, from the file's packets alone.
+    """Returns the size and times of the frames that `read_video` would return, from the video's packets alone.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -100,10 +100,10 @@ def video_extent(path: Path) -> Extent:
 
 
 def check_clip(ref: MediaRef, extent: Extent) -> None:
-    """Refuses a clip that does not lie in its video; its end may be late by one frame, as rounded times are.
+    """Checks that a clip lies in its video; its end may be late by one frame, because times are often rounded.
 
     Raises:
-        ValueError: Says what was asked for and what there is.
+        ValueError: The clip, its region or a box does not lie in the video.
     """
     start_s = 0.0 if ref.start_s is None else ref.start_s
     end_s = extent.duration_s if ref.end_s is None else ref.end_s
@@ -122,8 +122,8 @@ def check_clip(ref: MediaRef, extent: Extent) -> None:
         check_box(box, extent.size)
 
 
-def other_order(count: int, number: int) -> list[int]:
-    """Returns the numbers 0 to `count` - 1 in a random order other than their own; of a single one, its own."""
+def shuffled_order(count: int, number: int) -> list[int]:
+    """Returns the numbers of `count` video frames in a random order that differs from their own order."""
     rng = np.random.default_rng(number)
     order = rng.permutation(count)
     while count > 1 and np.array_equal(order, np.arange(count)):
@@ -146,12 +146,12 @@ def _numbers(ref: MediaRef, extent: Extent, sampling: Sampling | None) -> list[i
 
 def _shown(times_s: Sequence[float], start_s: float, end_s: float) -> list[int]:
     """Returns the numbers of the frames that begin in the clip."""
-    # A hundredth of a millisecond: times that were written with few digits still meet their frame.
+    # The tolerance of a hundredth of a millisecond lets times that were written with few digits meet their frame.
     first, last = np.searchsorted(times_s, [start_s - 1e-5, end_s - 1e-5])
     return list(range(int(first), int(last)))
 
 
-# Sampling asks for times and for pixels of one file; a cine is decoded as a whole.
+# The result is cached because the times and the pixels of one file are asked for, and each decodes the whole cine.
 @lru_cache(maxsize=2)
 def _cine(path: Path) -> Cine:
     return decode_cine(path)

@@ -1,4 +1,4 @@
-"""Which frames of a clip are looked at: so many, or so many a second; by their times, whatever the frame rate does."""
+"""Chooses which frames of a video clip are shown: a number of frames, or a number a second, by the frames' times."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How frames are chosen.
+    """A rule that chooses frames of a video clip.
 
     Attributes:
-        at_most: Frames. A clip with fewer gives all that it has; where more would be chosen, so many are spread evenly
-            in time, first and last among them.
-        per_s: Frames a second, from the first one on; None spreads `at_most` frames however long the clip is.
+        at_most: The highest number of frames. If more would be chosen, this number is spread evenly in time, first and
+            last frame included; a clip with fewer frames gives all of them.
+        per_s: The number of frames a second, beginning with the first frame; None spreads `at_most` frames over the
+            clip however long it is.
 
     Raises:
         ValueError: A number is not above 0.
@@ -33,13 +34,13 @@ class Sampling:
 
 
 def chosen_frames(times_s: Sequence[float], sampling: Sampling) -> list[int]:
-    """Returns the numbers of the chosen frames, in order.
+    """Returns the numbers of the video frames that a sampling chooses, in order.
 
-    Where a variable frame rate leaves a gap, the frame that is nearest in time stands for it, twice if need be.
+    Where a variable frame rate leaves a gap, the frame that is nearest in time is chosen, twice if need be.
 
     Args:
-        times_s: When each frame of the clip is shown, ascending, at least one.
-        sampling: How many.
+        times_s: The second at which each frame of the clip is shown, ascending, at least one.
+        sampling: The rule that chooses the frames.
 
     Example:
         >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(3)), chosen_frames([0.0, 0.1], Sampling(3))

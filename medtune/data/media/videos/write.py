@@ -1,4 +1,4 @@
-"""Writes frames without loss: FFV1 in Matroska, pictures and times and nothing else."""
+"""Writes video frames to a file without loss, as FFV1 in Matroska with nothing but pictures and times."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
-STORED = ".mkv"
+STORED_SUFFIX = ".mkv"
 _UNIT = Fraction(1, 1000)
-"""Matroska's own: times are kept to the millisecond."""
+"""The unit of times in Matroska, a millisecond."""
 
 
 def write_video(path: Path, frames_THWC: NDArray[np.uint8], times_s: Sequence[float], duration_s: float) -> None:
-    """Writes RGB frames, one channel where all three are equal; the same frames give the same bytes.
+    """Writes RGB frames to a video file, as one channel if all three are equal; the same frames give the same bytes.
 
     Args:
-        path: Written in one go; the caller renames it.
-        frames_THWC: uint8.
-        times_s: When each is shown, ascending.
-        duration_s: When the last one ends.
+        path: The file to write.
+        frames_THWC: The frames, uint8.
+        times_s: The second at which each frame is shown, ascending.
+        duration_s: The second at which the last frame ends.
     """
     import av
 

@@ -1,1 +1,1 @@
-"""CT volumes: files in, Hounsfield units with spacing and orientation out, and each model's own preparation."""
+"""Reads CT volumes in Hounsfield units with spacing and orientation, and caches, augments and slices them."""

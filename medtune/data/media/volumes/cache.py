@@ -1,8 +1,8 @@
-"""Volumes on disk in the form that is read again and again.
+"""Caches transformed volumes on disk, so that each is decoded and transformed once and then only read.
 
-A volume is kept on its own grid as int16 (float32 only where int16 would lose something), on a model's grid as float32,
-or as the code ids that a frozen tower makes of it. File names are hashes of content, masks, transform and tower:
-nothing of a source's own names survives, and a changed file or setting is another entry.
+An entry is a volume on a model's grid as float32, or the code ids that a frozen tower made of it. The names of entries
+are hashes of content, masks, transform and tower, so that no name of a source survives, and a changed file or setting
+is another entry.
 """
 
 from __future__ import annotations
@@ -16,51 +16,37 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.formats.stored_volume import read_values, stored_volume, write_values, write_volume
-from medtune.data.media.volumes.read import load_volume, read_volume
+from medtune.data.media.volumes.formats.stored_volume import read_values, write_values
+from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.transform import VolumeTransform, transform_hash
-from medtune.data.types import MediaRef, Volume
+from medtune.data.types import MediaRef
 
-_NATIVE = "native"
-_CHUNK = 1 << 20
 _NAMED_BY_CONTENT = re.compile(r"([0-9a-f]{64})\.")
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeCache:
-    """Reads volumes through a folder; each file is decoded, and each transform computed, once.
+    """Reads volumes through a folder of cached results; each transform of a volume is computed once.
 
     Attributes:
-        folder: Made where it is missing; several processes may share it.
+        folder: The folder of entries, made if it is missing; several processes may share it.
     """
 
     folder: Path
     _digests: dict[tuple[Path, int, int], str] = field(default_factory=dict, repr=False, compare=False)
 
-    def native(self, path: Path) -> Volume:
-        """Returns the volume of a NIfTI file or DICOM folder on its own grid, to the bit as `read_volume` gives it.
+    def transformed(self, ref: MediaRef, transform: VolumeTransform) -> NDArray[np.float32]:
+        """Returns the transformed volume with the masks that the transform reads, computed once.
 
         Raises:
             FileNotFoundError: There is nothing at the path.
             ValueError: The volume is refused, or an entry of the cache is damaged.
         """
-        entry = self.folder / f"{self.digest(path)}-{_NATIVE}.safetensors"
-        if not entry.is_file():
-            write_volume(entry, read_volume(path))
-        return stored_volume(entry)
-
-    def prepared(self, ref: MediaRef, transform: VolumeTransform) -> NDArray[np.float32]:
-        """Returns what `transform` makes of the volume and of the masks that it reads, computed once.
-
-        Raises:
-            FileNotFoundError: There is nothing at the path.
-            ValueError: The volume is refused, or an entry of the cache is damaged.
-        """
-        values = self.made(self.name(ref, transform), lambda: transform(load_volume(ref, transform.organs)))
+        values = self.computed_once(self.name(ref, transform), lambda: transform(load_volume(ref, transform.organs)))
         return np.asarray(values, dtype=np.float32)
 
-    def made(self, name: str, make: Callable[[], NDArray[np.generic]]) -> NDArray[np.generic]:
-        """Returns the entry of that name; `make` is asked for it where it is not there.
+    def computed_once(self, name: str, make: Callable[[], NDArray[np.generic]]) -> NDArray[np.generic]:
+        """Returns the cached values of a name, which `make` computes if the cache does not hold them.
 
         Raises:
             ValueError: The entry is damaged.
@@ -72,7 +58,7 @@ class VolumeCache:
         return values
 
     def name(self, ref: MediaRef, transform: VolumeTransform) -> str:
-        """Returns what names a volume, the masks that `transform` reads of it, and `transform`.
+        """Returns the name of the entry for a volume, the masks that `transform` reads, and `transform`.
 
         Raises:
             FileNotFoundError: There is nothing at the path.
@@ -84,14 +70,14 @@ class VolumeCache:
         return f"{content}-{transform_hash(transform)}"
 
     def digest(self, path: Path) -> str:
-        """Returns 32 hex digits of what a file, or the files of a folder, hold.
+        """Returns 32 hex digits of a hash over the content of a volume's file, or of the files in its folder.
 
         Raises:
             FileNotFoundError: There is nothing at the path.
         """
         if not path.exists():
-            raise FileNotFoundError(f"no volume at {path}")
-        # A prepared folder names its media by their content: a large scan need not be read for its digest.
+            raise FileNotFoundError(f"{path}: there is no such volume. Check the path.")
+        # A prepared folder names its media by their content, so that a large scan need not be read for its digest.
         if named := _NAMED_BY_CONTENT.match(path.name):
             return named[1][:32]
         files = sorted(f for f in path.iterdir() if f.is_file()) if path.is_dir() else [path]
@@ -104,9 +90,6 @@ class VolumeCache:
         status = file.stat()
         key = (file, status.st_size, status.st_mtime_ns)
         if key not in self._digests:
-            digest = hashlib.sha256()
             with file.open("rb") as opened:
-                while chunk := opened.read(_CHUNK):
-                    digest.update(chunk)
-            self._digests[key] = digest.hexdigest()
+                self._digests[key] = hashlib.file_digest(opened, "sha256").hexdigest()
         return self._digests[key]

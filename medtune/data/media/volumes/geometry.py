@@ -1,4 +1,4 @@
-"""From a voxel-to-patient matrix to spacing and orientation, and back."""
+"""Converts a volume's voxel-to-patient matrix to spacing and orientation and back, and reorients volumes."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from numpy.typing import NDArray
 from medtune.data.types import Volume
 
 MAX_COSINE = 1e-3
-"""Two axes whose directions have a larger cosine are not at right angles: 0.06 degrees, far above rounding."""
+"""The largest cosine between two axes that still counts as a right angle: 0.06 degrees, far above rounding."""
 
 _DIRECTIONS = {"R": (0, 1), "L": (0, -1), "A": (1, 1), "P": (1, -1), "S": (2, 1), "I": (2, -1)}
 
 
 class Geometry(NamedTuple):
-    """Spacing along i, j, k in mm, and where the axes point (see `Volume`)."""
+    """A volume's spacing along i, j, k in mm, and the directions in which its axes grow (see `Volume`)."""
 
     spacing_mm: tuple[float, float, float]
     orientation: str
 
 
 class Grid(NamedTuple):
-    """Voxels along i, j, k, and where the axes point."""
+    """The number of a volume's voxels along i, j, k, and the directions in which its axes grow."""
 
     shape: tuple[int, int, int]
     orientation: str
 
 
-def geometry(affine: NDArray[np.float64], *, where: str) -> Geometry:
-    """Returns what a matrix from voxels to patient coordinates (mm; right, anterior, superior) says.
+def geometry_of(affine: NDArray[np.float64], *, where: str) -> Geometry:
+    """Returns the spacing and orientation in a volume's matrix from voxels to patient coordinates.
 
     Args:
-        affine: (4, 4) or (3, 3); an origin is not read.
-        where: File and field, for messages.
+        affine: The matrix, (4, 4) or (3, 3), to mm to the right, to the front and to the head; its origin is not used.
+        where: The file and the field, for messages.
 
     Raises:
         ValueError: A number is not finite, an axis has no length, the axes are not at right angles, or two of them
             point the same way.
 
     Example:
-        >>> geometry(np.diag([-2.0, -2.0, 5.0]), where="example")
+        >>> geometry_of(np.diag([-2.0, -2.0, 5.0]), where="example")
         Geometry(spacing_mm=(2.0, 2.0, 5.0), orientation='LPS')
     """
     axes = np.asarray(affine, dtype=np.float64)[:3, :3]
@@ -70,7 +70,7 @@ def geometry(affine: NDArray[np.float64], *, where: str) -> Geometry:
 
 
 def affine_of(volume: Volume) -> NDArray[np.float64]:
-    """Returns the (4, 4) matrix of a volume's spacing and orientation, its first voxel at the origin."""
+    """Returns the (4, 4) matrix of a volume's spacing and orientation, with its first voxel at the origin."""
     affine = np.zeros((4, 4))
     affine[3, 3] = 1.0
     for axis, (letter, length) in enumerate(zip(volume.orientation, volume.spacing_mm, strict=True)):
@@ -79,14 +79,14 @@ def affine_of(volume: Volume) -> NDArray[np.float64]:
     return affine
 
 
-def turned(volume: Volume, orientation: str) -> Volume:
-    """Returns the volume with its axes swapped and flipped so that they point as asked; no voxel changes its value.
+def reoriented(volume: Volume, orientation: str) -> Volume:
+    """Returns the volume with its axes swapped and flipped to another orientation; no voxel changes its value.
 
     Example:
-        >>> turned(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "ISA").hu_IJK.ravel().tolist()
+        >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "ISA").hu_IJK.ravel().tolist()
         Traceback (most recent call last):
         ValueError: 'ISA' names one direction of the body twice
-        >>> turned(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "IPR").hu_IJK.ravel().tolist()
+        >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "IPR").hu_IJK.ravel().tolist()
         [2, 1]
     """
     if sorted(_DIRECTIONS[letter][0] for letter in orientation) != [0, 1, 2]:
@@ -104,8 +104,8 @@ def turned(volume: Volume, orientation: str) -> Volume:
     return Volume(turn(volume.hu_IJK), (i, j, k), orientation, masks, volume.target)
 
 
-def smallest(hu: NDArray[np.generic], *, where: str) -> NDArray[np.int16] | NDArray[np.float32]:
-    """Returns the values as int16 where that loses nothing, else as float32.
+def compact_hu(hu: NDArray[np.generic], *, where: str) -> NDArray[np.int16] | NDArray[np.float32]:
+    """Returns Hounsfield units as int16 where that loses nothing, else as float32.
 
     Raises:
         ValueError: A value is not finite.

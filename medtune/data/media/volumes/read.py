@@ -1,4 +1,4 @@
-"""A path becomes a volume, whatever it holds."""
+"""Reads a volume from a path, whichever of the known file formats lies there."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from dataclasses import replace
 from pathlib import Path
 
 from medtune.data.media.volumes.formats.dicom_series import read_series
-from medtune.data.media.volumes.formats.nifti import SUFFIXES, nifti_grid, read_mask, read_nifti
-from medtune.data.media.volumes.formats.scaled_array import SUFFIX, read_scaled_array
-from medtune.data.media.volumes.formats.stored_volume import STORED, stored_grid, stored_volume
+from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid, read_nifti, read_nifti_mask
+from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_scaled_array
+from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read_stored_grid, read_stored_volume
 from medtune.data.media.volumes.geometry import Grid
 from medtune.data.types import MediaRef, Volume
 
 
 def read_volume(path: Path) -> Volume:
-    """Returns the volume of a NIfTI file, a folder with one DICOM series, an array or a file of a prepared folder.
+    """Returns the volume in a NIfTI file, a folder with one DICOM series, an array or a file of a prepared folder.
 
     Raises:
         FileNotFoundError: There is nothing at the path.
-        ValueError: It is neither, or is refused (see `read_nifti`, `read_series` and `read_scaled_array`).
+        ValueError: The path holds none of these, or is refused by `read_nifti`, `read_series` or `read_scaled_array`.
     """
     if path.is_dir():
         return read_series(path)
     if not path.exists():
-        raise FileNotFoundError(f"no volume at {path}")
-    if path.name.endswith(STORED):
-        return stored_volume(path)
-    if path.name.endswith(SUFFIX):
+        raise FileNotFoundError(f"{path}: there is no such volume. Check the path.")
+    if path.name.endswith(STORED_SUFFIX):
+        return read_stored_volume(path)
+    if path.name.endswith(ARRAY_SUFFIX):
         return read_scaled_array(path)
-    if not path.name.endswith(SUFFIXES):
+    if not path.name.endswith(NIFTI_SUFFIXES):
         raise ValueError(f"{path}: wanted .nii, .nii.gz, a folder with a DICOM series, or .npy with a volumes.json.")
     return read_nifti(path)
 
 
 def volume_grid(path: Path) -> Grid:
-    """Returns the shape and the orientation of `read_volume`'s volume, from the header of a file that has one.
+    """Returns the shape and orientation of a volume, from the file's header where it has one.
 
     Raises:
         FileNotFoundError: There is nothing at the path.
         ValueError: As for `read_volume`.
     """
-    if path.is_file() and path.name.endswith(STORED):
-        return stored_grid(path)
-    if path.is_file() and path.name.endswith(SUFFIXES):
+    if path.is_file() and path.name.endswith(STORED_SUFFIX):
+        return read_stored_grid(path)
+    if path.is_file() and path.name.endswith(NIFTI_SUFFIXES):
         return nifti_grid(path)
     volume = read_volume(path)
     i, j, k = volume.hu_IJK.shape
@@ -51,9 +51,9 @@ def volume_grid(path: Path) -> Grid:
 
 
 def load_volume(ref: MediaRef, organs: Collection[str] = ()) -> Volume:
-    """Returns a volume with those of its masks that are asked for; an organ without a mask file has none.
+    """Returns a volume with the masks of some organs; organs without a mask file are left out.
 
-    Where the reference has a target, that alone is asked for.
+    If the reference has a target, only the masks of the target are read.
 
     Raises:
         FileNotFoundError: A file is missing.
@@ -61,5 +61,5 @@ def load_volume(ref: MediaRef, organs: Collection[str] = ()) -> Volume:
     """
     volume = read_volume(ref.path)
     asked = ref.target or organs
-    masks = {organ: read_mask(path, volume) for organ, path in ref.masks if organ in asked}
+    masks = {organ: read_nifti_mask(path, volume) for organ, path in ref.masks if organ in asked}
     return replace(volume, masks_IJK=masks, target=ref.target)

@@ -1,7 +1,8 @@
-"""A CT scan as axial pictures, for models that read images or videos but no volumes.
+"""Shows a CT volume as axial slices, for models that read images or videos but no volumes.
 
-Slices hang as radiologists hang them, front up and the patient's right on the left, and follow one another from foot to
-head. Only the chosen ones are turned and windowed: a scan of a thousand slices takes no more memory than the file does.
+Slices are shown as radiologists see them, front up and the patient's right on the left, and follow one another from
+foot to head. Only the chosen slices are reoriented and windowed, so that a scan of a thousand slices takes no more
+memory than its file.
 
 Shape legend: T slices, H height, W width, C red, green and blue; i, j, k as in `Volume`.
 """
@@ -18,13 +19,13 @@ from numpy.typing import NDArray
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
-from medtune.data.media.volumes.geometry import Grid, turned
+from medtune.data.media.volumes.geometry import Grid, reoriented
 from medtune.data.media.volumes.read import volume_grid
 from medtune.data.types import Video, Volume, VolumesAs
 
 
 class HuRange(NamedTuple):
-    """What a channel shows: `low_hu` and below is black, `high_hu` and above is full."""
+    """The range of Hounsfield units that a colour channel shows, from black at `low_hu` to full at `high_hu`."""
 
     low_hu: float
     high_hu: float
@@ -32,13 +33,14 @@ class HuRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AxialPictures:
-    """How a scan becomes pictures.
+    """A rule that turns a CT volume into axial pictures.
 
     Attributes:
-        channels: What red, green and blue show.
-        at_most: Slices; a scan with no more gives all of its own.
-        chosen: (slices of the scan, slices wanted, fewer) -> their numbers from the foot on.
-        per_s: Pictures a second, for models that are told the time; a scan has no clock of its own.
+        channels: The range that red, green and blue show.
+        at_most: The highest number of slices; a scan with no more slices gives all of them.
+        chosen: A function of (slices of the scan, slices wanted) that returns the chosen numbers, counted from the
+            foot. It is called only if the scan has more slices than wanted.
+        per_s: The number of pictures a second, for models that are told the time; a scan itself has no times.
     """
 
     channels: tuple[HuRange, HuRange, HuRange]
@@ -47,14 +49,14 @@ class AxialPictures:
     per_s: float
 
     def __call__(self, volume: Volume) -> Video:
-        """Returns the slices as frames."""
+        """Returns the chosen slices of the volume as the frames of a video."""
         axis = _axial(volume.orientation)
         numbers = self._numbers(volume.hu_IJK.shape[axis])
         from_foot = numbers if volume.orientation[axis] == "S" else [volume.hu_IJK.shape[axis] - 1 - n for n in numbers]
-        # Taken in their order from the foot, the axis points to the head.
+        # The slices are taken in their order from the foot, so that the axis now points to the head.
         letters = volume.orientation.replace("I", "S")
         few = Volume(volume.hu_IJK.take(from_foot, axis=axis), volume.spacing_mm, letters)
-        slices_WHT = turned(few, "LPS").hu_IJK
+        slices_WHT = reoriented(few, "LPS").hu_IJK
         frames_THWC = np.empty((*slices_WHT.T.shape, len(self.channels)), dtype=np.uint8)
         for frame_HWC, hu_HW in zip(frames_THWC, slices_WHT.T, strict=True):
             for channel, window in enumerate(self.channels):
@@ -62,7 +64,7 @@ class AxialPictures:
         return Video(frames_THWC, self._times_s(len(numbers)))
 
     def frames(self, path: Path) -> Frames:
-        """Returns the size and the times of what `__call__` would give, from the file's header where it has one.
+        """Returns the size and times of the pictures of a volume file, from the file's header where it has one.
 
         Raises:
             FileNotFoundError: There is no such file.
@@ -79,11 +81,11 @@ class AxialPictures:
         return tuple(number / self.per_s for number in range(count))
 
 
-def later_of_each_part(count: int, wanted: int) -> list[int]:
-    """Returns the upper ends of `wanted` equal parts of 0 to `count` - 1: the last slice, but never the first.
+def section_ends(count: int, wanted: int) -> list[int]:
+    """Returns the upper ends of `wanted` equal sections of a scan's slices: the last slice, but never the first.
 
     Example:
-        >>> later_of_each_part(101, 4), later_of_each_part(10, 4)
+        >>> section_ends(101, 4), section_ends(10, 4)
         ([25, 50, 75, 100], [2, 4, 7, 9])
 
     Source: google-health/medgemma@ff57e8c2, notebooks/high_dimensional_ct_hugging_face.ipynb.
@@ -91,11 +93,11 @@ def later_of_each_part(count: int, wanted: int) -> list[int]:
     return [round(number / wanted * (count - 1)) for number in range(1, wanted + 1)]
 
 
-def evenly(count: int, wanted: int) -> list[int]:
-    """Returns `wanted` numbers spread over 0 to `count` - 1, first and last among them.
+def evenly_spaced(count: int, wanted: int) -> list[int]:
+    """Returns `wanted` slice numbers spread evenly over 0 to `count` - 1, first and last included.
 
     Example:
-        >>> evenly(101, 5), evenly(10, 1)
+        >>> evenly_spaced(101, 5), evenly_spaced(10, 1)
         ([0, 25, 50, 75, 100], [4])
     """
     if wanted == 1:
@@ -108,26 +110,26 @@ _SOFT_TISSUE = HuRange(-150, 250)
 SLICES = AxialPictures(
     channels=(HuRange(-1024, 1024), HuRange(-135, 215), HuRange(0, 80)),
     at_most=85,
-    chosen=later_of_each_part,
+    chosen=section_ends,
     per_s=1.0,
 )
-"""MedGemma 1.5's way: 85 slices; everything in red, soft tissue in green, the brain's window in blue.
+"""The slices that MedGemma 1.5 reads: 85 slices with everything in red, soft tissue in green and brain in blue.
 
-Source: as `later_of_each_part`. A second from slice to slice is ours, for models that show them as a video.
+Source: as `section_ends`. One second from slice to slice is our choice, for models that show them as a video.
 """
 
-VIDEO = AxialPictures(channels=(_SOFT_TISSUE,) * 3, at_most=150, chosen=evenly, per_s=8.0)
-"""DeepTumorVQA's way: a grey video of 150 frames, 8 a second, window 400 wide around 50 HU.
+VIDEO = AxialPictures(channels=(_SOFT_TISSUE,) * 3, at_most=150, chosen=evenly_spaced, per_s=8.0)
+"""A grey video of 150 frames, 8 a second, with a window of 400 HU around 50 HU.
 
 Source: Schuture/DeepTumorVQA@1df7460d, HF_README and scripts/extract_train_videos.py; its choice of frames is not
-published, even spacing is ours.
+published, and even spacing is our choice.
 """
 
 _WAYS: dict[VolumesAs, AxialPictures] = {"slices": SLICES, "video": VIDEO}
 
 
 def axial_pictures(way: VolumesAs, *, at_most: int | None) -> AxialPictures:
-    """Returns a way by its name, with another number of slices where one is given."""
+    """Returns the rule of a name that turns volumes into slices, with another number of slices if one is given."""
     return _WAYS[way] if at_most is None else replace(_WAYS[way], at_most=at_most)
 
 

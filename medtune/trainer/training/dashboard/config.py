@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from medtune.data.prepared.file_format import Manifest
+from medtune.data.prepared.manifest import Manifest
 from medtune.eval.data_label import DataLabel
 from medtune.trainer.experiment.run_folder import environment
 from medtune.trainer.recipe.read import recipe_tree

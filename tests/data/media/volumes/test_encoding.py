@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from medtune.benchmarks import find_source
-from medtune.data.media.volumes.formats.abdomen_atlas import SCAN, cases, find_cases
+from medtune.data.media.volumes.formats.abdomen_atlas import SCAN, find_cases
 from medtune.data.media.volumes.formats.saved_encoding import KEY, read_encoding
-from medtune.data.prepared.folder import Prepared, open_prepared, prepare
+from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.write import prepare
 from medtune.data.types import SPLITS, MediaRef
 
 
@@ -102,7 +103,7 @@ def test_encodings_are_found_beside_scans_and_anywhere_on_the_way(tmp_path: Path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     assert {name: case.encoding for name, case in find_cases(tmp_path).items()} == {**places, "e": None}
-    beside = {case.name: case.encoding for case in cases(tmp_path / "scans")}
+    beside = {name: case.encoding for name, case in find_cases(tmp_path / "scans").items()}
     assert beside == {"a": places["a"], "b": places["b"], "c": None, "d": None, "e": None}
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from medtune.data.media.images import Size
 from medtune.data.media.volumes.formats.nifti import write_nifti
-from medtune.data.media.volumes.formats.stored_volume import STORED, write_volume
-from medtune.data.media.volumes.geometry import affine_of, turned
+from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, write_volume
+from medtune.data.media.volumes.geometry import affine_of, reoriented
 from medtune.data.media.volumes.read import load_volume, read_volume, volume_grid
 from medtune.data.media.volumes.slices import SLICES, VIDEO, axial_pictures
 from medtune.data.types import MediaRef, Volume
@@ -27,7 +27,7 @@ def scan(count: int = 4, *, width: int = 3, height: int = 2) -> Volume:
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
 def test_slices_hang_alike_however_the_file_lies(orientation: str) -> None:
     """Row 0 is the front, column 0 the patient's right, slice 0 the foot: the blue window shows 0 to 80 HU."""
-    frames_THWC = SLICES(turned(scan(), orientation)).frames_THWC
+    frames_THWC = SLICES(reoriented(scan(), orientation)).frames_THWC
     expected = np.rint(np.arange(24).reshape(4, 2, 3) / 80 * 255)
     assert frames_THWC[..., 2].tolist() == expected.tolist()
 
@@ -85,10 +85,10 @@ def test_fewer_are_taken_where_the_recipe_says_so() -> None:
 
 
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
-@pytest.mark.parametrize("suffix", [".nii.gz", STORED])
+@pytest.mark.parametrize("suffix", [".nii.gz", STORED_SUFFIX])
 def test_shape_is_known_before_the_voxels_are_read(orientation: str, suffix: str, tmp_path: Path) -> None:
-    volume, path = turned(scan(90), orientation), tmp_path / f"scan{suffix}"
-    if suffix == STORED:
+    volume, path = reoriented(scan(90), orientation), tmp_path / f"scan{suffix}"
+    if suffix == STORED_SUFFIX:
         write_volume(path, volume)
     else:
         write_nifti(path, volume.hu_IJK, affine_of(volume))
@@ -100,12 +100,12 @@ def test_shape_is_known_before_the_voxels_are_read(orientation: str, suffix: str
 
 
 def test_a_damaged_file_has_no_shape(tmp_path: Path) -> None:
-    path = tmp_path / f"scan{STORED}"
+    path = tmp_path / f"scan{STORED_SUFFIX}"
     path.write_bytes(b"no")
     with pytest.raises(ValueError, match="damaged"):
         SLICES.frames(path)
-    with pytest.raises(FileNotFoundError, match="no volume at"):
-        SLICES.frames(tmp_path / f"other{STORED}")
+    with pytest.raises(FileNotFoundError, match="there is no such volume"):
+        SLICES.frames(tmp_path / f"other{STORED_SUFFIX}")
 
 
 def test_on_a_real_ct_the_liver_is_on_the_left_and_the_spine_below(shared_real: Path) -> None:

@@ -30,8 +30,8 @@ from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row, copie
 from medtune.benchmarks.ctlesionvqa.terms import answer_type, category, subtype
 from medtune.benchmarks.facets import age_decade, phase, scanner, sex
 from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
-from medtune.data.prepared.rejects import Reject, RowError
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import Reject, RowError
 from medtune.data.raw.source import Missing, Source, SourceTable
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
 

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row
-from medtune.data.raw.lettered_options import option_of, split_options
+from medtune.data.raw.lettered_options import find_option, split_options
 
 # A digit after a letter, "^" or a point belongs to a unit or to another number: "cm3", "cm^3".
 _NUMBER = re.compile(r"(?<![\w.^])(?:[-+]\s?)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\d])")
@@ -72,7 +72,7 @@ def choice(row: Row) -> Choice:
         raise row.error("mc_question", "wanted two or more different options after A, B, ...")
     said = row.get("correct_option")
     letter = _CORRECT.match(said)
-    answer = option_of(letter[1] if letter else said, lettered.options)
+    answer = find_option(letter[1] if letter else said, lettered.options)
     if answer is None:
         raise row.error("correct_option", f"{said!r} is not among the {len(lettered.options)} options")
     return Choice(lettered.text, lettered.options, answer)

@@ -10,7 +10,7 @@ from sys import intern
 
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row
 from medtune.benchmarks.ctlesionvqa.terms import V2_TABLES, answer_type
-from medtune.data.raw.lettered_options import layout_of
+from medtune.data.raw.lettered_options import options_layout
 
 _PATIENT = ("sex", "age", "scanner", "contrast")
 
@@ -25,7 +25,7 @@ def printed_cells(row: Row, column: str) -> dict[str, str]:
         return {}
     asked = str(row.untouched[column])
     bare = asked.strip()
-    found = {"layout": layout_of(asked) if column == "mc_question" else asked.replace(bare, "{question}")}
+    found = {"layout": options_layout(asked) if column == "mc_question" else asked.replace(bare, "{question}")}
     found |= {name: _said(row, name) for name in _PATIENT}
     if answer_type(row.get("question_subtype")) == "numeric" and (spacing := _said(row, "spacing")):
         found |= {"spacing": spacing, "shape": str(row.untouched.get("shape"))}

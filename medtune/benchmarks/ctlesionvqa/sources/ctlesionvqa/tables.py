@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from medtune.data.prepared.rejects import Reject, RowError
+from medtune.data.raw.row_errors import Reject, RowError
 
 SPELLINGS: Mapping[str, str] = {
     "bdmap_id": "image_id",

@@ -29,9 +29,9 @@ from medtune.benchmarks.m3d_vqa.sources.m3d_vqa.tables import (
     read_rows,
     split_of,
 )
-from medtune.data.media.volumes.formats.scaled_array import SUFFIX, read_meaning
-from medtune.data.prepared.rejects import Reject, RowError
+from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_meaning
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import Reject, RowError
 from medtune.data.raw.source import Missing, Source, SourceTable
 from medtune.data.types import MediaRef, Question, Split
 
@@ -118,8 +118,8 @@ class _Reader:
 
     def _volume(self, row: Row, written: str) -> MediaRef:
         path = PurePosixPath(written)
-        if not written or path.is_absolute() or ".." in path.parts or path.suffix != SUFFIX:
-            raise row.error("Image Path", f"wanted the path of a {SUFFIX} file in the folder, got {written!r}")
+        if not written or path.is_absolute() or ".." in path.parts or path.suffix != ARRAY_SUFFIX:
+            raise row.error("Image Path", f"wanted the path of a {ARRAY_SUFFIX} file in the folder, got {written!r}")
         if not (self.root / path).is_file():
             self.missing.setdefault(written, Missing(written, CAP))
             raise row.error("Image Path", "its volume is not in the folder (list what to fetch with --list-missing)")

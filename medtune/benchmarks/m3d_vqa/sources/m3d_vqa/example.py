@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from medtune.data.media.volumes.formats.scaled_array import MEANING
+from medtune.data.media.volumes.formats.scaled_array import MEANING_FILE
 
 COLUMNS = (
     "Image Path", "Text", "Question Type", "Question", "Choice A", "Choice B", "Choice C", "Choice D", "Answer",
@@ -28,7 +28,9 @@ _SPLITS = {"train": 6, "val": 3, "test": 3}
 def write(root: Path) -> None:
     """Writes three tables, twelve cases of one or two volumes, and volumes.json."""
     (root / "M3D-VQA").mkdir(parents=True)
-    (root / MEANING).write_text(json.dumps({"hu_window": [-160, 240], "spacing_mm": [5.0, 0.8, 0.8]}) + "\n", "utf-8")
+    (root / MEANING_FILE).write_text(
+        json.dumps({"hu_window": [-160, 240], "spacing_mm": [5.0, 0.8, 0.8]}) + "\n", "utf-8"
+    )
     rng, cases = np.random.default_rng(0), itertools.count(1)
     for split, count in _SPLITS.items():
         with (root / "M3D-VQA" / f"M3D_VQA_{split}.csv").open("w", encoding="utf-8", newline="") as file:

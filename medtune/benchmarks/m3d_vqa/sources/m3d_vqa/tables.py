@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from medtune.data.prepared.rejects import Reject, RowError
+from medtune.data.raw.row_errors import Reject, RowError
 from medtune.data.types import Split
 
 CHOICES = "ABCD"

@@ -28,9 +28,9 @@ from medtune.benchmarks.rexsonovqa.sources.rexsonovqa.footage import Segment
 from medtune.benchmarks.rexsonovqa.terms import is_kept, question_type
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import video_extent
-from medtune.data.prepared.rejects import Reject, RowError
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.lettered_options import option_of, split_options
+from medtune.data.raw.lettered_options import find_option, split_options
+from medtune.data.raw.row_errors import Reject, RowError
 from medtune.data.raw.source import Missing, Source, SourceTable
 from medtune.data.types import MediaRef, Question
 
@@ -174,7 +174,7 @@ def _question(row: _Row, kind: str, question_id: str, media_id: str, patient: st
         if lettered is None or not all(lettered.options) or len(set(lettered.options)) < len(lettered.options):
             raise row.error("question", "wanted two or more different options after A, B, ...")
         text, options = lettered
-        found = option_of(answer, options)
+        found = find_option(answer, options)
         if found is None:
             raise row.error("answer", f"{answer!r} is not among the {len(options)} options")
         answer = found

@@ -19,7 +19,7 @@ from medtune.data.media.videos import container
 from medtune.data.types import Box
 
 METADATA = "video_metadata_new.json"
-SUFFIXES = (*container.SUFFIXES, ".dcm")
+SUFFIXES = (*container.VIDEO_SUFFIXES, ".dcm")
 _MARK_OF_COPIES = "_CC"
 
 

@@ -26,8 +26,8 @@ from medtune.benchmarks.u2_bench import terms as released
 from medtune.benchmarks.u2_bench.sources.u2_bench import cells, demographic, example
 from medtune.benchmarks.u2_bench.sources.u2_bench.wording import question_text
 from medtune.data.media.masks import LOCATIONS, size_of_share
-from medtune.data.prepared.rejects import Reject, RowError
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import Reject, RowError
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import MediaRef, Question
 

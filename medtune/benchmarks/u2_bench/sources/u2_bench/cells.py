@@ -13,7 +13,7 @@ import re
 from typing import NamedTuple
 
 from medtune.benchmarks.u2_bench.terms import VALUE_KEYS
-from medtune.data.media.masks import NOT_VISIBLE, cell_of
+from medtune.data.media.masks import NOT_VISIBLE, cell_of_point
 
 _NOTHING = ("", "nan", "none", "null", "n/a", "na", "[]", "{}", "[{}]")
 # What pandas, with which the kit reads its tables, takes for an empty cell and prints as "nan".
@@ -135,7 +135,7 @@ def place(cell: str) -> Place:
         raise ValueError(f"wanted x and y from 0 to 1, got {_short(cell)}")
     has_box = len(point) == 4 and all(_is_share(side) and side > 0 for side in point[2:])
     share = float(point[2]) * float(point[3]) if has_box else None
-    return Place(str(name), cell_of(float(point[0]), float(point[1])), share)
+    return Place(str(name), cell_of_point(float(point[0]), float(point[1])), share)
 
 
 def value(cell: str, dataset: str) -> float:

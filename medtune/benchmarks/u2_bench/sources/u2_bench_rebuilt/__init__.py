@@ -29,7 +29,7 @@ from medtune.benchmarks.u2_bench.sources.u2_bench_rebuilt.vocabulary import (
     VALUES,
     Choice,
 )
-from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, nine_cell
+from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, cell_of_box
 from medtune.data.raw.choices import choice_question
 from medtune.data.raw.source import Source
 from medtune.data.types import MediaRef, Question
@@ -96,7 +96,7 @@ def _place(subject: Subject, structure: str, text: str) -> Question:
         f"{subject.media_id} {task} {structure}",
         media_id=subject.media_id,
         text=text,
-        answer=nine_cell(boxes[0], *frame.size) if boxes else NOT_VISIBLE,
+        answer=cell_of_box(boxes[0], *frame.size) if boxes else NOT_VISIBLE,
         labels=(*NINE_CELLS, NOT_VISIBLE),
         patient_id=subject.patient_id,
         facets={**_facets(subject, task), "structure": structure, **size},

@@ -1,1 +1,1 @@
-"""File formats of CT volumes and of masks, one module each."""
+"""Reads and writes the file formats of CT volumes and masks, one module for each format."""

@@ -1,6 +1,6 @@
-"""The folders of AbdomenAtlas: one per scan, with ct.nii.gz and segmentations/ORGAN.nii.gz.
+"""Finds the CT scans and masks in folders of AbdomenAtlas: ct.nii.gz and segmentations/ORGAN.nii.gz for each scan.
 
-A scan NAME may have been encoded by CT-CHAT's tower: NAME.npz or ct.npz beside it, or NAME.npz in another folder.
+A scan NAME may have an encoding by CT-CHAT's tower: NAME.npz or ct.npz beside it, or NAME.npz in another folder.
 
 Source: the layout of AbdomenAtlas 1.0 Mini and of TotalSegmentator's datasets; that of encodings is ours.
 """
@@ -15,20 +15,21 @@ from medtune.data.media.volumes.formats import saved_encoding
 
 SCAN = "ct.nii.gz"
 MASKS = "segmentations"
-# root/benchmark/ct/BDMAP_00000001/ct.nii.gz is the deepest that a release has.
+# The deepest path in a release is root/benchmark/ct/BDMAP_00000001/ct.nii.gz.
 _LEVELS = 4
 _MASK_SUFFIX = ".nii.gz"
-_ENCODED_SCAN = f"ct{saved_encoding.SUFFIX}"
+_ENCODED_SCAN = f"ct{saved_encoding.ENCODING_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One scan.
+    """One CT scan with its files.
 
     Attributes:
-        name: The folder's name.
-        masks: File of each organ or lesion, by name, e.g. "liver", "liver_lesion".
-        encoding: What CT-CHAT's tower made of it; None where there is no such file.
+        name: The name of the scan's folder.
+        scan: The file of the scan.
+        masks: The mask file of each organ or lesion, by name, e.g. "liver", "liver_lesion".
+        encoding: The file with the scan's encoding by CT-CHAT's tower; None where there is no such file.
     """
 
     name: str
@@ -37,27 +38,12 @@ class Case:
     encoding: Path | None = None
 
 
-def cases(root: Path) -> list[Case]:
-    """Returns the scans under a folder, or the one that the folder is, sorted by name.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: No folder in it holds a scan.
-    """
-    if not root.is_dir():
-        raise FileNotFoundError(f"no folder {root}")
-    folders = [root] if (root / SCAN).is_file() else sorted(f for f in root.iterdir() if (f / SCAN).is_file())
-    if not folders:
-        raise ValueError(f"{root}: no folder with a {SCAN}, as AbdomenAtlas has them.")
-    return [Case(folder.name, folder / SCAN, _masks(folder / MASKS), _beside(folder)) for folder in folders]
-
-
 def find_cases(root: Path) -> dict[str, Case]:
-    """Returns the scans in a folder, by name, wherever in its first levels they lie.
+    """Returns the CT scans in the first levels of a folder, by name.
 
-    A scan is NAME/ct.nii.gz; its masks lie beside it, or under the same NAME in another part of the folder, as the
-    downloads image_only and mask_only have them. Its encoding lies beside it, or is NAME.npz in any folder on the way.
-    Folders of scans are not searched further.
+    A scan is NAME/ct.nii.gz. Its masks lie beside it, or under the same NAME elsewhere in the folder, as in the
+    downloads image_only and mask_only. Its encoding lies beside it, or is NAME.npz in any searched folder. Folders of
+    scans are not searched further.
     """
     scans, masks, encodings = dict[str, Path](), dict[str, Path](), dict[str, Path]()
     level = [root]
@@ -72,7 +58,7 @@ def find_cases(root: Path) -> dict[str, Case]:
                     masks.setdefault(entry.name, entry / MASKS)
                 if not any(inside):
                     below.append(entry)
-            elif entry.suffix == saved_encoding.SUFFIX:
+            elif entry.suffix == saved_encoding.ENCODING_SUFFIX:
                 encodings.setdefault(entry.stem, entry)
         level = below
     return {
@@ -92,5 +78,5 @@ def _masks(folder: Path) -> dict[str, Path]:
 
 
 def _beside(folder: Path) -> Path | None:
-    names = (f"{folder.name}{saved_encoding.SUFFIX}", _ENCODED_SCAN)
+    names = (f"{folder.name}{saved_encoding.ENCODING_SUFFIX}", _ENCODED_SCAN)
     return next((folder / name for name in names if (folder / name).is_file()), None)

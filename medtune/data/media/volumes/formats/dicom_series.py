@@ -1,4 +1,4 @@
-"""A folder with one DICOM series becomes a volume; only tags that describe pixels and their place are ever read."""
+"""Reads a folder with one DICOM series as a volume; it never reads tags that do not describe pixels and their place."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.dicom import LAYOUT_TAGS
-from medtune.data.media.volumes.geometry import geometry, smallest
+from medtune.data.media.dicom import LAYOUT_TAGS, is_dicom
+from medtune.data.media.volumes.geometry import compact_hu, geometry_of
 from medtune.data.types import Volume
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _TAGS = (*LAYOUT_TAGS, "SeriesInstanceUID", *_PLACE_TAGS)
 _NEEDED = (*_PLACE_TAGS, "RescaleSlope", "RescaleIntercept")
 _MAX_GAP = 1.5
 _SAME_MM = 0.01
-# DICOM's x and y grow to the left and to the back, ours to the right and to the front.
+# In DICOM x and y grow to the left and to the back; here they grow to the right and to the front.
 _TO_RAS = np.diag([-1.0, -1.0, 1.0])
 
 
@@ -33,16 +33,16 @@ class _Slice(NamedTuple):
 
 
 def read_series(folder: Path) -> Volume:
-    """Returns the volume of the one CT series in a folder: i along a row, j down a column, k along the slices.
+    """Returns the volume of the DICOM series in a folder: i along a row, j down a column, k along the slices.
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: No or several series, a file that is damaged or has several frames, a field that is missing, slices
-            that are missing, doubled or sheared. The message never holds a value that names a patient.
+        ValueError: The folder holds no series or several, a file is damaged or has several frames, a field is missing,
+            or slices are missing, doubled or sheared. The message never contains a value that names a patient.
     """
     if not folder.is_dir():
-        raise FileNotFoundError(f"no folder {folder}")
-    datasets = {path: _read(path) for path in sorted(folder.iterdir()) if path.is_file() and _is_dicom(path)}
+        raise FileNotFoundError(f"{folder}: there is no such folder. Check the path.")
+    datasets = {path: _read(path) for path in sorted(folder.iterdir()) if path.is_file() and is_dicom(path)}
     if not datasets:
         raise ValueError(f"{folder}: no DICOM file in this folder.")
     series = {str(d.get("SeriesInstanceUID", "")) for d in datasets.values()}
@@ -59,15 +59,9 @@ def read_series(folder: Path) -> Volume:
     step = _step(folder, slices)
     row_mm, column_mm = _numbers(first, "PixelSpacing")
     affine = _TO_RAS @ np.stack([row * column_mm, column * row_mm, step], axis=1)
-    place = geometry(affine, where=f"{folder}: ImageOrientationPatient and ImagePositionPatient")
+    place = geometry_of(affine, where=f"{folder}: ImageOrientationPatient and ImagePositionPatient")
     hu_IJK = np.stack([_hounsfield(s).T for s in slices], axis=2)
-    return Volume(smallest(hu_IJK, where=f"{folder}: PixelData"), place.spacing_mm, place.orientation)
-
-
-def _is_dicom(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(132)
-    return head[128:] == b"DICM"
+    return Volume(compact_hu(hu_IJK, where=f"{folder}: PixelData"), place.spacing_mm, place.orientation)
 
 
 def _read(path: Path) -> Dataset:
@@ -102,7 +96,7 @@ def _placed(path: Path, dataset: Dataset, normal: NDArray[np.float64]) -> _Slice
 
 
 def _step(folder: Path, slices: list[_Slice]) -> NDArray[np.float64]:
-    """Returns the step from slice to slice in DICOM's coordinates, mm."""
+    """Returns the step from slice to slice in DICOM's coordinates, in mm."""
     if len(slices) < 2:
         raise ValueError(f"{folder}: one slice only; a volume needs two, or there is no spacing between slices.")
     places = np.array([s.along_mm for s in slices])
@@ -127,7 +121,7 @@ def _hounsfield(item: _Slice) -> NDArray[np.float32]:
 
     try:
         stored = pixel_array(item.dataset)
-    # Any of pydicom's many errors may quote the header: only its kind is told on.
+    # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
     except Exception as error:
         raise ValueError(
             f"{item.path}: PixelData: does not decode ({type(error).__name__}): truncated, damaged, or compressed in a "

@@ -1,4 +1,4 @@
-"""NIfTI-1 and NIfTI-2 files: a volume in Hounsfield units, or a clear word on what is wrong with the file."""
+"""Reads and writes NIfTI files: volumes in Hounsfield units and masks, with clear messages for broken headers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.geometry import Geometry, Grid, geometry, smallest
+from medtune.data.media.volumes.geometry import Geometry, Grid, compact_hu, geometry_of
 from medtune.data.types import Volume
 
-SUFFIXES = (".nii", ".nii.gz")
+NIFTI_SUFFIXES = (".nii", ".nii.gz")
 _MM_PER_UNIT = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
-# nibabel and the decompressors report broken files with all of these.
+# nibabel and the decompressors raise any of these for a broken file.
 _BROKEN = (OSError, EOFError, ValueError, struct.error, zlib.error, OverflowError)
 _MAX_DISAGREEMENT = 1e-3
 
 
 def read_nifti(path: Path) -> Volume:
-    """Returns the volume in a .nii or .nii.gz file; slope and intercept are applied.
+    """Returns the volume in a NIfTI file (.nii or .nii.gz), with slope and intercept applied.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -34,12 +34,12 @@ def read_nifti(path: Path) -> Volume:
         stored = np.asanyarray(image.dataobj)
     except _BROKEN as error:
         raise ValueError(f"{path}: the voxels cannot be read ({type(error).__name__}: truncated?). {_AGAIN}") from error
-    hu_IJK = smallest(stored.reshape(stored.shape[:3]), where=f"{path}: voxel data")
+    hu_IJK = compact_hu(stored.reshape(stored.shape[:3]), where=f"{path}: voxel data")
     return Volume(hu_IJK, place.spacing_mm, place.orientation)
 
 
 def check_nifti(path: Path) -> None:
-    """Refuses, by its header alone, what `read_nifti` would refuse; the voxels are not read.
+    """Checks the header of a NIfTI file as `read_nifti` does, without reading the voxels.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -49,7 +49,7 @@ def check_nifti(path: Path) -> None:
 
 
 def nifti_grid(path: Path) -> Grid:
-    """Returns the shape and the orientation that the header states; the voxels are not read.
+    """Returns the shape and orientation that the header of a NIfTI file states, without reading the voxels.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -60,8 +60,8 @@ def nifti_grid(path: Path) -> Grid:
     return Grid((i, j, k), place.orientation)
 
 
-def read_mask(path: Path, volume: Volume) -> NDArray[np.bool_]:
-    """Returns a mask on the volume's grid, True where the file is not zero.
+def read_nifti_mask(path: Path, volume: Volume) -> NDArray[np.bool_]:
+    """Returns the mask in a NIfTI file on a volume's grid, True where the file is not zero.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -79,7 +79,7 @@ def read_mask(path: Path, volume: Volume) -> NDArray[np.bool_]:
 
 
 def write_nifti(path: Path, values_IJK: NDArray[np.generic], affine: NDArray[np.float64]) -> None:
-    """Writes values with qform and sform, in mm and without slope or intercept; .gz is compressed, fast and little."""
+    """Writes a NIfTI file with qform and sform in mm, without slope or intercept; .gz is compressed fast but little."""
     import nibabel
 
     image = nibabel.Nifti1Image(values_IJK, affine)
@@ -87,7 +87,7 @@ def write_nifti(path: Path, values_IJK: NDArray[np.generic], affine: NDArray[np.
     image.set_qform(affine, code=1)
     image.set_sform(affine, code=1)
     content = image.to_bytes()
-    # In one piece this takes a third of nibabel's own time; without a time stamp the same values are the same bytes.
+    # Compressing in one piece takes a third of nibabel's time; without a time stamp equal values give equal bytes.
     path.write_bytes(gzip.compress(content, compresslevel=1, mtime=0) if path.suffix == ".gz" else content)
 
 
@@ -97,10 +97,10 @@ def _open(path: Path) -> tuple[Any, Geometry]:
     from nibabel.spatialimages import HeaderDataError
 
     if not path.is_file():
-        raise FileNotFoundError(f"no NIfTI file {path}")
+        raise FileNotFoundError(f"{path}: there is no such NIfTI file. Check the path.")
     try:
         image = nibabel.load(path)
-        # nibabel mends a spacing of zero to one millimetre when it loads; the header as stored tells the truth.
+        # nibabel replaces a spacing of zero by one millimetre when it loads, so that the stored header is read as well.
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             stored = type(image.header).from_fileobj(file, check=False)
     except (ImageFileError, HeaderDataError, AttributeError, *_BROKEN) as error:
@@ -117,14 +117,14 @@ def _open(path: Path) -> tuple[Any, Geometry]:
             "from its DICOM series."
         )
     unit = _MM_PER_UNIT.get(int(stored["xyzt_units"]) & 0x07, 1.0)
-    place = geometry(image.affine[:3, :3] * unit, where=f"{path}: affine")
+    place = geometry_of(image.affine[:3, :3] * unit, where=f"{path}: affine")
     if not np.allclose(place.spacing_mm, spacing * unit, rtol=_MAX_DISAGREEMENT):
         raise ValueError(
             f"{path}: pixdim says {tuple(np.round(spacing * unit, 4))} mm and the affine "
             f"{tuple(np.round(place.spacing_mm, 4))} mm. Correct the one that is wrong."
         )
-    # The header holds 32-bit floats: the shortest decimal that gives the same one is what was written, 8.1 and not
-    # 8.100000381. Sizes after resampling are cut off, so that this decides about a voxel.
+    # The header holds 32-bit floats. The shortest decimal that gives the same float is the spacing that was written:
+    # 8.1, not 8.100000381. Sizes after resampling are rounded down, so that this can decide about a voxel.
     i, j, k = (float(str(np.float32(length))) * unit for length in spacing)
     return image, Geometry((i, j, k), place.orientation)
 

@@ -1,4 +1,4 @@
-"""What CT-CHAT's tower made of a volume, in the files that its release trains on: .npz with one array, `arr`.
+"""Reads the encoding of a volume by CT-CHAT's tower from the files of its release: .npz with one array, `arr`.
 
 Shape legend: t, h, w patches along depth, height and width; D feature width.
 
@@ -15,24 +15,24 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-SUFFIX = ".npz"
+ENCODING_SUFFIX = ".npz"
 KEY = "arr"
 _AXES = 5
-# numpy and zipfile report broken archives with all of these.
+# numpy and zipfile raise any of these for a broken archive.
 _BROKEN = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
 _AGAIN = "Save it again as CT-CHAT's encoding script does, or take the file away: the scan is then encoded here."
 
 
 def read_encoding(path: Path) -> NDArray[np.float32]:
-    """Returns the vectors of one volume, (t, h, w, D).
+    """Returns the vectors of one encoded volume, (t, h, w, D).
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is no .npz, or its array `arr` is missing, is not (1, t, h, w, D), or holds anything else than
-            finite floating-point numbers.
+        ValueError: The file is no .npz, or its array `arr` is missing, has another shape than (1, t, h, w, D), or holds
+            values that are no finite floating-point numbers.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"no encoding {path}")
+        raise FileNotFoundError(f"{path}: there is no such encoding. Check the path.")
     found = _array(path)
     if found.ndim != _AXES or found.shape[0] != 1 or found.size == 0:
         raise ValueError(f"{path}: {KEY}: shape {found.shape}, wanted (1, t, h, w, width) of one volume. {_AGAIN}")
@@ -46,12 +46,12 @@ def read_encoding(path: Path) -> NDArray[np.float32]:
 
 def _array(path: Path) -> NDArray[np.generic]:
     if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path}: not a whole {SUFFIX} file. {_AGAIN}")
+        raise ValueError(f"{path}: not a whole {ENCODING_SUFFIX} file. {_AGAIN}")
     try:
         with np.load(path, allow_pickle=False) as archive:
             found = archive[KEY] if KEY in archive.files else None
     except _BROKEN as error:
-        raise ValueError(f"{path}: not a whole {SUFFIX} file ({type(error).__name__}). {_AGAIN}") from error
+        raise ValueError(f"{path}: not a whole {ENCODING_SUFFIX} file ({type(error).__name__}). {_AGAIN}") from error
     if found is None:
         raise ValueError(f"{path}: no array of the name {KEY}. {_AGAIN}")
     return np.asarray(found)

@@ -1,12 +1,13 @@
-"""Arrays of values from 0 to 1, as M3D publishes its volumes: Hounsfield units once the user says what 0 and 1 were.
+"""Reads volumes stored as arrays of values from 0 to 1, which a file volumes.json converts to Hounsfield units.
 
-A file `volumes.json` in the folder of the arrays, or in one above it, says so for all of them:
+M3D publishes its volumes in this form. A file `volumes.json` in the folder of the arrays, or in one above it, describes
+all of them:
 
     {"hu_window": [-160, 240], "spacing_mm": [5.0, 0.8, 0.8], "orientation": "LPS"}
 
-hu_window is what 0 and 1 were; spacing_mm the size of a voxel along the array's own axes: slices, rows, columns;
-orientation where columns, rows and slices point, "LPS" where it is left out: to the patient's left, to the back and to
-the head.
+hu_window states the Hounsfield units of the values 0 and 1. spacing_mm states the size of a voxel along the array's own
+axes: slices, rows, columns. orientation states the directions in which columns, rows and slices grow; its default
+"LPS" means to the patient's left, to the back and to the head.
 
 Shape legend: D slices, H rows, W columns; I, J, K are a volume's axes: W, H, D.
 
@@ -24,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.catalog import nearest
-from medtune.data.media.volumes.geometry import smallest
+from medtune.data.media.volumes.geometry import compact_hu
 from medtune.data.types import Volume
 
-SUFFIX = ".npy"
-MEANING = "volumes.json"
+ARRAY_SUFFIX = ".npy"
+MEANING_FILE = "volumes.json"
 _FIELDS = ("hu_window", "spacing_mm", "orientation")
 _WHY = {
     "hu_window": "values from 0 to 1 are no Hounsfield units, which windows, thresholds and every other model go by",
@@ -40,12 +41,12 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What the values and axes of arrays stand for.
+    """The meaning of the values and axes of volume arrays.
 
     Attributes:
-        hu_window: Hounsfield units of the values 0 and 1.
-        spacing_mm: Along D, H and W.
-        orientation: Where W, H and D point, as in `Volume`.
+        hu_window: The Hounsfield units of the values 0 and 1.
+        spacing_mm: The size of a voxel along D, H and W.
+        orientation: The directions in which W, H and D grow, as in `Volume`.
     """
 
     hu_window: tuple[float, float]
@@ -54,17 +55,17 @@ class Meaning:
 
 
 def read_meaning(folder: Path) -> Meaning:
-    """Returns what volumes.json in a folder says.
+    """Returns the meaning of the volume arrays that volumes.json in a folder states.
 
     Raises:
-        ValueError: There is no such file, or a field is missing or wrong; the message names both.
+        ValueError: There is no such file, or a field is missing or wrong; the message names file and field.
     """
-    file = folder / MEANING
+    file = folder / MEANING_FILE
     if not file.is_file():
         raise ValueError(
-            f"{file}: there is no such file, and {SUFFIX} volumes need it: {_WHY['hu_window']}; "
-            f"{_WHY['spacing_mm']}. M3D states neither. Write it, e.g. {_EXAMPLE}, with what 0 and 1 were and the size "
-            "of a voxel along slices, rows and columns, in mm"
+            f"{file}: there is no such file, and {ARRAY_SUFFIX} volumes need it: {_WHY['hu_window']}; "
+            f"{_WHY['spacing_mm']}. The arrays state neither. Write it, e.g. {_EXAMPLE}, with what 0 and 1 were and "
+            "the size of a voxel along slices, rows and columns, in mm"
         )
     try:
         said = json.loads(file.read_text("utf-8"))
@@ -93,24 +94,24 @@ def read_meaning(folder: Path) -> Meaning:
 
 
 def read_scaled_array(path: Path) -> Volume:
-    """Returns an array as a volume, in whole Hounsfield units; the nearest volumes.json says what it means.
+    """Returns the volume in an array file, in whole Hounsfield units; the nearest volumes.json gives its meaning.
 
     Raises:
         FileNotFoundError: There is no such array.
-        ValueError: The file is damaged, no single volume, or holds values outside of [0, 1]; or as `read_meaning`.
+        ValueError: The file is damaged, holds no single volume or values outside of [0, 1], or `read_meaning` fails.
     """
-    folders = [folder for folder in path.absolute().parents if (folder / MEANING).is_file()]
+    folders = [folder for folder in path.absolute().parents if (folder / MEANING_FILE).is_file()]
     meaning = read_meaning(folders[0] if folders else path.parent)
     values_DHW = _values(path)
     low, high = meaning.hu_window
     hu_IJK = np.ascontiguousarray(np.rint(low + values_DHW * (high - low)).transpose(2, 1, 0))
     depth_mm, height_mm, width_mm = meaning.spacing_mm
-    return Volume(smallest(hu_IJK, where=str(path)), (width_mm, height_mm, depth_mm), meaning.orientation)
+    return Volume(compact_hu(hu_IJK, where=str(path)), (width_mm, height_mm, depth_mm), meaning.orientation)
 
 
 def _values(path: Path) -> NDArray[np.float64]:
     if not path.is_file():
-        raise FileNotFoundError(f"no volume at {path}")
+        raise FileNotFoundError(f"{path}: there is no such volume. Check the path.")
     try:
         values = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

@@ -1,4 +1,4 @@
-"""Volumes in files of our own: the voxels as they are, spacing and orientation, and nothing else."""
+"""Writes and reads volumes in medtune's own file format: voxels, spacing and orientation, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from safetensors.numpy import save_file
 from medtune.data.media.volumes.geometry import Grid
 from medtune.data.types import Volume
 
-STORED = ".volume.safetensors"
-"""How the names of files end that `write_volume` wrote."""
+STORED_SUFFIX = ".volume.safetensors"
+"""The ending of the names of stored volumes."""
 _KEY = "volume"
 
 
 def write_volume(path: Path, volume: Volume) -> None:
-    """Writes a volume whole or not at all; the voxels are not changed."""
+    """Writes a volume to a file of medtune's own format, as a whole or not at all; the voxels are not changed."""
     about = {"spacing_mm": json.dumps(volume.spacing_mm), "orientation": volume.orientation}
     write_values(path, volume.hu_IJK, about)
 
 
-def stored_volume(path: Path) -> Volume:
-    """Returns what `write_volume` wrote.
+def read_stored_volume(path: Path) -> Volume:
+    """Returns a volume that `write_volume` wrote.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -43,8 +43,8 @@ def stored_volume(path: Path) -> Volume:
         raise ValueError(f"{path}: states no spacing or orientation. {_AGAIN}") from error
 
 
-def stored_grid(path: Path) -> Grid:
-    """Returns the shape and the orientation of what `write_volume` wrote; the voxels are not read.
+def read_stored_grid(path: Path) -> Grid:
+    """Returns the shape and orientation of a volume that `write_volume` wrote, without reading the voxels.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -61,7 +61,7 @@ _AGAIN = "Delete this file; it is made again from the source."
 
 
 def write_values(path: Path, values: NDArray[np.generic], about: dict[str, str]) -> None:
-    """Writes an array whole or not at all."""
+    """Writes the values of a volume to a file as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -72,7 +72,7 @@ def write_values(path: Path, values: NDArray[np.generic], about: dict[str, str])
 
 
 def read_values(path: Path) -> tuple[NDArray[np.generic], dict[str, str]]:
-    """Returns what `write_values` wrote.
+    """Returns the values of a volume that `write_values` wrote, and the texts beside them.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -85,7 +85,7 @@ def read_values(path: Path) -> tuple[NDArray[np.generic], dict[str, str]]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     if not path.is_file():
-        raise FileNotFoundError(f"no stored volume {path}")
+        raise FileNotFoundError(f"{path}: there is no such stored volume. Check the path.")
     try:
         with safe_open(path, framework="numpy") as file:
             yield file

@@ -1,1 +1,1 @@
-"""Each model's own preparation of a CT volume, and what several preparations share."""
+"""Transforms CT volumes into the arrays that models read, one module for each model's transform."""

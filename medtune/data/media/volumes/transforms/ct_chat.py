@@ -1,4 +1,4 @@
-"""CT-CLIP's and CT-CHAT's preparation of volumes.
+"""Transforms volumes as CT-CLIP and CT-CHAT do.
 
 Source: ibrahimethemhamamci/CT-CHAT@33c9b973 llava/serve/encode_script.py and CT-CLIP@a2a155c6 scripts/data.py, as our
 specs describe them, no code taken (CC-BY-NC-SA); recorded values in golden/ctclip-preprocess.json.
@@ -18,12 +18,12 @@ from medtune.data.types import Volume
 
 @dataclass(frozen=True, slots=True)
 class CTChatTransform:
-    """Volumes -> (1, T, H, W) in [-1, 1]: T is k, H is i, W is j, whatever the orientation.
+    """Transforms a volume to (1, T, H, W) in [-1, 1]: T is k, H is i, W is j, whatever the orientation.
 
     Attributes:
-        spacing_mm: In plane, in plane, and along k. The scan's spacing along i counts for j as well.
-        size: H, W, T; cut or padded with -1 around the centre.
-        clip_first: Whether values are cut off at +-1000 before they are resampled (encoding) or after (CT-CLIP's
+        spacing_mm: The spacing in plane, in plane, and along k. The scan's spacing along i is used for j as well.
+        size: The number of voxels H, W, T; the volume is cut or padded with -1 around the centre.
+        clip_first: Whether values are cut off at +-1000 HU before they are resampled (encoding) or after (CT-CLIP's
             training).
     """
 
@@ -34,13 +34,13 @@ class CTChatTransform:
     clip_first: bool = True
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns (1, T, H, W)."""
+        """Returns the transformed volume, (1, T, H, W)."""
         in_plane, _, along = volume.spacing_mm
         values = volume.hu_IJK.astype(np.float64)
         if self.clip_first:
             values = np.clip(values, -1000, 1000)
         size = tuple(
-            # The fraction is cut off, not rounded: 431.99999999999994 voxels become 431, as they did in training.
+            # The fraction is cut off, not rounded, so that 431.99999999999994 voxels become 431 as in training.
             int(count * (spacing / target))
             for count, spacing, target in zip(values.shape, (in_plane, in_plane, along), self.spacing_mm, strict=True)
         )
@@ -50,10 +50,7 @@ class CTChatTransform:
 
 
 ENCODE = CTChatTransform()
-"""CT-CHAT's encoding script: 480 x 480 x 240 voxels of 0.75 x 0.75 x 1.5 mm."""
-
-CLIP_TRAIN = CTChatTransform(clip_first=False)
-"""CT-CLIP's training loader."""
+"""The transform of CT-CHAT's encoding script: 480 x 480 x 240 voxels of 0.75 x 0.75 x 1.5 mm."""
 
 PAPER = CTChatTransform(spacing_mm=(1.5, 1.5, 1.5), size=(300, 300, 600))
 """300 x 300 x 600 voxels of 1.5 mm. Source: the seed paper's Table 2; the public code has no such size."""

@@ -1,4 +1,4 @@
-"""M3D's preparation of volumes.
+"""Transforms volumes as the M3D models do.
 
 Source: BAAI-DCAI/M3D@63e72005, Data/process/m3d_cap_data_prepare.py; recorded values in golden/m3d-preprocess.json. The
 project trained on 8-bit slices that were windowed at their source and names no window; ours is the golden file's.
@@ -18,11 +18,11 @@ from medtune.data.types import Volume
 
 @dataclass(frozen=True, slots=True)
 class M3DTransform:
-    """Volumes -> (1, D, H, W) in [0, 1]: D is k, H is j, W is i; no spacing or orientation.
+    """Transforms a volume to (1, D, H, W) in [0, 1]: D is k, H is j, W is i; spacing and orientation are not used.
 
     Attributes:
-        window_hu: Lowest and highest value of the 8-bit slices; None scales the scan's own range.
-        size: D, H, W.
+        window_hu: The lowest and highest value of the 8-bit slices; None scales the scan's own range.
+        size: The number of voxels D, H, W.
     """
 
     version: ClassVar[int] = 1
@@ -31,7 +31,7 @@ class M3DTransform:
     size: tuple[int, int, int] = (32, 256, 256)
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns (1, D, H, W): scaled, cut to the box of what is above the minimum, resized."""
+        """Returns the volume scaled, cut to the box of values above the minimum, and resized, (1, D, H, W)."""
         values_DHW = volume.hu_IJK.transpose(2, 1, 0)
         if self.window_hu is None:
             scaled_DHW = values_DHW.astype(np.float32)
@@ -44,10 +44,10 @@ class M3DTransform:
 
 
 SLICES8 = M3DTransform()
-"""Windowed 8-bit slices, as published; the paper's 256 x 256 x 32 is this size in another order."""
+"""The published transform with windowed 8-bit slices; the paper's 256 x 256 x 32 is this size in another order."""
 
 HU_MINMAX = M3DTransform(window_hu=None)
-"""The scan's own range, as the project asks for one's own data."""
+"""The transform that scales the scan's own range, which the M3D project recommends for other data."""
 
 
 def _content(values_DHW: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Merlin's preparation of volumes.
+"""Transforms volumes as Merlin does.
 
 Source: merlin-vlm 0.0.7, merlin/data/monai_transforms.py; recorded values in golden/merlin-preprocess.json. The seed
 paper's Table 2 names the same size and spacing.
@@ -21,11 +21,12 @@ _LABELS = (("L", "R"), ("P", "A"), ("I", "S"))
 
 @dataclass(frozen=True, slots=True)
 class MerlinTransform:
-    """Volumes -> (1, R, A, S) in [0, 1], axes to the right, to the front and to the head.
+    """Transforms a volume to (1, R, A, S) in [0, 1], with axes to the right, to the front and to the head.
 
     Attributes:
-        window_hu: What becomes 0 and 1; what lies outside is cut off.
-        size: Voxels; cut or padded with 0 around the centre.
+        spacing_mm: The spacing after resampling.
+        window_hu: The Hounsfield units that become 0 and 1; values outside are cut off.
+        size: The number of voxels; the volume is cut or padded with 0 around the centre.
     """
 
     version: ClassVar[int] = 1
@@ -35,7 +36,7 @@ class MerlinTransform:
     size: tuple[int, int, int] = (224, 224, 160)
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns (1, R, A, S)."""
+        """Returns the transformed volume, (1, R, A, S)."""
         from monai.data import MetaTensor
         from monai.transforms import Orientation, Spacing
 

@@ -1,4 +1,4 @@
-"""The crop around target organs that the nn_ models see in place of the whole scan.
+"""Crops volumes around target organs, which the nn_ models see in place of the whole scan.
 
 Source: the seed paper's section 4.5 names the crop and no margin; box, margin in mm, clamping and the whole scan for an
 empty mask are those of TotalSegmentator 2.18 (20 mm where it crops to a chosen organ).
@@ -18,13 +18,13 @@ from medtune.data.types import Volume
 
 MARGIN_MM = 20.0
 TARGETS = ("kidney_left", "kidney_right", "liver", "pancreas")
-"""The organs whose lesions the seed paper's Table 4 is about."""
+"""The organs that are cropped to by default. Source: the seed paper's Table 4 is about lesions of these organs."""
 
 
 def crop_around(volume: Volume, mask_IJK: NDArray[np.bool_], *, margin_mm: float = MARGIN_MM, name: str = "") -> Volume:
-    """Returns the smallest box that holds the mask and a margin, cut off where the scan ends.
+    """Returns the volume cropped to the smallest box around a mask and a margin, cut off where the scan ends.
 
-    Spacing and orientation stay. An empty mask gives the whole volume and a warning that says `name`.
+    Spacing and orientation stay the same. An empty mask gives the whole volume and a warning that contains `name`.
 
     Raises:
         ValueError: The mask has another shape, or the margin is negative.
@@ -43,7 +43,7 @@ def crop_around(volume: Volume, mask_IJK: NDArray[np.bool_], *, margin_mm: float
 def box_around(
     mask_IJK: NDArray[np.bool_], spacing_mm: tuple[float, float, float], *, margin_mm: float
 ) -> tuple[slice, slice, slice]:
-    """Returns the smallest box that holds what a mask marks, and a margin; cut off where the scan ends."""
+    """Returns the smallest box around the marked voxels of a mask and a margin, cut off where the scan ends."""
     box = []
     for axis, spacing in enumerate(spacing_mm):
         others = tuple(a for a in range(3) if a != axis)
@@ -55,11 +55,12 @@ def box_around(
 
 @dataclass(frozen=True, slots=True)
 class CroppedTransform:
-    """Crops around a volume's target, or around organs in one box, and then prepares as another transform does.
+    """Crops a volume around its target, or around some organs in one box, and then applies another transform.
 
     Attributes:
-        then: The model's own preparation.
-        organs: Names of masks, for volumes without a target; one that a scan does not have marks nothing.
+        then: The model's own transform.
+        organs: The names of the masks for volumes without a target; masks that a scan lacks are ignored.
+        margin_mm: The margin around the organs.
     """
 
     version: ClassVar[int] = 2
@@ -68,7 +69,7 @@ class CroppedTransform:
     margin_mm: float = MARGIN_MM
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns what `then` makes of the crop."""
+        """Returns the cropped volume after the model's own transform."""
         marked_IJK = np.zeros(volume.hu_IJK.shape, np.bool_)
         organs = volume.target or self.organs
         for organ in organs:

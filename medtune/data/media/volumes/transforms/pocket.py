@@ -1,10 +1,10 @@
-"""pocket_ct's preparation of volumes: where an organ is brighter, and where darker, than most of itself.
+"""Transforms volumes for pocket_ct: shows where an organ is brighter, and where darker, than most of itself.
 
-A tower that starts from nothing has a few minutes to find lesions of 10 HU beside borders of 200. So the borders are
-taken out beforehand: every voxel well inside an organ becomes its difference from the median of that organ, and what
-exceeds the noise is summed up over the cells of the organ's own box. Any organ turns grey, whatever its brightness, and
-lesions stand out; a cell is the same part of the organ in every patient. What is lost is the brightness of whole organs
-and all that lies outside of them.
+An untrained tower has a few minutes to learn to find lesions of 10 HU beside borders of 200 HU. For that reason the
+borders are removed beforehand: every voxel well inside an organ becomes its difference from the median of that organ,
+and differences that exceed the noise are summed over the cells of the organ's own box. Every organ becomes grey,
+whatever its brightness, and lesions stand out; a cell is the same region of the organ in every patient. The brightness
+of whole organs and everything outside of them is lost.
 
 Legend of array names: I, J, K voxels to the patient's left, to the back and to the head; N of them in a row.
 """
@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.geometry import turned
+from medtune.data.media.volumes.geometry import reoriented
 from medtune.data.media.volumes.transforms import resample
 from medtune.data.media.volumes.transforms.organ_crop import box_around
 from medtune.data.types import Volume
@@ -29,18 +29,19 @@ _HALF, _FEW = 0.5, 0.05
 
 @dataclass(frozen=True, slots=True)
 class PocketTransform:
-    """Volumes -> (1, L, P, 2 S): axes to the left, the back and the head; brighter first, then darker.
+    """Transforms a volume to (1, L, P, 2 S), axes to the left, the back and the head; brighter first, then darker.
 
-    What is seen is the volume's target, or `organs` where it has none; a scan without their masks is all of its soft
-    tissue, with a warning.
+    The volume's target is shown, or `organs` if it has none. For a scan without their masks all soft tissue is shown,
+    with a warning.
 
     Attributes:
-        organs: Names of masks, for volumes without a target.
-        spacing_mm: Of the grid on which tissue is compared, the same along all axes.
-        tissue_hu: Lowest and highest value of soft tissue.
-        fine: Voxels along each axis that are averaged against noise; an organ's border of half as many is left out.
-        threshold_hu: What a difference has to exceed after that.
-        cells: Of the box along each axis. A cell is log(1 + root of its excess in HU cm^3).
+        organs: The names of the masks for volumes without a target.
+        spacing_mm: The spacing of the grid on which tissue is compared, the same along all axes.
+        tissue_hu: The lowest and highest value of soft tissue.
+        fine: The number of voxels along each axis that are averaged against noise; a border of half as many voxels is
+            left out of each organ.
+        threshold_hu: The lowest difference that counts after averaging.
+        cells: The number of cells of the box along each axis. A cell's value is log(1 + root of its excess in HU cm^3).
     """
 
     version: ClassVar[int] = 3
@@ -53,21 +54,21 @@ class PocketTransform:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """What comes out, without the channel."""
+        """The shape of the transformed volume, without the channel."""
         return self.cells, self.cells, _SIDES * self.cells
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns (1, L, P, 2 S)."""
-        upright = turned(volume, "LPS")
+        """Returns the transformed volume, (1, L, P, 2 S)."""
+        upright = reoriented(volume, "LPS")
         organs = upright.target or self.organs
-        # Each of a pair has its own brightness.
-        parts = [mask for organ, mask in upright.masks_IJK.items() if organ in organs and mask.any()]
-        if not parts:
+        # Each organ of a pair has its own brightness, so that each mask is compared with itself.
+        masks = [mask for organ, mask in upright.masks_IJK.items() if organ in organs and mask.any()]
+        if not masks:
             warnings.warn(f"no mask of {' or '.join(organs)}: the model sees all soft tissue of the scan", stacklevel=2)
-            parts = [np.ones(upright.hu_IJK.shape, np.bool_)]
-        box = box_around(np.logical_or.reduce(parts), upright.spacing_mm, margin_mm=self.fine * self.spacing_mm)
+            masks = [np.ones(upright.hu_IJK.shape, np.bool_)]
+        box = box_around(np.logical_or.reduce(masks), upright.spacing_mm, margin_mm=self.fine * self.spacing_mm)
         hu_IJK = self._on_grid(upright.hu_IJK[box], upright)
-        inside = [self._on_grid(part[box], upright) > _HALF for part in parts]
+        inside = [self._on_grid(mask[box], upright) > _HALF for mask in masks]
         difference_IJK = self._difference(hu_IJK, inside)
         cell_IJK = self._cells(np.logical_or.reduce(inside))
         voxel_cm3 = self.spacing_mm**3 / 1000
@@ -76,21 +77,21 @@ class PocketTransform:
             excess_IJK = np.maximum(sign * difference_IJK - np.float32(self.threshold_hu), 0)
             counted = cell_IJK >= 0
             sums = np.bincount(cell_IJK[counted], excess_IJK[counted], minlength=self.cells**3) * voxel_cm3
-            # A small or faint lesion counts beside a large one.
+            # The logarithm of the root lets a small or faint lesion count beside a large one.
             halves.append(np.log1p(np.sqrt(sums)).reshape((self.cells,) * 3))
         return np.concatenate(halves, axis=2).astype(np.float32)[None]
 
-    def _difference(self, hu_IJK: NDArray[np.float32], parts: list[NDArray[np.bool_]]) -> NDArray[np.float32]:
-        """Returns how much each voxel well inside a part differs from that part's median, averaged against noise."""
+    def _difference(self, hu_IJK: NDArray[np.float32], organs: list[NDArray[np.bool_]]) -> NDArray[np.float32]:
+        """Returns how much each voxel well inside an organ differs from that organ's median, averaged against noise."""
         from scipy.ndimage import binary_erosion, uniform_filter
 
         low, high = self.tissue_hu
         soft_IJK = (hu_IJK > low) & (hu_IJK < high)
         difference_IJK = np.zeros_like(hu_IJK)
         inside_IJK = np.zeros_like(hu_IJK)
-        for part_IJK in parts:
-            # A voxel beside another kind of tissue holds some of it.
-            own_IJK = binary_erosion(soft_IJK & part_IJK, iterations=self.fine // 2)
+        for organ_IJK in organs:
+            # Voxels beside another kind of tissue contain some of it, so that the border is left out.
+            own_IJK = binary_erosion(soft_IJK & organ_IJK, iterations=self.fine // 2)
             if own_IJK.any():
                 difference_IJK[own_IJK] = hu_IJK[own_IJK] - np.median(hu_IJK[own_IJK])
                 inside_IJK[own_IJK] = 1
@@ -99,7 +100,7 @@ class PocketTransform:
         return np.asarray(smooth_IJK, dtype=np.float32)
 
     def _cells(self, inside_IJK: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Returns the number of the cell that each voxel of the organ lies in, -1 outside of its box."""
+        """Returns the number of the cell that each voxel of the organ lies in, and -1 outside of the organ."""
         cell_IJK = np.zeros(inside_IJK.shape, np.int64)
         for axis in range(3):
             others = tuple(a for a in range(3) if a != axis)
@@ -107,8 +108,8 @@ class PocketTransform:
             if not found.size:
                 return np.full(inside_IJK.shape, -1)
             first, length = int(found[0]), int(found[-1]) + 1 - int(found[0])
-            part_N = (np.arange(inside_IJK.shape[axis]) - first) * self.cells // length
-            cell_IJK = cell_IJK * self.cells + np.expand_dims(np.clip(part_N, 0, self.cells - 1), others)
+            cell_N = (np.arange(inside_IJK.shape[axis]) - first) * self.cells // length
+            cell_IJK = cell_IJK * self.cells + np.expand_dims(np.clip(cell_N, 0, self.cells - 1), others)
         return np.where(inside_IJK, cell_IJK, -1)
 
     def _on_grid(self, values_IJK: NDArray[Any], volume: Volume) -> NDArray[np.float32]:

@@ -1,8 +1,8 @@
-"""RadFM's preparation of volumes.
+"""Transforms volumes as RadFM does.
 
-Source: chaoyi-wu/RadFM@9efba84c; recorded values in golden/radfm-preprocess.json. The published reader hands the array
-of an ordinary NIfTI file, (k, j, i), to a 2D resize and so mixes the axes up; only files of its own slice converter
-come out as intended. Both are here; `hwd`, as intended, is the default.
+Source: chaoyi-wu/RadFM@9efba84c; recorded values in golden/radfm-preprocess.json. The published reader passes the array
+of an ordinary NIfTI file, (k, j, i), to a 2D resize and so mixes up the axes; only files of its own slice converter are
+read as intended. Both ways are implemented; the intended one, `hwd`, is the default.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Axes = Literal["hwd", "nifti_npy", "nifti_direct"]
 
 @dataclass(frozen=True, slots=True)
 class RadFMTransform:
-    """Volumes -> (3, H, W, D) in [0, 1]; no spacing, orientation or window.
+    """Transforms a volume to (3, H, W, D) in [0, 1]; spacing and orientation are not used, and there is no window.
 
     Attributes:
-        axes: `hwd`: H is j, W is i, D is k. The other two repeat what the published readers do to a NIfTI file.
-        in_plane: Height and width; 256 for one scan at a time, 512 in a larger batch and for images.
-        depth: Slices; None takes the multiple of 4 from 4 to 64 that is nearest to the scan's own.
+        axes: With `hwd` H is j, W is i and D is k. The other two repeat what the published readers do to a NIfTI file.
+        in_plane: The height and width; 256 for one scan at a time, 512 in a larger batch and for images.
+        depth: The number of slices; None takes the multiple of 4 from 4 to 64 that is nearest to the scan's own number.
     """
 
     version: ClassVar[int] = 1
@@ -38,7 +38,7 @@ class RadFMTransform:
     depth: int | None = None
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns (3, H, W, D)."""
+        """Returns the transformed volume, (3, H, W, D)."""
         values_HWD = _in_model_axes(volume.hu_IJK, self.axes)
         slices_DHW = values_HWD.transpose(2, 0, 1).astype(np.float32)
         resized_DHW = np.rint(resample.linear(slices_DHW, (IN_PLANE, IN_PLANE), dtype=np.float32)).astype(np.float32)
@@ -52,14 +52,14 @@ class RadFMTransform:
 
 
 PAPER = RadFMTransform(depth=64)
-"""256 x 256 x 64, resized directly. Source: the seed paper's Table 2."""
+"""The transform that resizes directly to 256 x 256 x 64. Source: the seed paper's Table 2."""
 
 PUBLIC = RadFMTransform()
-"""What the model was trained with: 256 x 256 in plane, depth to a multiple of 4."""
+"""The transform that the model was trained with: 256 x 256 in plane, depth to a multiple of 4."""
 
 
 def nearest_depth(depth: int) -> int:
-    """Returns the multiple of 4 from 4 to 64 that is nearest; of two equally near ones the smaller.
+    """Returns the multiple of 4 from 4 to 64 that is nearest to a volume's depth; the smaller of two.
 
     Example:
         >>> nearest_depth(10), nearest_depth(30), nearest_depth(1), nearest_depth(300)

@@ -1,4 +1,4 @@
-"""Resampling that several models' preparations share."""
+"""Resamples, scales and crops the arrays of volumes, for the transforms of several models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def linear(values: NDArray[np.floating], size: tuple[int, ...], *, dtype: type[np.floating]) -> NDArray[np.floating]:
-    """Returns (C, ...) resized to (C, *size), linear between voxel centres, edges repeated, computed in `dtype`."""
+    """Returns a volume (C, ...) resized linearly to (C, *size), with edges repeated, computed in `dtype`."""
     from monai.transforms import Resize
 
     mode = {2: "bilinear", 3: "trilinear"}[len(size)]
@@ -15,7 +15,7 @@ def linear(values: NDArray[np.floating], size: tuple[int, ...], *, dtype: type[n
 
 
 def nearest(values: NDArray[np.float32], axis: int, size: int) -> NDArray[np.float32]:
-    """Returns the values with `size` along an axis: entry n is the old entry floor(n * old / new).
+    """Returns a volume resized along one axis to the nearest voxels: entry n is the old entry floor(n * old / new).
 
     Source: torch.nn.functional.interpolate, mode "nearest", float32 scale.
     """
@@ -26,14 +26,14 @@ def nearest(values: NDArray[np.float32], axis: int, size: int) -> NDArray[np.flo
 
 
 def min_max(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns the values scaled so that the lowest is 0 and the highest 1; an even volume becomes 0."""
+    """Returns a volume's values scaled so that the lowest is 0 and the highest 1; a volume of one value becomes 0."""
     shifted = values - values.min()
     scaled: NDArray[np.float32] = shifted / max(float(shifted.max()), 1e-8)
     return scaled
 
 
 def centred(values_CIJK: NDArray[np.float32], size: tuple[int, int, int], *, pad: float) -> NDArray[np.float32]:
-    """Returns (C, *size): cut or padded evenly; the odd voxel is cut, or added, at the end."""
+    """Returns a volume cut or padded evenly on both sides to (C, *size); an odd voxel is cut or added at the end."""
     out = np.full((values_CIJK.shape[0], *size), pad, dtype=np.float32)
     read, write = [slice(None)], [slice(None)]
     for have, want in zip(values_CIJK.shape[1:], size, strict=True):

@@ -1,4 +1,4 @@
-"""What every model's preparation is: a frozen record of its settings that turns a volume into a float32 array."""
+"""Defines a volume transform: a frozen record of settings that turns a volume into the float32 array a model reads."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from medtune.data.types import Volume
 
 
 class VolumeTransform(Protocol):
-    """Prepares volumes for one tower; a frozen dataclass, so that its fields say all there is to say.
+    """Transforms volumes for one tower; a frozen dataclass whose fields are all of its settings.
 
     Attributes:
-        version: Raised when the same settings could give other numbers.
+        version: A number that is raised when the same settings could give other values.
     """
 
     version: ClassVar[int]
@@ -25,21 +25,21 @@ class VolumeTransform(Protocol):
 
     @property
     def organs(self) -> tuple[str, ...]:
-        """Whose masks it reads, where the scan has them."""
+        """The organs whose masks the transform reads, if the scan has them."""
         ...
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns what the tower reads for one volume, channels first."""
+        """Returns the array that the tower reads for one volume, channels first."""
         ...
 
 
 def transform_hash(transform: VolumeTransform) -> str:
-    """Returns 16 hex digits that differ wherever two preparations differ in kind, version or settings."""
+    """Returns 16 hex digits that differ if two transforms differ in kind, version or settings."""
     return hashlib.sha256(json.dumps(_said(transform)).encode()).hexdigest()[:16]
 
 
 def _said(value: Any) -> Any:
-    """Returns a record with its kind, version and settings; one preparation may hold another."""
+    """Returns a transform's kind, version and settings; one transform may contain another."""
     if not is_dataclass(value):
         return value
     settings = [[field.name, _said(getattr(value, field.name))] for field in fields(value)]

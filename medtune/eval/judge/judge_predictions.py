@@ -1,4 +1,4 @@
-"""Has the free answers of a file judged: what has a verdict is not asked again, what gets none is counted."""
+"""Has a judge score the free answers in a file of predictions, and stores its verdicts beside the file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medtune.eval.judge.task import Judge, JudgeTask
 from medtune.eval.judge.verdicts import (
     StoredVerdict,
     VerdictWriter,
-    fitting,
+    judge_replies,
     read_verdicts,
     reply_hash,
     verdicts_path,
@@ -22,14 +22,14 @@ from medtune.eval.scoring.parse_replies import index, question_of, words_of
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """How judging went.
+    """The outcome of judging a file of predictions.
 
     Attributes:
-        judge: Who judged, and by which instructions.
-        free: Answers that need a judge.
-        judged: Those that have a verdict now.
-        empty: Those that say nothing: there is nothing to judge, and they have no points.
-        failed: Those that got no usable verdict; they stay unscored.
+        judge: The judge and its instructions.
+        free: The number of answers that need a judge.
+        judged: The number of answers that have a verdict now.
+        empty: The number of answers without words; there is nothing to judge, and they get no points.
+        failed: The answers without a usable verdict; they stay unscored.
     """
 
     judge: str
@@ -51,17 +51,19 @@ def judge_predictions(
 ) -> Judging:
     """Has every free answer judged and writes the verdicts beside the predictions.
 
+    Answers that have a verdict already are not judged again.
+
     Args:
-        judge: Who judges.
-        predictions: Of the file `path`.
-        questions: That they answer.
-        task: How the benchmark judges.
-        system: The instructions: `task.system`, or a user's.
-        path: Of the predictions.
-        on_verdict: Called with (verdicts so far, answers to judge).
+        judge: The judge.
+        predictions: The predictions in the file `path`.
+        questions: The questions that they answer.
+        task: How the benchmark has free answers judged.
+        system: The instructions for the judge: `task.system`, or those of a user.
+        path: The file of predictions.
+        on_verdict: Called with (verdicts so far, answers to judge) at the start and after each answer.
 
     Raises:
-        ValueError: There are verdicts of another judge, or a prediction is of an unknown question.
+        ValueError: There are verdicts of another judge, or a prediction belongs to an unknown question.
         OSError: A verdict could not be written.
     """
     beside, by_id = verdicts_path(path), index(questions)
@@ -69,7 +71,7 @@ def judge_predictions(
     free = [each for each in predictions if each.key.reading == "generation" and task.covers(question_of(each, by_id))]
     stored = read_verdicts(beside) if beside.is_file() else {}
     _refuse_others(beside, stored.values(), who)
-    done, said = fitting(free, stored), [each for each in free if words_of(each)]
+    done, said = judge_replies(free, stored), [each for each in free if words_of(each)]
     waiting = {each.key: each for each in said if each.key not in done}
     requests = [
         JudgeRequest(key, system, task.user(by_id[key.question_id], words_of(each)), task.schema)

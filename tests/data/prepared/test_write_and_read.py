@@ -15,8 +15,9 @@ import pytest
 from medtune.benchmarks import find_source
 from medtune.data.media.images import decode_image, load_image
 from medtune.data.prepared import copy_media, question_rows
-from medtune.data.prepared.folder import Prepared, open_prepared, prepare
+from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.splits import Fractions
+from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import SPLITS, MediaRef, Question
 
@@ -202,7 +203,7 @@ def test_full_disk_says_what_to_do(tiny_busi: Path, tmp_path: Path, monkeypatch:
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("medtune.data.prepared.file_format.write_tables", full)
+    monkeypatch.setattr("medtune.data.prepared.write.write_tables", full)
     with pytest.raises(OSError, match=r"the disk is full, .* Free some space or choose another --out") as caught:
         _prepare(tiny_busi, tmp_path / "out")
     assert caught.value.errno == errno.ENOSPC
@@ -302,7 +303,7 @@ def test_limit_keeps_the_splits_that_a_source_brings(tmp_path: Path) -> None:
     table = _table(tmp_path, 40)
     split_of = {f"m{n}": SPLITS[0 if n < 36 else 1 if n < 38 else 2] for n in range(40)}
     brought = replace(table, questions=tuple(replace(q, split=split_of[q.media_id]) for q in table.questions))
-    limited = question_rows.limited(brought, 6, 0)
+    limited = question_rows.limit_patients(brought, 6, 0)
     assert {q.split for q in limited.questions} == set(SPLITS)
     assert len(limited.media) == 6
 
@@ -335,7 +336,7 @@ def test_broken_tables_of_a_source_are_refused(tmp_path: Path) -> None:
         (shared, "gives one media item to two patients"),
     ]:
         with pytest.raises(ValueError, match=message):
-            question_rows.checked("made", broken)
+            question_rows.check_table("made", broken)
 
 
 def test_image_that_does_not_decode_stops_everything(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Changed copies of training volumes: mirrored, moved, or with other Hounsfield units; masks go along.
+"""Augments training volumes and their masks: mirrored, moved, or with other Hounsfield units.
 
-A mirrored patient has the liver on the left. M3D turns and flips its training volumes whatever is asked about them,
-which also makes answers of left and right wrong; here a benchmark says for each question what leaves its answer true.
+A mirrored patient has the liver on the left, so that answers about left and right become wrong; a benchmark says for
+each question which changes leave its answer true.
 
-Source: what M3D does is in BAAI-DCAI/M3D, Bench/dataset/multi_dataset.py (VQADataset); all limits here are ours.
+Source: the limits are ours. BAAI-DCAI/M3D, Bench/dataset/multi_dataset.py (VQADataset) turns and flips its training
+volumes whatever is asked about them.
 """
 
 from __future__ import annotations
@@ -25,12 +26,17 @@ _BONE_HU = 3000.0
 _SHRINK, _CONTRAST, _SHIFT_HU = 0.1, 0.1, 10.0
 
 
-def changed_volume(volume: Volume, changes: Collection[str], *, rng: np.random.Generator) -> Volume:
-    """Returns the volume with those of "mirror", "move" and "grey" that are named; it is mirrored half of the time.
+def augment_volume(volume: Volume, changes: Collection[str], *, rng: np.random.Generator) -> Volume:
+    """Returns a randomly changed copy of a volume; mirroring happens half of the time.
 
-    Shape, spacing, orientation and type of the voxels stay.
+    The shape, spacing, orientation and type of the voxels stay the same.
+
+    Args:
+        volume: The volume with its masks.
+        changes: Those of "mirror", "move" and "grey" that are wanted.
+        rng: The source of random numbers.
     """
-    # All numbers are drawn whatever is asked for, so that one change more does not alter the others.
+    # All numbers are drawn in any case, so that asking for one more change does not alter the others.
     is_mirrored = rng.random() < 0.5
     i, j, k = rng.random(3).tolist()
     scale = 1 - rng.uniform(0, _SHRINK)
@@ -46,7 +52,7 @@ def changed_volume(volume: Volume, changes: Collection[str], *, rng: np.random.G
 
 
 def mirrored(volume: Volume) -> Volume:
-    """Returns the patient as in a mirror, on the same axes: what was the left kidney is now the right one.
+    """Returns the volume with the patient's left and right sides swapped: the left kidney becomes the right one.
 
     Example:
         >>> seen = mirrored(Volume(np.array([[[1]], [[2]]], np.int16), (1.0, 1.0, 1.0), "RAS", target=("kidney_left",)))
@@ -67,14 +73,14 @@ def mirrored(volume: Volume) -> Volume:
 
 
 def moved(volume: Volume, *, scale: float, place: tuple[float, float, float]) -> Volume:
-    """Returns the patient smaller and elsewhere in the scan, with air around: nothing that is asked about leaves it.
+    """Returns the volume with the patient smaller and elsewhere in the scan, surrounded by air and never cut off.
 
-    The spacing stays, so that models that resample to a spacing see a smaller patient too.
+    The spacing stays the same, so that models that resample to a spacing see a smaller patient too.
 
     Args:
-        volume: What is moved; masks follow to the nearest voxel.
-        scale: New size, above 0 and at most 1.
-        place: Where along i, j and k, in shares from 0 to 1 of what the patient leaves free.
+        volume: The volume; its masks follow to the nearest voxel.
+        scale: The new size as a factor, above 0 and at most 1.
+        place: The place along i, j and k, in shares from 0 to 1 of the space that the smaller patient leaves free.
     """
     shape = volume.hu_IJK.shape
     sizes = tuple(max(1, round(length * scale)) for length in shape)
@@ -82,14 +88,14 @@ def moved(volume: Volume, *, scale: float, place: tuple[float, float, float]) ->
         return volume
     starts = [round(share * (length - size)) for share, length, size in zip(place, shape, sizes, strict=True)]
     box = tuple(slice(start, start + size) for start, size in zip(starts, sizes, strict=True))
-    # Where a scan says nothing below its window, as M3D's arrays do, that is its air.
+    # In a scan whose values are cut off at a window, the lowest value stands for air.
     around_hu = max(float(volume.hu_IJK.min()), AIR_HU)
     smaller_IJK = resample.linear(volume.hu_IJK.astype(np.float32)[None], sizes, dtype=np.float32)[0]
     if volume.hu_IJK.dtype == np.int16:
         smaller_IJK = np.rint(smaller_IJK)
     hu_IJK = np.full_like(volume.hu_IJK, around_hu)
     hu_IJK[box] = smaller_IJK
-    # Voxel centres, as the linear resampling goes by.
+    # The nearest voxels are found by voxel centres, as in the linear resampling.
     nearest = [((np.arange(size) + 0.5) * length / size).astype(int) for size, length in zip(sizes, shape, strict=True)]
 
     def follow(mask_IJK: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -105,12 +111,13 @@ def moved(volume: Volume, *, scale: float, place: tuple[float, float, float]) ->
 
 
 def regreyed(volume: Volume, *, contrast: float, shift_hu: float) -> Volume:
-    """Returns the volume with soft tissue of another contrast and brightness; air and what is below it stay.
+    """Returns the volume with another contrast and brightness of soft tissue; values of air and below stay the same.
 
     Args:
-        volume: Whose order of Hounsfield units stays.
-        contrast: Factor on differences from 40 HU, in soft tissue (-160 to 240 HU); bone evens it out up to 3000 HU.
-        shift_hu: Added to soft tissue.
+        volume: The volume; the order of its Hounsfield units stays the same.
+        contrast: The factor on differences from 40 HU in soft tissue (-160 to 240 HU); its effect fades out in bone, up
+            to 3000 HU.
+        shift_hu: The Hounsfield units that are added to soft tissue.
 
     Example:
         >>> scan = Volume(np.array([[[-1024, -1000, 40, 140]]], np.int16), (1.0, 1.0, 1.0), "LPS")
@@ -122,7 +129,7 @@ def regreyed(volume: Volume, *, contrast: float, shift_hu: float) -> Volume:
     was = [lowest, AIR_HU, *_TISSUE_HU, _BONE_HU, highest]
     becomes = [lowest, AIR_HU, *(middle + contrast * (hu - middle) + shift_hu for hu in _TISSUE_HU), _BONE_HU, highest]
     if volume.hu_IJK.dtype == np.int16:
-        # One look-up a voxel is ten times as fast as computing it.
+        # Looking each voxel up in a table is ten times as fast as computing it.
         values = np.arange(np.iinfo(np.uint16).max + 1, dtype=np.uint16).view(np.int16)
         table = np.rint(np.interp(values, was, becomes)).astype(np.int16)
         return replace(volume, hu_IJK=table[volume.hu_IJK.view(np.uint16)])

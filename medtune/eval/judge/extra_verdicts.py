@@ -1,6 +1,6 @@
-"""Verdicts beside the scores: free answers that a benchmark scores by itself, looked at by a judge as well.
+"""Has a judge look at free answers that a benchmark scores by itself, and shows its verdicts in an extra table.
 
-The verdicts fill one table of their own. No metric reads them, and without a judge there is no table.
+No metric uses these verdicts, and without a judge there is no table.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from medtune.eval.statistics.intervals import mean_interval
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")
 
 
-def beside_task(*, covers: Callable[[Question], bool], system: str, most: int) -> JudgeTask:
-    """Returns how free answers are judged from 0 to `most` points, beside the benchmark's own scores.
+def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: int) -> JudgeTask:
+    """Returns a judge's task to give free answers 0 to `most` points, beside the benchmark's own scores.
 
     Args:
-        covers: The questions whose answers are shown to the judge.
-        system: What the points mean; the form of the verdict is added to it.
-        most: Points of an answer that says all that the reference says.
+        covers: Says whether the answers to a question are shown to the judge.
+        system: The meaning of the points; the form of the verdict is added to it.
+        most: The points of an answer that says everything that the reference says.
     """
     levels = tuple(range(most + 1))
     form = f"Reply with one JSON object and nothing else, with the fields points (a whole number from 0 to {most})"
@@ -49,7 +49,7 @@ def beside_task(*, covers: Callable[[Question], bool], system: str, most: int) -
 
 
 def read_points(text: str) -> int | None:
-    r"""Returns the points of a judge's reply, or None where it states none.
+    r"""Returns the points in a judge's reply, or None where it states none.
 
     Example:
         >>> read_points('```json\n{"points": 2, "explanation": "agrees"}\n```'), read_points("2 points")
@@ -63,10 +63,10 @@ def read_points(text: str) -> int | None:
     return points if isinstance(points, int) and not isinstance(points, bool) else None
 
 
-def judged_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -> list[Table]:
-    """Returns the mean points by a facet, as shares of all points; no table where no answer was judged.
+def verdict_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -> list[Table]:
+    """Returns a table of the judge's mean points by a facet, as shares of the most points; none without verdicts.
 
-    An answer without words has no points. One without a verdict is counted apart, in no mean.
+    An answer without words gets no points. Answers without a verdict are counted separately and are in no mean.
     """
     first = {each.key: each for each in evidence.predictions if each.key[1:] == ("image", "generation", 0)}
     if all(each.verdict is None for each in first.values()):

@@ -1,6 +1,6 @@
-"""Wordings made of a benchmark's own: the right answer stated in words, or the organ that is shown.
+"""Changes a benchmark's prompts for two conditions: the right answer is stated, or the organ shown is named.
 
-The answer is a line at the end, so that the prompt shares everything before it with the question itself.
+The stated answer is the last line, so that the prompt shares everything before it with the plain question.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from dataclasses import replace
 from medtune.data.types import AnswerFormat, MediaKind, Prompt, Question
 from medtune.eval.benchmark import Render
 
-ANATOMY = ("anatomy", "organ")
-"""Facets that say which organ a question is about, the first that is there."""
+ORGAN_FACETS = ("anatomy", "organ")
+"""The facets that name the organ of a question; the first one that the question has is used."""
 _SHOWN: Mapping[MediaKind, str] = {"image": "The image", "video": "The video", "volume": "The scan"}
 
 
-def stating(render: Render) -> Render:
-    """Returns the same wording with the right answer stated in words: the condition "stated_answer".
+def with_stated_answer(render: Render) -> Render:
+    """Returns a renderer of the same prompts with the right answer stated in words: the condition "stated_answer".
 
-    Whoever reads need not look at the image: it has to find the stated option and to answer in the format asked for.
+    A model does not need the image for these prompts; it only has to find the stated option and to answer in the
+    format that is asked for.
 
     Example:
         >>> from medtune.eval.asking.choice_prompt import render_choice
         >>> asked = Question("q", "m", "What is shown?", ("benign", "normal"), "normal", "choice", "p")
-        >>> print(stating(render_choice)(asked, "letter").text)
+        >>> print(with_stated_answer(render_choice)(asked, "letter").text)
         What is shown?
         A. benign
         B. normal
@@ -40,19 +41,19 @@ def stating(render: Render) -> Render:
 
 
 def named_organ(question: Question) -> str | None:
-    """Returns the organ that a question's facets name; None where they name none."""
-    return next((question.facets[facet] for facet in ANATOMY if question.facets.get(facet)), None)
+    """Returns the organ that a prompt may name for a question, from its facets; None where they name none."""
+    return next((question.facets[facet] for facet in ORGAN_FACETS if question.facets.get(facet)), None)
 
 
-def naming(render: Render, kind: MediaKind) -> Render:
-    """Returns the same wording after a line that names the organ: the condition "with_anatomy".
+def with_named_organ(render: Render, kind: MediaKind) -> Render:
+    """Returns a renderer of the same prompts after a line that names the organ: the condition "with_anatomy".
 
-    A question that does not know it is asked as it is.
+    A question without a named organ keeps its prompt.
 
     Example:
         >>> from medtune.eval.asking.choice_prompt import render_choice
         >>> asked = Question("q", "m", "Is there a lesion?", ("yes", "no"), "no", "choice", "p", {"organ": "liver"})
-        >>> print(naming(render_choice, "volume")(asked, "letter").text)
+        >>> print(with_named_organ(render_choice, "volume")(asked, "letter").text)
         The scan shows: liver.
         Is there a lesion?
         A. yes

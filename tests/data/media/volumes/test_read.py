@@ -11,11 +11,11 @@ import numpy as np
 import pydicom
 import pytest
 
-from medtune.data.media.volumes.formats.abdomen_atlas import cases
-from medtune.data.media.volumes.formats.nifti import read_mask
+from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
+from medtune.data.media.volumes.formats.nifti import read_nifti_mask
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.types import Volume
-from tests.data.media.volumes.making import LPS_2_2_5, SECRET, nifti, scan, series
+from tests.data.media.volumes.synthetic_volumes import LPS_2_2_5, SECRET, nifti, scan, series
 
 
 def test_nifti_gives_hu_spacing_and_orientation(tmp_path: Path) -> None:
@@ -185,25 +185,24 @@ def test_abdomen_atlas_folders_give_scans_and_masks_on_their_grid(tmp_path: Path
     mask = np.zeros((6, 5, 4), np.uint8)
     mask[2, 3, 1] = 1
     nifti(tmp_path / "BDMAP_1" / "segmentations" / "liver.nii.gz", mask)
-    found = cases(tmp_path)
-    assert [case.name for case in found] == ["BDMAP_1", "BDMAP_2"]
-    assert list(found[0].masks) == ["liver"]
-    volume = read_volume(found[0].scan)
-    assert np.argwhere(read_mask(found[0].masks["liver"], volume)).tolist() == [[2, 3, 1]]
+    found = find_cases(tmp_path)
+    assert list(found) == ["BDMAP_1", "BDMAP_2"]
+    case = found["BDMAP_1"]
+    assert list(case.masks) == ["liver"]
+    volume = read_volume(case.scan)
+    assert np.argwhere(read_nifti_mask(case.masks["liver"], volume)).tolist() == [[2, 3, 1]]
     other = nifti(tmp_path / "other.nii.gz", mask, np.diag([2.0, -2.0, 5.0, 1.0]))
     with pytest.raises(ValueError, match=r"other\.nii\.gz: a mask of .* RPS"):
-        read_mask(other, volume)
-    with pytest.raises(ValueError, match=r"no folder with a ct\.nii\.gz"):
-        cases(tmp_path / "BDMAP_1" / "segmentations")
+        read_nifti_mask(other, volume)
 
 
 def test_real_scan_has_every_mask_on_its_grid(shared_real: Path) -> None:
-    (case,) = cases(shared_real / "ct_trunk")
+    case = find_cases(shared_real)["ct_trunk"]
     volume = read_volume(case.scan)
     assert isinstance(volume, Volume)
     assert volume.hu_IJK.dtype == np.int16
     assert volume.orientation == "RAS"
     assert volume.spacing_mm == pytest.approx((3.0, 3.0, 3.0))
     assert float(np.percentile(volume.hu_IJK, 5)) == pytest.approx(-1000, abs=50)
-    liver = read_mask(case.masks["liver"], volume)
+    liver = read_nifti_mask(case.masks["liver"], volume)
     assert 30 < float(np.median(volume.hu_IJK[liver])) < 200

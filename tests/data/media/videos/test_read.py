@@ -16,7 +16,7 @@ from medtune.data.media.videos.read import Frames, read_video, video_extent
 from medtune.data.media.videos.sampling import Sampling, chosen_frames
 from medtune.data.media.videos.write import write_video
 from medtune.data.types import Box, MediaRef, Video
-from tests.data.media.videos.making import SECRET, cine, counted, mp4, numbers, sound
+from tests.data.media.videos.synthetic_videos import SECRET, cine, counted, mp4, numbers, sound
 
 EVEN = [number / 25 for number in range(50)]
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from medtune.data.media.augment import CHANGES, Change, changed
-from medtune.data.media.volumes.changes import changed_volume, mirrored, moved, regreyed
-from medtune.data.media.volumes.formats.abdomen_atlas import cases
-from medtune.data.media.volumes.geometry import turned
+from medtune.data.media.augment import CHANGES, Change, augment_media
+from medtune.data.media.volumes.augment import augment_volume, mirrored, moved, regreyed
+from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
+from medtune.data.media.volumes.geometry import reoriented
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.types import MediaRef, Volume
 
@@ -33,7 +33,7 @@ def body() -> Volume:
 
 
 def one(volume: Volume, changes: set[Change], place: int) -> Volume:
-    found = changed(volume, changes, rng=np.random.default_rng([5, place]))
+    found = augment_media(volume, changes, rng=np.random.default_rng([5, place]))
     assert isinstance(found, Volume)
     return found
 
@@ -50,9 +50,9 @@ def same(one_volume: Volume, other: Volume) -> bool:
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
 def test_a_mirror_swaps_the_patients_sides_however_the_scan_is_stored(orientation: str) -> None:
     upright = body()
-    stored = mirrored(turned(upright, orientation))
+    stored = mirrored(reoriented(upright, orientation))
     assert stored.orientation == orientation
-    seen = turned(stored, "LPS")
+    seen = reoriented(stored, "LPS")
     assert np.array_equal(seen.hu_IJK, upright.hu_IJK[::-1])
     assert np.array_equal(seen.masks_IJK["kidney_left"], upright.masks_IJK["kidney_right"][::-1])
     assert np.array_equal(seen.masks_IJK["kidney_right"], upright.masks_IJK["kidney_left"][::-1])
@@ -62,7 +62,7 @@ def test_a_mirror_swaps_the_patients_sides_however_the_scan_is_stored(orientatio
 
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
 def test_a_mirror_in_a_mirror_is_the_patient(orientation: str) -> None:
-    stored = turned(body(), orientation)
+    stored = reoriented(body(), orientation)
     assert same(mirrored(mirrored(stored)), stored)
 
 
@@ -142,12 +142,12 @@ def test_one_change_more_does_not_alter_the_others() -> None:
         flipped = not same(one(volume, {"mirror"}, place), volume)
         if not flipped:
             assert same(both, moves)
-        greyed = changed_volume(moves, {"grey"}, rng=np.random.default_rng([5, place]))
+        greyed = augment_volume(moves, {"grey"}, rng=np.random.default_rng([5, place]))
         assert same(one(volume, {"move", "grey"}, place), greyed)
 
 
 def test_on_a_real_ct_organs_stay_under_their_masks(shared_real: Path) -> None:
-    (case,) = cases(shared_real / "ct_trunk")
+    case = find_cases(shared_real)["ct_trunk"]
     organs = ("kidney_left", "kidney_right", "liver", "spleen")
     ref = MediaRef(case.scan, kind="volume", masks=tuple((organ, case.masks[organ]) for organ in organs))
     volume = load_volume(ref, organs)
@@ -156,7 +156,7 @@ def test_on_a_real_ct_organs_stay_under_their_masks(shared_real: Path) -> None:
         assert np.median(flip.hu_IJK[flip.masks_IJK[organ]]) == np.median(volume.hu_IJK[volume.masks_IJK[organ]])
     assert flip.masks_IJK["kidney_left"].sum() == volume.masks_IJK["kidney_right"].sum()
     for place in range(3):
-        found = changed_volume(volume, {"move"}, rng=np.random.default_rng(place))
+        found = augment_volume(volume, {"move"}, rng=np.random.default_rng(place))
         for organ in organs:
             was, now = (np.median(each.hu_IJK[each.masks_IJK[organ]]) for each in (volume, found))
             assert now == pytest.approx(was, abs=3), organ

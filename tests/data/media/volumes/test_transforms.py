@@ -12,13 +12,13 @@ import pytest
 from medtune.data.media.blank import BLANKS
 from medtune.data.media.load import load_media
 from medtune.data.media.volumes.cache import VolumeCache
-from medtune.data.media.volumes.formats.stored_volume import stored_volume, write_volume
+from medtune.data.media.volumes.formats.stored_volume import read_stored_volume, write_volume
 from medtune.data.media.volumes.read import load_volume, read_volume
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin, radfm
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform, crop_around
 from medtune.data.media.volumes.transforms.transform import VolumeTransform, transform_hash
 from medtune.data.types import MediaRef, Volume
-from tests.data.media.volumes.making import nifti, scan
+from tests.data.media.volumes.synthetic_volumes import nifti, scan
 
 
 def flipped(volume: Volume, axis: int, letter: str) -> Volume:
@@ -68,21 +68,26 @@ def test_even_volume_gives_no_nan() -> None:
         assert np.isfinite(transform(volume)).all()
 
 
-def test_cache_is_lossless_and_reads_the_source_once(tmp_path: Path) -> None:
-    path = nifti(tmp_path / "ct.nii.gz")
-    wanted = read_volume(path)
+def test_a_stored_volume_is_lossless(tmp_path: Path) -> None:
+    wanted = read_volume(nifti(tmp_path / "ct.nii.gz"))
+    write_volume(tmp_path / "v.safetensors", wanted)
+    found = read_stored_volume(tmp_path / "v.safetensors")
+    np.testing.assert_array_equal(found.hu_IJK, wanted.hu_IJK)
+    assert found.hu_IJK.dtype == np.int16
+    assert (found.spacing_mm, found.orientation) == (wanted.spacing_mm, wanted.orientation)
+
+
+def test_cache_names_entries_by_content(tmp_path: Path) -> None:
+    path, small = nifti(tmp_path / "ct.nii.gz"), m3d.M3DTransform(size=(4, 8, 8))
     cache = VolumeCache(tmp_path / "cache")
-    for _ in range(2):
-        found = cache.native(path)
-        np.testing.assert_array_equal(found.hu_IJK, wanted.hu_IJK)
-        assert found.hu_IJK.dtype == np.int16
-        assert (found.spacing_mm, found.orientation) == (wanted.spacing_mm, wanted.orientation)
+    cache.transformed(MediaRef(path, kind="volume"), small)
     (entry,) = (tmp_path / "cache").iterdir()
     assert "ct" not in entry.name.partition("-")[0]
     # The same scan under another name is the same entry; another scan is another one.
-    VolumeCache(tmp_path / "cache").native(path.rename(tmp_path / "renamed.nii.gz"))
+    renamed = path.rename(tmp_path / "renamed.nii.gz")
+    VolumeCache(tmp_path / "cache").transformed(MediaRef(renamed, kind="volume"), small)
     assert len(list((tmp_path / "cache").iterdir())) == 1
-    cache.native(nifti(tmp_path / "ct.nii.gz", scan(seed=1)))
+    cache.transformed(MediaRef(nifti(tmp_path / "ct.nii.gz", scan(seed=1)), kind="volume"), small)
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
@@ -91,12 +96,12 @@ def test_every_setting_is_another_entry(tmp_path: Path) -> None:
     cache = VolumeCache(tmp_path / "cache")
     small = m3d.M3DTransform(size=(4, 8, 8))
     ref = MediaRef(path, kind="volume")
-    np.testing.assert_array_equal(cache.prepared(ref, small), small(read_volume(path)))
-    np.testing.assert_array_equal(cache.prepared(ref, small), small(read_volume(path)))
-    cache.prepared(ref, m3d.M3DTransform(window_hu=None, size=(4, 8, 8)))
+    np.testing.assert_array_equal(cache.transformed(ref, small), small(read_volume(path)))
+    np.testing.assert_array_equal(cache.transformed(ref, small), small(read_volume(path)))
+    cache.transformed(ref, m3d.M3DTransform(window_hu=None, size=(4, 8, 8)))
     assert len(list((tmp_path / "cache").iterdir())) == 2
     variants: list[VolumeTransform] = [radfm.PUBLIC, radfm.PAPER, m3d.SLICES8, m3d.HU_MINMAX, merlin.PUBLIC]
-    variants += [ct_chat.ENCODE, ct_chat.CLIP_TRAIN, ct_chat.PAPER]
+    variants += [ct_chat.ENCODE, ct_chat.CTChatTransform(clip_first=False), ct_chat.PAPER]
     assert len({transform_hash(v) for v in variants}) == len(variants)
 
 
@@ -105,7 +110,7 @@ def test_damaged_entry_is_named(tmp_path: Path) -> None:
     whole = (tmp_path / "v.safetensors").read_bytes()
     (tmp_path / "v.safetensors").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"v\.safetensors: damaged"):
-        stored_volume(tmp_path / "v.safetensors")
+        read_stored_volume(tmp_path / "v.safetensors")
 
 
 def test_crop_keeps_a_margin_in_mm_and_ends_with_the_scan() -> None:
@@ -153,14 +158,14 @@ def test_cropped_preparation_reads_its_own_masks_alone(tmp_path: Path) -> None:
     then = m3d.M3DTransform(size=(4, 8, 8))
     crop = CroppedTransform(then, ("liver",), margin_mm=2.0)
     cache = VolumeCache(tmp_path / "cache")
-    seen = cache.prepared(ref, crop)
+    seen = cache.transformed(ref, crop)
     volume = load_volume(ref, ("liver",))
     np.testing.assert_array_equal(seen, then(crop_around(volume, mask > 0, margin_mm=2.0)))
-    assert not np.array_equal(seen, cache.prepared(ref, then))
+    assert not np.array_equal(seen, cache.transformed(ref, then))
     # Another mask, and another margin, are other entries.
     mask[:] = 1
     nifti(liver, mask)
-    np.testing.assert_array_equal(cache.prepared(ref, crop), cache.prepared(ref, then))
+    np.testing.assert_array_equal(cache.transformed(ref, crop), cache.transformed(ref, then))
     hashes = {
         transform_hash(t) for t in (then, crop, CroppedTransform(then, ("liver",)), CroppedTransform(radfm.PAPER))
     }
@@ -180,19 +185,22 @@ def test_target_goes_before_the_preparations_own_organs(tmp_path: Path) -> None:
     )
     crop = CroppedTransform(m3d.M3DTransform(size=(4, 8, 8)), ("liver",), margin_mm=2.0)
     cache = VolumeCache(tmp_path / "cache")
-    pancreas = cache.prepared(replace(whole, target=("pancreas",)), crop)
-    np.testing.assert_array_equal(pancreas, cache.prepared(whole, replace(crop, organs=("pancreas",))))
-    np.testing.assert_array_equal(cache.prepared(replace(whole, target=("liver",)), crop), cache.prepared(whole, crop))
-    assert not np.array_equal(pancreas, cache.prepared(whole, crop))
+    pancreas = cache.transformed(replace(whole, target=("pancreas",)), crop)
+    np.testing.assert_array_equal(pancreas, cache.transformed(whole, replace(crop, organs=("pancreas",))))
+    liver = cache.transformed(replace(whole, target=("liver",)), crop)
+    np.testing.assert_array_equal(liver, cache.transformed(whole, crop))
+    assert not np.array_equal(pancreas, cache.transformed(whole, crop))
     assert load_volume(replace(whole, target=("pancreas",)), crop.organs).masks_IJK.keys() == {"pancreas"}
 
 
 def test_files_named_by_their_content_are_not_read_for_their_digest(tmp_path: Path) -> None:
     path = nifti(tmp_path / f"{'a' * 64}.nii.gz")
     cache, then = VolumeCache(tmp_path / "cache"), m3d.M3DTransform(size=(4, 8, 8))
-    seen = cache.prepared(MediaRef(path, kind="volume"), then)
+    seen = cache.transformed(MediaRef(path, kind="volume"), then)
     path.write_bytes(b"gone")
-    np.testing.assert_array_equal(VolumeCache(tmp_path / "cache").prepared(MediaRef(path, kind="volume"), then), seen)
+    np.testing.assert_array_equal(
+        VolumeCache(tmp_path / "cache").transformed(MediaRef(path, kind="volume"), then), seen
+    )
 
 
 def test_blank_scan_is_air() -> None:

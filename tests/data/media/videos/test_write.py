@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from medtune.data.media.load import load_media
-from medtune.data.prepared.copy_media import store_media
+from medtune.data.prepared.copy_media import copy_media
 from medtune.data.types import Box, MediaRef, Video
-from tests.data.media.videos.making import SECRET, cine, counted, mp4
+from tests.data.media.videos.synthetic_videos import SECRET, cine, counted, mp4
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_container_is_linked_under_its_content(tmp_path: Path, folder: Path) -> None:
     path = mp4(tmp_path / "Jane Doe.MP4", [0.0, 0.04, 0.08])
     ref = MediaRef(path, kind="video", start_s=0.0, end_s=0.08, region=Box(0, 0, 64, 48))
-    stored = store_media({"a": ref, "b": MediaRef(path, kind="video")}, folder).files[path]
+    stored = copy_media({"a": ref, "b": MediaRef(path, kind="video")}, folder).files[path]
     assert [file.name for file in folder.iterdir()] == [stored.file]
     assert stored.file == f"{stored.digest}.mp4"
     assert (folder / stored.file).samefile(path)
@@ -33,7 +33,7 @@ def test_nothing_of_a_dicom_header_survives(tmp_path: Path, folder: Path) -> Non
     frames_THW = counted(5)[..., 0]
     cine(tmp_path / "cine.dcm", frames_THW)
     ref = MediaRef(tmp_path / "cine.dcm", kind="video")
-    stored = store_media({"a": ref}, folder).files[ref.path]
+    stored = copy_media({"a": ref}, folder).files[ref.path]
     content = (folder / stored.file).read_bytes()
     assert SECRET.encode() not in content
     assert b"cine" not in content
@@ -57,7 +57,7 @@ def test_a_clip_that_does_not_lie_in_its_video_is_refused(
 ) -> None:
     path = mp4(tmp_path / "clip.mp4", [0.0, 0.04, 0.08])
     wrong = MediaRef(path, kind="video", start_s=ref.start_s, end_s=ref.end_s, region=ref.region)
-    stored = store_media({"a": wrong, "b": MediaRef(path, kind="video")}, folder)
+    stored = copy_media({"a": wrong, "b": MediaRef(path, kind="video")}, folder)
     assert message in stored.broken["a"]
     assert "b" not in stored.broken
 
@@ -65,4 +65,4 @@ def test_a_clip_that_does_not_lie_in_its_video_is_refused(
 def test_a_name_that_says_no_container_is_refused(tmp_path: Path, folder: Path) -> None:
     path = mp4(tmp_path / "clip.mp4", [0.0, 0.04])
     odd = path.rename(tmp_path / "clip.bin")
-    assert "ends with one of .mp4" in store_media({"a": MediaRef(odd, kind="video")}, folder).broken["a"]
+    assert "ends with one of .mp4" in copy_media({"a": MediaRef(odd, kind="video")}, folder).broken["a"]

@@ -1,0 +1,127 @@
+"""Writes and reads manifest.json, which describes a prepared folder, and names all files of the folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from medtune.data.prepared.near_duplicates import NearDuplicate, NearDuplicates
+from medtune.data.prepared.question_origins import ORIGINS
+from medtune.data.prepared.rejects import REJECTS
+from medtune.data.prepared.splits import Fractions
+from medtune.data.types import Provenance, Split, UnofficialSplit
+
+FORMAT_VERSION = 6
+MANIFEST = "manifest.json"
+QUESTIONS = "questions.arrow"
+MEDIA = "media.arrow"
+MEDIA_FOLDER = "media"
+PROMPTS = "prompts.json"
+CACHE_FOLDER = "cache"
+ENTRIES = frozenset({MANIFEST, QUESTIONS, MEDIA, MEDIA_FOLDER, REJECTS, PROMPTS, ORIGINS, CACHE_FOLDER})
+AGAIN = "Run `medtune prepare` again."
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The description that a prepared folder carries in manifest.json.
+
+    Attributes:
+        format_version: The version of the folder's file formats.
+        medtune_version: The version of medtune that wrote the folder.
+        benchmark: The name of the benchmark.
+        source: The name of the source.
+        title: The source's name for people.
+        provenance: Whether the questions were released, reconstructed or simulated.
+        licence: The licence of the raw files.
+        url: Where the raw files can be found.
+        patient_unit: What stands for a patient, in the source's words.
+        seed: The seed that decided the splits and the order of options.
+        limit: The highest number of patients that was taken; None for all.
+        fractions: The shares of train, val and test.
+        counts: The number of questions by split and task.
+        num_patients: The number of patients in each split.
+        num_media: The number of media items.
+        identical_media: The number of files whose content another file has too; their patients share a split.
+        near_duplicates: Images in different splits that look alike.
+        notes: What the source left out on purpose.
+        prompts: "ours", or the name of the official prompts in prompts.json and the scenarios that they leave to our
+            wording; every run on this folder uses them.
+        unofficial_split: How a set that is meant for evaluation only was divided; None where it was not divided.
+        rejected: The number of questions that could not be taken, by kind; rejects.jsonl lists them one by one.
+        data_hash: The SHA-256 over all rows, the same for two users with the same files.
+    """
+
+    format_version: int
+    medtune_version: str
+    benchmark: str
+    source: str
+    title: str
+    provenance: Provenance
+    licence: str
+    url: str
+    patient_unit: str
+    seed: int
+    limit: int | None
+    fractions: Fractions
+    counts: Mapping[Split, Mapping[str, int]]
+    num_patients: Mapping[Split, int]
+    num_media: int
+    identical_media: int
+    near_duplicates: NearDuplicates
+    notes: tuple[str, ...]
+    prompts: str
+    unofficial_split: UnofficialSplit | None
+    rejected: Mapping[str, int]
+    data_hash: str
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Writes manifest.json, which holds no time and no path, so that two runs write the same bytes."""
+    text = json.dumps(asdict(manifest), indent=2, ensure_ascii=False)
+    (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Returns the manifest of a prepared folder.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        ValueError: The folder was not prepared by medtune, or by a version that writes another format.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{folder}: there is no such folder. Make it with `medtune prepare BENCHMARK --from DIR --out {folder}`."
+        )
+    path = folder / MANIFEST
+    try:
+        read = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ValueError(
+            f"{folder}: this folder was not prepared by medtune (it has no {MANIFEST}). "
+            f"Give a prepared one, or make it with `medtune prepare BENCHMARK --from {folder} --out DIR`."
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{path}: this manifest is damaged ({type(error).__name__}). {AGAIN}") from error
+    version = read.get("format_version") if isinstance(read, dict) else None
+    if not isinstance(version, int):
+        raise ValueError(f"{path}: this is no manifest of medtune (it states no format_version). {AGAIN}")
+    if version != FORMAT_VERSION:
+        todo = "Upgrade medtune, or run" if version > FORMAT_VERSION else "Run"
+        raise ValueError(
+            f"{path}: wanted format {FORMAT_VERSION}, this folder has format {version}, written by medtune "
+            f"{read.get('medtune_version')}. {todo} `medtune prepare` again."
+        )
+    names = {field.name for field in fields(Manifest)}
+    if set(read) != names:
+        wrong = ", ".join(sorted(names ^ set(read)))
+        raise ValueError(f"{path}: these entries are missing or unknown: {wrong}. {AGAIN}")
+    try:
+        num_pairs, max_distance, closest = read["near_duplicates"]
+        pairs = tuple(NearDuplicate(*pair) for pair in closest)
+        lists = {"fractions": Fractions(*read["fractions"]), "notes": tuple(read["notes"])}
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: this manifest is damaged ({type(error).__name__}). {AGAIN}") from error
+    return Manifest(**(read | lists | {"near_duplicates": NearDuplicates(num_pairs, max_distance, pairs)}))

@@ -1,0 +1,160 @@
+"""Writes and reads questions.arrow and media.arrow, the tables of a prepared folder.
+
+Both are uncompressed Arrow IPC files, so that opening maps them into memory and reads no row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from medtune.data.prepared.manifest import AGAIN, MEDIA, QUESTIONS
+from medtune.data.types import Box, MediaKind, MediaRef, Question
+
+# Questions are written in batches of this size, because all columns of 800,000 at once take another gigabyte.
+_ROWS = 50_000
+_QUESTION_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("media_id", pa.string()),
+        ("text", pa.string()),
+        ("options", pa.list_(pa.string())),
+        ("answer", pa.string()),
+        ("answer_kind", pa.string()),
+        ("unit", pa.string()),
+        ("facets", pa.map_(pa.string(), pa.string())),
+        ("printed", pa.map_(pa.string(), pa.string())),
+        ("patient_id", pa.string()),
+        ("split", pa.string()),
+    ]
+)
+_MAPS = ("facets", "printed")
+_MEDIA_SCHEMA = pa.schema(
+    [
+        ("media_id", pa.string()),
+        ("kind", pa.string()),
+        ("file", pa.string()),
+        ("boxes", pa.list_(pa.list_(pa.int32(), 4))),
+        ("start_s", pa.float64()),
+        ("end_s", pa.float64()),
+        ("region", pa.list_(pa.int32(), 4)),
+        ("masks", pa.map_(pa.string(), pa.string())),
+        ("encoding", pa.string()),
+    ]
+)
+
+
+class StoredMedia(NamedTuple):
+    """A row of media.arrow: a `MediaRef` whose files lie in the media folder."""
+
+    media_id: str
+    kind: MediaKind
+    file: str
+    boxes: tuple[Box, ...] = ()
+    start_s: float | None = None
+    end_s: float | None = None
+    region: Box | None = None
+    masks: tuple[tuple[str, str], ...] = ()
+    encoding: str | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of all files of the media item in the media folder."""
+        others = (*(file for _, file in self.masks), self.encoding)
+        return (self.file, *(file for file in others if file is not None))
+
+    def ref(self, folder: Path) -> MediaRef:
+        """Returns the reference by which the media item is loaded, given the media folder."""
+        masks = tuple((organ, folder / file) for organ, file in self.masks)
+        ref = MediaRef(folder / self.file, self.boxes, self.kind, self.start_s, self.end_s, self.region, masks)
+        return ref if self.encoding is None else replace(ref, encoding=folder / self.encoding)
+
+
+def data_hash(questions: Sequence[Question], media: Sequence[StoredMedia]) -> str:
+    """Returns the SHA-256 over all rows of a prepared folder, hex, which is the same for all users.
+
+    Patients count by their order of appearance, because their hashes differ between users.
+    """
+    patients: dict[str, int] = {}
+    digest = hashlib.sha256()
+    for q in questions:
+        patient = patients.setdefault(q.patient_id, len(patients))
+        row = [q.id, q.media_id, q.text, q.options, q.answer, q.answer_kind, q.unit, sorted(q.facets.items())]
+        # An absent entry is left out of the hash, here and below, so that hashes of earlier runs stay valid.
+        printed = [sorted(q.printed.items())] if q.printed else []
+        digest.update(json.dumps([*row, patient, q.split, *printed]).encode() + b"\n")
+    for item in media:
+        said = item if item.encoding is not None else item[:-1]
+        digest.update(json.dumps(said).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def write_tables(folder: Path, questions: Sequence[Question], media: Sequence[StoredMedia]) -> None:
+    """Writes questions.arrow and media.arrow, with the rows in the given order."""
+    batches = (questions[start : start + _ROWS] for start in range(0, len(questions), _ROWS))
+    _write_table(folder / QUESTIONS, _QUESTION_SCHEMA, (_question_columns(batch) for batch in batches))
+    rows = {name: [getattr(item, name) for item in media] for name in _MEDIA_SCHEMA.names}
+    _write_table(folder / MEDIA, _MEDIA_SCHEMA, [rows])
+
+
+def _question_columns(questions: Sequence[Question]) -> dict[str, list[object]]:
+    columns = {name: [getattr(q, name) for q in questions] for name in _QUESTION_SCHEMA.names if name not in _MAPS}
+    return columns | {name: [sorted(getattr(q, name).items()) for q in questions] for name in _MAPS}
+
+
+def map_table(path: Path) -> pa.Table:
+    """Returns a table of a prepared folder mapped into memory; no row is read yet.
+
+    Raises:
+        ValueError: The file is missing or damaged, or has other columns.
+    """
+    schema = _QUESTION_SCHEMA if path.name == QUESTIONS else _MEDIA_SCHEMA
+    try:
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ValueError(f"{path}: this table is missing or damaged ({type(error).__name__}). {AGAIN}") from error
+    if not table.schema.equals(schema):
+        raise ValueError(f"{path}: this table has other columns than medtune writes. {AGAIN}")
+    return table
+
+
+def read_questions(table: pa.Table) -> Iterator[Question]:
+    """Yields the questions of questions.arrow or of a slice of it."""
+    columns = (table.column(name).to_pylist() for name in _QUESTION_SCHEMA.names)
+    for row in zip(*columns, strict=True):
+        question_id, media_id, text, options, answer, kind, unit, facets, printed, patient, split = row
+        yield Question(
+            id=question_id,
+            media_id=media_id,
+            text=text,
+            options=tuple(options),
+            answer=answer,
+            answer_kind=kind,
+            patient_id=patient,
+            facets=dict(facets),
+            unit=unit,
+            split=split,
+            printed=dict(printed),
+        )
+
+
+def read_media(table: pa.Table) -> Iterator[StoredMedia]:
+    """Yields the rows of media.arrow."""
+    columns = (table.column(name).to_pylist() for name in _MEDIA_SCHEMA.names)
+    for media_id, kind, file, boxes, start_s, end_s, region, masks, encoding in zip(*columns, strict=True):
+        drawn = tuple(Box(*box) for box in boxes)
+        seen = None if region is None else Box(*region)
+        yield StoredMedia(media_id, kind, file, drawn, start_s, end_s, seen, tuple(masks), encoding)
+
+
+def _write_table(path: Path, schema: pa.Schema, batches: Iterable[Mapping[str, Sequence[object]]]) -> None:
+    # Arrow gets an open file: a full disk then raises Python's own OSError, with its number.
+    with path.open("wb") as file, pa.ipc.new_file(file, schema) as writer:
+        for batch in batches:
+            writer.write_batch(pa.record_batch([pa.array(batch[f.name], f.type) for f in schema], schema=schema))

@@ -1,0 +1,230 @@
+"""Makes a prepared folder: reads a source's raw files, copies media, divides patients into splits and writes tables."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import medtune
+from medtune.data.prepared import content_ids, question_origins, question_rows, rejects, splits
+from medtune.data.prepared.atomic_folder import check_replaceable, new_folder
+from medtune.data.prepared.copy_media import CopiedFile, copy_media
+from medtune.data.prepared.manifest import FORMAT_VERSION, MEDIA_FOLDER, Manifest, write_manifest
+from medtune.data.prepared.near_duplicates import near_duplicates
+from medtune.data.prepared.prompts_file import write_prompts
+from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
+from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
+from medtune.data.raw.row_errors import Reject
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.types import Question, UnofficialSplit
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """Official prompts that are kept in a prepared folder.
+
+    Attributes:
+        name: The name that outputs give to this wording.
+        templates: The templates by scenario, verbatim.
+        notes: Which questions these prompts cannot ask, and why.
+    """
+
+    name: str
+    templates: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def prepare(
+    source: Source,
+    *,
+    benchmark: str,
+    root: Path | None,
+    out: Path,
+    seed: int = 0,
+    limit: int | None = None,
+    fractions: Fractions = DEFAULT_FRACTIONS,
+    max_rejected: float = rejects.MAX_REJECTED,
+    unofficial_split: UnofficialSplit | None = None,
+    prompts: Callable[[Sequence[Question]], Prompts] | None = None,
+) -> Prepared:
+    """Reads a source, copies each media file once, assigns splits, and writes the prepared folder `out` as a whole.
+
+    A folder that medtune prepared earlier is replaced. The same files, seed and limit give one user the same bytes, and
+    all users the same data_hash. Questions that cannot be read, or whose media cannot be read, are left out, counted in
+    the manifest and listed in rejects.jsonl. If they are too many, they are listed in a file beside `out` instead.
+
+    Args:
+        source: How the raw files are read.
+        benchmark: The name of the benchmark that the questions belong to.
+        root: The folder of raw files; None for a simulation.
+        out: The folder to write.
+        seed: Decides the splits, the order of options and the patients that a limit takes.
+        limit: The highest number of patients to take, chosen so that every task's answers stay present; None takes all.
+        fractions: The shares of train, val and test. A source for evaluation only is all test, whatever they say.
+        max_rejected: The highest share of questions that may be rejected.
+        unofficial_split: Divides a source for evaluation only by patient; the manifest says so.
+        prompts: Chooses the official prompts for the questions that were taken; None keeps our own wording.
+
+    Raises:
+        FileNotFoundError: `root` or a file in it is missing.
+        ValueError: The source cannot be read, more than the share `max_rejected` of its questions is rejected, the
+            splits would leak, or `out` holds something else.
+        OSError: The disk is full or cannot be written; nothing is left behind.
+    """
+    splits.check_fractions(fractions)
+    _check_folders(source, root, out)
+    if unofficial_split is not None and not source.test_only:
+        raise ValueError(f"the source {source.name!r} is not for evaluation alone: leave --unofficial-split out.")
+    if source.test_only and unofficial_split is None:
+        fractions = splits.TEST_ONLY
+    with new_folder(out) as draft:
+        rejected_list = out.with_name(f"{out.name}.{rejects.REJECTS}")
+        taken = _take(source, root, draft, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list)
+        media, rejected, notes = _described(taken), taken.rejected, taken.table.notes
+        questions = _pseudonymous(source, taken, media, draft)
+        # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
+        del taken
+        digests = {media_id: file.digest for media_id, file in media.files.items()}
+        questions, split_notes = splits.split_off_val(questions, digests, seed=seed, fractions=fractions)
+        questions = splits.assign_splits(questions, digests, seed=seed, fractions=fractions)
+        splits.check_splits(questions, digests)
+        questions = question_rows.sort_questions(questions, list(media.files))
+        official = prompts(questions) if prompts else None
+        manifest = _manifest(
+            source,
+            questions,
+            media,
+            benchmark=benchmark,
+            seed=seed,
+            limit=limit,
+            fractions=fractions,
+            notes=(*notes, *split_notes, *(official.notes if official else ())),
+            prompts=official.name if official else "ours",
+            unofficial_split=unofficial_split,
+            rejected=rejected,
+        )
+        write_tables(draft, questions, media.rows)
+        write_manifest(draft, manifest)
+        if official:
+            write_prompts(draft, official.templates)
+        if rejected:
+            rejects.write_rejects(draft / rejects.REJECTS, rejected)
+    return open_prepared(out)
+
+
+def _check_folders(source: Source, root: Path | None, out: Path) -> None:
+    if source.provenance != "synthetic" and root is None:
+        raise ValueError(f"the source {source.name!r} reads files: give their folder with --from DIR ({source.url}).")
+    if root is not None:
+        if not root.is_dir():
+            raise FileNotFoundError(f"{root}: there is no such folder to read {source.name!r} from. Check --from.")
+        if out.resolve().is_relative_to(root.resolve()):
+            raise ValueError(f"{out}: the prepared folder must not lie in the raw one, {root}. Choose another --out.")
+    check_replaceable(out)
+
+
+class _Taken(NamedTuple):
+    """A source's questions whose media were copied, the copied files by the source's paths, and what was rejected."""
+
+    table: SourceTable
+    copied: Mapping[Path, CopiedFile]
+    rejected: tuple[Reject, ...]
+
+
+def _take(
+    source: Source, root: Path | None, draft: Path, *, seed: int, limit: int | None, max_share: float, keep: Path
+) -> _Taken:
+    """Reads the source and copies its media into the draft folder; questions with broken media are rejected."""
+    scratch = draft / "scratch"
+    scratch.mkdir()
+    table = source.read(root, seed, scratch)
+    rejects.check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
+    media_folder = draft / MEDIA_FOLDER
+    media_folder.mkdir()
+    copied, broken = copy_media(table.media, media_folder)
+    shutil.rmtree(scratch)
+    table, lost = question_rows.without_media(table, broken)
+    rejected = (*table.rejects, *lost)
+    # Rows that could not be read are a share of the whole table, which a limit has cut.
+    counted = rejected if limit is None else lost
+    rejects.check_rejected_share(counted, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    return _Taken(table, copied, rejected)
+
+
+class _Media(NamedTuple):
+    """The media of a prepared folder.
+
+    Attributes:
+        ids: The content id of each of the source's media ids.
+        files: The copied file of each content id.
+        rows: The rows of media.arrow.
+        num_sources: The number of raw files; identical ones became one copied file.
+    """
+
+    ids: Mapping[str, str]
+    files: Mapping[str, CopiedFile]
+    rows: list[StoredMedia]
+    num_sources: int
+
+
+def _described(taken: _Taken) -> _Media:
+    media, copied = taken.table.media, taken.copied
+    ids = content_ids.media_content_ids(media, copied)
+    files = {ids[media_id]: copied[ref.path] for media_id, ref in media.items()}
+    rows = [content_ids.stored_row(ids[media_id], ref, copied) for media_id, ref in media.items()]
+    return _Media(ids, files, rows, len({ref.path for ref in media.values()}))
+
+
+def _pseudonymous(source: Source, taken: _Taken, media: _Media, draft: Path) -> Sequence[Question]:
+    """Returns the questions under new ids and hashed patients; origins.arrow keeps which raw row each of them was."""
+    raw = taken.table.questions
+    questions = content_ids.with_content_ids(raw, media.ids, question_rows.hash_patients(raw, source.name))
+    question_origins.write_origins(draft, source.name, [question.id for question in raw], questions)
+    return questions
+
+
+def _manifest(
+    source: Source,
+    questions: Sequence[Question],
+    media: _Media,
+    *,
+    benchmark: str,
+    seed: int,
+    limit: int | None,
+    fractions: Fractions,
+    notes: tuple[str, ...],
+    prompts: str,
+    unofficial_split: UnofficialSplit | None,
+    rejected: Sequence[Reject],
+) -> Manifest:
+    split_of = {media.files[question.media_id].digest: question.split for question in questions if question.split}
+    looks = {file.digest: file.look for file in media.files.values() if file.look is not None}
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        medtune_version=medtune.__version__,
+        benchmark=benchmark,
+        source=source.name,
+        title=source.title,
+        provenance=source.provenance,
+        licence=source.licence,
+        url=source.url,
+        patient_unit=source.patient_unit,
+        seed=seed,
+        limit=limit,
+        fractions=fractions,
+        counts=question_rows.count_questions(questions),
+        num_patients=question_rows.count_patients(questions),
+        num_media=len(media.rows),
+        identical_media=media.num_sources - len(split_of),
+        near_duplicates=near_duplicates(looks, split_of),
+        notes=notes,
+        prompts=prompts,
+        unofficial_split=unofficial_split,
+        rejected=rejects.count_rejects(rejected),
+        data_hash=data_hash(questions, media.rows),
+    )

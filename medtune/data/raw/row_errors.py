@@ -1,0 +1,123 @@
+"""Collects the rows of raw files that cannot become questions, each with its place and the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+_BY_LINES = (".csv", ".tsv", ".jsonl")
+_Item = TypeVar("_Item")
+_Read = TypeVar("_Read")
+_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(?<!\w)[-+]?\d[\d.,]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """One question that was left out because its row or its media file is wrong.
+
+    Only `media` may contain a patient's name, so it is shown on the screen and never stored.
+
+    Attributes:
+        file: The table that holds the row, or the folder that holds the image, relative to the source's folder. A
+            folder that is named after a patient is replaced by its number in order of names, such as [3]. It is "" if a
+            media file turned out to be broken only when it was copied.
+        row: The line of the table, or a number from 1 among the file's rows, the folder's files or the questions.
+        field: The field that is wrong, as the file spells it; None for the row as a whole.
+        reason: What was wanted and what was found.
+        media: The media file that is missing or broken.
+    """
+
+    file: str
+    row: int
+    field: str | None
+    reason: str
+    media: Path | None = None
+
+    def __str__(self) -> str:
+        """Returns the place and the reason in one line, for the user's own screen."""
+        if not self.file:
+            return f"{self.media}: {self.reason}"
+        field = f", field {self.field!r}" if self.field else ""
+        what = "line" if self.file.endswith(_BY_LINES) else "number"
+        return f"{self.file}, {what} {self.row}{field}: {self.reason}" + (f" {self.media}" if self.media else "")
+
+    @property
+    def kind(self) -> str:
+        """The reason without the row's own values; rejects are counted by it."""
+        said = _VALUES.sub("...", re.split(r"(?<=[a-z.])\.(?:\s|$)", self.reason)[0]).strip(" .:")
+        return f"field {self.field!r}: {said}" if self.field else said
+
+
+class RowError(ValueError):
+    """The error of a raw row that cannot become a question; `read_rows` catches it and collects its reject."""
+
+    def __init__(self, reject: Reject) -> None:
+        super().__init__(str(reject))
+        self.reject = reject
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a raw row: the file and the row that its reject states."""
+
+    file: str
+    row: int
+
+    def error(self, reason: str, *, field: str | None = None, media: Path | None = None) -> RowError:
+        """Returns the error that rejects this row."""
+        return RowError(Reject(self.file, self.row, field, reason, media))
+
+    @contextmanager
+    def reject_broken(self, media: Path) -> Iterator[None]:
+        """Turns the errors of reading a media file into the error of its row, without the file's name in the reason.
+
+        Raises:
+            RowError: A FileNotFoundError or ValueError was raised inside of the `with` block.
+        """
+        try:
+            yield
+        except RowError:
+            raise
+        except (FileNotFoundError, ValueError) as error:
+            raise self.error(str(error).removeprefix(f"{media}: "), media=media) from error
+
+
+class ReadRows(NamedTuple, Generic[_Read]):
+    """The rows that were read, and a reject for each that could not be read."""
+
+    taken: list[_Read]
+    rejects: tuple[Reject, ...]
+
+
+def read_rows(items: Iterable[_Item], read: Callable[[_Item], _Read]) -> ReadRows[_Read]:
+    """Returns the result of `read` for each raw row, in order, and a reject for each row that raises a RowError."""
+    taken: list[_Read] = []
+    rejects: list[Reject] = []
+    for item in items:
+        try:
+            taken.append(read(item))
+        except RowError as error:
+            rejects.append(error.reject)
+    return ReadRows(taken, tuple(rejects))
+
+
+def repeat_rejects(rejects: Iterable[Reject], *, made: int, of: int) -> tuple[Reject, ...]:
+    """Returns each reject of a raw image as many times as the average image made questions, at least once.
+
+    The questions about an image that cannot be read are unknown, so that it counts like an average image.
+
+    Args:
+        rejects: The images that could not be read.
+        made: The number of questions that were made.
+        of: The number of images that they were made of.
+
+    Example:
+        >>> len(repeat_rejects([Reject("images", 3, None, "broken")], made=60, of=20))
+        3
+    """
+    each = max(1, round(made / of)) if of else 1
+    return tuple(reject for reject in rejects for _ in range(each))

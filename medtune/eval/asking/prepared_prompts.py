@@ -1,0 +1,188 @@
+"""Asks a benchmark in the official prompts that a prepared folder holds, and in our wording where it holds none."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from medtune.data.prepared.read import Prepared
+from medtune.data.types import AnswerFormat, Condition, Prompt, Question, VolumesAs
+from medtune.eval.asking.official_prompts import SHOWN_GAP, OfficialPrompts, wording_name
+from medtune.eval.benchmark import Benchmark, Render
+
+_ROLE = re.compile(r"\A(?:You are\b.*?\.(?=\s|[A-Z])\s*)+", re.DOTALL)
+# {name}, or {name||what the benchmark says where a question does not know it}.
+_GAP = re.compile(r"\{(\w+)(?:\|\|([^{}]+))?\}")
+
+
+def read_official_templates(benchmark: Benchmark, folder: Path) -> Mapping[str, str]:
+    """Returns the official templates of a benchmark by scenario, read from the user's folder.
+
+    Raises:
+        FileNotFoundError: There is no such folder, or its files are missing.
+        ValueError: medtune reads no official prompts of this benchmark, or a file is broken.
+    """
+    if benchmark.official is None:
+        raise ValueError(f"{benchmark.title} has no official prompts that medtune reads; leave --prompts out")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: there is no such folder of prompts; check --prompts")
+    return benchmark.official.read(folder)
+
+
+class UsableTemplates(NamedTuple):
+    """The official templates that can ask some questions.
+
+    Attributes:
+        name: The name of the prompts in outputs, with the scenarios that are asked in our wording.
+        templates: The templates by scenario.
+        notes: The reasons why scenarios are asked in our wording.
+    """
+
+    name: str
+    templates: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def usable_templates(
+    benchmark: Benchmark, templates: Mapping[str, str], questions: Iterable[Question]
+) -> UsableTemplates:
+    """Returns the official templates that can ask the questions.
+
+    All questions of a scenario are asked in its official template, or all of them in our wording.
+
+    Raises:
+        ValueError: The templates can ask none of the scenarios.
+    """
+    official = benchmark.official
+    if official is None:
+        raise ValueError(f"{benchmark.title} has no official prompts")
+    lacking: dict[str, Counter[str]] = {}
+    scenarios: set[str] = set()
+    for question in questions:
+        scenario = official.scenario(question)
+        scenarios.add(scenario)
+        if scenario not in templates:
+            lacking.setdefault(scenario, Counter())["there is no template"] += 1
+            continue
+        filled = _filled(official, templates, question)
+        for gap in _GAP.finditer(templates[scenario]):
+            if _filler(gap, filled) is None:
+                lacking.setdefault(scenario, Counter())[f"nothing for {{{gap[1]}}}"] += 1
+    reasons = {
+        scenario: "; ".join(f"{why}: {count} questions" for why, count in sorted(counts.items()))
+        for scenario, counts in sorted(lacking.items())
+    }
+    if len(reasons) == len(scenarios):
+        said = ", ".join(f"{scenario} ({why})" for scenario, why in reasons.items())
+        raise ValueError(
+            f"the official prompts in --prompts ask none of the scenarios: {said}. Give the benchmark's own files of "
+            "these scenarios, or leave --prompts out: our wording then asks all questions"
+        )
+    kept = {scenario: template for scenario, template in templates.items() if scenario not in reasons}
+    return UsableTemplates(
+        wording_name(kept, asked=len(scenarios) - len(reasons), ours=reasons),
+        kept,
+        tuple(f"asked in our words, not the official ones: {scenario} ({why})" for scenario, why in reasons.items()),
+    )
+
+
+def with_prepared_prompts(
+    benchmark: Benchmark, prepared: Prepared, *, volumes_as: VolumesAs | None = None
+) -> Benchmark:
+    """Returns the benchmark with the official prompts of a prepared folder; without such prompts it stays as it is.
+
+    Scenarios without an official template are asked in our wording. Under official prompts the conditions
+    "with_anatomy" and "without_anatomy" need official templates, and "text_only" uses the template for questions
+    without media, if there is one.
+
+    Args:
+        benchmark: The benchmark with our wording.
+        prepared: The folder, which may hold official prompts.
+        volumes_as: How the model is shown volumes; None for as volumes.
+
+    Raises:
+        ValueError: The folder holds official prompts that this version cannot use, or others than its manifest names.
+    """
+    templates = prepared.templates
+    if templates is None:
+        return benchmark
+    official, name = benchmark.official, prepared.manifest.prompts
+    if official is None:
+        raise ValueError(
+            f"{prepared.root}: it holds official prompts, and {benchmark.title} has none. Prepare it again"
+        )
+    if wording_name(templates).removeprefix("official, ") not in name:
+        raise ValueError(f"{prepared.root}: its prompts.json is not the one that its manifest names. Prepare it again")
+
+    def gaps(question: Question) -> Mapping[str, str | None]:
+        return _filled(official, templates, question, volumes_as)
+
+    asking = official._replace(gaps=gaps)
+
+    def render(question: Question, answer_format: AnswerFormat) -> Prompt:
+        template = templates.get(asking.scenario(question))
+        if template is None:
+            return benchmark.render(question, answer_format)
+        return _render(asking, template, question, answer_format)
+
+    def render_blind(question: Question, answer_format: AnswerFormat) -> Prompt:
+        return _render(asking, templates[asking.blind or ""], question, answer_format)
+
+    renders: dict[Condition, Render] = {"text_only": render_blind} if official.blind in templates else {}
+    for condition, stems in official.stems.items():
+        if set(stems) <= templates.keys():
+            ours = benchmark.renders.get(condition, benchmark.render)
+            renders[condition] = _opened(asking, templates, [templates[stem] for stem in stems], ours)
+    return replace(benchmark, render=render, renders=renders, wording=name)
+
+
+def _filled(
+    official: OfficialPrompts, templates: Mapping[str, str], question: Question, volumes_as: VolumesAs | None = None
+) -> Mapping[str, str | None]:
+    known = official.gaps(question)
+    return known if official.shown is None else {**known, SHOWN_GAP: templates.get(official.shown(volumes_as))}
+
+
+def _opened(official: OfficialPrompts, templates: Mapping[str, str], stems: Sequence[str], ours: Render) -> Render:
+    """Returns a renderer of official prompts with a stem in place of the role; scenarios without template use ours."""
+
+    def render(question: Question, answer_format: AnswerFormat) -> Prompt:
+        template = templates.get(official.scenario(question))
+        if template is None:
+            return ours(question, answer_format)
+        gaps = official.gaps(question)
+        known = [stem for stem in stems if all(_filler(gap, gaps) is not None for gap in _GAP.finditer(stem))]
+        stem = next(iter(known), stems[-1])
+        return _render(official, f"{stem}\n\n{_ROLE.sub('', template)}", question, answer_format)
+
+    return render
+
+
+def _render(official: OfficialPrompts, template: str, question: Question, answer_format: AnswerFormat) -> Prompt:
+    if question.options and answer_format != official.answer_format:
+        raise ValueError(
+            f"the official prompts ask for an answer as {official.answer_format}; "
+            f"model.answer_format is {answer_format}"
+        )
+    gaps = official.gaps(question)
+
+    def filled(part: str) -> str:
+        return _GAP.sub(lambda gap: gap[0] if (known := _filler(gap, gaps)) is None else known, part)
+
+    system = template.partition(f"{{{official.system_until}}}")[0].rstrip() if official.system_until else ""
+    return Prompt(
+        text=filled(template),
+        choices=tuple(official.answer(question, option) for option in question.options),
+        target=official.answer(question, question.answer),
+        system=filled(system),
+    )
+
+
+def _filler(gap: re.Match[str], gaps: Mapping[str, str | None]) -> str | None:
+    """Returns the text for a gap: the question's own, even if it is "", else the template's default, else None."""
+    known = gaps.get(gap[1])
+    return gap[2] if known is None else known
