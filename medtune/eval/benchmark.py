@@ -17,6 +17,7 @@ from medtune.eval.published_numbers import Reference, no_references
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.tables import Table
 from medtune.eval.statistics.summed_metric import Sums
+from medtune.eval.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,8 @@ class Benchmark:
         protocol: How its authors had their models answer; None where they do not say.
         official: How the benchmark's own prompts are read; None where there are none to read.
         wording: Whose prompts `render` gives: "ours", or which official ones.
-        keeps: Which changes of a training image leave a question's answer true.
+        allowed_changes: Which changes of a training image leave a question's answer true.
+        workload: What `medtune bench` needs to know of the benchmark: its size, and data that stand in for its own.
     """
 
     title: str
@@ -197,6 +199,7 @@ class Benchmark:
     protocol: AnswerProtocol | None = None
     official: OfficialPrompts | None = None
     wording: str = OURS
+    workload: Workload = field(default_factory=Workload)
 
     def scale(self, metric: str) -> Scale:
         """Returns how the metric of that name is to be read: as a share of all questions unless `scales` says more."""

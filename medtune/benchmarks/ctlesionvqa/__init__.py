@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
 from medtune.benchmarks.ctlesionvqa.allowed_changes import allowed_changes
 from medtune.benchmarks.ctlesionvqa.examples import EXAMPLES
+from medtune.benchmarks.ctlesionvqa.full_size import workload
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
 from medtune.benchmarks.ctlesionvqa.paper_tables import references
@@ -76,6 +77,7 @@ def benchmark() -> Benchmark:
         allowed_changes=allowed_changes,
         judging=judge_task(),
         official=official_prompts(),
+        workload=workload(),
     )
 
 

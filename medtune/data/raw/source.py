@@ -63,6 +63,8 @@ class Source:
             an empty folder for images that are files nowhere else: a simulation's, those inside a table or a film.
             Question.split is set only where the files come with a split of their own.
         write_example: Writes a small synthetic tree in the source's own layout, for tests.
+        write_settings: (folder, number of patients): writes a simulation's settings into the folder, which `read` then
+            takes as its root. None for a source that reads the user's files.
         test_only: The release is for evaluation: everything is test, unless the user asks for a split of their own.
         answer_in: (cells by column, question) -> the true answer in the question's words, as another tool's copy of
             its row states it; None where it states none. None for a source whose rows need no reading.
@@ -75,6 +77,7 @@ class Source:
     patient_unit: str
     read: Callable[[Path | None, int, Path], SourceTable]
     write_example: Callable[[Path], None] | None
+    write_settings: Callable[[Path, int], None] | None = None
     test_only: bool = False
     answer_in: Callable[[Mapping[str, str], Question], str | None] | None = None
     name: str = ""

@@ -1,7 +1,8 @@
-"""Scoring 400,000 made-up predictions of a benchmark (by default fetal_gauge): time, memory, and resampling by sums.
+"""Scoring 400,000 made-up predictions of one benchmark: time, memory, and intervals from column sums.
 
-Questions and replies are made from the benchmark's own examples. Every interval comes from column sums; that is held
-against metrics that are computed anew from the resampled rows, on few enough rows to wait for.
+By default the first benchmark that simulates images. Questions and replies are made from the benchmark's own examples.
+Every interval comes from column sums; these are compared with metrics that are computed anew from the resampled rows,
+on few enough rows to wait for.
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ from medtune.eval.scoring.score import covered, parse_all, score_phase
 from medtune.eval.statistics import clustered
 from medtune.eval.statistics.clustered import Rows, cluster_codes
 from medtune.eval.statistics.summed_metric import Floats
+from medtune.trainer.benches.subjects import first_simulated
 from medtune.trainer.commands.bench import Limit, Measured, TwoWays, peak_memory_gb, timed
 
 NUMBER = 400_000
-NUMBER_OF = {"u2_bench": 7_241}
-"""Its texts take longer to compare than others to read, so it gets the number that it has (arXiv 2505.17779)."""
 PER_PATIENT = 43
-"""CTLesionVQA's number of questions about one CT."""
+"""Questions about one media item: as many as the benchmark with the most of them asks about one CT."""
 COMPARED = 100 * PER_PATIENT
 RESAMPLES = 50
 TARGET = 10.0
@@ -38,8 +38,9 @@ _SAYINGS = ("{0}", "The answer is {0}.", "{0}", "Seen at {1} mm, so this is {0}"
 
 def bench(subject: str | None) -> Measured:
     """Returns the figures of one benchmark, by its name."""
-    name = subject or "fetal_gauge"
-    return measured(name, number=NUMBER_OF.get(name, NUMBER), compared=COMPARED)
+    name = subject or first_simulated("image").name
+    number = find_benchmark(name).workload.max_predictions or NUMBER
+    return measured(name, number=number, compared=COMPARED)
 
 
 def measured(name: str, *, number: int, compared: int) -> Measured:
@@ -60,9 +61,9 @@ def measured(name: str, *, number: int, compared: int) -> Measured:
         some = questions[:compared]
         wanted = {question.id for question in some}
         replies = [each for each in read_predictions(path) if each.key.question_id in wanted]
-    verdicts = parse_all(some, replies, benchmark)["image"]
+    parsed = parse_all(some, replies, benchmark)["image"]
     limits = (Limit("read and scored", score_s, MAX_S, "s"), Limit("peak memory", peak_gb, MAX_GB, "GB"))
-    rows = verdicts[next(iter(benchmark.parsers))]
+    rows = parsed[next(iter(benchmark.parsers))]
     return Measured(f"{number} predictions of {name}", (resampled_two_ways(rows, benchmark),), limits)
 
 

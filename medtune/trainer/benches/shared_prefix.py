@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks import find_source
 from medtune.data.prepared.folder import prepare
 from medtune.data.types import MediaGroup, Request
 from medtune.eval.benchmark import Benchmark
@@ -22,6 +22,7 @@ from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise, resolved
 from medtune.models.vlm import Assembled
+from medtune.trainer.benches.subjects import first_simulated
 from medtune.trainer.commands.bench import Measured, TwoWays, timed
 from medtune.trainer.experiment.strategies import device_of_rank
 from medtune.trainer.training.batches import MicroBatches
@@ -46,7 +47,8 @@ def bench(subject: str | None) -> Measured:
 
 def measured(model: str, *, num_groups: int, steps: int) -> Measured:
     """Returns both comparisons on so many images, training for so many steps."""
-    assembled, benchmark = zoo_entry(model).assemble(0), find_benchmark("fetal_gauge")
+    assembled = zoo_entry(model).assemble(0)
+    name, benchmark, simulation = first_simulated("image")
     apply_tuning(assembled.model, Tuning(), seed=0)
     device = device_of_rank(0)
     assembled.model.eval()
@@ -54,8 +56,8 @@ def measured(model: str, *, num_groups: int, steps: int) -> Measured:
     precision = resolved("auto", device)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(
-            find_source("fetal_phantom"),
-            benchmark="fetal_gauge",
+            find_source(simulation.source),
+            benchmark=name,
             root=None,
             out=Path(folder) / "data",
             limit=24,

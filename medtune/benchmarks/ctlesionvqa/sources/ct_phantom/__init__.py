@@ -40,8 +40,13 @@ def source() -> Source:
         provenance="synthetic",
         patient_unit="a simulated patient with one scan",
         read=_read,
-        write_example=lambda root: write_num_patients(root / SETTINGS_FILE, 12),
+        write_example=lambda root: _write_settings(root, 12),
+        write_settings=_write_settings,
     )
+
+
+def _write_settings(folder: Path, patients: int) -> None:
+    write_num_patients(folder / SETTINGS_FILE, patients)
 
 
 def simulate(folder: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:

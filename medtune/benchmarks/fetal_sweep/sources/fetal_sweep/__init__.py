@@ -52,8 +52,13 @@ def source() -> Source:
         provenance="synthetic",
         patient_unit="a simulated fetus on a simulated scanner",
         read=_read,
-        write_example=lambda root: write_num_patients(root / SETTINGS_FILE, 6),
+        write_example=lambda root: _write_settings(root, 6),
+        write_settings=_write_settings,
     )
+
+
+def _write_settings(folder: Path, patients: int) -> None:
+    write_num_patients(folder / SETTINGS_FILE, patients)
 
 
 def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:
