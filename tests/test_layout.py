@@ -99,7 +99,11 @@ def test_nothing_outside_benchmarks_names_a_benchmark_or_a_source(room: str) -> 
 
 
 def test_a_named_benchmark_would_be_found() -> None:
-    code = ['"""About busi."""', "from medtune.benchmarks.u2_bench import terms", 'DEFAULT = "ct_phantom, small"']
+    code = [
+        '"""About busi."""',
+        "from medtune.benchmarks.u2_bench import tasks_and_sets",
+        'DEFAULT = "ct_phantom, small"',
+    ]
     tree = ast.parse("\n".join(code))
     texts = strings_outside_docstrings(tree) + modules_imported(tree)
     assert {name for text in texts for name in names_in(text)} == {"u2_bench", "ct_phantom"}

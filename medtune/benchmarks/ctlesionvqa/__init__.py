@@ -22,7 +22,7 @@ from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
 from medtune.benchmarks.ctlesionvqa.paper_tables import references
 from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
-from medtune.benchmarks.ctlesionvqa.tables import LESION_STRATA, SUBGROUPS, repeated_accuracies, tables
+from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, repeated_accuracies, tables
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.asking.protocol import AnswerProtocol
@@ -40,7 +40,7 @@ def benchmark() -> Benchmark:
         url="https://github.com/Schuture/DeepTumorVQA",
         citation="DeepTumorVQA. arXiv:2505.18915 (2025); version 2: arXiv:2605.09679 (2026).",
         sources=("ctlesionvqa", "ct_phantom"),
-        facets=("task", "subtype", "format", "organ", *LESION_STRATA, *SUBGROUPS),
+        facets=("task", "subtype", "format", "organ", *LESION_FACETS, *SUBGROUPS),
         render=render,
         parsers={
             "robust": reply_parsers.robust,

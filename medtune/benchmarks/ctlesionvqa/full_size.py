@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.example import HEADER
-from medtune.benchmarks.ctlesionvqa.terms import V1, answer_type
+from medtune.benchmarks.ctlesionvqa.subtypes import V1, answer_type
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.eval.workload import MadeUpRelease, Simulation, Workload
 

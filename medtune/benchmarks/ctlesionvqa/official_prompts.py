@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from medtune.benchmarks.ctlesionvqa.kit_code import UNKNOWN, KitCode, Value
-from medtune.benchmarks.ctlesionvqa.terms import answer_type
+from medtune.benchmarks.ctlesionvqa.kit_interpreter import UNKNOWN, KitCode, Value
+from medtune.benchmarks.ctlesionvqa.subtypes import answer_type
 from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.types import Question, VolumesAs
 from medtune.eval.asking.official_prompts import SHOWN, OfficialPrompts

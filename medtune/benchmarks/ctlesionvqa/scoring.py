@@ -11,10 +11,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.benchmarks.ctlesionvqa import mra
+from medtune.benchmarks.ctlesionvqa import relative_accuracy
 from medtune.benchmarks.ctlesionvqa.number_parsers import robust_number
 from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
-from medtune.benchmarks.ctlesionvqa.terms import category, subtype
+from medtune.benchmarks.ctlesionvqa.subtypes import category, subtype
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable, yes_no_table
 from medtune.data.types import Question
 from medtune.eval.benchmark import ParsedReply, SummedMetric
@@ -208,7 +208,7 @@ def detection_table(parsed: Iterable[ParsedReply]) -> YesNoTable:
     )
 
 
-_paper = numeric_score(mra.paper)
+_paper = numeric_score(relative_accuracy.paper)
 
 
 def _some(parsed: Sequence[ParsedReply]) -> Sequence[ParsedReply]:

@@ -1,4 +1,4 @@
-"""CTLesionVQA's tables: the paper's with ours, v2's official result, readings and definitions, collapse and strata."""
+"""CTLesionVQA's tables: the paper's with ours, the official result of v2, other parsers, and scores by facet."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import cast
 
-from medtune.benchmarks.ctlesionvqa import mra, yes_no_table
-from medtune.benchmarks.ctlesionvqa.contradictions import contradictions
+from medtune.benchmarks.ctlesionvqa import relative_accuracy, yes_no_table
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
+from medtune.benchmarks.ctlesionvqa.paper_contradictions import contradictions
 from medtune.benchmarks.ctlesionvqa.paper_tables import FORMATS, Cells, rates, repeats_table, table3, table4
 from medtune.benchmarks.ctlesionvqa.repeats import Repeated, repeated
 from medtune.benchmarks.ctlesionvqa.scoring import (
@@ -27,7 +27,7 @@ from medtune.benchmarks.ctlesionvqa.scoring import (
     subtype_mean,
     subtype_of,
 )
-from medtune.benchmarks.ctlesionvqa.terms import V1
+from medtune.benchmarks.ctlesionvqa.subtypes import V1
 from medtune.benchmarks.ctlesionvqa.v2_scoring import Json, Pair, V2Row, aggregate_free_text, aggregate_letters
 from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
 from medtune.eval.benchmark import Evidence, ParsedReply
@@ -35,16 +35,16 @@ from medtune.eval.judge.beside import judged_table
 from medtune.eval.scoring.tables import Cell, Table
 
 Rows = list[tuple[Cell, ...]]
-LESION_STRATA = ("diameter", "hu_contrast")
+LESION_FACETS = ("diameter", "hu_contrast")
 SUBGROUPS = ("sex", "age", "scanner", "phase")
 COLLAPSED = 0.999
 _LEVELS = {"diameter": DIAMETERS, "hu_contrast": (*CONTRASTS, OVER_100_HU)}
 _DEFINITIONS = {
-    "strict (paper)": numeric_score(mra.paper),
-    "inclusive": numeric_score(mra.paper_inclusive),
-    "v2 code": numeric_score(mra.v2_code),
+    "strict (paper)": numeric_score(relative_accuracy.paper),
+    "inclusive": numeric_score(relative_accuracy.paper_inclusive),
+    "v2 code": numeric_score(relative_accuracy.v2_code),
 }
-_VSI = numeric_score(mra.vsi_code)
+_VSI = numeric_score(relative_accuracy.vsi_code)
 _RULES = (yes_no_table.official, yes_no_table.wrong, yes_no_table.skipped)
 
 
@@ -64,7 +64,7 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
             ours = {name: each for (format_, name), each in repeats.items() if format_ == kind}
             made += [repeats_table(ours, kind)] if ours else []
     made += [table4(cells), *_official_v2(parsed), _readings(evidence), _definitions(cells), _collapse(cells)]
-    made += [_sensitivity_by(cells, facet) for facet in LESION_STRATA]
+    made += [_sensitivity_by(cells, facet) for facet in LESION_FACETS]
     made += [_category_by(cells, facet) for facet in SUBGROUPS]
     made += judged_table(evidence, judge_task(), by="subtype", title="Phrases in free text, by a judge")
     return [table for table in (*made, contradictions()) if table.rows]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from medtune.benchmarks.ctlesionvqa import yes_no_table
-from medtune.benchmarks.ctlesionvqa.mra import v2_code
 from medtune.benchmarks.ctlesionvqa.number_parsers import official_number
-from medtune.benchmarks.ctlesionvqa.terms import answer_type, subtype
+from medtune.benchmarks.ctlesionvqa.relative_accuracy import v2_code
+from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, subtype
 from medtune.benchmarks.ctlesionvqa.word_parsers import normalised, official_letter, official_yes_no
 from medtune.eval.scoring.reasoning import without_thinking
 

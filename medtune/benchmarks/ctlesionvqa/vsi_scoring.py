@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from medtune.benchmarks.ctlesionvqa.mra import vsi_code
 from medtune.benchmarks.ctlesionvqa.number_parsers import vsi_number
+from medtune.benchmarks.ctlesionvqa.relative_accuracy import vsi_code
 
 
 def vsi_score(reply: str, truth: str) -> float:

@@ -14,12 +14,12 @@ from dataclasses import replace
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa import letter_parsers
 from medtune.benchmarks.rexsonovqa import rubric as free_response
-from medtune.benchmarks.rexsonovqa.items import FULL_POINTS
 from medtune.benchmarks.rexsonovqa.judge_task import judge_task
 from medtune.benchmarks.rexsonovqa.official_prompts import official_prompts
+from medtune.benchmarks.rexsonovqa.question_types import TYPES
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, rubric
+from medtune.benchmarks.rexsonovqa.scored_items import FULL_POINTS
 from medtune.benchmarks.rexsonovqa.tables import references, tables
-from medtune.benchmarks.rexsonovqa.terms import TYPES
 from medtune.data.media.augment import NONE, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice

@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from medtune.benchmarks.rexsonovqa.items import FULL_POINTS, UNKNOWN_ERROR, ScoredItem
 from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
-from medtune.benchmarks.rexsonovqa.terms import question_type
+from medtune.benchmarks.rexsonovqa.question_types import question_type
+from medtune.benchmarks.rexsonovqa.scored_items import FULL_POINTS, UNKNOWN_ERROR, ScoredItem
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import ParsedReply, SummedMetric
 from medtune.eval.statistics.summed_metric import Sums, mean_of

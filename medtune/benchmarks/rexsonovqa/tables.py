@@ -8,8 +8,7 @@ from typing import cast
 
 from medtune.benchmarks import published
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.contradictions import contradictions
-from medtune.benchmarks.rexsonovqa.cross_setting import (
+from medtune.benchmarks.rexsonovqa.blind_against_video import (
     FREE_OUTCOMES,
     MCQ_OUTCOMES,
     Cells,
@@ -17,11 +16,12 @@ from medtune.benchmarks.rexsonovqa.cross_setting import (
     cross_free,
     cross_mcq,
 )
-from medtune.benchmarks.rexsonovqa.items import constant_letter, recode_zero_with_single_error, tally
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS
-from medtune.benchmarks.rexsonovqa.report import Report, report, report_tables
+from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
+from medtune.benchmarks.rexsonovqa.paper_contradictions import contradictions
+from medtune.benchmarks.rexsonovqa.question_types import TYPES
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, scored_items
-from medtune.benchmarks.rexsonovqa.terms import TYPES
+from medtune.benchmarks.rexsonovqa.scored_items import constant_letter, recode_zero_with_single_error, tally
 from medtune.eval.benchmark import Evidence, ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.tables import Cell, Table, rank

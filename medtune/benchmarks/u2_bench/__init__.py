@@ -13,7 +13,7 @@ from medtune.benchmarks.u2_bench.parsers import parse_extracted, parse_lenient, 
 from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.robust_parser import parse
 from medtune.benchmarks.u2_bench.tables import references, tables
-from medtune.benchmarks.u2_bench.tasks import CASES
+from medtune.benchmarks.u2_bench.weights_and_ranges import CASES
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
 from medtune.eval.asking.protocol import AnswerProtocol

@@ -7,8 +7,8 @@ from medtune.benchmarks.u2_bench.official.labels import Mode, read_row
 from medtune.benchmarks.u2_bench.official.options import extract_option
 from medtune.benchmarks.u2_bench.official.positions import read_position
 from medtune.benchmarks.u2_bench.official.values import extract_number, predicted_value
-from medtune.benchmarks.u2_bench.tasks import INTEGER_SETS, options_seen
-from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, VALUE
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, VALUE
+from medtune.benchmarks.u2_bench.weights_and_ranges import INTEGER_SETS, options_seen
 from medtune.data.types import Question
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from medtune.benchmarks.ctlesionvqa import yes_no_table
-from medtune.benchmarks.ctlesionvqa.mra import inclusive, paper, strict, v2_code, vsi_code
 from medtune.benchmarks.ctlesionvqa.number_parsers import official_number, vsi_first_token, vsi_number
-from medtune.benchmarks.ctlesionvqa.terms import answer_type
+from medtune.benchmarks.ctlesionvqa.relative_accuracy import inclusive, paper, strict, v2_code, vsi_code
+from medtune.benchmarks.ctlesionvqa.subtypes import answer_type
 from medtune.benchmarks.ctlesionvqa.v2_scoring import (
     Pair,
     aggregate_free_text,

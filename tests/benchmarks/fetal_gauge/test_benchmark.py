@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from medtune.benchmarks import find_benchmark, published
-from medtune.benchmarks.fetal_gauge.paper import (
+from medtune.benchmarks.fetal_gauge.printed_numbers import (
     OPTION_COUNTS,
     TASKS,
     agree,

@@ -110,7 +110,7 @@ def test_oracle_and_silence_in_points() -> None:
         rubric([])
 
 
-@pytest.mark.parametrize("name", ["letter_parsers", "items", "judge_reply", "cross_setting", "rubric"])
+@pytest.mark.parametrize("name", ["letter_parsers", "scored_items", "judge_reply", "blind_against_video", "rubric"])
 def test_doctests_pass(name: str) -> None:
     found = doctest.testmod(import_module(f"medtune.benchmarks.rexsonovqa.{name}"))
     assert found.failed == 0

@@ -4,8 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medtune.benchmarks.rexsonovqa.cross_setting import FreeOutcome, cross_free, cross_mcq
-from medtune.benchmarks.rexsonovqa.items import (
+from medtune.benchmarks.rexsonovqa.blind_against_video import FreeOutcome, cross_free, cross_mcq
+from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict
+from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter, official_score_of_stored
+from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
+from medtune.benchmarks.rexsonovqa.question_types import is_kept
+from medtune.benchmarks.rexsonovqa.scored_items import (
     ScoredItem,
     Tally,
     constant_letter,
@@ -15,10 +19,6 @@ from medtune.benchmarks.rexsonovqa.items import (
     tally_by_duration,
     tally_by_type,
 )
-from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict
-from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter, official_score_of_stored
-from medtune.benchmarks.rexsonovqa.report import Report, report, report_tables
-from medtune.benchmarks.rexsonovqa.terms import is_kept
 from tests.eval.golden import near, recorded, rows
 
 ABSENT = "absent"

@@ -25,7 +25,7 @@ from medtune.benchmarks.u2_bench.official.score import (
     u2_score,
 )
 from medtune.benchmarks.u2_bench.official.values import Value, ValueScores, read_value, value_scores
-from medtune.benchmarks.u2_bench.tasks import CASES, OPTIONS_SEEN, RANGES, TOLERANCE, WEIGHTS
+from medtune.benchmarks.u2_bench.weights_and_ranges import CASES, OPTIONS_SEEN, RANGES, TOLERANCE, WEIGHTS
 from medtune.data.media import masks
 from tests.eval.golden import close, recorded
 

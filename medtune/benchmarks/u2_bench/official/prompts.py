@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TASKS, VALUE
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TASKS, VALUE
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import OfficialPrompts
 

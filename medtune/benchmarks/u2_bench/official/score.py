@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from medtune.benchmarks.u2_bench.tasks import CASES, WEIGHTS
-from medtune.benchmarks.u2_bench.terms import TASKS
+from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS
+from medtune.benchmarks.u2_bench.weights_and_ranges import CASES, WEIGHTS
 
 Ids = Literal["numbers", "text"]
 EXACT_WEIGHTS: Mapping[str, float] = {task: cases / sum(CASES.values()) for task, cases in CASES.items()}

@@ -18,7 +18,7 @@ import numpy as np
 
 from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
 from medtune.benchmarks.u2_bench.official.labels import MISSING, Mode
-from medtune.benchmarks.u2_bench.tasks import RANGES, TOLERANCE, Range
+from medtune.benchmarks.u2_bench.weights_and_ranges import RANGES, TOLERANCE, Range
 
 _KEYS: Mapping[str, str] = {"18": "EF", "27": "IMT", "50": "abdominal_circumference"}
 _LAST_KEY = "fat value"

@@ -16,9 +16,9 @@ import numpy as np
 
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import ORGANS, draw_patient
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import draw_findings, place_lesions
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.metadata_table import truth, write_table
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.questions import Subject, questions
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.scan import scan, write
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.truth import truth, write_table
 from medtune.benchmarks.simulators.settings import num_patients as patients_asked_for
 from medtune.benchmarks.simulators.settings import write_num_patients
 from medtune.data.media.volumes.formats.abdomen_atlas import MASKS, SCAN

@@ -23,11 +23,11 @@ from pathlib import Path
 from sys import intern
 
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import answers, example
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.cells import printed_cells
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.lesions import LesionSizes
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scans import Scans
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.lesion_sizes import LesionSizes
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.printed_cells import printed_cells
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scan_metadata import Scans
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row, copied_row, question_files, read_rows
-from medtune.benchmarks.ctlesionvqa.terms import answer_type, category, subtype
+from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, category, subtype
 from medtune.benchmarks.facets import age_decade, phase, scanner, sex
 from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
 from medtune.data.prepared.rejects import Reject, RowError

@@ -16,6 +16,12 @@ from typing import TypeVar
 import numpy as np
 import PIL.Image
 
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
+    FINDINGS,
+    ORIENTATIONS,
+    Finding,
+    Orientation,
+)
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
     Frame,
     diagnosis_frame,
@@ -33,7 +39,6 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
     orientation_questions,
     plane_questions,
 )
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import FINDINGS, ORIENTATIONS, Finding, Orientation
 from medtune.benchmarks.simulators.settings import num_patients as patients_asked_for
 from medtune.benchmarks.simulators.settings import write_num_patients
 from medtune.data.raw.source import Source, SourceTable

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import SECTIONS, HalfAxes, Plane
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import (
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
     WHOLE_BODY,
     Finding,
     Orientation,
@@ -21,6 +20,7 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import (
     oriented,
     whole_body,
 )
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import SECTIONS, HalfAxes, Plane
 from medtune.benchmarks.simulators.bmode.acoustics import draw_noise, echo
 from medtune.benchmarks.simulators.bmode.device import Device, beams, draw_device, in_field, pixels, scan_convert
 from medtune.benchmarks.simulators.bmode.shapes import Mask, Pose

@@ -8,9 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
+    DIAGNOSES,
+    Diagnosis,
+    Finding,
+    Orientation,
+)
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import Frame
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import Plane
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import DIAGNOSES, Diagnosis, Finding, Orientation
 from medtune.benchmarks.simulators.bmode.device import IMAGE_SIZE
 from medtune.benchmarks.simulators.bmode.shapes import Mask
 from medtune.data.media.masks import box_size, outer_box

@@ -9,7 +9,7 @@ import math
 import re
 
 from medtune.benchmarks.facets import age_decade, sex
-from medtune.benchmarks.u2_bench.sources.u2_bench.cells import unpacked
+from medtune.benchmarks.u2_bench.sources.u2_bench.parse_cells import unpacked
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(y|yr|yrs|years?|years? old|m|mo|months?|)", re.I)

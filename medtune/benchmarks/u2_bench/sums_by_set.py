@@ -17,14 +17,15 @@ import numpy as np
 
 from medtune.benchmarks.u2_bench.official.values import scaled
 from medtune.benchmarks.u2_bench.parsers import task_of
-from medtune.benchmarks.u2_bench.tasks import ALL_RANGES, TOLERANCE, WEIGHTS
-from medtune.benchmarks.u2_bench.terms import TEXT, VALUE
+from medtune.benchmarks.u2_bench.tasks_and_sets import TEXT, VALUE
+from medtune.benchmarks.u2_bench.weights_and_ranges import ALL_RANGES, TOLERANCE, WEIGHTS
 from medtune.eval.benchmark import ParsedReply
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.macro_f1 import label_sums
 from medtune.eval.statistics.summed_metric import Floats, Sums
 
 Blocks = Mapping[tuple[str, str], Floats]
+"""(task, data set) -> its block, the columns of the sums that belong to it."""
 _WIDTH = 11
 _ROUNDED = 1e-12
 _UNPARSABLE = "\0unparsable"

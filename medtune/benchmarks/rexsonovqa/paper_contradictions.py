@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medtune.benchmarks import published
-from medtune.benchmarks.rexsonovqa.cross_setting import FREE_OUTCOMES
+from medtune.benchmarks.rexsonovqa.blind_against_video import FREE_OUTCOMES
 from medtune.eval.scoring.tables import Table
 
 # Counts of the official score files that the paper's authors published, by points 2, 1, 0.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from medtune.benchmarks.rexsonovqa.items import (
+from medtune.benchmarks.rexsonovqa.scored_items import (
     FULL_POINTS,
     UNKNOWN_ERROR,
     WRONG_CONCLUSION,

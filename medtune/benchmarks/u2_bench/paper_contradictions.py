@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from medtune.benchmarks import published
-from medtune.benchmarks.u2_bench.anatomy import Paired
+from medtune.benchmarks.u2_bench.anatomy_ablation import Paired
 from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS, u2_score
-from medtune.benchmarks.u2_bench.tasks import WEIGHTS
+from medtune.benchmarks.u2_bench.weights_and_ranges import WEIGHTS
 from medtune.eval.scoring.tables import Cell, Table
 
 _OPEN = ("medical", "open")

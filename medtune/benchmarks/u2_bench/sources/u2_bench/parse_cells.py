@@ -12,7 +12,7 @@ import math
 import re
 from typing import NamedTuple
 
-from medtune.benchmarks.u2_bench.terms import VALUE_KEYS
+from medtune.benchmarks.u2_bench.tasks_and_sets import VALUE_KEYS
 from medtune.data.media.masks import NOT_VISIBLE, cell_of
 
 _NOTHING = ("", "nan", "none", "null", "n/a", "na", "[]", "{}", "[{}]")

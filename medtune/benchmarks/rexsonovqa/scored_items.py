@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from medtune.benchmarks.facets import DURATION_BINS, duration_bin
-from medtune.benchmarks.rexsonovqa.terms import is_kept, question_type
+from medtune.benchmarks.rexsonovqa.question_types import is_kept, question_type
 
 WRONG_CONCLUSION, WRONG_EVIDENCE = "wrong_conclusion", "wrong_visual_evidence"
 SINGLE_ERRORS = (WRONG_CONCLUSION, WRONG_EVIDENCE)

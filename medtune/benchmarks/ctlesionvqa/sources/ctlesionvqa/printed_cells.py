@@ -9,7 +9,7 @@ from pathlib import PurePath
 from sys import intern
 
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row
-from medtune.benchmarks.ctlesionvqa.terms import V2_TABLES, answer_type
+from medtune.benchmarks.ctlesionvqa.subtypes import V2_TABLES, answer_type
 from medtune.data.raw.lettered_options import layout_of
 
 _PATIENT = ("sex", "age", "scanner", "contrast")

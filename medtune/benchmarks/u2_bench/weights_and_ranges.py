@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from medtune.benchmarks.u2_bench.terms import ANATOMY, OPTIONS
+from medtune.benchmarks.u2_bench.tasks_and_sets import ANATOMY, OPTIONS
 
 
 class Range(NamedTuple):

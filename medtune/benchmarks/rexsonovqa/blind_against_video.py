@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medtune.benchmarks.rexsonovqa.items import FULL_POINTS, WRONG_CONCLUSION, WRONG_EVIDENCE
+from medtune.benchmarks.rexsonovqa.scored_items import FULL_POINTS, WRONG_CONCLUSION, WRONG_EVIDENCE
 
 MCQ_OUTCOMES = ("correct", "incorrect")
 FREE_OUTCOMES = ("2", "1_wrong_conclusion", "1_wrong_visual", "0")

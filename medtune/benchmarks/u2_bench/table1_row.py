@@ -7,12 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from medtune.benchmarks.u2_bench.blocks import bleu4_of, block_sums, mean_over_sets, value_error
 from medtune.benchmarks.u2_bench.metrics import macro_f1, mae, mean_accuracy, rmse, u2_score
 from medtune.benchmarks.u2_bench.official.values import ValueScores
 from medtune.benchmarks.u2_bench.parsers import task_of
-from medtune.benchmarks.u2_bench.tasks import TOLERANCE
-from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TEXT, VALUE
+from medtune.benchmarks.u2_bench.sums_by_set import bleu4_of, block_sums, mean_over_sets, value_error
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
+from medtune.benchmarks.u2_bench.weights_and_ranges import TOLERANCE
 from medtune.eval.benchmark import ParsedReply, SummedMetric
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
