@@ -32,12 +32,10 @@ class Averages:
     Attributes:
         by_category: Of the subtypes of a category.
         total: Of all subtypes: the paper's "Total Average".
-        of_categories: Of the category means; the paper prints it nowhere.
     """
 
     by_category: Mapping[str, float]
     total: float
-    of_categories: float
 
 
 def averages(cells: Sequence[tuple[str, float]]) -> Averages:
@@ -48,8 +46,8 @@ def averages(cells: Sequence[tuple[str, float]]) -> Averages:
 
     Example:
         >>> found = averages([("a", 1.0), ("a", 0.0), ("b", 1.0)])
-        >>> found.by_category["a"], round(found.total, 3), found.of_categories
-        (0.5, 0.667, 0.75)
+        >>> found.by_category["a"], round(found.total, 3)
+        (0.5, 0.667)
 
     Source:
         CTLesionVQA (arXiv 2505.18915), Table 3, whose columns of models all reproduce so.
@@ -60,7 +58,7 @@ def averages(cells: Sequence[tuple[str, float]]) -> Averages:
     for name, value in cells:
         groups[name].append(value)
     means = {name: sum(values) / len(values) for name, values in groups.items()}
-    return Averages(means, sum(value for _, value in cells) / len(cells), sum(means.values()) / len(means))
+    return Averages(means, sum(value for _, value in cells) / len(cells))
 
 
 def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
@@ -78,17 +76,12 @@ def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
     return lambda row: 0.0 if row.parsed is None else of_texts(row.parsed, row.question.answer)
 
 
-def row_score(row: ParsedReply) -> float:
-    """Returns 0 to 1: MRA (the paper's, strict) of a number, else 1 for the true answer and 0 for any other.
+def row_scores(parsed: Iterable[ParsedReply]) -> list[float]:
+    """Returns for each row 0 to 1: the strict MRA of a number, else 1 for the true answer and 0 for any other.
 
     Source:
         CTLesionVQA (arXiv 2505.18915), section 3.1 (task-specific metrics).
     """
-    return row_scores([row])[0]
-
-
-def row_scores(parsed: Iterable[ParsedReply]) -> list[float]:
-    """Returns `row_score` of each row."""
     return [_paper(row) if row.question.answer_kind == "number" else float(row.correct) for row in parsed]
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from medtune.benchmarks.facets import DURATION_BINS, duration_bin
-from medtune.benchmarks.rexsonovqa.question_types import is_kept, question_type
+from medtune.benchmarks.facets import DURATION_BINS
 
 WRONG_CONCLUSION, WRONG_EVIDENCE = "wrong_conclusion", "wrong_visual_evidence"
 SINGLE_ERRORS = (WRONG_CONCLUSION, WRONG_EVIDENCE)
@@ -47,31 +46,6 @@ class Tally(NamedTuple):
         return self.total / self.n if self.n else 0.0
 
 
-def read_scored(rows: Iterable[Mapping[str, object]]) -> list[ScoredItem]:
-    """Returns the kept rows of official score files, or of rows with the same keys.
-
-    Args:
-        rows: With "question", "question_type", "duration" (s), "eval_score", "eval_max_score" and, for a free
-            response, "judge_error_type".
-
-    Raises:
-        ValueError: A score, maximum or duration is missing or no number.
-    """
-    found = []
-    for row in rows:
-        if is_kept(row):
-            is_mcq = str(row.get("question", "")).startswith("[MCQ]") or row.get("eval_max_score") == 1
-            item = ScoredItem(
-                is_mcq=is_mcq,
-                question_type=question_type(str(row.get("question_type", "Unknown"))),
-                duration=duration_bin(_number(row, "duration")),
-                score=_number(row, "eval_score"),
-                error_type=None if is_mcq else str(row.get("judge_error_type", UNKNOWN_ERROR)),
-            )
-            found.append(item)
-    return found
-
-
 def recode_zero_with_single_error(items: Iterable[ScoredItem]) -> list[ScoredItem]:
     """Returns the items with 1 point for each free response that has 0 points but only one error.
 
@@ -109,10 +83,3 @@ def constant_letter(keys: Sequence[str]) -> dict[str, Tally]:
     Always say this beside an accuracy: on the published order of options "A" is right for 110 of 249.
     """
     return {letter: Tally(keys.count(letter), len(keys)) for letter in sorted(set(keys))}
-
-
-def _number(row: Mapping[str, object], name: str) -> float:
-    value = row.get(name)
-    if not isinstance(value, int | float):
-        raise ValueError(f"a scored row needs a number as {name!r}, got {value!r}; was it judged?")
-    return value

@@ -18,11 +18,11 @@ from medtune.benchmarks.rexsonovqa.question_types import TYPES, is_kept
 from medtune.benchmarks.rexsonovqa.scored_items import (
     ScoredItem,
     constant_letter,
-    read_scored,
     recode_zero_with_single_error,
     tally_by_duration,
     tally_by_type,
 )
+from tests.benchmarks.rexsonovqa.score_files import read_scored
 
 MODELS = {"gemini_scores": "Gemini 3 Pro", "seed_scores": "Seed 2.0 Pro"}
 RECODED = {"gemini_scores"}

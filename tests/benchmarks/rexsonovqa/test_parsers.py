@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from medtune.benchmarks.rexsonovqa import benchmark, parse_official, parse_robust, render
 from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
-from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS, official_letter, official_score_of_stored
+from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS, official_letter
 from medtune.benchmarks.rexsonovqa.rubric import JUDGE_MARK, rubric, scored_items, verdict, with_verdicts
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import ParsedReply
+from tests.benchmarks.rexsonovqa.score_files import official_score_of_stored
 
 EXAMPLES = benchmark().examples
 MCQ, FREE = EXAMPLES[0], EXAMPLES[2]

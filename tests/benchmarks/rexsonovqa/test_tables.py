@@ -14,10 +14,11 @@ from medtune.benchmarks.rexsonovqa.official_report import report, report_tables
 from medtune.benchmarks.rexsonovqa.paper_contradictions import contradictions
 from medtune.benchmarks.rexsonovqa.question_types import question_type
 from medtune.benchmarks.rexsonovqa.rubric import verdict
-from medtune.benchmarks.rexsonovqa.scored_items import ScoredItem, constant_letter, read_scored
+from medtune.benchmarks.rexsonovqa.scored_items import ScoredItem, constant_letter
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
+from tests.benchmarks.rexsonovqa.score_files import read_scored
 
 ERRORS = ["none", "wrong_conclusion", "wrong_visual_evidence", "both_fail", "unknown"]
 ITEMS = st.lists(

@@ -16,7 +16,7 @@ from medtune.benchmarks.u2_bench.official import options as official_options
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official import values
 from medtune.benchmarks.u2_bench.official.labels import Reading, class_scores, read_row
-from medtune.benchmarks.u2_bench.official.positions import read_position, true_position
+from medtune.benchmarks.u2_bench.official.positions import read_position
 from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS, u2_score
 from medtune.benchmarks.u2_bench.paper_contradictions import contradictions
 from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
@@ -31,6 +31,7 @@ from medtune.eval.benchmark import ParsedReply
 from medtune.eval.scoring.parse_replies import judge
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table, table_text
+from tests.benchmarks.u2_bench.official_truth_cells import true_position
 
 U2 = find_benchmark("u2_bench")
 BY_TASK = {question.facets["task"]: question for question in U2.examples}

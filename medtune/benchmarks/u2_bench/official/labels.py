@@ -40,11 +40,6 @@ class Reading:
     truth: Label
     label: Label | None
 
-    @property
-    def correct(self) -> bool:
-        """Whether the two are equal."""
-        return self.label == self.truth
-
 
 @dataclass(frozen=True, slots=True)
 class ClassScores:
@@ -109,15 +104,6 @@ def class_scores(readings: Sequence[Reading]) -> ClassScores:
         f1=math.fsum(2 * hits[x] / (true[x] + said[x]) for x in labels) / len(labels),
         n_rows=len(readings),
     )
-
-
-def joined_by_id() -> None:
-    """Stands for joining truth and replies by an id that both sides have: the scripts cannot.
-
-    Raises:
-        OfficialFailureError: Always; they look for a column that their own join did not bring.
-    """
-    raise OfficialFailureError("KeyError", "the join brings 'classes', the script asks for 'class'")
 
 
 def _whole(said: str) -> int | None:
