@@ -1,7 +1,8 @@
 """Conversations of other training tools as questions: one picture or film, one question, one answer.
 
-What medtune cannot ask is left out and counted: several turns (a later one would stand without the earlier ones),
-several media, none, and preference data. Whose images they are is not said: all rows about one file are one patient.
+Rows that medtune cannot ask are left out and counted: those with several turns (a later turn would lack the earlier
+ones), with several media items or none, and preference data. The formats name no patients, so all rows about one file
+count as one patient.
 """
 
 from __future__ import annotations

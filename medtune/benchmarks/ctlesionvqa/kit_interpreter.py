@@ -1,7 +1,8 @@
-"""What a function of an evaluation kit would return, worked out from its source: the code itself is never run.
+"""Works out from a Python file's source what a function of an evaluation kit would return, without running it.
 
-Only what puts texts together is understood: conditions, texts with values in them, lists that are joined, and calls of
-other functions of the same file. All else is refused with its line, as then the kit is not the one that medtune knows.
+Only code that puts texts together is understood: conditions, texts with values in them, joined lists, and calls of
+other functions of the same file. Any other code is refused with its line number, because the kit is then not the one
+that medtune knows.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class KitCode:
 
     Attributes:
         given: Values of names that the file takes from elsewhere.
-        returned: What stands for the result of a function, by its name, in place of working it out.
+        returned: The result to use for a function, by the function's name, instead of working it out.
     """
 
     def __init__(

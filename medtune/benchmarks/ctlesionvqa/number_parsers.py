@@ -92,7 +92,7 @@ def robust_number(text: str, unit: str | None = None) -> float | None:
 
     Args:
         text: The reply.
-        unit: Of the truth, e.g. "cm"; None where it has none.
+        unit: The unit of the true answer, e.g. "cm"; None where it has none.
 
     Example:
         >>> [robust_number(text) for text in ("1,123.3 cc", "about .5", "minus 35", "10-12", "Two lesions")]

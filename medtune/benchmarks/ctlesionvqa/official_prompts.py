@@ -1,8 +1,9 @@
-"""CTLesionVQA's own prompts of v2, read from its evaluation kit: a system turn, then what its `build_prompt` says.
+"""Reads the official prompts of version 2 from its evaluation kit: a system turn, then the text of `build_prompt`.
 
-The kit: a clone of its branch v2, or a folder with its prompt.py, which is read, never run. Each way through its code
-is a template: what is asked for, and what the row says about patient and scan. A volume is announced as the kit
-announces it, or as its video where a model is shown one. v1 has no published prompts: it is asked in our words.
+The kit is a clone of the branch v2, or a folder with its prompt.py; the code is read and never run. Each way through
+the code is one template, chosen by the kind of answer and by the facts about patient and scan that the row holds. A
+volume is announced in the kit's words for volumes, or in its words for videos where a model is shown a video. Version 1
+has no published prompts and is asked in our words.
 
 Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/prompt.py.
 """

@@ -1,4 +1,4 @@
-"""Where CTLesionVQA's tables contradict themselves and each other, computed from the published numbers."""
+"""Lists where CTLesionVQA's published tables contradict themselves and each other."""
 
 from __future__ import annotations
 

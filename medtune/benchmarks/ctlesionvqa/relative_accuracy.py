@@ -1,7 +1,7 @@
-"""Mean relative accuracy: four definitions under one name, so each result has to say which.
+"""Mean relative accuracy of a number, by each of the four definitions that share the name.
 
-"paper" is the default: the paper cites VSI-Bench's formula, whose comparison is strict; its own code was never
-published, so the rule for a truth of 0 (right only for exactly 0) is v2's.
+"paper" is the default. The paper cites VSI-Bench's formula, whose comparison is strict. The paper's own code was never
+published, so the rule for a true answer of 0 (only exactly 0 is right) is that of version 2.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def strict(prediction: float, truth: float) -> float | None:
     Both numbers count as the decimals that they are printed as: 1.05 misses 1 by exactly 5 %.
 
     Args:
-        prediction: What was answered; 0 for what is not finite.
+        prediction: The answered number; a number that is not finite scores 0.
         truth: None is returned for 0, where the formula is undefined.
 
     Example:

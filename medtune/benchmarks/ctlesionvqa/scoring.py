@@ -30,8 +30,8 @@ class Averages:
     """Unweighted means over subtypes.
 
     Attributes:
-        by_category: Of the subtypes of a category.
-        total: Of all subtypes: the paper's "Total Average".
+        by_category: The mean over the subtypes of each category.
+        total: The mean over all subtypes: the paper's "Total Average".
     """
 
     by_category: Mapping[str, float]

@@ -1,4 +1,4 @@
-"""The question subtypes: 29 of v1, 42 of v2, what they ask for, and how to know them under other spellings."""
+"""The question subtypes (29 in version 1, 42 in version 2), the kind of answer of each, and their other spellings."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _BINARY = (
 
 
 V2_TABLES = ("test_qa", "train_qa", "val_qa_pool")
-"""What the tables of v2 are called, without their endings."""
+"""The names of the tables of version 2, without their endings."""
 
 
 def _key(name: str) -> str:

@@ -52,7 +52,7 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
     """Returns every table of one evaluation; those that would hold nothing of ours are left out.
 
     Args:
-        evidence: What was asked and judged.
+        evidence: The questions, the predictions and their parsed replies.
         repeats: (format, subtype) -> accuracy over repeats, for what was asked more than once.
     """
     parsed = evidence.rows("image")
@@ -80,7 +80,7 @@ def repeated_accuracies(passes: Sequence[Sequence[ParsedReply]]) -> dict[tuple[s
 
 
 def _official_v2(parsed: Sequence[ParsedReply]) -> list[Table]:
-    """v2's own scorer on the reply texts: rounded, weighted by questions, unanswered ones left out."""
+    """Returns the results of version 2's own scorer: rounded, weighted by questions, without unanswered ones."""
     letters, free_text = list[V2Row](), list[V2Row]()
     for row in parsed:
         if row.prediction is not None and row.prediction.text is not None:
@@ -133,7 +133,7 @@ def _definitions(cells: Cells) -> Table:
 
 
 def _collapse(cells: Cells) -> Table:
-    """Whether a model looks: share of its most frequent answer, Youden's index, and the unread answers' part in it."""
+    """Returns signs that a model ignores the scan: its commonest answer's share, Youden's index, unread replies."""
     rows: Rows = []
     for (kind, name), found in cells.items():
         counts = detection_table(found)

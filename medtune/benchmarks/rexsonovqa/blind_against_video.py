@@ -1,7 +1,7 @@
-"""Blind against video: what became of each question when the model was shown the clip.
+"""Compares the answers to each question without the video ("blind") and with it.
 
-The official code prints none of this; the tables are those of the paper's Appendix C. The paper pairs the video runs
-of all its models with one blind run, Gemini 3 Pro's.
+The official code prints no such comparison; the tables have the shape of the paper's Appendix C. The paper pairs the
+video runs of all its models with a single blind run, that of Gemini 3 Pro.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where ReXSonoVQA's paper and its published score files disagree, computed from the published numbers."""
+"""Lists where ReXSonoVQA's paper and its published score files disagree."""
 
 from __future__ import annotations
 

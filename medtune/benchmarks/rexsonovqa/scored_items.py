@@ -1,4 +1,4 @@
-"""Scored items of ReXSonoVQA and the groups that its report knows: kept, type, duration bin."""
+"""Scored items of ReXSonoVQA, and their sums by the groups of its report: type and duration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medtune.benchmarks.facets import DURATION_BINS
 WRONG_CONCLUSION, WRONG_EVIDENCE = "wrong_conclusion", "wrong_visual_evidence"
 SINGLE_ERRORS = (WRONG_CONCLUSION, WRONG_EVIDENCE)
 UNKNOWN_ERROR = "unknown"
-# Of a free response; a multiple-choice question is worth 1.
+# The points of a perfect free response; a multiple-choice question is worth 1.
 FULL_POINTS = 2
 
 

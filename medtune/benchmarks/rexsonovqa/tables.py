@@ -1,4 +1,4 @@
-"""ReXSonoVQA's tables: the official report, the paper's models beside ours, blind against video, what contradicts."""
+"""ReXSonoVQA's tables: the official report, the paper's models beside ours, blind against video, and contradictions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def crossing_rows(cells: Cells, outcomes: Sequence[str]) -> tuple[tuple[Cell, ..
 
 
 def _readings(evidence: Evidence) -> Table:
-    """Both parsers, and the paper's silent recoding, side by side."""
+    """Returns the scores by both parsers, and by the paper's silent recoding, side by side."""
     rows = []
     for name, parsed in evidence.verdicts["image"].items():
         items = scored_items(parsed)
@@ -161,7 +161,7 @@ def _mean(found: Report, group: str) -> tuple[float, int]:
 
 
 def _gemini_by_group(found: Report) -> Table:
-    """What section 5 prints of Gemini 3 Pro, in percent and points of 2."""
+    """Returns the numbers of Gemini 3 Pro in section 5, in percent and points of 2, beside ours."""
     text = published("rexsonovqa")["text"]
     rows = []
     for name, key, read in _GEMINI_GROUPS:

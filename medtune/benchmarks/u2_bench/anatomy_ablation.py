@@ -1,4 +1,4 @@
-"""Whether naming the organ in the prompt helps: paired outcomes of majority votes, with McNemar's test.
+"""Tests whether naming the organ in the prompt helps, by paired majority votes and McNemar's test.
 
 Source: U2-Bench (arXiv 2505.17779), section 5 and Table 3: five passes of each prompt, decided by majority.
 """

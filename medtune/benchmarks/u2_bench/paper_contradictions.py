@@ -1,4 +1,4 @@
-"""What the paper's own numbers say against each other."""
+"""Lists where the paper's own numbers contradict each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The official readings of a reply as parsers of a question."""
+"""The official scripts' ways to read a reply, as parsers that `Benchmark` takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own reading of replies: what is ambiguous, contradictory or negated is no answer, and counts as wrong."""
+"""Our own parser of replies: an ambiguous, contradictory or negated reply is no answer and counts as wrong."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""What each row adds to its data set, and every U2-Bench metric as a function of the sums.
+"""Sums each data set's rows, and computes every U2-Bench metric from the sums.
 
 A task's value is the mean over its data sets, each counting the same, as in the official aggregator.
+
 Source: U2-Bench (arXiv 2505.17779), section 4.2; gurenolun/Dolphin-ai-bench, table_fill/update_table_score_format.py.
 
-Unlike there, nothing is dropped: a reply without a number has an error of the whole range, and no error is larger than
-that; so one reply "1e9" or "nan" cannot decide a task, and silence is the worst answer. In data where every reply gives
-a number within one range of the truth, RMSE and MAE equal the official ones.
+Unlike the official scripts, medtune drops nothing. A reply without a number has an error of the whole range, and no
+error is larger than that, so that one reply "1e9" or "nan" cannot decide a task and silence is the worst answer. Where
+every reply gives a number within one range of the truth, RMSE and MAE equal the official ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""U2-Bench's tables in the paper's shape, with our rows beside the printed ones, and what each parser makes of them."""
+"""U2-Bench's tables in the paper's shape, with our rows beside the printed ones, and the scores by each parser."""
 
 from __future__ import annotations
 

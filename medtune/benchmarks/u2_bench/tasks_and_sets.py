@@ -108,7 +108,7 @@ OPTIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
         "other",
     ),
 }
-# Of the value in the column "measurement"; set 31 has none in the official scorer, which leaves it out.
+# Units of the value in the column "measurement"; the official scorer leaves set 31 out.
 VALUE_KEYS: Mapping[str, str] = {"18": "EF", "27": "IMT", "50": "abdominal_circumference", "57": "fat value"}
 # FPUS23 is of a phantom, 67 simulated: of neither a phantom nor a patient.
 _PHANTOM, _SIMULATED = "10", "67"

@@ -1,4 +1,4 @@
-"""How U2-Bench scores: weights, value ranges, and the options that its own extractor sees.
+"""The constants of U2-Bench's scores: weights, value ranges, and the options that its own extractor searches for.
 
 Source:
     Weights: gurenolun/Dolphin-ai-bench, table_fill/update_table_score_format.py.
@@ -15,7 +15,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import ANATOMY, OPTIONS
 
 
 class Range(NamedTuple):
-    """What a clinical value is scaled by: `low` becomes 0 and `high` becomes 1, without clipping."""
+    """The range that scales a clinical value: `low` becomes 0 and `high` becomes 1, without clipping."""
 
     low: float
     high: float

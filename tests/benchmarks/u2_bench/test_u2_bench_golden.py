@@ -66,7 +66,10 @@ def test_golden_classification_rows() -> None:
             if wanted.get("dropped"):
                 assert reading.label is None
             else:
-                assert (reading.truth, reading.label == reading.truth) == (wanted["truth"], wanted["correct"]), (row, name)
+                assert (reading.truth, reading.label == reading.truth) == (wanted["truth"], wanted["correct"]), (
+                    row,
+                    name,
+                )
 
 
 def test_golden_classification_data_sets_and_their_means() -> None:

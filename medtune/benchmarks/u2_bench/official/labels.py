@@ -1,4 +1,4 @@
-"""Classification as the official scripts read it: strict (evalkit) and lenient (post-processing), bugs included.
+"""Reads classifications as the official scripts do, strict (evalkit) or lenient (post-processing), bugs included.
 
 Source:
     strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/cla_eval.py.
@@ -34,7 +34,7 @@ class Reading:
 
     Attributes:
         truth: The label that the truth cell becomes; "nan" for a missing cell.
-        label: What the reply becomes; None where the row leaves numerator and denominator.
+        label: The label that the reply becomes; None where the row leaves numerator and denominator.
     """
 
     truth: Label

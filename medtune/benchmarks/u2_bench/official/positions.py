@@ -1,8 +1,8 @@
-"""Where a box or keypoint is, in nine cells, and how the official scripts read a reply about it.
+"""Reads replies about the place of a box or keypoint, in nine cells, as the official scripts do.
 
 Source:
-    strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/seg_eval_v1.1.py; the unused function:
-    vlmeval/dataset/image_seg.py. lenient: gurenolun/Dolphin-ai-bench, new_results/qwen_seg_eval.py.
+    strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/seg_eval_v1.1.py. lenient: gurenolun/Dolphin-ai-bench,
+    new_results/qwen_seg_eval.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAIRS = (
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How a script reads a reply.
+    """A reply as an official script reads it.
 
     Attributes:
         label: None where no position is found: kept by the lenient script, and wrong.

@@ -1,9 +1,9 @@
 """Simulated abdominal CTs in AbdomenAtlas's layout with known lesions, in subtypes of CTLesionVQA.
 
-What answers depend on (which organ is ill, where, how bright, how large) is drawn from one stream of random numbers, in
-equal shares; everything else (body, place and brightness of organs, scanner, noise) from another: neither tells of the
-other. Lesions measure 5 to 40 mm and differ by 10 to 80 HU from their organ; the noise has a standard
-deviation of 15 HU.
+Everything that an answer depends on (which organ is ill, where, how bright, how large) is drawn in equal shares from
+one stream of random numbers. Everything else (body, place and brightness of organs, scanner, noise) is drawn from
+another stream, so that neither gives a hint of the other. Lesions measure 5 to 40 mm and differ by 10 to 80 HU from
+their organ; the noise has a standard deviation of 15 HU.
 
 No folder is needed. A folder may hold phantom.json to change the number of patients: {"num_patients": 24}
 """

@@ -1,4 +1,4 @@
-"""A simulated patient: where the organs lie, how large they are and how bright; nothing here knows of lesions.
+"""A simulated patient's organs: their place, size and brightness, drawn without regard to lesions.
 
 Positions are millimetres to the patient's left, to the back and to the head of the grid's centre.
 """
@@ -50,7 +50,7 @@ class Patient:
         organs: Each organ on the grid.
         parts: Organ -> part -> where that part lies; of the liver its segments, of pancreas and colon their thirds.
         hu: Brightness of each organ.
-        surroundings: What lies around the organs, in the order in which it is drawn, with its brightness.
+        surroundings: The structures around the organs, in the order in which they are drawn, with their brightness.
     """
 
     sex: str

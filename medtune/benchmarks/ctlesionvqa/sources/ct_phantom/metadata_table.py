@@ -1,7 +1,7 @@
-"""The table of truth: what a radiologist would measure in a simulated scan, under AbdomenAtlas 3.0's column names.
+"""Writes the true findings of simulated scans as a table in the columns of AbdomenAtlas 3.0.
 
-Volumes and brightness are measured in the masks and voxels that were written; diameter, place and attenuation are what
-was drawn.
+Volumes and brightness are measured in the written masks and voxels; diameter, place and attenuation are the values that
+were drawn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is asked about a simulated scan, in CTLesionVQA's subtypes: short words, answers in equal shares."""
+"""Asks about a simulated scan in CTLesionVQA's subtypes, with short questions and answers in equal shares."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ MEASUREMENT, RECOGNITION = "measurement", "recognition"
 VISUAL, MEDICAL = "visual reasoning", "medical reasoning"
 YES, NO = "Yes", "No"
 VOLUMES_CM3 = (1.0, 5.0, 12.0, 25.0)
-"""What volumes are rounded to: the middles, about, of quarters of all lesions."""
+"""Volumes are rounded to these: about the middle of each quarter of all lesions."""
 _UPPER_ENDS_CM3 = (2.5, 8.0, 17.0)
 _NUM_OPTIONS = 4
 
 
 class Subject(NamedTuple):
-    """What all questions about a scan share."""
+    """The facts that all questions about one scan share."""
 
     media_id: str
     patient: Patient

@@ -1,8 +1,8 @@
-"""How large the largest lesion of an organ is and how far from the organ in HU, from what the release says elsewhere.
+"""Finds the size of an organ's largest lesion and its difference from the organ in HU elsewhere in the release.
 
-The papers look at sensitivity by both (section 4.4), while no column of the question tables has them. They stand in the
-answers about the same scan and organ ("largest lesion diameter", "tumor organ HU difference"), and in the table of
-metadata of AbdomenAtlas.
+The paper breaks sensitivity down by both (section 4.4), but no column of the question tables states them. They are
+taken from the answers about the same scan and organ ("largest lesion diameter", "tumor organ HU difference") and from
+the table of metadata of AbdomenAtlas.
 """
 
 from __future__ import annotations

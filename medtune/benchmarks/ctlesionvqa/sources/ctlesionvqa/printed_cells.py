@@ -1,4 +1,4 @@
-"""What the official prompts of v2 print of a row, as its evaluation kit prints it: cells as they are, where not empty.
+"""Takes from a row the cells that the official prompts of version 2 print, unchanged and without the empty ones.
 
 Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/prompt.py.
 """

@@ -1,7 +1,7 @@
-"""Whom and how a scan shows, from the tables of scans that lie beside the questions.
+"""Looks up a scan's sex, age, scanner and contrast phase in the tables of scans that lie beside the questions.
 
-Version 2's questions leave out scanner and contrast phase, and copies by others sex and age as well. They stand in
-metadata/reports_and_metadata.csv, and in AbdomenAtlas's own tables.
+The questions of version 2 leave out scanner and contrast phase, and copies by others leave out sex and age as well.
+metadata/reports_and_metadata.csv and AbdomenAtlas's own tables state them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The question tables of CTLesionVQA: CSV, parquet, JSON and JSON lines become rows of text under one spelling.
+"""Reads CTLesionVQA's question tables (CSV, parquet, JSON, JSON lines) into rows with one spelling of the columns.
 
 Source: the columns of v1 are those of Schuture/DeepTumorVQA, branch v1, README.md; of v2 those of branch v2,
 HF_README.md; "Image ID" is its scripts/extract_train_videos.py; "question type" and "question subtype" are a third

@@ -42,7 +42,7 @@ PLANES: Mapping[str, Mapping[str, str | None]] = {
 WITHIN_BRAIN = frozenset({"trans-thalamic plane", "trans-cerebellar plane", "trans-ventricular plane"})
 CLINICAL_PLANES = tuple(dict.fromkeys(term for term in PLANES["fetal_planes_db"].values() if term))
 PHANTOM_PLANES = tuple(dict.fromkeys(term for term in PLANES["pbf_us1"].values() if term))
-"""What is offered beside the answer: the terms of the two phantoms go together, as one of them has only three."""
+"""The options beside the answer: the two phantoms share their terms, because one of them has only three."""
 
 STRUCTURES: Mapping[str, Mapping[str, str | None]] = {
     "fpus23": {"abdomen": "fetal abdomen", "arm": "fetal arm", "head": "fetal head", "legs": "fetal legs"},

@@ -1,7 +1,8 @@
 """Simulated B-mode images of phantom fetuses with known truth, in the five tasks of Fetal-Gauge.
 
-Everything that an answer depends on (plane, landmarks, orientation, mass) is drawn from one stream of random numbers,
-in equal shares; everything else (size, position, scanner, gain, noise) from another: neither tells of the other.
+Everything that an answer depends on (plane, landmarks, orientation, mass) is drawn in equal shares from one stream of
+random numbers. Everything else (size, position, scanner, gain, noise) is drawn from another stream, so that neither
+gives a hint of the other.
 
 No folder is needed. A folder may hold phantom.json to change the number of patients: {"num_patients": 24}
 """

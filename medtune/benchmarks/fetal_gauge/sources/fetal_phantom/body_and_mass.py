@@ -1,4 +1,4 @@
-"""The other two views: the whole fetus lengthwise, and tissue with or without a mass."""
+"""The shapes of two views: the whole fetus lengthwise, and tissue with or without a mass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DIAGNOSES: tuple[Diagnosis, ...] = ("normal", "benign", "malignant")
 
 
 class Finding(NamedTuple):
-    """What a frame of tissue shows: the diagnosis, and the echo pattern of the mass."""
+    """The finding in a frame of tissue: the diagnosis, and the echo pattern of the mass."""
 
     diagnosis: Diagnosis
     echo: EchoPattern

@@ -22,7 +22,8 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
 )
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import SECTIONS, HalfAxes, Plane
 from medtune.benchmarks.simulators.bmode.acoustics import draw_noise, echo
-from medtune.benchmarks.simulators.bmode.device import Device, beams, draw_device, in_field, pixels, scan_convert
+from medtune.benchmarks.simulators.bmode.device import beams, draw_device, in_field, pixels, scan_convert
+from medtune.benchmarks.simulators.bmode.patient import Patient
 from medtune.benchmarks.simulators.bmode.shapes import Mask, Pose
 from medtune.benchmarks.simulators.bmode.surroundings import BACKGROUND, wall, womb
 from medtune.benchmarks.simulators.bmode.tissue import Structure, paint, slow_field
@@ -39,20 +40,6 @@ _REACH: dict[Plane, HalfAxes] = {
 MASS_SIZE = 0.8
 _TRIES = 60
 _ENOUGH = 0.95
-
-
-@dataclass(frozen=True, slots=True)
-class Patient:
-    """What all frames of a phantom patient share; none of it depends on any label.
-
-    Attributes:
-        size: Of the fetus, 1 at about 27 weeks.
-        wall_mm: From the probe to the uterus.
-    """
-
-    device: Device
-    size: float
-    wall_mm: float
 
 
 @dataclass(frozen=True, slots=True)

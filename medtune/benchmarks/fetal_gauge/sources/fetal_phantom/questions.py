@@ -71,7 +71,7 @@ _MARGIN_PX = 6
 
 
 class Subject(NamedTuple):
-    """What a question is about: the media item and the facets that all its questions share."""
+    """A media item to ask about, with the facets that all its questions share."""
 
     media_id: str
     patient_id: str
@@ -125,7 +125,7 @@ class Balance:
 
         Args:
             frame: With the masks.
-            wanted: How many.
+            wanted: The number of structures.
             rng: Breaks ties.
         """
         whole = [name for name in STRUCTURES if frame.whole.get(name, 0.0) >= MIN_WHOLE]

@@ -1,8 +1,8 @@
 """Simulated sweeps of the probe along a phantom fetus: short videos with known path, direction and placenta.
 
-In fetal_phantom a frame shows one plane; here the probe glides along the body, towards the head or towards the feet,
-and every path is swept either way equally often. Labels are drawn from one stream of random numbers, in equal shares;
-size, position, scanner, gain and noise from another: neither tells of the other.
+The source fetal_phantom shows one plane in a frame. Here the probe glides along the body, towards the head or towards
+the feet, and every path is swept both ways equally often. Labels are drawn in equal shares from one stream of random
+numbers; size, position, scanner, gain and noise are drawn from another, so that neither gives a hint of the other.
 
 No folder is needed. A folder may hold sweep.json to change the number of patients: {"num_patients": 24}
 """

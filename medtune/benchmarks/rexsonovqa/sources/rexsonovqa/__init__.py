@@ -6,8 +6,8 @@
     .../ID.mp4                          whole videos by YouTube's id, in any folder (yt-dlp -o "videos/%(id)s.%(ext)s")
     .../NAME.mp4                        or a segment by its question file's name, cut and cropped already
 
-Videos may not be redistributed: `medtune prepare rexsonovqa --from DIR --list-missing` lists what to fetch. Only what
-the authors kept is read. Options stay in the published order, in which "A" is right for 110 of 249.
+Videos may not be redistributed: `medtune prepare rexsonovqa --from DIR --list-missing` lists the ones to fetch. Only
+questions that the authors kept are read. Options stay in the published order, in which "A" is right for 110 of 249.
 
 Source: arXiv 2604.10916; rajpurkarlab/RexSonoVQA at c2b931f (README.md, video_source.py, evaluate_results.py).
 """
@@ -78,7 +78,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Reader:
-    """What is gathered while the files are read."""
+    """Gathers questions, media and rejects while the files are read."""
 
     root: Path
     segments: Mapping[str, Segment]

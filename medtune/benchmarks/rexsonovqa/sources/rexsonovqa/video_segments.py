@@ -1,4 +1,4 @@
-"""Which part of which YouTube video a segment of ReXSonoVQA is, and where its file lies.
+"""Finds for each segment of ReXSonoVQA its YouTube video, the part of the video, and the file on disk.
 
 Source: rajpurkarlab/RexSonoVQA@c2b931f, video_metadata_new.json and video_source.py (fields, older spellings, clamping,
 and the crop by ffmpeg, which cuts sides off to whole pixels and to even ones).

@@ -94,7 +94,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Reader:
-    """What is gathered while the tables are read, one row at a time."""
+    """Gathers questions, media and rejects while the tables are read, one row at a time."""
 
     scratch: Path
     questions: list[Question] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the cells of U2-Bench's tables hold: lists, dicts, boxes, keypoints and values, in JSON or as Python prints it.
+"""Parses the cells of U2-Bench's tables: lists, dicts, boxes, keypoints and values, in JSON or as Python prints them.
 
 Source: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func and vlmeval/dataset/image_seg.py: the first value of the first
 dict counts, boxes are [cx, cy, w, h] in shares of the image, and a table without a point says "not visible".
@@ -16,7 +16,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import VALUE_KEYS
 from medtune.data.media.masks import NOT_VISIBLE, cell_of
 
 _NOTHING = ("", "nan", "none", "null", "n/a", "na", "[]", "{}", "[{}]")
-# What pandas, with which the kit reads its tables, takes for an empty cell and prints as "nan".
+# Cells that pandas, with which the kit reads its tables, takes for empty and prints as "nan".
 _PANDAS_EMPTY = frozenset(
     ("", "#N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "-NaN", "-nan", "None", "n/a", "nan", "null")
 )
@@ -25,12 +25,12 @@ _LETTER = re.compile(r"^\s*\(?[A-Z][.):]\s+")
 
 
 class Place(NamedTuple):
-    """Where something is.
+    """The place of a structure in the image.
 
     Attributes:
-        structure: Its name, where the cell says it.
-        position: Its cell of the image, or "not visible".
-        share: Of the image that its box takes up; None where there is no box.
+        structure: The structure's name, where the cell says it.
+        position: The cell of the image that it lies in, or "not visible".
+        share: The share of the image that its box takes up; None where there is no box.
     """
 
     structure: str | None

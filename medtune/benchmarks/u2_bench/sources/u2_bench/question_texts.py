@@ -1,4 +1,4 @@
-"""What is asked in each of U2-Bench's fifty scenarios, in our own words."""
+"""The question of each of U2-Bench's fifty scenarios, in our own words."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The words of public sets -> the options, ids and captions of U2-Bench's scenarios.
+"""Translates the labels of public sets into the options, ids and captions of U2-Bench's scenarios.
 
-An image whose label has no line here is rejected; one that stands for nothing (None) is not asked about.
+An image whose label has no line here is rejected; a label with the term None is not asked about.
 
 Source: option lists of dolphin-sound/u2-bench-evalkit, vlmeval/dataset/cla_prompt.json; that FPUS23's captions name
 three measurements: its image_report.py; the sentence here is ours.
