@@ -27,7 +27,7 @@ PATIENT_UNIT = "a media file: these data sets name no patients, so that one pati
 
 
 class Turn(NamedTuple):
-    """One thing that was said; `role` is system, user or assistant."""
+    """One turn of a conversation; `role` is system, user or assistant."""
 
     role: str
     text: str
@@ -38,8 +38,8 @@ class Conversation:
     """One row.
 
     Attributes:
-        media: (kind, path as written) of everything that it shows.
-        id: Unique in the data set.
+        media: (kind, path as written) of every media item that it shows.
+        id: Its name, unique in the data set.
     """
 
     turns: Sequence[Turn]

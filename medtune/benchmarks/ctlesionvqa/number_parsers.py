@@ -75,7 +75,7 @@ def vsi_first_token(text: str) -> float | None:
 
 
 def first_token(text: str) -> str:
-    """Returns what stands before the first blank, without the dots at its end.
+    """Returns the text before the first blank, without the dots at its end.
 
     Source:
         vision-x-nyu/thinking-in-space, lmms_eval/tasks/vsibench/utils.py (fuzzy_matching).

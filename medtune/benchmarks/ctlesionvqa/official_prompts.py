@@ -35,7 +35,7 @@ _ROW_GAP = re.compile(r"\{(\w+)\}")
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how they are read and filled."""
+    """Returns how the official prompts are read and filled."""
     return OfficialPrompts(
         read=read,
         scenario=scenario,
@@ -48,7 +48,7 @@ def official_prompts() -> OfficialPrompts:
 
 
 def scenario(question: Question) -> str:
-    """Returns what is asked for and what the row says, e.g. "numeric + sex + spacing"; `NOT_V2` for all but v2."""
+    """Returns the kind of answer and the facts in the row, e.g. "numeric + sex + spacing"; `NOT_V2` for all but v2."""
     if "layout" not in question.printed:
         return NOT_V2
     form = MULTIPLE_CHOICE if question.answer_kind == "choice" else answer_type(question.facets["subtype"])

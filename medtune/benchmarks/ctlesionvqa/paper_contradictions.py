@@ -56,7 +56,7 @@ def _of_averages(numbers: Mapping[str, Any]) -> Rows:
 
 
 def _of_repeats(numbers: Mapping[str, Any]) -> Rows:
-    """Tables 10 and 11 against Table 3, and their widths against a model that always says the same."""
+    """Compares Tables 10 and 11 with Table 3, and their widths with a model that always gives one answer."""
     found: Rows = []
     table3 = {(row["subtype"], kind): row[kind] for row in numbers["table3"] for kind in ("multi_choice", "free_text")}
     for name, kind, rates in (("table10", "multi_choice", "table12"), ("table11", "free_text", "table13")):
@@ -75,7 +75,7 @@ def _of_repeats(numbers: Mapping[str, Any]) -> Rows:
 
 
 def _of_table_4(numbers: Mapping[str, Any]) -> Rows:
-    """Accuracy against sensitivity, specificity and the share of positives; Table 12's rates against Table 4's."""
+    """Returns where Table 4's accuracies contradict its own rates, and where Table 12's rates contradict Table 4's."""
     found: Rows = []
     rates = {(row["subtype"], row["metric"]): row for row in numbers["table12"]}
     shares = {name: _positive_share(numbers, subtype) for name, subtype in _TABLE_4.items()}

@@ -118,7 +118,7 @@ def _readings(evidence: Evidence) -> Table:
 
 
 def _definitions(cells: Cells) -> Table:
-    """Mean relative accuracy of each numeric subtype by every definition."""
+    """Returns the mean relative accuracy of each numeric subtype by every definition."""
     rows: Rows = []
     for (kind, name), found in cells.items():
         numbers = [row for row in found if is_number(row.question)]
@@ -150,7 +150,7 @@ def _collapse(cells: Cells) -> Table:
 
 
 def _sensitivity_by(cells: Cells, facet: str) -> Table:
-    """Figure 5: sensitivity of the recognition subtypes by a property of the lesion."""
+    """Returns Figure 5: the sensitivity of the recognition subtypes by a property of the lesion."""
     rows: Rows = []
     for (kind, name), found in cells.items():
         positives = [row for row in found if is_positive(row.question) and facet in row.question.facets]
@@ -162,7 +162,7 @@ def _sensitivity_by(cells: Cells, facet: str) -> Table:
 
 
 def _category_by(cells: Cells, facet: str) -> Table:
-    """Appendix H: mean score of each category by a property of the patient or the scan."""
+    """Returns Appendix H: the mean score of each category by a property of the patient or the scan."""
     found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for parsed in cells.values():
         category = category_of(parsed[0].question)

@@ -41,7 +41,10 @@ def benchmark() -> Benchmark:
 
 
 def _allowed_changes(question: Question) -> frozenset[Change]:
-    """A moved view may lose a landmark, and a moved box its edge; how the fetus lies depends on left and right."""
+    """Returns which changes leave the answer true.
+
+    A moved view may lose a landmark, and a moved box its edge; a mirrored fetus lies another way round.
+    """
     task_allows: dict[str, frozenset[Change]] = {
         "plane_identification": ALL,
         "view_completeness": frozenset({"mirror", "grey"}),

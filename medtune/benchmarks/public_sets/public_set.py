@@ -27,7 +27,7 @@ class Frame:
     """One image.
 
     Attributes:
-        name: Unique in the set.
+        name: A name that is unique in the set.
         patient: The patient, or what stands for one; None where the release does not tell, so that the image stands
             alone.
         labels: The content of the image, by kind: plane, orientation, view, landmarks, diagnosis.

@@ -85,7 +85,7 @@ def parse_robust(reply: str, question: Question) -> str | None:
 
 
 def parse_official(reply: str, question: Question) -> str | None:
-    """Returns what the official code reads, its errors included, or None."""
+    """Returns the answer that the official code reads, its errors included, or None."""
     return free_response.official(reply, question) if is_rubric(question) else letter_parsers.official(reply, question)
 
 

@@ -26,7 +26,7 @@ _QUESTION = "question"
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how they are read and filled."""
+    """Returns how the official prompts are read and filled."""
     return OfficialPrompts(
         read=read,
         scenario=lambda question: VIDEO,
@@ -109,7 +109,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _answer(question: Question, said: str) -> str:
-    """Returns what the prompt asks a reply to begin with; a free response as it is."""
+    """Returns the words that the prompt asks a reply to begin with; a free response as it is."""
     if said not in question.options:
         return said
     return f"Answer: {LETTERS[question.options.index(said)]}"

@@ -33,7 +33,7 @@ _NO_BLIND_RUN = "Blind columns are of the condition text_only, where it was aske
 
 
 def tables(evidence: Evidence) -> list[Table]:
-    """Returns every table of one evaluation; what was not asked is left out or empty."""
+    """Returns every table of one evaluation; tables on settings that were not asked are left out."""
     video, blind = evidence.rows("image"), _answered(evidence.rows("text_only"))
     found = report(scored_items(video))
     overall, *groups = report_tables(found)

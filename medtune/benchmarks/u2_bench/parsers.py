@@ -13,22 +13,25 @@ from medtune.data.types import Question
 
 
 def parse_strict(reply: str, question: Question) -> str | None:
-    """Returns what the evalkit's strict scripts read: the reply itself, in small letters."""
+    """Returns the answer that the evalkit's strict scripts read: the reply itself, in small letters."""
     return _parse(reply, question, mode="strict")
 
 
 def parse_lenient(reply: str, question: Question) -> str | None:
-    """Returns what the lenient post-processing reads: blanks and quotes around a label, and words around a position."""
+    """Returns the answer that the lenient post-processing reads.
+
+    It ignores blanks and quotes around a label, and words around a position.
+    """
     return _parse(reply, question, mode="lenient")
 
 
 def parse_extracted(reply: str, question: Question) -> str | None:
-    """Returns what the lenient post-processing reads after its own pre-pass has picked an option or a number."""
+    """Returns the answer that the lenient post-processing reads after its pre-pass picked an option or a number."""
     return _parse(prepared_reply(reply, question), question, mode="lenient")
 
 
 def prepared_reply(reply: str, question: Question) -> str:
-    """Returns what the official pre-pass makes of a reply; it is not used for positions and texts."""
+    """Returns the reply after the official pre-pass, which leaves replies about positions and texts as they are."""
     task, dataset = task_of(question), question.facets["dataset"]
     if task in CLASSIFICATION:
         return extract_option(reply, options_seen(task, dataset, question.options))

@@ -20,7 +20,7 @@ _STATED = re.compile(
 
 
 def parse(reply: str, question: Question) -> str | None:
-    """Returns what the reply answers: an option, a number in plain writing, or a text; None where nothing is clear."""
+    """Returns the answer in the reply: an option, a number in plain writing, or a text; None where nothing is clear."""
     if question.answer_kind == "number":
         return parse_number(reply, question)
     if question.answer_kind == "text":

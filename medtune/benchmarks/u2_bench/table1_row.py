@@ -49,7 +49,7 @@ def row(parsed: Sequence[ParsedReply], *, text_model: BertModel | None = None) -
 
 
 def by_task(parsed: Sequence[ParsedReply]) -> tuple[float | None, ...]:
-    """Returns what enters the score: accuracies, RMSE, BLEU-4 x 100."""
+    """Returns the values that enter the score: accuracies, RMSE, BLEU-4 x 100."""
     cells = row(parsed)
     names = [f"{task}_Acc" for task in (*CLASSIFICATION, *DETECTION)]
     return tuple(cells[name] for name in (*names, "CVE_RMSE", "RG_BLEU", "CG_BLEU"))

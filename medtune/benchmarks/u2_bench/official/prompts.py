@@ -40,7 +40,7 @@ _TEXT_SETS = {"CG": ("CG 10", "CG 44"), "RG": ("RG 39",)}
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how they are read and filled."""
+    """Returns how the official prompts are read and filled."""
     return OfficialPrompts(
         read=read,
         scenario=scenario,

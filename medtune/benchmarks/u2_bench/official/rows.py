@@ -80,7 +80,7 @@ def row(parsed: Sequence[ParsedReply], parser: str) -> Row:
 
 
 def by_task(scored: Scored) -> tuple[float, ...]:
-    """Returns what enters the score: accuracies, RMSE, BLEU-4 x 100."""
+    """Returns the values that enter the score: accuracies, RMSE, BLEU-4 x 100."""
     means = official_means(scored.tables, ids="numbers")
     accuracies = means.diag_acc, means.vra_acc, means.ll_acc, means.od_acc, means.kd_acc
     return (*accuracies, means.cve_rmse, means.rg_bleu, means.cg_bleu)

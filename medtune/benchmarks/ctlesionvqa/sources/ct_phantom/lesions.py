@@ -53,11 +53,11 @@ class Finding:
 
     Attributes:
         place: The place of the largest lesion.
-        is_bright: Whether the lesions are brighter than the organ; in kidney and pancreas these are tumours, dark
-            ones cysts.
+        is_bright: Whether the lesions are brighter than the organ. In kidney and pancreas bright lesions are tumours
+            and dark ones are cysts.
         diameter_mm: The diameter of the largest lesion.
         contrast_hu: Absolute difference to the organ.
-        number: Lesions.
+        number: The number of lesions.
     """
 
     place: str
@@ -89,7 +89,7 @@ class Lesion:
 
     @property
     def kind(self) -> Literal["cyst", "tumor"] | None:
-        """None in organs whose lesions have no kinds here."""
+        """The kind of the lesion; None in organs whose lesions have no kinds here."""
         if self.site not in WITH_KINDS:
             return None
         return "tumor" if self.is_bright else "cyst"

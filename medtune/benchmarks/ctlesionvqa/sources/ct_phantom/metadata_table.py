@@ -23,7 +23,7 @@ _VOXEL_CM3 = SPACING_MM**3 / 1000
 
 
 def truth(name: str, patient: Patient, lesions: Sequence[Lesion], scanned: Scan) -> Row:
-    """Returns one scan's row; numbers have one decimal, and what is not there is 0 or empty."""
+    """Returns one scan's row; numbers have one decimal, and the cell of an absent lesion is 0 or empty."""
     row = {
         "BDMAP ID": name,
         "spacing": f"[{SPACING_MM} {SPACING_MM} {SPACING_MM}]",

@@ -56,7 +56,7 @@ class Subject(NamedTuple):
 
 
 def questions(subject: Subject, lesions: Sequence[Lesion]) -> list[Question]:
-    """Returns whether each organ is ill and, where it is, what its largest lesion is like."""
+    """Returns questions on whether each organ is ill and, where it is, on its largest lesion."""
     asked: list[Question] = []
     for site in SITES:
         largest = next((lesion for lesion in lesions if lesion.site == site), None)

@@ -29,7 +29,7 @@ class Scan:
     """One simulated CT.
 
     Attributes:
-        masks: By AbdomenAtlas's names; what is not there has none.
+        masks: The masks by AbdomenAtlas's names; an absent structure has none.
     """
 
     hu_IJK: NDArray[np.int16]

@@ -63,8 +63,8 @@ class _Reader:
     """Gathers questions, media and rejects while the tables are read.
 
     Attributes:
-        facets: Every combination that occurs, once: 800,000 questions have a few ten thousand.
-        printed: The same of what official prompts print.
+        facets: Each combination of facets once: 800,000 questions have a few ten thousand combinations.
+        printed: Each combination of the cells that official prompts print, once.
     """
 
     cases: Mapping[str, Case]

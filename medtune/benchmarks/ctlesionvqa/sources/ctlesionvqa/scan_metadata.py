@@ -22,7 +22,7 @@ class Scans:
     cells: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Takes what a table says; of two that say something of one scan, the first counts."""
+        """Adds the cells of a table; where two tables describe one scan, the first counts."""
         for row in rows:
             for column in COLUMNS:
                 if (scan := row.get("image_id")) and (said := row.get(column)):

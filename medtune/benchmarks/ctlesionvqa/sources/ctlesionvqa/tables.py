@@ -46,7 +46,7 @@ class Row:
     """One row, by our names; `line` is where it stands in its file, from 1.
 
     Attributes:
-        values: As `text` makes them.
+        values: The cells as `text` writes them.
         untouched: The same cells as the file has them.
     """
 
@@ -82,7 +82,7 @@ def question_files(root: Path) -> tuple[list[Path], list[Path]]:
 
 
 def read_rows(root: Path, file: Path) -> Iterator[Row]:
-    """Yields the rows of a table; only the columns that are of use.
+    """Yields the rows of a table, with the columns that are of use.
 
     Raises:
         ValueError: The file is damaged.

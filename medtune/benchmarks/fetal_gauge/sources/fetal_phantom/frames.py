@@ -48,8 +48,8 @@ class Frame:
 
     Attributes:
         grey_HW: uint8.
-        masks_HW: Where each named structure lies within the scanned field; parts in shadow count.
-        whole: Share of each named structure that lies within the scanned field, 0 to 1.
+        masks_HW: The place of each named structure within the scanned field; parts in shadow count.
+        whole: The share of each named structure that lies within the scanned field, 0 to 1.
     """
 
     grey_HW: NDArray[np.uint8]

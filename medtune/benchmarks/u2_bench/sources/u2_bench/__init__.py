@@ -285,7 +285,7 @@ def _place(row: _Row) -> parse_cells.Place:
 
 
 def _prompt_cells(row: _Row) -> dict[str, str]:
-    """Returns what the official prompts print of a row, untouched, by the names of the prompts' gaps."""
+    """Returns the cells of a row that the official prompts print, unchanged, by the names of the prompts' gaps."""
     found = {}
     wanted = {"anatomy_location": "anatomy"} if row.dataset != released.ANATOMY else {}
     if row.task in released.DETECTION:

@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 def unpacked(cell: str) -> object:
-    """Returns what a cell holds as JSON or as Python prints it; the text itself where it is neither."""
+    """Returns the value of a cell in JSON or as Python prints it; the text itself where it is neither."""
     for read in (json.loads, ast.literal_eval):
         try:
             return read(cell)
