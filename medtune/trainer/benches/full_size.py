@@ -33,7 +33,7 @@ from medtune.trainer.experiment.strategies import device_of_rank
 NUM_COMPARED = 2
 BATCH_TOKENS = 16_384
 MEMORY_GB = 80.0
-"""Of the smallest device that the papers train on."""
+"""The memory of the smallest device that the papers train on."""
 
 
 class Targets(NamedTuple):
@@ -44,12 +44,12 @@ class Targets(NamedTuple):
 
 
 TARGETS: Mapping[MediaKind, Targets] = {"volume": Targets(8.0, 3.0), "image": Targets(4.0, 1.3)}
-"""By the kind of media, as benchmarks ask many questions about a CT and few about a picture."""
+"""The targets by kind of media: benchmarks ask many questions about a CT and few about a picture."""
 NUM_PATIENTS = 16
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures of one model, by its name.
+    """Returns the figures of the model of that name.
 
     Raises:
         ValueError: There is no GPU, or the model cannot be built without its files.
@@ -108,7 +108,7 @@ def measured(model: str, *, device: torch.device, num_questions: int | None = No
 
 
 def learning(assembled: Assembled, work: Work) -> Work:
-    """Returns the work done in training mode: only there are activations recomputed."""
+    """Returns the same work done in training mode, in which activations are recomputed."""
 
     def learn(share_prefix: bool) -> torch.Tensor:
         assembled.model.train()
@@ -145,7 +145,7 @@ def one_item(asked: Simulated, scratch: Path, *, num_questions: int | None = Non
 
 
 def _keeping(assembled: Assembled, scratch: Path) -> Assembled:
-    """Returns the model as a run has it: a volume is brought into the tower's form once, in the warm-up."""
+    """Returns the model with a cache of prepared volumes, as a run has it: the warm-up prepares a volume once."""
     transform = assembled.transform
     if not isinstance(transform, VolumeInput):
         return assembled

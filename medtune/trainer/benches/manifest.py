@@ -34,7 +34,7 @@ class _Prepared(NamedTuple):
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures of one benchmark, by its name, at its full size; the test split alone is scored."""
+    """Returns the figures of the benchmark of that name at its full size; the test split alone is scored."""
     asked = released(subject)
     return measured(asked, rows=asked.release.rows, items=asked.release.items, test_items=asked.release.test_items)
 

@@ -28,7 +28,7 @@ from medtune.trainer.commands.bench import Limit, Measured, TwoWays, peak_memory
 
 NUMBER = 400_000
 PER_PATIENT = 43
-"""Questions about one media item: as many as the benchmark with the most of them asks about one CT."""
+"""Questions about one media item: the largest number that a benchmark asks, about a CT."""
 COMPARED = 100 * PER_PATIENT
 RESAMPLES = 50
 TARGET = 10.0
@@ -37,7 +37,7 @@ _SAYINGS = ("{0}", "The answer is {0}.", "{0}", "Seen at {1} mm, so this is {0}"
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures of one benchmark, by its name."""
+    """Returns the figures of the benchmark of that name."""
     name = subject or first_simulated("image").name
     number = find_benchmark(name).workload.max_predictions or NUMBER
     return measured(name, number=number, compared=COMPARED)
@@ -133,7 +133,7 @@ def _codes(rows: Sequence[ParsedReply]) -> Rows:
 
 
 def _apart(one: Floats, other: Floats) -> float:
-    """The largest difference; a value that only one of them has is infinitely far from none."""
+    """Returns the largest difference; a value that only one side has counts as infinitely far."""
     nowhere = np.isnan(one)
     if not np.array_equal(nowhere, np.isnan(other)):
         return float("inf")
@@ -141,7 +141,7 @@ def _apart(one: Floats, other: Floats) -> float:
 
 
 def _near(question: Question, draw: int) -> str:
-    """A number about as large as the answer, or some of its words."""
+    """Returns a number about as large as the answer, or some of its words."""
     if question.answer_kind == "number":
         return f"{float(question.answer) * (0.5 + draw % 1000 / 1000):.1f}"
     words = question.answer.split()
