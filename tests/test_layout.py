@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from medtune import benchmarks
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("trainer", "models", "data", "benchmarks", "recipes", "eval")
@@ -58,3 +62,48 @@ def test_file_can_be_read_in_one_sitting(file: Path) -> None:
 def test_no_registry_host_or_download_address_is_pinned() -> None:
     for file in ("constraints.txt", "pyproject.toml", "Makefile"):
         assert "://" not in (ROOT / file).read_text("utf-8")
+
+
+NAMED_BY_BENCHMARKS = {*benchmarks.names(), *benchmarks.source_packages()}
+ROOMS_THAT_NAME_NO_BENCHMARK = ("data", "eval", "models", "trainer")
+
+
+def strings_outside_docstrings(tree: ast.Module) -> list[str]:
+    lone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in lone)
+    return [node.value for node in constants if isinstance(node.value, str)]
+
+
+def modules_imported(tree: ast.Module) -> list[str]:
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+    return found
+
+
+def names_in(text: str) -> set[str]:
+    return NAMED_BY_BENCHMARKS & set(re.findall(r"\w+", text))
+
+
+@pytest.mark.parametrize("room", ROOMS_THAT_NAME_NO_BENCHMARK)
+def test_nothing_outside_benchmarks_names_a_benchmark_or_a_source(room: str) -> None:
+    named = []
+    for file in sorted((ROOT / "medtune" / room).rglob("*.py")):
+        tree = ast.parse(file.read_text("utf-8"))
+        texts = strings_outside_docstrings(tree) + modules_imported(tree)
+        named += [f"{file.relative_to(ROOT)}: {name} in {text!r}" for text in texts for name in names_in(text)]
+    assert not named
+
+
+def test_a_named_benchmark_would_be_found() -> None:
+    code = [
+        '"""About busi."""',
+        "from medtune.benchmarks.u2_bench import tasks_and_sets",
+        'DEFAULT = "ct_phantom, small"',
+    ]
+    tree = ast.parse("\n".join(code))
+    texts = strings_outside_docstrings(tree) + modules_imported(tree)
+    assert {name for text in texts for name in names_in(text)} == {"u2_bench", "ct_phantom"}

@@ -1,6 +1,6 @@
-"""The groups that papers look at apart: length of a clip, lesion size and contrast, the patient and the scan.
+"""Facets that several benchmarks break scores down by: length of a clip, lesion size and contrast, patient and scan.
 
-Sources name a question's facets by them; benchmarks know their order.
+Sources use these functions to name a question's facets; benchmarks use the constants for the order of the levels.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 DURATION_BINS = ("0-5s", "5-10s", "10-20s", ">20s")
-# Upper ends in seconds; a clip of exactly that length belongs to the next bin.
+# The upper ends of the bins in seconds; a clip of exactly that length belongs to the next bin.
 _DURATION_ENDS_S = (5, 10, 20)
 DIAMETERS = ("<2 cm", "2-4 cm", ">4 cm")
 CONTRASTS = ("0-25 HU", "25-50 HU", "50-100 HU")

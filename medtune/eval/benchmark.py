@@ -16,6 +16,7 @@ from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference, no_references
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.tables import Table
+from medtune.eval.workload import Workload
 
 ParsedReplies = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
 
@@ -87,6 +88,7 @@ class Benchmark:
         official: How the benchmark's own prompts are read; None where there are none to read.
         wording: The author of the prompts that `render` gives: "ours", or which official ones.
         allowed_changes: Says which changes of a training image leave a question's answer true.
+        workload: What `medtune bench` needs to know of the benchmark: its size, and data that stand in for its own.
     """
 
     title: str
@@ -108,6 +110,7 @@ class Benchmark:
     protocol: AnswerProtocol | None = None
     official: OfficialPrompts | None = None
     wording: str = OUR_WORDING
+    workload: Workload = field(default_factory=Workload)
 
     @property
     def primary(self) -> str:

@@ -91,7 +91,7 @@ def recorded_label(facts: Mapping[str, object]) -> DataLabel:
 
 
 def unofficial_sets(learnt: Iterable[Manifest], *, before: Iterable[str] = ()) -> str:
-    """Returns the sets for evaluation alone among those learnt, e.g. "rexsonovqa by patient"; "" where there is none.
+    """Returns the sets for evaluation alone among those learnt, e.g. "my_films by patient"; "" where there is none.
 
     Args:
         learnt: Manifests of the prepared folders.

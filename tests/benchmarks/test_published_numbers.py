@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from medtune.benchmarks import find_benchmark, names
-from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION
 from medtune.eval.parsed_reply import ParsedReply
 
 

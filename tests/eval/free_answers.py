@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.m3d_vqa.free_answers import with_verdicts
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.judge.marked_verdicts import marked_verdicts
 from medtune.eval.scoring.score import PhaseScores, score_phase
 
 M3D = find_benchmark("m3d_vqa")
@@ -36,7 +36,7 @@ def predicted(said: tuple[Said, ...]) -> list[Prediction]:
         if isinstance(each, bool)
     }
     found = [Prediction(key, text=text) for key, text in zip(keys, replies, strict=True)]
-    return with_verdicts(found, verdicts)
+    return marked_verdicts(found, verdicts)
 
 
 def phase(said: tuple[Said, ...], benchmark: Benchmark = FREE) -> PhaseScores:

@@ -36,7 +36,10 @@ def benchmark() -> Benchmark:
 
 
 def _allowed_changes(question: Question) -> frozenset[Change]:
-    """A mirrored or moved breast has the same diagnosis; a red box may be cut where the image is moved."""
+    """Returns which changes leave the answer true.
+
+    A mirrored or moved breast has the same diagnosis. A moved image may cut the red box, and a place changes with both.
+    """
     task_allows: dict[str, frozenset[Change]] = {
         "diagnosis": ALL_CHANGES,
         "red_box_grounding": frozenset({"mirror", "grey"}),

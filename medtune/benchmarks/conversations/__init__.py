@@ -1,6 +1,6 @@
 """Conversations of other training tools: a free question about a picture or film, and the answer that was written.
 
-Nothing is known of the pictures, so that training changes none (`keeps` stays as it is).
+Nothing is known about the pictures, so training never augments them (`allowed_changes` keeps its default).
 
 Source: the formats of ms-swift and LLaMA-Factory (modules of `sources`). No published benchmark.
 """

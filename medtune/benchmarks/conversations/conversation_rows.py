@@ -1,7 +1,8 @@
 """Conversations of other training tools as questions: one picture or film, one question, one answer.
 
-What medtune cannot ask is left out and counted: several turns (a later one would stand without the earlier ones),
-several media, none, and preference data. Whose images they are is not said: all rows about one file are one patient.
+Rows that medtune cannot ask are left out and counted: those with several turns (a later turn would lack the earlier
+ones), with several media items or none, and preference data. The formats name no patients, so all rows about one file
+count as one patient.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PATIENT_UNIT = "a media file: these data sets name no patients, so that one pati
 
 
 class Turn(NamedTuple):
-    """One thing that was said; `role` is system, user or assistant."""
+    """One turn of a conversation; `role` is system, user or assistant."""
 
     role: str
     text: str
@@ -37,8 +38,8 @@ class Conversation:
     """One row.
 
     Attributes:
-        media: (kind, path as written) of everything that it shows.
-        id: Unique in the data set.
+        media: (kind, path as written) of every media item that it shows.
+        id: Its name, unique in the data set.
     """
 
     turns: Sequence[Turn]

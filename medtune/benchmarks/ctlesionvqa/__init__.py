@@ -1,10 +1,10 @@
-"""CTLesionVQA, which is DeepTumorVQA: lesions in abdominal CT, multiple choice and free text, v1 and v2.
+"""CTLesionVQA (DeepTumorVQA): lesions in abdominal CT, as multiple choice and free text, versions 1 and 2.
 
-Numbers in free text score by mean relative accuracy, all else by being right. "subtype_mean" is v1's average,
-unweighted over subtypes; "question_mean" weighs questions as v2 does. Mean relative accuracy is the paper's strict one;
-a table gives every subtype by the other definitions too.
-Both official prompts ask for a letter: `model.answer_format: letter`. Those of v2 are read from its evaluation kit;
-v1 has none, and is asked in our words.
+A number in free text scores its mean relative accuracy; every other answer scores 1 if it is right and 0 otherwise.
+"subtype_mean" is the average of version 1, unweighted over subtypes; "question_mean" weighs questions, as version 2
+does. Mean relative accuracy follows the paper's strict definition; a table shows the other definitions too.
+The official prompts of version 2 are read from its evaluation kit and ask for a letter (`model.answer_format: letter`).
+Version 1 has no published prompts, so its questions are asked in our words.
 
 Source: CTLesionVQA = DeepTumorVQA, arXiv 2505.18915 (v1) and 2605.09679 (v2);
 https://github.com/Schuture/DeepTumorVQA at 1df7460 (branch v2).
@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
 from medtune.benchmarks.ctlesionvqa.allowed_changes import allowed_changes
 from medtune.benchmarks.ctlesionvqa.examples import EXAMPLES
+from medtune.benchmarks.ctlesionvqa.full_size import workload
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
 from medtune.benchmarks.ctlesionvqa.paper_tables import references
-from medtune.benchmarks.ctlesionvqa.tables import LESION_STRATA, SUBGROUPS, repeated_accuracies, tables
+from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, repeated_accuracies, tables
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.asking.choice_prompt import render_choice
@@ -38,7 +39,7 @@ def benchmark() -> Benchmark:
         url="https://github.com/Schuture/DeepTumorVQA",
         citation="DeepTumorVQA. arXiv:2505.18915 (2025); version 2: arXiv:2605.09679 (2026).",
         sources=("ctlesionvqa", "ct_phantom"),
-        facets=("task", "subtype", "format", "organ", *LESION_STRATA, *SUBGROUPS),
+        facets=("task", "subtype", "format", "organ", *LESION_FACETS, *SUBGROUPS),
         render=render,
         parsers={
             "robust": reply_parsers.robust,
@@ -56,7 +57,7 @@ def benchmark() -> Benchmark:
             "specificity": scoring.right_share().only(scoring.is_negative),
             "youden": scoring.youden(),
         },
-        # What was repeated, training or answering, is not said; replies are what an evaluation can repeat.
+        # The paper does not say whether training or answering was repeated; an evaluation can repeat only answering.
         protocol=AnswerProtocol(
             None, repeats=5, max_new_tokens=None, source='arXiv 2505.18915, appendix F: "5 repeated experiments"'
         ),
@@ -66,6 +67,7 @@ def benchmark() -> Benchmark:
         allowed_changes=allowed_changes,
         judging=judge_task(),
         official=official_prompts(),
+        workload=workload(),
     )
 
 

@@ -1,16 +1,17 @@
-"""Which changes of a training scan leave the answer to a question true.
+"""Says which changes of a training scan leave the answer to a question true.
 
-No scan is mirrored: a patient with the liver on the left is none that a question is about. Nothing is moved, which also
-makes it smaller, where the answer is a size, goes by one (staging, resection, enlargement), or says where in the scan
-something lies; numbers of lesions and sizes of one organ beside another stay. Hounsfield units stay where the answer is
-or goes by one: fat, attenuation, phase, and cyst or tumor, which the release tells apart by a threshold.
+No scan is mirrored, because no question is about a patient with the liver on the left. A scan is not moved (which also
+scales it) where the answer is a size, depends on a size (staging, resection, enlargement) or says where in the scan
+something lies; counts of lesions and comparisons of two organs survive it. Hounsfield units are not changed where the
+answer is a density or depends on one: fat, attenuation, phase, and cyst or tumor, which the release separates by a
+threshold.
 
 Source: the logic of each subtype is in arXiv 2505.18915, Table 5, for v1.
 """
 
 from __future__ import annotations
 
-from medtune.benchmarks.ctlesionvqa.terms import subtype
+from medtune.benchmarks.ctlesionvqa.subtypes import subtype
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import Question
 

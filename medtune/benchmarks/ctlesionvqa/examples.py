@@ -1,4 +1,4 @@
-"""Synthetic questions of every kind and stratum."""
+"""Synthetic questions of every subtype's kind, with the facets that scores are broken down by."""
 
 from __future__ import annotations
 

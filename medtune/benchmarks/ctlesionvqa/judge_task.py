@@ -1,4 +1,4 @@
-"""Short phrases in free text by a judge: our own rule, beside the official match of words."""
+"""Has a language model judge short phrases in free text, by our own rule; the score stays the official match."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def vsi_first_token(text: str) -> float | None:
 
 
 def first_token(text: str) -> str:
-    """Returns what stands before the first blank, without the dots at its end.
+    """Returns the text before the first blank, without the dots at its end.
 
     Source:
         vision-x-nyu/thinking-in-space, lmms_eval/tasks/vsibench/utils.py (fuzzy_matching).
@@ -92,7 +92,7 @@ def robust_number(text: str, unit: str | None = None) -> float | None:
 
     Args:
         text: The reply.
-        unit: Of the truth, e.g. "cm"; None where it has none.
+        unit: The unit of the true answer, e.g. "cm"; None where it has none.
 
     Example:
         >>> [robust_number(text) for text in ("1,123.3 cc", "about .5", "minus 35", "10-12", "Two lesions")]

@@ -1,8 +1,9 @@
-"""CTLesionVQA's own prompts of v2, read from its evaluation kit: a system turn, then what its `build_prompt` says.
+"""Reads the official prompts of version 2 from its evaluation kit: a system turn, then the text of `build_prompt`.
 
-The kit: a clone of its branch v2, or a folder with its prompt.py, which is read, never run. Each way through its code
-is a template: what is asked for, and what the row says about patient and scan. A volume is announced as the kit
-announces it, or as its video where a model is shown one. v1 has no published prompts: it is asked in our words.
+The kit is a clone of the branch v2, or a folder with its prompt.py; the code is read and never run. Each way through
+the code is one template, chosen by the kind of answer and by the facts about patient and scan that the row holds. A
+volume is announced in the kit's words for volumes, or in its words for videos where a model is shown a video. Version 1
+has no published prompts and is asked in our words.
 
 Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/prompt.py.
 """
@@ -15,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from medtune.benchmarks.ctlesionvqa.kit_code import UNKNOWN, KitCode, Value
-from medtune.benchmarks.ctlesionvqa.terms import answer_type
+from medtune.benchmarks.ctlesionvqa.kit_interpreter import UNKNOWN, KitCode, Value
+from medtune.benchmarks.ctlesionvqa.subtypes import answer_type
 from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.types import Question, VolumesAs
 from medtune.eval.asking.official_prompts import SHOWN_GAP, OfficialPrompts
@@ -34,7 +35,7 @@ _ROW_GAP = re.compile(r"\{(\w+)\}")
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how they are read and filled."""
+    """Returns how the official prompts are read and filled."""
     return OfficialPrompts(
         read=read,
         scenario=scenario,
@@ -47,7 +48,7 @@ def official_prompts() -> OfficialPrompts:
 
 
 def scenario(question: Question) -> str:
-    """Returns what is asked for and what the row says, e.g. "numeric + sex + spacing"; `NOT_V2` for all but v2."""
+    """Returns the kind of answer and the facts in the row, e.g. "numeric + sex + spacing"; `NOT_V2` for all but v2."""
     if "layout" not in question.printed:
         return NOT_V2
     form = MULTIPLE_CHOICE if question.answer_kind == "choice" else answer_type(question.facets["subtype"])

@@ -8,7 +8,7 @@ from medtune.benchmarks import published
 from medtune.benchmarks.ctlesionvqa import yes_no_table
 from medtune.benchmarks.ctlesionvqa.repeats import Repeated
 from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_score
-from medtune.benchmarks.ctlesionvqa.terms import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
+from medtune.benchmarks.ctlesionvqa.subtypes import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
 from medtune.data.types import Interval
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference

@@ -1,4 +1,4 @@
-"""What a reply says, by what its question asks for: three parsers, one of which refuses to guess."""
+"""Parses a reply by the kind of answer that its question asks for; one of the parsers refuses to guess."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.benchmarks.ctlesionvqa import mra
+from medtune.benchmarks.ctlesionvqa import relative_accuracy
 from medtune.benchmarks.ctlesionvqa.number_parsers import robust_number
 from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
-from medtune.benchmarks.ctlesionvqa.terms import category, subtype
+from medtune.benchmarks.ctlesionvqa.subtypes import category, subtype
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable, yes_no_table
 from medtune.data.types import Question
 from medtune.eval.metric import Metric, mean_of_rows, sums_of_rows
@@ -31,14 +31,12 @@ class Averages:
     """Unweighted means over subtypes.
 
     Attributes:
-        by_category: Of the subtypes of a category.
-        total: Of all subtypes: the paper's "Total Average".
-        of_categories: Of the category means; the paper prints it nowhere.
+        by_category: The mean over the subtypes of each category.
+        total: The mean over all subtypes: the paper's "Total Average".
     """
 
     by_category: Mapping[str, float]
     total: float
-    of_categories: float
 
 
 def averages(cells: Sequence[tuple[str, float]]) -> Averages:
@@ -49,8 +47,8 @@ def averages(cells: Sequence[tuple[str, float]]) -> Averages:
 
     Example:
         >>> found = averages([("a", 1.0), ("a", 0.0), ("b", 1.0)])
-        >>> found.by_category["a"], round(found.total, 3), found.of_categories
-        (0.5, 0.667, 0.75)
+        >>> found.by_category["a"], round(found.total, 3)
+        (0.5, 0.667)
 
     Source:
         CTLesionVQA (arXiv 2505.18915), Table 3, whose columns of models all reproduce so.
@@ -61,7 +59,7 @@ def averages(cells: Sequence[tuple[str, float]]) -> Averages:
     for name, value in cells:
         groups[name].append(value)
     means = {name: sum(values) / len(values) for name, values in groups.items()}
-    return Averages(means, sum(value for _, value in cells) / len(cells), sum(means.values()) / len(means))
+    return Averages(means, sum(value for _, value in cells) / len(cells))
 
 
 def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
@@ -80,7 +78,7 @@ def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
 
 
 def row_score(row: ParsedReply) -> float:
-    """Returns 0 to 1: MRA (the paper's, strict) of a number, else 1 for the true answer and 0 for any other.
+    """Returns 0 to 1: the strict MRA of a number, else 1 for the true answer and 0 for any other.
 
     Source:
         CTLesionVQA (arXiv 2505.18915), section 3.1 (task-specific metrics).
@@ -193,7 +191,7 @@ def detection_table(parsed: Iterable[ParsedReply]) -> YesNoTable:
     )
 
 
-_paper = numeric_score(mra.paper)
+_paper = numeric_score(relative_accuracy.paper)
 
 
 def _of_cells(parsed: Sequence[ParsedReply]) -> Sums:

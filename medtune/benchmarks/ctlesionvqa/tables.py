@@ -1,4 +1,4 @@
-"""CTLesionVQA's tables: the paper's with ours, v2's official result, readings and definitions, collapse and strata."""
+"""CTLesionVQA's tables: the paper's with ours, the official result of v2, other parsers, and scores by facet."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import cast
 
-from medtune.benchmarks.ctlesionvqa import mra, yes_no_table
-from medtune.benchmarks.ctlesionvqa.contradictions import contradictions
+from medtune.benchmarks.ctlesionvqa import relative_accuracy, yes_no_table
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
+from medtune.benchmarks.ctlesionvqa.paper_contradictions import contradictions
 from medtune.benchmarks.ctlesionvqa.paper_tables import FORMATS, Cells, rates, repeats_table, table3, table4
 from medtune.benchmarks.ctlesionvqa.repeats import Repeated, repeated
 from medtune.benchmarks.ctlesionvqa.scoring import (
@@ -27,7 +27,7 @@ from medtune.benchmarks.ctlesionvqa.scoring import (
     subtype_mean,
     subtype_of,
 )
-from medtune.benchmarks.ctlesionvqa.terms import V1
+from medtune.benchmarks.ctlesionvqa.subtypes import V1
 from medtune.benchmarks.ctlesionvqa.v2_scoring import Json, Pair, V2Row, aggregate_free_text, aggregate_letters
 from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
 from medtune.eval.benchmark import Evidence
@@ -36,16 +36,16 @@ from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.tables import Cell, Table
 
 Rows = list[tuple[Cell, ...]]
-LESION_STRATA = ("diameter", "hu_contrast")
+LESION_FACETS = ("diameter", "hu_contrast")
 SUBGROUPS = ("sex", "age", "scanner", "phase")
 COLLAPSED = 0.999
 _LEVELS = {"diameter": DIAMETERS, "hu_contrast": (*CONTRASTS, OVER_100_HU)}
 _DEFINITIONS = {
-    "strict (paper)": numeric_score(mra.paper),
-    "inclusive": numeric_score(mra.paper_inclusive),
-    "v2 code": numeric_score(mra.v2_code),
+    "strict (paper)": numeric_score(relative_accuracy.paper),
+    "inclusive": numeric_score(relative_accuracy.paper_inclusive),
+    "v2 code": numeric_score(relative_accuracy.v2_code),
 }
-_VSI = numeric_score(mra.vsi_code)
+_VSI = numeric_score(relative_accuracy.vsi_code)
 _RULES = (yes_no_table.official, yes_no_table.wrong, yes_no_table.skipped)
 
 
@@ -53,7 +53,7 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
     """Returns every table of one evaluation; those that would hold nothing of ours are left out.
 
     Args:
-        evidence: What was asked and judged.
+        evidence: The questions, the predictions and their parsed replies.
         repeats: (format, subtype) -> accuracy over repeats, for what was asked more than once.
     """
     parsed = evidence.rows("image")
@@ -65,7 +65,7 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
             ours = {name: each for (format_, name), each in repeats.items() if format_ == kind}
             made += [repeats_table(ours, kind)] if ours else []
     made += [table4(cells), *_official_v2(parsed), _readings(evidence), _definitions(cells), _collapse(cells)]
-    made += [_sensitivity_by(cells, facet) for facet in LESION_STRATA]
+    made += [_sensitivity_by(cells, facet) for facet in LESION_FACETS]
     made += [_category_by(cells, facet) for facet in SUBGROUPS]
     made += verdict_table(evidence, judge_task(), by="subtype", title="Phrases in free text, by a judge")
     return [table for table in (*made, contradictions()) if table.rows]
@@ -81,7 +81,7 @@ def repeated_accuracies(passes: Sequence[Sequence[ParsedReply]]) -> dict[tuple[s
 
 
 def _official_v2(parsed: Sequence[ParsedReply]) -> list[Table]:
-    """v2's own scorer on the reply texts: rounded, weighted by questions, unanswered ones left out."""
+    """Returns the results of version 2's own scorer: rounded, weighted by questions, without unanswered ones."""
     letters, free_text = list[V2Row](), list[V2Row]()
     for row in parsed:
         if row.prediction is not None and row.prediction.text is not None:
@@ -119,7 +119,7 @@ def _readings(evidence: Evidence) -> Table:
 
 
 def _definitions(cells: Cells) -> Table:
-    """Mean relative accuracy of each numeric subtype by every definition."""
+    """Returns the mean relative accuracy of each numeric subtype by every definition."""
     rows: Rows = []
     for (kind, name), found in cells.items():
         numbers = [row for row in found if is_number(row.question)]
@@ -134,7 +134,7 @@ def _definitions(cells: Cells) -> Table:
 
 
 def _collapse(cells: Cells) -> Table:
-    """Whether a model looks: share of its most frequent answer, Youden's index, and the unread answers' part in it."""
+    """Returns signs that a model ignores the scan: its commonest answer's share, Youden's index, unread replies."""
     rows: Rows = []
     for (kind, name), found in cells.items():
         counts = detection_table(found)
@@ -151,7 +151,7 @@ def _collapse(cells: Cells) -> Table:
 
 
 def _sensitivity_by(cells: Cells, facet: str) -> Table:
-    """Figure 5: sensitivity of the recognition subtypes by a property of the lesion."""
+    """Returns Figure 5: the sensitivity of the recognition subtypes by a property of the lesion."""
     rows: Rows = []
     for (kind, name), found in cells.items():
         positives = [row for row in found if is_positive(row.question) and facet in row.question.facets]
@@ -163,7 +163,7 @@ def _sensitivity_by(cells: Cells, facet: str) -> Table:
 
 
 def _category_by(cells: Cells, facet: str) -> Table:
-    """Appendix H: mean score of each category by a property of the patient or the scan."""
+    """Returns Appendix H: the mean score of each category by a property of the patient or the scan."""
     found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for parsed in cells.values():
         category = category_of(parsed[0].question)

@@ -1,4 +1,4 @@
-"""DeepTumorVQA v2's scoring, from reply texts to the official result; all shares are rounded to 4 places, as there."""
+"""Scores reply texts as the official code of version 2 does, with its rounding to 4 places."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from medtune.benchmarks.ctlesionvqa import yes_no_table
-from medtune.benchmarks.ctlesionvqa.mra import v2_code
 from medtune.benchmarks.ctlesionvqa.number_parsers import official_number
-from medtune.benchmarks.ctlesionvqa.terms import answer_type, subtype
+from medtune.benchmarks.ctlesionvqa.relative_accuracy import v2_code
+from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, subtype
 from medtune.benchmarks.ctlesionvqa.word_parsers import normalised, official_letter, official_yes_no
 from medtune.eval.scoring.think_blocks import without_thinking
 
@@ -32,7 +32,7 @@ class SubtypeScore:
     """One subtype's official result.
 
     Attributes:
-        value: What the super type and the whole average: mean MRA of a numeric subtype, else accuracy.
+        value: The number that enters the averages: the mean MRA of a numeric subtype, else accuracy.
         n: All its questions; that of a numeric one counts those without a number as truth too.
         details: The official dictionary.
     """

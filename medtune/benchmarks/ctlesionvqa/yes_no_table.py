@@ -1,6 +1,6 @@
-"""Sensitivity, specificity and what an unreadable answer does to them; and whether a model always says the same.
+"""Computes sensitivity and specificity by three rules for unreadable answers, and the share of the commonest answer.
 
-Three rules for an unreadable answer, each by name:
+The rules are:
 - `official`: a missed positive, but a true negative, although never a right answer (v2's code);
 - `wrong`: wrong on either side;
 - `skipped`: as if the question had not been asked.

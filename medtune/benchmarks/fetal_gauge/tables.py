@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medtune.benchmarks import published
-from medtune.benchmarks.fetal_gauge.paper import TASKS, agree, macro_mean, weighted_mean
+from medtune.benchmarks.fetal_gauge.printed_numbers import TASKS, agree, macro_mean, weighted_mean
 from medtune.eval.benchmark import Evidence
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.parsed_reply import ParsedReply

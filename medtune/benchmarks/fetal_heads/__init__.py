@@ -37,7 +37,10 @@ def benchmark() -> Benchmark:
 
 
 def _allowed_changes(question: Question) -> frozenset[Change]:
-    """A red box may be cut where the image is moved, and where the head is depends on both."""
+    """Returns which changes leave the answer true.
+
+    A moved image may cut the red box, and the place of the head changes with mirroring and moving.
+    """
     is_grounding = question.facets["task"] == "red_box_grounding"
     return frozenset({"mirror", "grey"}) if is_grounding else frozenset({"grey"})
 

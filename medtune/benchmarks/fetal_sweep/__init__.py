@@ -34,7 +34,11 @@ def benchmark() -> Benchmark:
 
 
 def _allowed_changes(question: Question) -> frozenset[Change]:
-    """The probe glides across the frames, and the fetus lies any way round in them; the placenta may leave them."""
+    """Returns which changes leave the answer true.
+
+    The probe glides across the frames and the fetus lies any way round in them, so that mirrored or moved frames keep
+    their answers. A moved frame may lose the placenta.
+    """
     if question.facets["task"] == "placenta_side":
         return frozenset({"mirror", "grey"})
     return ALL_CHANGES if question.facets["task"] in ("sweep_direction", "first_part", "last_part") else NO_CHANGES

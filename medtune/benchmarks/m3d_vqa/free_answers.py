@@ -1,22 +1,20 @@
-"""Free answers: right or wrong by a judge's word, which takes the reply's place in the predictions that are scored.
+"""Free answers: a judge says whether they are right, and its verdict takes the reply's place in the scored predictions.
 
-Without a verdict a reply is right where it is the reference, but for case and a full stop, and wrong where it says
-nothing; any other is unscored until it is judged.
+Without a verdict, a reply is right if it is the reference apart from case and a full stop, and wrong if it is empty;
+any other reply is unscored until it is judged.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.data.types import Question
+from medtune.eval.judge.marked_verdicts import JUDGE_MARK, marked_verdicts
 from medtune.eval.judge.task import JudgeTask
 from medtune.eval.scoring.think_blocks import without_thinking
 
-_MARK = "<|judge|>"
-_WRONG = f"{_MARK}wrong"
+_WRONG = f"{JUDGE_MARK}wrong"
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")
 _SYSTEM = """You judge a short answer to a question about a CT scan. You are shown the question, the reference and the
 model's answer. Compare the two by meaning, not by wording. The model's answer is right if it says what the reference
@@ -39,7 +37,7 @@ def judge_task() -> JudgeTask:
             "additionalProperties": False,
         },
         is_usable=lambda text: _verdict(text) is not None,
-        applied=with_verdicts,
+        applied=marked_verdicts,
         points=_points,
         levels=(0, 1),
     )
@@ -50,18 +48,10 @@ def is_free(question: Question) -> bool:
     return not question.options
 
 
-def with_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:
-    """Returns the predictions with the judge's reply in place of the text of each one that was judged."""
-    return [
-        replace(each, text=_MARK + judge_replies[each.key]) if each.key in judge_replies else each
-        for each in predictions
-    ]
-
-
 def parse(reply: str, question: Question) -> str | None:
     """Returns the reference for a right answer, a mark for a wrong one, and None for one that nobody has judged."""
-    if reply.startswith(_MARK):
-        verdict = _verdict(reply.removeprefix(_MARK))
+    if reply.startswith(JUDGE_MARK):
+        verdict = _verdict(reply.removeprefix(JUDGE_MARK))
         return None if verdict is None else question.answer if verdict else _WRONG
     return question.answer if _plain(reply) == _plain(question.answer) != "" else None
 

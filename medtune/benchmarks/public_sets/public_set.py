@@ -1,4 +1,4 @@
-"""A public image set: what its files say of each image, in the set's own words, before any benchmark asks."""
+"""A public image set: the facts that its files state about each image, in the set's own words."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Frame:
     """One image.
 
     Attributes:
-        name: Unique in the set.
-        patient: Whose image it is, or what stands for a patient; None where the release does not tell: the image then
-            stands alone.
-        labels: What the image shows, by kind: plane, orientation, view, landmarks, diagnosis.
+        name: A name that is unique in the set.
+        patient: The patient, or what stands for one; None where the release does not tell, so that the image stands
+            alone.
+        labels: The content of the image, by kind: plane, orientation, view, landmarks, diagnosis.
         boxes: Outer boxes of marked structures.
         values: Measured values, by name with unit, e.g. {"hc_mm": 175.2}.
-        facets: What scores may be broken down by and nobody asks, e.g. {"scanner": "Voluson E6"}.
-        split: Of the set's own; None where it has none.
+        facets: Facts that scores may be broken down by and no question asks for, e.g. {"scanner": "Voluson E6"}.
+        split: The set's own split; None where it has none.
     """
 
     name: str
@@ -52,7 +52,7 @@ class SetTable(NamedTuple):
     """All images of a set.
 
     Attributes:
-        notes: What was left out on purpose, with counts and without file names.
+        notes: Statements of what was left out on purpose, with counts and without file names.
         rejects: Images that could not be read, by places in the set's folder; a film that would have given several
             counts like the average one.
     """
@@ -67,7 +67,7 @@ class PublicSet:
     """One set.
 
     Attributes:
-        patient_unit: What stands for a patient, in words.
+        patient_unit: The unit that stands for a patient, in words.
         read: (folder of the set, scratch) -> table. Frames of films that hold several are written into `scratch`.
         write_example: Writes a small synthetic tree in the set's own layout, for tests.
     """

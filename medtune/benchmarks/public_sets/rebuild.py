@@ -1,4 +1,4 @@
-"""A benchmark rebuilt from public sets: reads the sets that are there, asks about each image, counts what was not."""
+"""Rebuilds a benchmark from public sets: reads a folder's sets, asks about each image, counts what is left out."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def rebuilt_source(
     rejected alone.
 
     Args:
-        title: Of the source.
-        url: Of the benchmark.
+        title: The source's title.
+        url: The benchmark's address.
         sets: Names of the sets that it may be made from.
         ask: Gives the questions about an image, none where none fits it.
         left_out: Says why an image gave none, without naming it.

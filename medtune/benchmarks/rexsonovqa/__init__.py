@@ -16,9 +16,9 @@ from medtune.benchmarks.rexsonovqa import letter_parsers
 from medtune.benchmarks.rexsonovqa import rubric as free_response
 from medtune.benchmarks.rexsonovqa.judge_task import judge_task
 from medtune.benchmarks.rexsonovqa.official_prompts import official_prompts
+from medtune.benchmarks.rexsonovqa.question_types import TYPES
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, rubric
 from medtune.benchmarks.rexsonovqa.tables import references, tables
-from medtune.benchmarks.rexsonovqa.terms import TYPES
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
@@ -79,7 +79,7 @@ def parse_robust(reply: str, question: Question) -> str | None:
 
 
 def parse_official(reply: str, question: Question) -> str | None:
-    """Returns what the official code reads, its errors included, or None."""
+    """Returns the answer that the official code reads, its errors included, or None."""
     return free_response.official(reply, question) if is_rubric(question) else letter_parsers.official(reply, question)
 
 

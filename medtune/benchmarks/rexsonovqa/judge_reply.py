@@ -22,7 +22,7 @@ _BY_NAME: dict[object, ErrorType] = {
 
 @dataclass(frozen=True, slots=True)
 class OfficialVerdict:
-    """What the official code makes of a judge's reply, with whatever JSON type it had there."""
+    """A judge's reply as the official code reads it, with whatever JSON type it had there."""
 
     score: object
     error_type: object
@@ -49,7 +49,7 @@ def official_verdict(reply: str | None) -> OfficialVerdict:
     1 point and "both_fail" for 0 or a missing score, which counts as 0.
 
     Args:
-        reply: What the judge said; None where it said nothing.
+        reply: The judge's reply; None where there is none.
 
     Source:
         rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (LLMJudge.evaluate_free_response).

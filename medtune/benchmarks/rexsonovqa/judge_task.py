@@ -1,4 +1,4 @@
-"""How free responses are judged: our own instructions, the verdict's form, and how it enters the predictions.
+"""Has a language model judge free responses: our own instructions, the form of a verdict and its points.
 
 The scale and the names of the errors are the benchmark's; the words are ours. The official instructions can be read
 from the user's files instead.
@@ -9,8 +9,9 @@ Source: ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b9
 from __future__ import annotations
 
 from medtune.benchmarks.rexsonovqa.judge_reply import robust_verdict
-from medtune.benchmarks.rexsonovqa.rubric import is_rubric, with_verdicts
+from medtune.benchmarks.rexsonovqa.rubric import is_rubric
 from medtune.data.types import Question
+from medtune.eval.judge.marked_verdicts import marked_verdicts
 from medtune.eval.judge.task import JudgeTask
 
 _ERRORS = ("none", "wrong_visual_evidence", "wrong_conclusion", "both_fail")
@@ -47,7 +48,7 @@ def judge_task() -> JudgeTask:
             "additionalProperties": False,
         },
         is_usable=_is_usable,
-        applied=with_verdicts,
+        applied=marked_verdicts,
         points=_points,
         levels=(0, 1, 2),
     )
@@ -58,7 +59,7 @@ def _shown(question: Question, reply: str) -> str:
 
 
 def _is_usable(text: str) -> bool:
-    """One point without its error would enter the tables as half a fact: that is asked for again."""
+    """Returns whether a verdict is whole; one that lacks its kind of error is asked for again."""
     found = robust_verdict(text)
     return found is not None and found.error_type != "unknown"
 

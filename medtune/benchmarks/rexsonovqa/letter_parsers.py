@@ -39,22 +39,6 @@ def official_letter(reply: str) -> str:
     return first if first and first in LETTERS else ""
 
 
-def official_score_of_stored(stored: str | None, key: str) -> int:
-    """Returns 1 where the first character of what was stored as the answer is the key's, else 0.
-
-    Meant for an extracted letter; where raw replies are stored, "Answer: C" counts as A.
-
-    Args:
-        stored: The letter, or whatever stands in its place; None and blanks are wrong.
-        key: The correct letter; only its first character counts.
-
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (evaluate_file).
-    """
-    said = (stored or "").strip()[:1].upper()
-    return int(said == key.strip()[:1].upper())
-
-
 def official(reply: str, question: Question) -> str | None:
     """Returns the option whose letter the official extractor takes, or None; letters count the options shown."""
     letter = official_letter(reply)

@@ -1,9 +1,10 @@
 """ReXSonoVQA's own prompts, read from its repository or from a folder that holds that of its paper.
 
-The repository: inference_qa_youtube.py, whose SYSTEM_PROMPT_VIDEO is read, never run, and inference_qa_check.py beside
-it, whose prompt for the blind setting the condition "text_only" then asks in. The paper's: index.json with a list
-"prompts" of objects with file and kind, and the text file of kind "inference"; it prints none for the blind setting.
-Both are system prompts; the user's turn is the clip and the question as released.
+In the repository, SYSTEM_PROMPT_VIDEO is read from inference_qa_youtube.py, and the prompt of the blind setting from
+inference_qa_check.py beside it; the condition "text_only" then uses the latter. No code is run. A folder with the
+paper's prompts holds index.json, with a list "prompts" of objects with file and kind, and the text file of the kind
+"inference"; the paper prints no prompt for the blind setting. Both are system prompts; the user's turn is the clip and
+the question as released.
 
 Source: rajpurkarlab/RexSonoVQA@c2b931f, inference_qa_youtube.py and inference_qa_check.py; arXiv 2604.10916, Figure A4.
 """
@@ -25,7 +26,7 @@ _QUESTION = "question"
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how they are read and filled."""
+    """Returns how the official prompts are read and filled."""
     return OfficialPrompts(
         read=read,
         scenario=lambda question: VIDEO,
@@ -108,7 +109,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _answer(question: Question, said: str) -> str:
-    """Returns what the prompt asks a reply to begin with; a free response as it is."""
+    """Returns the words that the prompt asks a reply to begin with; a free response as it is."""
     if said not in question.options:
         return said
     return f"Answer: {LETTERS[question.options.index(said)]}"

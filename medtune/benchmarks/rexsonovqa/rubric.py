@@ -1,37 +1,21 @@
-"""Free responses: points need a judge, whose verdict takes the reply's place in the predictions that are scored.
+"""Free responses: their points come from a judge, whose verdict takes the reply's place in the scored predictions.
 
-A free response is worth 0 to 2 points by a judge's word. `with_verdicts` writes the judge's replies into predictions,
-after a mark that no model says by chance. Without a verdict, a reply has 2 points where it is the reference word for
-word, and 0 where it says nothing, as no judge could give it more; any other is unscored until it is judged.
+A judge gives a free response 0 to 2 points. Without a verdict, a reply has 2 points where it is the reference word for
+word and 0 where it is empty, as no judge could give it more; any other reply is unscored until it is judged.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 
-from medtune.benchmarks.rexsonovqa.items import FULL_POINTS, UNKNOWN_ERROR, ScoredItem
 from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
-from medtune.benchmarks.rexsonovqa.terms import question_type
-from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.benchmarks.rexsonovqa.question_types import question_type
+from medtune.benchmarks.rexsonovqa.scored_items import FULL_POINTS, UNKNOWN_ERROR, ScoredItem
+from medtune.data.types import Question
+from medtune.eval.judge.marked_verdicts import JUDGE_MARK
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.parsed_reply import ParsedReply
-
-JUDGE_MARK = "<|judge|>"
-
-
-def with_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:
-    """Returns the predictions with the judge's reply in place of the text of each one that was judged.
-
-    Args:
-        predictions: As the model gave them.
-        judge_replies: What the judge said about the prediction of that key, unparsed.
-    """
-    return [
-        replace(each, text=JUDGE_MARK + judge_replies[each.key]) if each.key in judge_replies else each
-        for each in predictions
-    ]
 
 
 def official(reply: str, question: Question) -> str | None:
@@ -81,14 +65,14 @@ def rubric() -> Metric:
     return Metric(mean_of_rows(lambda row: _points(row)[0]), best=FULL_POINTS, covers=is_rubric)
 
 
-def scored_items(judged: Iterable[ParsedReply]) -> list[ScoredItem]:
+def scored_items(parsed: Iterable[ParsedReply]) -> list[ScoredItem]:
     """Returns the rows that have a score as the items that the official report is made of.
 
     Free responses that wait for a judge are left out. The question's facets "task" and "duration" name type and bin of
     the clip's length.
     """
     found = []
-    for row in judged:
+    for row in parsed:
         if row.unscored:
             continue
         facets, is_free = row.question.facets, is_rubric(row.question)

@@ -1,4 +1,4 @@
-"""ReXSonoVQA's tables: the official report, the paper's models beside ours, blind against video, what contradicts."""
+"""ReXSonoVQA's tables: the official report, the paper's models beside ours, blind against video, and contradictions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import cast
 
 from medtune.benchmarks import published
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.contradictions import contradictions
-from medtune.benchmarks.rexsonovqa.cross_setting import (
+from medtune.benchmarks.rexsonovqa.blind_against_video import (
     FREE_OUTCOMES,
     MCQ_OUTCOMES,
     Cells,
@@ -17,11 +16,12 @@ from medtune.benchmarks.rexsonovqa.cross_setting import (
     cross_free,
     cross_mcq,
 )
-from medtune.benchmarks.rexsonovqa.items import constant_letter, recode_zero_with_single_error, tally
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS
-from medtune.benchmarks.rexsonovqa.report import Report, report, report_tables
+from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
+from medtune.benchmarks.rexsonovqa.paper_contradictions import contradictions
+from medtune.benchmarks.rexsonovqa.question_types import TYPES
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, scored_items
-from medtune.benchmarks.rexsonovqa.terms import TYPES
+from medtune.benchmarks.rexsonovqa.scored_items import constant_letter, recode_zero_with_single_error, tally
 from medtune.eval.benchmark import Evidence
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
@@ -34,7 +34,7 @@ _NO_BLIND_RUN = "Blind columns are of the condition text_only, where it was aske
 
 
 def tables(evidence: Evidence) -> list[Table]:
-    """Returns every table of one evaluation; what was not asked is left out or empty."""
+    """Returns every table of one evaluation; tables on settings that were not asked are left out."""
     video, blind = evidence.rows("image"), _answered(evidence.rows("text_only"))
     found = report(scored_items(video))
     overall, *groups = report_tables(found)
@@ -51,7 +51,7 @@ def crossing_rows(cells: Cells, outcomes: Sequence[str]) -> tuple[tuple[Cell, ..
 
 
 def _readings(evidence: Evidence) -> Table:
-    """Both parsers, and the paper's silent recoding, side by side."""
+    """Returns the scores by both parsers, and by the paper's silent recoding, side by side."""
     rows = []
     for name, parsed in evidence.parsed["image"].items():
         items = scored_items(parsed)
@@ -162,7 +162,7 @@ def _mean(found: Report, group: str) -> tuple[float, int]:
 
 
 def _gemini_by_group(found: Report) -> Table:
-    """What section 5 prints of Gemini 3 Pro, in percent and points of 2."""
+    """Returns the numbers of Gemini 3 Pro in section 5, in percent and points of 2, beside ours."""
     text = published("rexsonovqa")["text"]
     rows = []
     for name, key, read in _GEMINI_GROUPS:

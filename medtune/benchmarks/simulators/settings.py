@@ -1,4 +1,4 @@
-"""The one setting of a simulation: how many patients it makes, read from a small JSON file."""
+"""Reads and writes the one setting of a simulation, the number of patients, as a small JSON file."""
 
 from __future__ import annotations
 

@@ -13,10 +13,12 @@ from medtune.benchmarks.u2_bench.parsers import parse_extracted, parse_lenient, 
 from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.robust_parser import parse
 from medtune.benchmarks.u2_bench.tables import references, tables
+from medtune.benchmarks.u2_bench.weights_and_ranges import CASES
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.workload import Workload
 
 
 def benchmark() -> Benchmark:
@@ -44,6 +46,8 @@ def benchmark() -> Benchmark:
         allowed_changes=allowed_changes,
         judging=judge_task(),
         official=official_prompts(),
+        # Its texts take longer to compare than to read, so no more are scored than the benchmark has cases.
+        workload=Workload(max_predictions=sum(CASES.values())),
         protocol=AnswerProtocol(
             0.7,
             repeats=1,

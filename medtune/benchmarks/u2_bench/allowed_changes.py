@@ -1,4 +1,4 @@
-"""Which changes of a training image leave the answer to a question of U2-Bench true."""
+"""Says which changes of a training image leave the answer to a question of U2-Bench true."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TASKS: Mapping[str, frozenset[Change]] = {
     "CG": _GREY,
 }
 _SETS: Mapping[tuple[str, str], frozenset[Change]] = {
-    # How the fetus lies, and which side's carotid or knee it is.
+    # These ask how the fetus lies, or which side a carotid artery or knee is on.
     ("VRA", "10"): _GREY,
     ("VRA", "28"): _GREY,
     ("VRA", "69"): _GREY,

@@ -1,4 +1,4 @@
-"""Reports and captions by a judge: our own rule, beside the official likeness of words."""
+"""Has a language model judge reports and captions, by our own rule; the score stays the official comparison."""
 
 from __future__ import annotations
 

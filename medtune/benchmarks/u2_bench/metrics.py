@@ -1,8 +1,11 @@
-"""U2-Bench's metrics of parsed replies; the module `blocks` says how they differ from the official scripts'."""
+"""U2-Bench's metrics of parsed replies; the module `sums_by_set` says how they differ from the official scripts'."""
 
 from __future__ import annotations
 
-from medtune.benchmarks.u2_bench.blocks import (
+from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS
+from medtune.benchmarks.u2_bench.parsers import task_of
+from medtune.benchmarks.u2_bench.reply_errors import VALID, reply_type
+from medtune.benchmarks.u2_bench.sums_by_set import (
     macro_f1_sums,
     mean_absolute,
     mean_over_sets,
@@ -11,10 +14,7 @@ from medtune.benchmarks.u2_bench.blocks import (
     share_right,
     u2_of,
 )
-from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS
-from medtune.benchmarks.u2_bench.parsers import task_of
-from medtune.benchmarks.u2_bench.reply_errors import VALID, reply_type
-from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TEXT, VALUE
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
 from medtune.data.types import Question
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.metrics.bleu4 import metric as bleu4

@@ -1,4 +1,4 @@
-"""The official readings of a reply as parsers of a question."""
+"""The official scripts' ways to read a reply, as parsers that `Benchmark` takes."""
 
 from __future__ import annotations
 
@@ -7,28 +7,31 @@ from medtune.benchmarks.u2_bench.official.labels import Mode, read_row
 from medtune.benchmarks.u2_bench.official.options import extract_option
 from medtune.benchmarks.u2_bench.official.positions import read_position
 from medtune.benchmarks.u2_bench.official.values import extract_number, predicted_value
-from medtune.benchmarks.u2_bench.tasks import INTEGER_SETS, options_seen
-from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, VALUE
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, VALUE
+from medtune.benchmarks.u2_bench.weights_and_ranges import INTEGER_SETS, options_seen
 from medtune.data.types import Question
 
 
 def parse_strict(reply: str, question: Question) -> str | None:
-    """Returns what the evalkit's strict scripts read: the reply itself, in small letters."""
+    """Returns the answer that the evalkit's strict scripts read: the reply itself, in small letters."""
     return _parse(reply, question, mode="strict")
 
 
 def parse_lenient(reply: str, question: Question) -> str | None:
-    """Returns what the lenient post-processing reads: blanks and quotes around a label, and words around a position."""
+    """Returns the answer that the lenient post-processing reads.
+
+    It ignores blanks and quotes around a label, and words around a position.
+    """
     return _parse(reply, question, mode="lenient")
 
 
 def parse_extracted(reply: str, question: Question) -> str | None:
-    """Returns what the lenient post-processing reads after its own pre-pass has picked an option or a number."""
+    """Returns the answer that the lenient post-processing reads after its pre-pass picked an option or a number."""
     return _parse(prepared_reply(reply, question), question, mode="lenient")
 
 
 def prepared_reply(reply: str, question: Question) -> str:
-    """Returns what the official pre-pass makes of a reply; it is not used for positions and texts."""
+    """Returns the reply after the official pre-pass, which leaves replies about positions and texts as they are."""
     task, dataset = task_of(question), question.facets["dataset"]
     if task in CLASSIFICATION:
         return extract_option(reply, options_seen(task, dataset, question.options))

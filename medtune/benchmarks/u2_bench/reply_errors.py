@@ -11,7 +11,7 @@ from string import ascii_lowercase
 
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.robust_parser import parse_number
-from medtune.benchmarks.u2_bench.terms import DETECTION, TEXT, VALUE
+from medtune.benchmarks.u2_bench.tasks_and_sets import DETECTION, TEXT, VALUE
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
 from medtune.eval.scoring.choice_parsers import parse_choice

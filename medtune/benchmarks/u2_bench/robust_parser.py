@@ -1,4 +1,4 @@
-"""Our own reading of replies: what is ambiguous, contradictory or negated is no answer, and counts as wrong."""
+"""Our own parser of replies: an ambiguous, contradictory or negated reply is no answer and counts as wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATED = re.compile(
 
 
 def parse(reply: str, question: Question) -> str | None:
-    """Returns what the reply answers: an option, a number in plain writing, or a text; None where nothing is clear."""
+    """Returns the answer in the reply: an option, a number in plain writing, or a text; None where nothing is clear."""
     if question.answer_kind == "number":
         return parse_number(reply, question)
     if question.answer_kind == "text":

@@ -1,4 +1,4 @@
-"""U2-Bench's tables in the paper's shape, with our rows beside the printed ones, and what each parser makes of them."""
+"""U2-Bench's tables in the paper's shape, with our rows beside the printed ones, and the scores by each parser."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 
 from medtune.benchmarks import published
-from medtune.benchmarks.u2_bench import our_row
-from medtune.benchmarks.u2_bench.anatomy import Paired, outcomes
-from medtune.benchmarks.u2_bench.contradictions import contradictions
+from medtune.benchmarks.u2_bench import table1_row
+from medtune.benchmarks.u2_bench.anatomy_ablation import Paired, outcomes
 from medtune.benchmarks.u2_bench.judge_task import judge_task
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
+from medtune.benchmarks.u2_bench.paper_contradictions import contradictions
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, VALID, family, reply_type
-from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, VALUE
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, VALUE
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.parsed_reply import ParsedReply
@@ -66,7 +66,7 @@ def _table_1(read: Mapping[str, Sequence[ParsedReply]], text_model: BertModel | 
         shown = [cell for place, cell in enumerate(row) if place != group]
         rows.append((*shown, None if row[group] == _RANDOM else rank(row[-1], scores)))
     for name, parsed in read.items():
-        ours = official_rows.row(parsed, name) if name in OFFICIAL else our_row.row(parsed, text_model=text_model)
+        ours = official_rows.row(parsed, name) if name in OFFICIAL else table1_row.row(parsed, text_model=text_model)
         score = ours["U2_Score"]
         place = rank(score, scores) if score is not None and math.isfinite(score) else None
         rows.append((f"ours, {name}", *(ours.get(column) for column in columns[1:]), place))
@@ -88,7 +88,7 @@ def _parsers(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name, parsed in read.items():
         if name not in OFFICIAL:
-            rows.append((name, *our_row.by_task(parsed), our_row.row(parsed)["U2_Score"], None, None, None))
+            rows.append((name, *table1_row.by_task(parsed), table1_row.row(parsed)["U2_Score"], None, None, None))
             continue
         scored = official_rows.set_tables(parsed, name)
         rows.append((name, *official_rows.by_task(scored), *official_rows.variants(scored.tables), scored.lost))
@@ -118,7 +118,7 @@ def _parsers(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
 def _values(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name, parsed in read.items():
-        scored = official_rows.set_tables(parsed, name).values if name in OFFICIAL else our_row.values_by_set(parsed)
+        scored = official_rows.set_tables(parsed, name).values if name in OFFICIAL else table1_row.values_by_set(parsed)
         rows += [
             (name, dataset, each.rmse, each.mae, each.std, each.pct_within_tolerance, each.failed_items)
             for dataset, each in scored.items()

@@ -67,6 +67,8 @@ class Source:
             simulation. `scratch` is an empty folder for images that exist as files nowhere else: simulated ones, or
             those inside a table or a video. `Question.split` is set only if the files come with a split of their own.
         write_example: Writes a small synthetic folder in the source's own layout, for tests; None where there is none.
+        write_settings: A function of (folder, number of patients) that writes a simulation's settings into the folder,
+            which `read` then takes as its root. It is None for a source that reads the user's files.
         test_only: Whether the release is for evaluation only: everything is test, unless the user asks for a split.
         answer_in: A function of (cells by column, question) that returns the true answer in the question's words, as
             another tool's copy of the row states it, or None where it states none. It is None for a source whose rows
@@ -81,6 +83,7 @@ class Source:
     patient_unit: str
     read: Callable[[Path | None, int, Path], SourceTable]
     write_example: Callable[[Path], None] | None
+    write_settings: Callable[[Path, int], None] | None = None
     test_only: bool = False
     answer_in: Callable[[Mapping[str, str], Question], str | None] | None = None
     name: str = ""

@@ -23,7 +23,7 @@ THUMBNAIL_PX = 16
 MIN_PER_WORDING = 20
 """Train questions that a wording needs for a classifier of its own: our own choice."""
 INVERSE_PENALTY = 10.0
-"""Best of 1, 10, 100 and 1000 for thumbnails on the test split of fetal_phantom: what flatters here is the probe."""
+"""The best of 1, 10, 100 and 1000 on thumbnails, chosen on the test split: if anything, the probe is flattered."""
 
 Features = Mapping[str, NDArray[np.float32]]
 _Floats = NDArray[np.float64]

@@ -22,7 +22,7 @@ class About:
 
     Attributes:
         name: What it is called in tables.
-        benchmark: Its name and version, e.g. "busi 1.0".
+        benchmark: Its name and version, e.g. "my_questions 1.0".
         data_hash: Of the prepared folder that was asked.
         parser: Who read the answers.
         label: Of the data.

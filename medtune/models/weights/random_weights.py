@@ -20,7 +20,7 @@ from medtune.models.weights.loading_options import DEFAULT
 from medtune.models.zoo import nano_qwen25vl, qwen25vl_7b
 
 PICTURE_PX = (1024, 576)
-"""589,824 pixels: the limit of the recipe for Fetal-Gauge; 36 x 20 visual tokens of Qwen2.5-VL, which rounds down."""
+"""589,824 pixels: the limit that Qwen2.5-VL's recipe sets; 36 x 20 of its visual tokens, rounded down."""
 _TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
 
 

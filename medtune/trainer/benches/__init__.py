@@ -1,1 +1,1 @@
-"""Benches, one file each: two ways to the same result, timed in one run."""
+"""Benches, one file each: every bench times two ways to the same result in one run and compares the results."""

@@ -1,7 +1,8 @@
-"""Scoring 400,000 made-up predictions of a benchmark (by default fetal_gauge): time, memory, and resampling by sums.
+"""Scoring 400,000 made-up predictions of one benchmark: time, memory, and intervals from column sums.
 
-Questions and replies are made from the benchmark's own examples. Every interval comes from column sums; that is held
-against metrics that are computed anew from the resampled rows, on few enough rows to wait for.
+By default the first benchmark that simulates images. Questions and replies are made from the benchmark's own examples.
+Every interval comes from column sums; these are compared with metrics that are computed anew from the resampled rows,
+on few enough rows to wait for.
 """
 
 from __future__ import annotations
@@ -24,13 +25,12 @@ from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.statistics.resampling import Floats, Numbers, cluster_codes
 from medtune.eval.statistics.statistic import Recomputed
+from medtune.trainer.benches.subjects import first_simulated
 from medtune.trainer.commands.bench import Limit, Measured, TwoWays, peak_memory_gb, timed
 
 NUMBER = 400_000
-NUMBER_OF = {"u2_bench": 7_241}
-"""Its texts take longer to compare than others to read, so it gets the number that it has (arXiv 2505.17779)."""
 PER_PATIENT = 43
-"""CTLesionVQA's number of questions about one CT."""
+"""Questions about one media item: the largest number that a benchmark asks, about a CT."""
 COMPARED = 100 * PER_PATIENT
 RESAMPLES = 50
 TARGET = 10.0
@@ -39,9 +39,10 @@ _SAYINGS = ("{0}", "The answer is {0}.", "{0}", "Seen at {1} mm, so this is {0}"
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures of one benchmark, by its name."""
-    name = subject or "fetal_gauge"
-    return measured(name, number=NUMBER_OF.get(name, NUMBER), compared=COMPARED)
+    """Returns the figures of the benchmark of that name."""
+    name = subject or first_simulated("image").name
+    number = find_benchmark(name).workload.max_predictions or NUMBER
+    return measured(name, number=number, compared=COMPARED)
 
 
 def measured(name: str, *, number: int, compared: int) -> Measured:
@@ -134,7 +135,7 @@ def _codes(rows: Sequence[ParsedReply]) -> Numbers:
 
 
 def _apart(one: Floats, other: Floats) -> float:
-    """The largest difference; a value that only one of them has is infinitely far from none."""
+    """Returns the largest difference; a value that only one side has counts as infinitely far."""
     nowhere = np.isnan(one)
     if not np.array_equal(nowhere, np.isnan(other)):
         return float("inf")
@@ -142,7 +143,7 @@ def _apart(one: Floats, other: Floats) -> float:
 
 
 def _near(question: Question, draw: int) -> str:
-    """A number about as large as the answer, or some of its words."""
+    """Returns a number about as large as the answer, or some of its words."""
     if question.answer_kind == "number":
         return f"{float(question.answer) * (0.5 + draw % 1000 / 1000):.1f}"
     words = question.answer.split()

@@ -1,7 +1,7 @@
 """Answering and training with and without shared beginnings, by default on pocket: the tree against plain rows.
 
-Both run on simulated ultrasound images with one to four questions each. Whether they give the same is looked at in
-float32; the time is taken in the precision that `train.precision: auto` resolves to.
+Both run on simulated images with a few questions each. Their results are compared in float32; the time is taken in the
+precision that `train.precision: auto` resolves to.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks import find_source
 from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaGroup, Request
 from medtune.eval.benchmark import Benchmark
@@ -22,6 +22,7 @@ from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise, resolved
 from medtune.models.vlm import Assembled
+from medtune.trainer.benches.subjects import first_simulated
 from medtune.trainer.commands.bench import Measured, TwoWays, timed
 from medtune.trainer.experiment.strategies import device_of_rank
 from medtune.trainer.training.batches import MicroBatches
@@ -32,7 +33,7 @@ NUM_GROUPS, NUM_COMPARED = 40, 4
 STEPS = 4
 GROUPS_PER_STEP = 8
 TOLERANCE = 1e-3
-"""Of log-probabilities, and of gradients as a share of the largest."""
+"""The largest allowed difference of log-probabilities, and of gradients as a share of the largest gradient."""
 ANSWERING_TARGET, TRAINING_TARGET = 1.5, 1.2
 
 Work = Callable[[bool], torch.Tensor]
@@ -40,13 +41,14 @@ Work = Callable[[bool], torch.Tensor]
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures of one model, by its name."""
+    """Returns the figures of the model of that name."""
     return measured(subject or "pocket", num_groups=NUM_GROUPS, steps=STEPS)
 
 
 def measured(model: str, *, num_groups: int, steps: int) -> Measured:
     """Returns both comparisons on so many images, training for so many steps."""
-    assembled, benchmark = zoo_entry(model).assemble(0), find_benchmark("fetal_gauge")
+    assembled = zoo_entry(model).assemble(0)
+    name, benchmark, simulation = first_simulated("image")
     apply_tuning(assembled.model, Tuning(), seed=0)
     device = device_of_rank(0)
     assembled.model.eval()
@@ -54,8 +56,8 @@ def measured(model: str, *, num_groups: int, steps: int) -> Measured:
     precision = resolved("auto", device)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(
-            find_source("fetal_phantom"),
-            benchmark="fetal_gauge",
+            find_source(simulation.source),
+            benchmark=name,
             root=None,
             out=Path(folder) / "data",
             limit=24,
@@ -89,7 +91,7 @@ def answering(
     precision: Precision,
     batch_tokens: int = 4096,
 ) -> Work:
-    """Returns what answers every question of the groups, and gives all option log-probabilities."""
+    """Returns the work of answering every question of the groups; its result is all log-probabilities of options."""
 
     def answer(share_prefix: bool) -> torch.Tensor:
         answerer = LocalAnswerer(
@@ -113,7 +115,7 @@ def answering(
 def training(
     assembled: Assembled, groups: Sequence[MediaGroup], benchmark: Benchmark, *, precision: Precision, steps: int
 ) -> Work:
-    """Returns what runs forward and backward passes, and gives the gradients over the largest of them."""
+    """Returns the work of forward and backward passes; its result is the gradients divided by the largest of them."""
 
     def train(share_prefix: bool) -> torch.Tensor:
         batch_size = min(GROUPS_PER_STEP, len(groups))
@@ -149,7 +151,7 @@ def device_of(assembled: Assembled) -> torch.device:
 
 
 def device_text(device: torch.device) -> str:
-    """Returns what it runs on, in words."""
+    """Returns the device in words."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{torch.get_num_threads()} threads"

@@ -1,4 +1,4 @@
-"""`medtune list recipes`, which imports what it needs, against the same with everything imported first."""
+"""Starts `medtune list recipes`, which imports only what it needs, and the same command after importing everything."""
 
 from __future__ import annotations
 

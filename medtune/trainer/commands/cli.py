@@ -189,7 +189,7 @@ def _add_power(planned: argparse.ArgumentParser) -> None:
 
 
 def _add_bench(timed: argparse.ArgumentParser) -> None:
-    names = catalog.names(BENCHES)
+    names = catalog.names(BENCHES, defining="bench")
     timed.add_argument("name", help=f"one of {', '.join(names)}")
     timed.add_argument("subject", nargs="?", help="what to run it on, e.g. a benchmark for score, a model")
     timed.add_argument("--no-target", action="store_true", help="exit 0 where a target is missed, not 2")

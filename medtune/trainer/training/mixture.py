@@ -100,8 +100,8 @@ def shares_of(data: DataBlock, num_groups: Sequence[int]) -> tuple[float, ...]:
 
     Example:
         >>> from pathlib import Path
-        >>> parts = (TrainFolder("busi", Path("a")), TrainFolder("fetal_heads", Path("b")))
-        >>> shares_of(DataBlock("busi", Path("a"), mixture=parts, temperature=2.0), [900, 100])
+        >>> parts = (TrainFolder("one", Path("a")), TrainFolder("other", Path("b")))
+        >>> shares_of(DataBlock("one", Path("a"), mixture=parts, temperature=2.0), [900, 100])
         (0.75, 0.25)
 
     Source: temperature sampling as in Arivazhagan et al., arXiv 1907.05019, section 3.

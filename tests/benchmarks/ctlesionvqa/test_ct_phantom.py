@@ -20,7 +20,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import (
     place_lesions,
 )
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.scan import NOISE_SD_HU, scan
-from medtune.benchmarks.ctlesionvqa.terms import category
+from medtune.benchmarks.ctlesionvqa.subtypes import category
 from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
 from medtune.data.media.volumes.formats.nifti import read_nifti_mask
 from medtune.data.media.volumes.read import read_volume

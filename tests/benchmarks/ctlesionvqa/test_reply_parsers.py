@@ -21,7 +21,7 @@ from medtune.benchmarks.ctlesionvqa.word_parsers import (
 )
 from medtune.data.types import Question
 
-MODULES = ["number_parsers", "word_parsers", "mra", "repeats", "scoring", "vsi_scoring"]
+MODULES = ["number_parsers", "word_parsers", "relative_accuracy", "repeats", "scoring"]
 ANYTHING = st.one_of(
     st.text(),
     st.binary().map(lambda raw: raw.decode("utf-8", "replace")),

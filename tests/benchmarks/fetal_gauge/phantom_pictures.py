@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import Finding
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
     Frame,
     diagnosis_frame,
@@ -16,7 +17,6 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
     plane_frame,
 )
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import loose_box
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import Finding
 from medtune.data.media.images import draw_box
 
 SEEDS = {"head": 20, "abdomen": 15, "heart": 15, "femur": 20, "hdvb": 12, "malignant": 20}

@@ -5,16 +5,15 @@ from dataclasses import replace
 import pytest
 
 from medtune.benchmarks import find_benchmark, published
-from medtune.benchmarks.fetal_gauge.paper import (
-    OPTION_COUNTS,
+from medtune.benchmarks.fetal_gauge.printed_numbers import (
     TASKS,
     agree,
     macro_mean,
-    task_share_bounds,
     weighted_mean,
 )
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.scoring.score import PhaseScores, score_phase
+from tests.benchmarks.fetal_gauge.task_shares import OPTION_COUNTS, task_share_bounds
 from tests.eval.golden import close, recorded
 
 FETAL = find_benchmark("fetal_gauge")

@@ -11,6 +11,12 @@ from scipy.stats import chi2_contingency
 
 from medtune.benchmarks import find_source
 from medtune.benchmarks.fetal_gauge.sources import fetal_phantom
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
+    DIAGNOSES,
+    FINDINGS,
+    ORIENTATIONS,
+    oriented,
+)
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
     Frame,
     diagnosis_frame,
@@ -29,7 +35,6 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
     Balance,
     loose_box,
 )
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import DIAGNOSES, FINDINGS, ORIENTATIONS, oriented
 from medtune.benchmarks.simulators.bmode.shapes import Pose
 from medtune.data.media.images import load_image
 from medtune.data.media.masks import outer_box

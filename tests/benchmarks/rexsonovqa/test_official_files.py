@@ -11,18 +11,18 @@ import pytest
 
 from medtune.benchmarks import published
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.cross_setting import FreeOutcome, cross_free
-from medtune.benchmarks.rexsonovqa.items import (
+from medtune.benchmarks.rexsonovqa.blind_against_video import FreeOutcome, cross_free
+from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
+from medtune.benchmarks.rexsonovqa.official_report import report
+from medtune.benchmarks.rexsonovqa.question_types import TYPES, is_kept
+from medtune.benchmarks.rexsonovqa.scored_items import (
     ScoredItem,
     constant_letter,
-    read_scored,
     recode_zero_with_single_error,
     tally_by_duration,
     tally_by_type,
 )
-from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
-from medtune.benchmarks.rexsonovqa.report import report
-from medtune.benchmarks.rexsonovqa.terms import TYPES, is_kept
+from tests.benchmarks.rexsonovqa.score_files import read_scored
 
 MODELS = {"gemini_scores": "Gemini 3 Pro", "seed_scores": "Seed 2.0 Pro"}
 RECODED = {"gemini_scores"}

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from medtune.benchmarks.rexsonovqa import benchmark, parse_official, parse_robust, render
 from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
-from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS, official_letter, official_score_of_stored
-from medtune.benchmarks.rexsonovqa.rubric import JUDGE_MARK, rubric, scored_items, verdict, with_verdicts
+from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS, official_letter
+from medtune.benchmarks.rexsonovqa.rubric import rubric, scored_items, verdict
 from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.judge.marked_verdicts import JUDGE_MARK, marked_verdicts
 from medtune.eval.parsed_reply import ParsedReply
+from tests.benchmarks.rexsonovqa.score_files import official_score_of_stored
 
 EXAMPLES = benchmark().examples
 MCQ, FREE = EXAMPLES[0], EXAMPLES[2]
@@ -91,7 +93,7 @@ def test_robust_judge_does_not_take_a_failure_for_a_wrong_answer() -> None:
 def test_verdicts_take_the_place_of_replies() -> None:
     said = Prediction(PredictionKey(FREE.id, "image", "generation", 0), text="It turns.")
     other = Prediction(PredictionKey(MCQ.id, "image", "generation", 0), text="A")
-    parsed = with_verdicts([said, other], {said.key: '{"score": 1, "error_type": "wrong_conclusion"}'})
+    parsed = marked_verdicts([said, other], {said.key: '{"score": 1, "error_type": "wrong_conclusion"}'})
     assert parsed[1] is other
     assert parse_robust(parsed[0].text or "", FREE) == verdict(1, "wrong_conclusion")
     items = scored_items([ParsedReply(FREE, parsed[0], verdict(1, "wrong_conclusion"))])
@@ -110,7 +112,7 @@ def test_oracle_and_silence_in_points() -> None:
         rubric().value([])
 
 
-@pytest.mark.parametrize("name", ["letter_parsers", "items", "judge_reply", "cross_setting", "rubric"])
+@pytest.mark.parametrize("name", ["letter_parsers", "scored_items", "judge_reply", "blind_against_video", "rubric"])
 def test_doctests_pass(name: str) -> None:
     found = doctest.testmod(import_module(f"medtune.benchmarks.rexsonovqa.{name}"))
     assert found.failed == 0

@@ -4,21 +4,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medtune.benchmarks.rexsonovqa.cross_setting import FreeOutcome, cross_free, cross_mcq
-from medtune.benchmarks.rexsonovqa.items import (
+from medtune.benchmarks.rexsonovqa.blind_against_video import FreeOutcome, cross_free, cross_mcq
+from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict
+from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
+from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
+from medtune.benchmarks.rexsonovqa.question_types import is_kept
+from medtune.benchmarks.rexsonovqa.scored_items import (
     ScoredItem,
     Tally,
     constant_letter,
-    read_scored,
     recode_zero_with_single_error,
     tally,
     tally_by_duration,
     tally_by_type,
 )
-from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict
-from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter, official_score_of_stored
-from medtune.benchmarks.rexsonovqa.report import Report, report, report_tables
-from medtune.benchmarks.rexsonovqa.terms import is_kept
+from tests.benchmarks.rexsonovqa.score_files import official_score_of_stored, read_scored
 from tests.eval.golden import near, recorded, rows
 
 ABSENT = "absent"

@@ -13,7 +13,7 @@ import pytest
 from medtune.benchmarks import find_source
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
-from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import footage
+from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import video_segments
 from medtune.data.media.images import Size
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Box
@@ -44,7 +44,7 @@ def change(root: Path, **fields: object) -> None:
 
 
 def change_metadata(root: Path, **fields: object) -> None:
-    file = root / footage.METADATA
+    file = root / video_segments.METADATA
     entries = json.loads(file.read_text())
     entries[KIDNEY] |= fields
     file.write_text(json.dumps(entries))
@@ -150,9 +150,9 @@ def test_older_spellings_of_the_metadata(root: Path, fields: dict[str, object], 
 
 
 def test_time_offset_is_the_older_name_of_the_start(root: Path) -> None:
-    entries = json.loads((root / footage.METADATA).read_text())
+    entries = json.loads((root / video_segments.METADATA).read_text())
     entries[KIDNEY] = {"youtube_url": "https://youtu.be/exampleClip0?t=3", "time_offset": 1.5}
-    (root / footage.METADATA).write_text(json.dumps(entries))
+    (root / video_segments.METADATA).write_text(json.dumps(entries))
     ref = next(ref for ref in read(root).media.values() if "Clip0" in ref.path.name)
     assert (ref.start_s, ref.end_s) == (1.5, 3.5)
 
@@ -168,7 +168,7 @@ def test_a_region_outside_of_the_frame_is_rejected_and_names_no_file(root: Path)
     ("text", "message"), [("{", "not as released"), ("[]", "not as released"), ('{"a": {}}', "not as released")]
 )
 def test_damaged_metadata_are_refused(root: Path, text: str, message: str) -> None:
-    (root / footage.METADATA).write_text(text)
+    (root / video_segments.METADATA).write_text(text)
     with pytest.raises(ValueError, match=message):
         read(root)
 
@@ -185,8 +185,8 @@ def real(shared_real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(rexsonovqa, "_frame_size", lambda path: Size(1280, 720))
     folder = tmp_path / "real"
     shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", folder / "benchmark_questions")
-    shutil.copy(shared_real / "rexsonovqa" / footage.METADATA, folder)
-    for segment in footage.read_segments(folder / footage.METADATA).values():
+    shutil.copy(shared_real / "rexsonovqa" / video_segments.METADATA, folder)
+    for segment in video_segments.read_segments(folder / video_segments.METADATA).values():
         (folder / f"{segment.video}.mp4").touch()
     return folder
 

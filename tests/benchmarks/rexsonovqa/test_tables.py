@@ -9,15 +9,16 @@ from hypothesis import strategies as st
 from medtune.benchmarks import published
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa import benchmark
-from medtune.benchmarks.rexsonovqa.contradictions import contradictions
-from medtune.benchmarks.rexsonovqa.cross_setting import FreeOutcome, cross_free, cross_mcq
-from medtune.benchmarks.rexsonovqa.items import ScoredItem, constant_letter, read_scored
-from medtune.benchmarks.rexsonovqa.report import report, report_tables
+from medtune.benchmarks.rexsonovqa.blind_against_video import FreeOutcome, cross_free, cross_mcq
+from medtune.benchmarks.rexsonovqa.official_report import report, report_tables
+from medtune.benchmarks.rexsonovqa.paper_contradictions import contradictions
+from medtune.benchmarks.rexsonovqa.question_types import question_type
 from medtune.benchmarks.rexsonovqa.rubric import verdict
-from medtune.benchmarks.rexsonovqa.terms import question_type
+from medtune.benchmarks.rexsonovqa.scored_items import ScoredItem, constant_letter
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
+from tests.benchmarks.rexsonovqa.score_files import read_scored
 
 ERRORS = ["none", "wrong_conclusion", "wrong_visual_evidence", "both_fail", "unknown"]
 ITEMS = st.lists(

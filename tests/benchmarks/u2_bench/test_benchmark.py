@@ -11,26 +11,27 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 from medtune.benchmarks import find_benchmark, published
-from medtune.benchmarks.u2_bench.anatomy import Paired, majority
-from medtune.benchmarks.u2_bench.blocks import u2_of
-from medtune.benchmarks.u2_bench.contradictions import contradictions
+from medtune.benchmarks.u2_bench.anatomy_ablation import Paired, majority
 from medtune.benchmarks.u2_bench.official import options as official_options
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official import values
 from medtune.benchmarks.u2_bench.official.labels import Reading, class_scores, read_row
-from medtune.benchmarks.u2_bench.official.positions import read_position, true_position
+from medtune.benchmarks.u2_bench.official.positions import read_position
 from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS, u2_score
+from medtune.benchmarks.u2_bench.paper_contradictions import contradictions
 from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, family, reply_type
 from medtune.benchmarks.u2_bench.robust_parser import parse, parse_number
-from medtune.benchmarks.u2_bench.tasks import WEIGHTS
-from medtune.benchmarks.u2_bench.terms import TASKS
+from medtune.benchmarks.u2_bench.sums_by_set import u2_of
+from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS
+from medtune.benchmarks.u2_bench.weights_and_ranges import WEIGHTS
 from medtune.data.media.masks import LOCATIONS, NINE_CELLS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table, table_text
+from tests.benchmarks.u2_bench.official_truth_cells import true_position
 
 U2 = find_benchmark("u2_bench")
 BY_TASK = {question.facets["task"]: question for question in U2.examples}

@@ -13,7 +13,7 @@ import pytest
 from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.u2_bench.official.prompts import read, scenario
 from medtune.benchmarks.u2_bench.sources.u2_bench.example import image_cell
-from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, OPTIONS, TASKS
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, OPTIONS, TASKS
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Condition
 from medtune.eval.asking.ask import evaluate

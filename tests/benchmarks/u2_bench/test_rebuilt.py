@@ -6,8 +6,8 @@ import pytest
 
 from medtune.benchmarks.public_sets.public_set import public_set
 from medtune.benchmarks.u2_bench.sources import u2_bench_rebuilt
-from medtune.benchmarks.u2_bench.tasks import OPTIONS_SEEN
-from medtune.benchmarks.u2_bench.terms import TASKS
+from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS
+from medtune.benchmarks.u2_bench.weights_and_ranges import OPTIONS_SEEN
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS
 

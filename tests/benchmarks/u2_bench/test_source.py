@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.benchmarks import find_source
-from medtune.benchmarks.u2_bench.sources.u2_bench import COLUMNS, cells, wording
+from medtune.benchmarks.u2_bench.sources.u2_bench import COLUMNS, parse_cells, question_texts
 from medtune.benchmarks.u2_bench.sources.u2_bench.example import image_cell
-from medtune.benchmarks.u2_bench.terms import OPTIONS, TASKS, set_of_name, task_of_folder
+from medtune.benchmarks.u2_bench.tasks_and_sets import OPTIONS, TASKS, set_of_name, task_of_folder
 from medtune.data.media.masks import LOCATIONS, NOT_VISIBLE
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Question
@@ -78,7 +78,8 @@ def test_there_are_fifty_scenarios_and_each_has_its_words() -> None:
     scenarios = [(task, dataset) for task, sets in TASKS.items() for dataset in sets]
     assert len(scenarios) == 50
     texts = {
-        scenario: wording.question_text(*scenario, structure="left kidney", anatomy="kidney") for scenario in scenarios
+        scenario: question_texts.question_text(*scenario, structure="left kidney", anatomy="kidney")
+        for scenario in scenarios
     }
     assert all(text.endswith(("?", ".")) for text in texts.values())
     assert all("left kidney" in text for (task, _), text in texts.items() if task in ("LL", "OD", "KD"))
@@ -362,9 +363,9 @@ def test_folders_without_tables_and_tables_that_are_none_are_refused(root: Path)
 
 @given(st.text(max_size=60))
 def test_any_cell_is_read_or_refused(cell: str) -> None:
-    cells.label(cell)
-    cells.options(cell)
-    for read_cell in (cells.place, lambda text: cells.value(text, "18")):
+    parse_cells.label(cell)
+    parse_cells.options(cell)
+    for read_cell in (parse_cells.place, lambda text: parse_cells.value(text, "18")):
         try:
             read_cell(cell)
         except ValueError as error:
@@ -375,11 +376,11 @@ def test_any_cell_is_read_or_refused(cell: str) -> None:
 def test_points_have_one_place_in_every_spelling(x: float, y: float, style: str) -> None:
     point = {"lesion": [x, y, 0.1, 0.1]}
     cell = {"json": json.dumps(point), "python": repr(point), "list": json.dumps([point])}[style]
-    assert cells.place(cell) == cells.place(json.dumps(point))
-    assert cells.place(cell).position in LOCATIONS[:-1]
+    assert parse_cells.place(cell) == parse_cells.place(json.dumps(point))
+    assert parse_cells.place(cell).position in LOCATIONS[:-1]
 
 
 @given(st.floats(-1e6, 1e6), st.sampled_from(["18", "27", "31", "50", "57"]))
 def test_values_survive_their_spelling(value: float, dataset: str) -> None:
     for cell in (str(value), json.dumps({"x": value}), json.dumps([{"x": value}]), repr({"x": [value]})):
-        assert cells.value(cell, dataset) == value
+        assert parse_cells.value(cell, dataset) == value

@@ -9,14 +9,15 @@ from medtune.data.media.images import image_size
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.random_weights import PICTURE_PX
 from medtune.trainer.benches import full_size
-from medtune.trainer.benches.full_size import CT, PICTURE, bench, measured, one_item
+from medtune.trainer.benches.full_size import bench, measured, one_item
+from medtune.trainer.benches.subjects import first_simulated
 
 CPU = torch.device("cpu")
 
 
 @pytest.mark.slow
 def test_sharing_gives_the_same_for_many_questions_about_one_scan() -> None:
-    found = measured("nano_ct_chat", CT._replace(num_questions=5), device=CPU)
+    found = measured("nano_ct_chat", device=CPU, num_questions=5)
     assert [ways.title for ways in found.ways] == ["answering", "training with LoRA"]
     assert all(ways.agree for ways in found.ways)
     assert "5 questions about one volume" in found.subject
@@ -30,7 +31,7 @@ def test_questions_that_see_each_other_are_not_the_same(monkeypatch: pytest.Monk
         return forward(self, rows._replace(mask_BLL=torch.ones_like(rows.mask_BLL).tril()), tokens_MNE)
 
     monkeypatch.setattr(VisionLanguageModel, "forward", leaking)
-    found = measured("nano_ct_chat", CT._replace(num_questions=5), device=CPU)
+    found = measured("nano_ct_chat", device=CPU, num_questions=5)
     assert not any(ways.agree for ways in found.ways)
 
 
@@ -41,6 +42,6 @@ def test_a_machine_without_a_gpu_is_told_what_it_can_run(monkeypatch: pytest.Mon
 
 
 def test_a_picture_has_the_pixels_that_the_recipe_allows(tmp_path: Path) -> None:
-    (group,) = one_item(PICTURE, tmp_path)
+    (group,) = one_item(first_simulated("image"), tmp_path)
     assert image_size(group.media.path) == PICTURE_PX
-    assert len(group.questions) == PICTURE.num_questions
+    assert len(group.questions) == 2

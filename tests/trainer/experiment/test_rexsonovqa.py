@@ -14,7 +14,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import footage
+from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import video_segments
 from medtune.data.prepared.read import open_prepared
 from medtune.trainer.commands.cli import main
 
@@ -50,9 +50,9 @@ def write_video(path: Path, length_s: float, seed: int) -> None:
 def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw, out, run = tmp_path / "raw", tmp_path / "prepared", tmp_path / "run"
     shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", raw / "benchmark_questions")
-    shutil.copy(shared_real / "rexsonovqa" / footage.METADATA, raw)
+    shutil.copy(shared_real / "rexsonovqa" / video_segments.METADATA, raw)
     ends: dict[str, float] = {}
-    for segment in footage.read_segments(raw / footage.METADATA).values():
+    for segment in video_segments.read_segments(raw / video_segments.METADATA).values():
         ends[segment.video] = max(ends.get(segment.video, 0), segment.end_s or 0)
     (raw / "videos").mkdir()
     for seed, (video, end_s) in enumerate(ends.items()):

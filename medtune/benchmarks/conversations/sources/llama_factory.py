@@ -1,8 +1,8 @@
 """Data sets in LLaMA-Factory's format: ShareGPT or Alpaca rows with images and videos, as dataset_info.json says.
 
 Layout: dataset_info.json ({"name": {"file_name": ..., "formatting": "sharegpt", "columns": ..., "tags": ...}}), the
-.json or .jsonl files that it names, and media by paths relative to the folder. Entries without a file_name live on a
-hub and are left out.
+.json or .jsonl files that it names, and media by paths relative to the folder. Entries without a file_name refer
+to a hub and are left out.
 
 Source: LLaMA-Factory, data/README.md.
 """

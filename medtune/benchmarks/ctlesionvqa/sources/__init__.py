@@ -1,1 +1,1 @@
-"""Where CTLesionVQA questions come from: the released tables with scans, and a simulation."""
+"""The sources of CTLesionVQA questions: the released tables with scans, and a simulation."""

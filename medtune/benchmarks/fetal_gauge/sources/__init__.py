@@ -1,1 +1,1 @@
-"""Where Fetal-Gauge questions come from: our own layout, public sets, and a simulation."""
+"""The sources of Fetal-Gauge questions: our own layout, public sets, and a simulation."""

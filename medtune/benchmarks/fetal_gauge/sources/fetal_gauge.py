@@ -60,7 +60,7 @@ _BOX_SIZES = ("small", "medium", "large")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line of a file, read by our names and complained about by theirs."""
+    """One line of a file; it is read by our names, and its errors use the file's names."""
 
     folder: Path
     file: str

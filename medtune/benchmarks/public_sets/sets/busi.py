@@ -39,8 +39,8 @@ class Case:
     """One image.
 
     Attributes:
-        around: Holds all lesions; None for a normal breast.
-        largest: Holds the largest connected lesion; None for a normal breast.
+        around: The box that holds all lesions; None for a normal breast.
+        largest: The box that holds the largest connected lesion; None for a normal breast.
         is_measurable: Whether all masks fit the image, so that one may ask about places.
     """
 

@@ -75,7 +75,7 @@ def _read(folder: Path, scratch: Path) -> SetTable:
 
 
 class _Image(NamedTuple):
-    """What an XML file says of a frame."""
+    """The facts that an XML file states about one frame."""
 
     place: Place
     path: Path

@@ -117,7 +117,7 @@ def compress(envelope_DL: NDArray[np.float32], *, gain_db: float, dynamic_range_
 
 
 class Noise(NamedTuple):
-    """What is random in a frame, each (depth, lines).
+    """The random fields of a frame, each of shape (depth, lines).
 
     Attributes:
         scatterers_DL: Circular Gaussian: strength and phase of what scatters.
@@ -141,7 +141,7 @@ def echo(maps: TissueMaps, *, device: Device, lines: Beams, noise: Noise) -> NDA
     Args:
         maps: Tissue along the lines.
         device: Scanner and settings.
-        lines: Its sample positions.
+        lines: The sample positions of the scan lines.
         noise: Scatterers, roughness of the interfaces and electronic noise.
 
     Source:

@@ -1,4 +1,4 @@
-"""The scanner: its beams through the scan plane, and the pixels made of them.
+"""The simulated scanner: its scan lines through the scan plane, and the pixels of its images.
 
 Legend of array names: D depth samples, L scan lines, H rows, W columns.
 """
@@ -26,13 +26,13 @@ class Device:
 
     Attributes:
         opening_rad: Full angle of a sector.
-        probe_radius_mm: Of the curved probe of a sector.
+        probe_radius_mm: The radius of a curved probe, which gives a sector.
         width_mm: Length of the probe of a linear image.
         gain_db: Added to every echo.
-        tgc_error_db_per_cm: How far time-gain compensation is off.
+        tgc_error_db_per_cm: The error of the time-gain compensation.
         noise_db: Electronic noise before time-gain compensation.
         zoom: Share of the image's side that the scanned field takes.
-        shift: Where the field lies within the rest, 0 left or top to 1 right or bottom: (across, down).
+        shift: The place of the field within the rest, from 0 (left or top) to 1 (right or bottom): (across, down).
     """
 
     geometry: Geometry
@@ -75,7 +75,7 @@ def draw_device(rng: np.random.Generator) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class Beams:
-    """Where the scan lines run.
+    """The positions of the scan lines.
 
     Attributes:
         x_mm_DL: Lateral position of each sample.
@@ -118,7 +118,7 @@ def in_field(device: Device, x_mm_N: NDArray[np.float64], z_mm_N: NDArray[np.flo
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """Where the image's pixels lie.
+    """The positions of the image's pixels.
 
     Attributes:
         x_mm_HW: Lateral position of each pixel.

@@ -27,7 +27,7 @@ class Local(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pose:
-    """Where a shape lies in the scan plane: x to the right, z away from the probe.
+    """The place of a shape in the scan plane: x to the right, z away from the probe.
 
     Attributes:
         angle_rad: From the x axis towards depth.

@@ -1,4 +1,4 @@
-"""What lies around the fetus: abdominal wall, uterus, amniotic fluid and placenta."""
+"""The surroundings of the fetus: abdominal wall, uterus, amniotic fluid and placenta."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the beam meets: tissues, the structures made of them, and their maps over the beam.
+"""Tissues, the structures made of them, and their maps over the beam.
 
 Legend of array names: D depth samples, L scan lines, N any shape of points.
 """
@@ -55,7 +55,7 @@ class Structure:
     """A shape filled with a tissue; later structures are painted over earlier ones.
 
     Attributes:
-        name: What a mask of it is called; None where nobody asks for one.
+        name: The name of the structure's mask; None where nobody asks for one.
     """
 
     shape: Shape

@@ -1,4 +1,4 @@
-"""What the official scripts raise: a whole data set is lost, and the batch runner goes on without it."""
+"""The errors of the official scripts: the data set at hand is lost, and the batch runner continues with the next."""
 
 from __future__ import annotations
 

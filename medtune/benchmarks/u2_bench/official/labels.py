@@ -1,4 +1,4 @@
-"""Classification as the official scripts read it: strict (evalkit) and lenient (post-processing), bugs included.
+"""Reads classifications as the official scripts do, strict (evalkit) or lenient (post-processing), bugs included.
 
 Source:
     strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/cla_eval.py.
@@ -34,16 +34,11 @@ class Reading:
 
     Attributes:
         truth: The label that the truth cell becomes; "nan" for a missing cell.
-        label: What the reply becomes; None where the row leaves numerator and denominator.
+        label: The label that the reply becomes; None where the row leaves numerator and denominator.
     """
 
     truth: Label
     label: Label | None
-
-    @property
-    def correct(self) -> bool:
-        """Whether the two are equal."""
-        return self.label == self.truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +104,6 @@ def class_scores(readings: Sequence[Reading]) -> ClassScores:
         f1=math.fsum(2 * hits[x] / (true[x] + said[x]) for x in labels) / len(labels),
         n_rows=len(readings),
     )
-
-
-def joined_by_id() -> None:
-    """Stands for joining truth and replies by an id that both sides have: the scripts cannot.
-
-    Raises:
-        OfficialFailureError: Always; they look for a column that their own join did not bring.
-    """
-    raise OfficialFailureError("KeyError", "the join brings 'classes', the script asks for 'class'")
 
 
 def _whole(said: str) -> int | None:

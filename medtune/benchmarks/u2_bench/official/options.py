@@ -1,4 +1,4 @@
-"""The official pre-pass that looks for an option inside a free reply.
+"""Finds an option inside a free reply as the official pre-pass does.
 
 It takes the first option that it finds, so a negated one counts ("It is not X" gives X), and so does the first of two.
 

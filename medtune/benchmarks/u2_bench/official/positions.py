@@ -1,20 +1,18 @@
-"""Where a box or keypoint is, in nine cells, and how the official scripts read a reply about it.
+"""Reads replies about the place of a box or keypoint, in nine cells, as the official scripts do.
 
 Source:
-    strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/seg_eval_v1.1.py; the unused function:
-    vlmeval/dataset/image_seg.py. lenient: gurenolun/Dolphin-ai-bench, new_results/qwen_seg_eval.py.
+    strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/seg_eval_v1.1.py. lenient: gurenolun/Dolphin-ai-bench,
+    new_results/qwen_seg_eval.py.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
 from medtune.benchmarks.u2_bench.official.labels import Mode
-from medtune.data.media.masks import LOCATIONS, NOT_VISIBLE, cell_of_point
+from medtune.data.media.masks import LOCATIONS
 
 # Tried where none of LOCATIONS is in the reply; "center" is, so pairs with it cannot come here.
 _PAIRS = (
@@ -31,7 +29,7 @@ _PAIRS = (
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How a script reads a reply.
+    """A reply as an official script reads it.
 
     Attributes:
         label: None where no position is found: kept by the lenient script, and wrong.
@@ -40,17 +38,6 @@ class Position:
 
     label: str | None
     is_dropped: bool = False
-
-
-def true_position(cell: str | None) -> str:
-    """Returns the label of a truth cell: the first value of its first dict; "not visible" where that is no point."""
-    try:
-        found = json.loads((cell or "").replace("'", '"'))
-        point = next(iter((found if isinstance(found, dict) else found[0]).values()))
-        x, y = (float(value) for value in point[:2]) if isinstance(point, list) else (math.nan, math.nan)
-    except (ValueError, TypeError, AttributeError, IndexError, KeyError, StopIteration):
-        return NOT_VISIBLE
-    return NOT_VISIBLE if math.isnan(x) or math.isnan(y) else cell_of_point(x, y)
 
 
 def read_position(reply: str | None, *, mode: Mode) -> Position:
@@ -83,21 +70,3 @@ def position_accuracy(truths: Sequence[str], positions: Sequence[Position]) -> f
     if not kept:
         raise OfficialFailureError("no valid samples", "every reply was dropped")
     return sum(truth == label for truth, label in kept) / len(kept)
-
-
-def truth_column(columns: Collection[str], *, mode: Mode) -> str:
-    """Returns the column that a script takes the truth from; they disagree where a table has both."""
-    wanted = ("gt_bbox", "keypoints") if mode == "strict" else ("keypoints", "gt_bbox")
-    return wanted[0] if wanted[0] in columns else wanted[1]
-
-
-def unused_cell_of(x: float, y: float) -> str:
-    """Returns the cell by the evalkit's unused function, which has no way to say "middle right".
-
-    Raises:
-        OfficialFailureError: For that cell; in a longer table the row would inherit the label of the row before.
-    """
-    cell = cell_of_point(x, y)
-    if cell == "middle right":
-        raise OfficialFailureError("UnboundLocalError", "its condition asks for x >= 0.55 and x < 0.55")
-    return cell

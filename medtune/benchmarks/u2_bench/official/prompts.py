@@ -1,9 +1,9 @@
-"""U2-Bench's own prompts, read from its evaluation kit or from a folder that holds those of its paper.
+"""Reads U2-Bench's official prompts from its evaluation kit, or from a folder that holds the prompts of its paper.
 
-The kit: cla_prompt.json and mea_prompt.json, and image_seg.py and image_report.py beside them, whose `build_prompt` is
-read, never run. The paper's: index.json with a list "prompts" of objects with file, task, dataset_id and options, and
-the text files that it names; of its ablation it prints how a prompt begins, the rest is taken to be the official prompt
-behind its role.
+The kit holds cla_prompt.json and mea_prompt.json, and beside them image_seg.py and image_report.py, whose
+`build_prompt` is read and never run. A folder with the paper's prompts holds index.json, with a list "prompts" of
+objects with file, task, dataset_id and options, and the text files that it names. The paper prints only the beginning
+of the ablation's prompts; the rest is taken to be the official prompt after its role.
 
 Source: dolphin-sound/u2-bench-evalkit, vlmeval/dataset; U2-Bench (arXiv 2505.17779), Appendix D.
 """
@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TASKS, VALUE
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TASKS, VALUE
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import OfficialPrompts
 
@@ -40,7 +40,7 @@ _TEXT_SETS = {"CG": ("CG 10", "CG 44"), "RG": ("RG 39",)}
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how they are read and filled."""
+    """Returns how the official prompts are read and filled."""
     return OfficialPrompts(
         read=read,
         scenario=scenario,

@@ -13,10 +13,10 @@ from medtune.benchmarks.u2_bench.official.labels import ClassScores, Mode, class
 from medtune.benchmarks.u2_bench.official.positions import position_accuracy, read_position
 from medtune.benchmarks.u2_bench.official.score import SetTables, official_means, official_score, u2_score
 from medtune.benchmarks.u2_bench.official.values import Value, ValueScores, predicted_value, value_scores
-from medtune.benchmarks.u2_bench.our_row import Row, by_set
 from medtune.benchmarks.u2_bench.parsers import prepared_reply, task_of, truth_cell
-from medtune.benchmarks.u2_bench.tasks import RANGES
-from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TASKS, TEXT
+from medtune.benchmarks.u2_bench.table1_row import Row, by_set
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TASKS, TEXT
+from medtune.benchmarks.u2_bench.weights_and_ranges import RANGES
 from medtune.data.types import Question
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import rouge_l
@@ -80,7 +80,7 @@ def row(parsed: Sequence[ParsedReply], parser: str) -> Row:
 
 
 def by_task(scored: Scored) -> tuple[float, ...]:
-    """Returns what enters the score: accuracies, RMSE, BLEU-4 x 100."""
+    """Returns the values that enter the score: accuracies, RMSE, BLEU-4 x 100."""
     means = official_means(scored.tables, ids="numbers")
     accuracies = means.diag_acc, means.vra_acc, means.ll_acc, means.od_acc, means.kd_acc
     return (*accuracies, means.cve_rmse, means.rg_bleu, means.cg_bleu)

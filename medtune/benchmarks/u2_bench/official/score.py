@@ -1,4 +1,4 @@
-"""U2-Score: task means over data sets, their weighted sum, and the official aggregator's own ways.
+"""Computes the U2-Score: task means over data sets and their weighted sum, as published and as meant.
 
 Source:
     Formula: U2-Bench (arXiv 2505.17779), section 4.2 and Table 6. Aggregation: gurenolun/Dolphin-ai-bench,
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from medtune.benchmarks.u2_bench.tasks import CASES, WEIGHTS
-from medtune.benchmarks.u2_bench.terms import TASKS
+from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS
+from medtune.benchmarks.u2_bench.weights_and_ranges import CASES, WEIGHTS
 
 Ids = Literal["numbers", "text"]
 EXACT_WEIGHTS: Mapping[str, float] = {task: cases / sum(CASES.values()) for task, cases in CASES.items()}
@@ -38,7 +38,7 @@ class SetTables:
 
 @dataclass(frozen=True, slots=True)
 class TaskMeans:
-    """What the official aggregator makes of the tables; a task without results counts 0, its RMSE too."""
+    """The means of the tasks by the official aggregator; a task without results counts 0, and so does its RMSE."""
 
     diag_acc: float
     diag_f1: float
@@ -55,7 +55,7 @@ class TaskMeans:
 
     @property
     def terms(self) -> dict[str, float]:
-        """What enters the score per task, before clipping: 1 - RMSE for values, BLEU-4 / 100 for texts."""
+        """The term of each task in the score, before clipping: 1 - RMSE for values, BLEU-4 / 100 for texts."""
         return {
             "DD": self.diag_acc,
             "VRA": self.vra_acc,
@@ -77,7 +77,7 @@ def official_means(tables: SetTables, *, ids: Ids) -> TaskMeans:
     """Returns the task means of the official aggregator.
 
     Args:
-        tables: Of one model.
+        tables: The result tables of one model.
         ids: "numbers" is the script as published: a result file whose ids are all numeric is read as numbers, so
             that '04' and '09' drop out of LL and OD. "text" is what it meant.
     """

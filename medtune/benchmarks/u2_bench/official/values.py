@@ -8,7 +8,6 @@ Source:
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -16,12 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
-from medtune.benchmarks.u2_bench.official.labels import MISSING, Mode
-from medtune.benchmarks.u2_bench.tasks import RANGES, TOLERANCE, Range
+from medtune.benchmarks.u2_bench.official.labels import Mode
+from medtune.benchmarks.u2_bench.weights_and_ranges import RANGES, TOLERANCE, Range
 
-_KEYS: Mapping[str, str] = {"18": "EF", "27": "IMT", "50": "abdominal_circumference"}
-_LAST_KEY = "fat value"
 _NUMBER = r"(\d+\.?\d*)"
 _SAID = r"(?:of |is |approximately |about |around )?"
 # The first that matches anywhere decides; wordings that an earlier one covers are left out.
@@ -86,43 +82,6 @@ class ValueScores:
     std: float
     pct_within_tolerance: float
     failed_items: int
-
-
-def read_value(cell: str | None, reply: str | None, *, dataset: str, mode: Mode) -> Value:
-    """Returns how a script reads a truth cell and a reply.
-
-    Raises:
-        OfficialFailureError: The script would raise on this row, and lose the data set: a truth that is null (lenient),
-            or that is no number.
-    """
-    truth = _truth(cell, dataset)
-    if truth == MISSING or (truth is None and mode == "strict"):
-        return Value()
-    predicted = predicted_value(reply, mode=mode)
-    if predicted is None:
-        return Value(is_failed=True)
-    if isinstance(truth, list) and mode == "lenient":
-        truth = truth[0] if truth else None
-    try:
-        return Value(float(truth), predicted)  # type: ignore[arg-type]  # what is no number is what the except is for
-    except (TypeError, ValueError) as error:
-        raise OfficialFailureError(type(error).__name__, "the truth cannot become a number") from error
-
-
-def _truth(cell: str | None, dataset: str) -> object:
-    """Returns what a truth cell holds; "nan" where it cannot be read.
-
-    IMT is the first element of what the cell holds: the first *character* where that is a text, nothing where it is
-    a bare number.
-    """
-    try:
-        found = json.loads((cell or "").replace("'", '"'))
-        if isinstance(found, dict):
-            value = found[_KEYS.get(dataset, _LAST_KEY)]
-            return next(iter(value)) if dataset == "27" else value
-        return next(iter(found[0].values())) if isinstance(found, list) else None
-    except (ValueError, TypeError, AttributeError, IndexError, KeyError, StopIteration):
-        return MISSING
 
 
 def predicted_value(reply: str | None, *, mode: Mode) -> float | None:
@@ -193,8 +152,3 @@ def value_scores(values: Sequence[Value], *, dataset: str) -> ValueScores:
             pct_within_tolerance=float(np.mean(np.abs(errors) <= TOLERANCE) * 100),
             failed_items=failed,
         )
-
-
-def jsonl_route(cells: Sequence[str | None]) -> list[Value]:
-    """Returns what the strict script makes of a JSON-lines file: it parses each truth twice, and skips every row."""
-    return [Value() for _ in cells]

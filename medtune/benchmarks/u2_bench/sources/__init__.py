@@ -1,1 +1,1 @@
-"""Where U2-Bench questions come from: the released tables, and public sets."""
+"""The sources of U2-Bench questions: the released tables, and public sets."""

@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from medtune.benchmarks.rexsonovqa.terms import TYPES
+from medtune.benchmarks.rexsonovqa.question_types import TYPES
 
 CLIPS = {
     "itkpocus_butterfly-ocular-phantom.mp4": 29.1,

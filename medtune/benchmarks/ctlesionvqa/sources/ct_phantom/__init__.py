@@ -1,9 +1,9 @@
 """Simulated abdominal CTs in AbdomenAtlas's layout with known lesions, in subtypes of CTLesionVQA.
 
-What answers depend on (which organ is ill, where, how bright, how large) is drawn from one stream of random numbers, in
-equal shares; everything else (body, place and brightness of organs, scanner, noise) from another: neither tells of the
-other. Lesions measure 5 to 40 mm and differ by 10 to 80 HU from their organ; the noise has a standard
-deviation of 15 HU.
+Everything that an answer depends on (which organ is ill, where, how bright, how large) is drawn in equal shares from
+one stream of random numbers. Everything else (body, place and brightness of organs, scanner, noise) is drawn from
+another stream, so that neither gives a hint of the other. Lesions measure 5 to 40 mm and differ by 10 to 80 HU from
+their organ; the noise has a standard deviation of 15 HU.
 
 No folder is needed. A folder may hold phantom.json to change the number of patients: {"num_patients": 24}
 """
@@ -16,9 +16,9 @@ import numpy as np
 
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import ORGANS, draw_patient
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import draw_findings, place_lesions
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.metadata_table import truth, write_table
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.questions import Subject, questions
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.scan import scan, write
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.truth import truth, write_table
 from medtune.benchmarks.simulators.settings import num_patients as patients_asked_for
 from medtune.benchmarks.simulators.settings import write_num_patients
 from medtune.data.media.volumes.formats.abdomen_atlas import MASKS, SCAN
@@ -40,8 +40,13 @@ def source() -> Source:
         provenance="synthetic",
         patient_unit="a simulated patient with one scan",
         read=_read,
-        write_example=lambda root: write_num_patients(root / SETTINGS_FILE, 12),
+        write_example=lambda root: _write_settings(root, 12),
+        write_settings=_write_settings,
     )
+
+
+def _write_settings(folder: Path, patients: int) -> None:
+    write_num_patients(folder / SETTINGS_FILE, patients)
 
 
 def simulate(folder: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:

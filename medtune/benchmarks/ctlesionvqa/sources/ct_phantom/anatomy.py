@@ -1,4 +1,4 @@
-"""A simulated patient: where the organs lie, how large they are and how bright; nothing here knows of lesions.
+"""A simulated patient's organs: their place, size and brightness, drawn without regard to lesions.
 
 Positions are millimetres to the patient's left, to the back and to the head of the grid's centre.
 """
@@ -44,13 +44,13 @@ _LOOPS = 14
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """Who lies in the scanner, and how it is set.
+    """A patient in the scanner, and the settings of the scanner.
 
     Attributes:
         organs: Each organ on the grid.
-        parts: Organ -> part -> where that part lies; of the liver its segments, of pancreas and colon their thirds.
+        parts: Organ -> part -> the place of that part; of the liver its segments, of pancreas and colon their thirds.
         hu: Brightness of each organ.
-        surroundings: What lies around the organs, in the order in which it is drawn, with its brightness.
+        surroundings: The structures around the organs, in the order in which they are drawn, with their brightness.
     """
 
     sex: str
@@ -112,7 +112,7 @@ def draw_patient(rng: np.random.Generator) -> Patient:
 
 
 class _Placer:
-    """Scales and shifts what a usual patient has to the one who is drawn."""
+    """Scales and shifts the organs of a usual patient to those of the one who is drawn."""
 
     def __init__(self, rng: np.random.Generator, size: float) -> None:
         self.rng = rng
@@ -149,7 +149,7 @@ def _moved(solid: Solid, by: tuple[float, ...]) -> Solid:
 
 
 def _surroundings(place: _Placer, vessel_hu: float) -> tuple[tuple[Depth, float], ...]:
-    """Spine, large vessels, stomach with its gas, and loops of small bowel."""
+    """Returns spine, large vessels, stomach with its gas, and loops of small bowel."""
     rng = place.rng
     found = [
         (place.drawn([place.tube((0, 82, -200), (0, 82, 200), 21)]), BONE_HU),
@@ -168,7 +168,7 @@ def _surroundings(place: _Placer, vessel_hu: float) -> tuple[tuple[Depth, float]
 def _segments(liver: Depth) -> dict[str, Depth]:
     """Splits the liver as Couinaud did, by four upright planes and one level one, the caudate lobe at the back.
 
-    From the right: 6 and 7, then 5 and 8, then 4, then 3 and 2; the first of each pair lies below. Segment 1 is what
+    From the right: 6 and 7, then 5 and 8, then 4, then 3 and 2; the first of each pair lies below. Segment 1
     lies behind the middle, near the spine.
     """
     i, j, k = liver.block

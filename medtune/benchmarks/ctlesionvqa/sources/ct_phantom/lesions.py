@@ -1,6 +1,6 @@
-"""Which lesions a simulated patient has: drawn apart from everything else, so that no organ tells of them.
+"""Draws the lesions of simulated patients, apart from everything else, so that no organ gives a hint of them.
 
-Whether an organ holds lesions, where, how bright and how many is dealt out in equal shares; sizes and contrasts are
+Whether an organ holds lesions, their place, brightness and number are drawn in equal shares; sizes and contrasts are
 spread evenly over their ranges.
 """
 
@@ -39,7 +39,7 @@ PLACES: Mapping[Site, tuple[str, ...]] = {
 }
 ADJECTIVES: Mapping[Site, str] = {"liver": "liver", "kidney": "kidney", "pancreas": "pancreatic", "colon": "colon"}
 WITH_KINDS: tuple[Site, ...] = ("kidney", "pancreas")
-"""Where dark lesions are cysts and bright ones tumours."""
+"""The organs in which dark lesions are cysts and bright ones are tumours."""
 MAX_LESIONS: Mapping[Site, int] = {"liver": 3, "kidney": 1, "pancreas": 1, "colon": 1}
 _SMALLER = (0.3, 0.6)
 _ASPECT = (0.85, 1.0)
@@ -49,15 +49,15 @@ _UPWARDS = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with an organ.
+    """The lesions of one organ, as drawn.
 
     Attributes:
-        place: Of the largest lesion.
-        is_bright: Whether the lesions are brighter than the organ; in kidney and pancreas these are tumours, dark
-            ones cysts.
-        diameter_mm: Of the largest lesion.
+        place: The place of the largest lesion.
+        is_bright: Whether the lesions are brighter than the organ. In kidney and pancreas bright lesions are tumours
+            and dark ones are cysts.
+        diameter_mm: The diameter of the largest lesion.
         contrast_hu: Absolute difference to the organ.
-        number: Lesions.
+        number: The number of lesions.
     """
 
     place: str
@@ -75,7 +75,7 @@ class Lesion:
     """One lesion in the grid.
 
     Attributes:
-        hu: Its own brightness.
+        hu: The lesion's own brightness.
         contrast_hu: Absolute difference to the organ.
     """
 
@@ -89,7 +89,7 @@ class Lesion:
 
     @property
     def kind(self) -> Literal["cyst", "tumor"] | None:
-        """None in organs whose lesions have no kinds here."""
+        """The kind of the lesion; None in organs whose lesions have no kinds here."""
         if self.site not in WITH_KINDS:
             return None
         return "tumor" if self.is_bright else "cyst"
@@ -101,7 +101,7 @@ class Lesion:
 
     @property
     def volume_cm3(self) -> float:
-        """Of what fills the voxels."""
+        """The volume of the filled voxels."""
         return float(self.drawn.filled().sum()) * SPACING_MM**3 / 1000
 
 

@@ -1,4 +1,4 @@
-"""What is asked about a simulated scan, in CTLesionVQA's subtypes: short words, answers in equal shares."""
+"""Asks about a simulated scan in CTLesionVQA's subtypes, with short questions and answers in equal shares."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import (
     Lesion,
     Site,
 )
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.truth import HYPO
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.metadata_table import HYPO
 from medtune.benchmarks.facets import age_decade, contrast_bin, diameter_bin
 from medtune.data.raw.choices import choice_question
 from medtune.data.seeding import stable_order
@@ -24,13 +24,13 @@ MEASUREMENT, RECOGNITION = "measurement", "recognition"
 VISUAL, MEDICAL = "visual reasoning", "medical reasoning"
 YES, NO = "Yes", "No"
 VOLUMES_CM3 = (1.0, 5.0, 12.0, 25.0)
-"""What volumes are rounded to: the middles, about, of quarters of all lesions."""
+"""Volumes are rounded to these: about the middle of each quarter of all lesions."""
 _UPPER_ENDS_CM3 = (2.5, 8.0, 17.0)
 _NUM_OPTIONS = 4
 
 
 class Subject(NamedTuple):
-    """What all questions about a scan share."""
+    """The facts that all questions about one scan share."""
 
     media_id: str
     patient: Patient
@@ -56,7 +56,7 @@ class Subject(NamedTuple):
 
 
 def questions(subject: Subject, lesions: Sequence[Lesion]) -> list[Question]:
-    """Returns whether each organ is ill and, where it is, what its largest lesion is like."""
+    """Returns questions on whether each organ is ill and, where it is, on its largest lesion."""
     asked: list[Question] = []
     for site in SITES:
         largest = next((lesion for lesion in lesions if lesion.site == site), None)

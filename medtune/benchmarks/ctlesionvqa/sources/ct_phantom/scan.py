@@ -1,4 +1,4 @@
-"""A simulated patient in the scanner: Hounsfield units with partial volume and noise, and the masks of it all."""
+"""Simulates the CT scan of a patient: Hounsfield units with partial volume and noise, and a mask of each structure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from medtune.data.media.volumes.formats.nifti import write_nifti
 NOISE_SD_HU = 15.0
 LPS = np.diag([-SPACING_MM, -SPACING_MM, SPACING_MM, 1.0])
 """From voxels to the patient's right, front and head: i grows to the left, j to the back, k to the head."""
-# Of the way from the middle of the body to its skin.
+# As a share of the way from the middle of the body to its skin.
 _MUSCLE_FROM, _MUSCLE_TO = 0.84, 0.93
 
 Mask = NDArray[np.bool_]
@@ -29,7 +29,7 @@ class Scan:
     """One simulated CT.
 
     Attributes:
-        masks: By AbdomenAtlas's names; what is not there has none.
+        masks: The masks by AbdomenAtlas's names; an absent structure has none.
     """
 
     hu_IJK: NDArray[np.int16]
@@ -56,7 +56,7 @@ def scan(patient: Patient, lesions: Sequence[Lesion], rng: np.random.Generator) 
     for lesion in lesions:
         _draw(hu_IJK, lesion.drawn, lesion.hu)
         for name in lesion_masks(lesion):
-            # Where no voxel's centre lies inside the lesion, the one that it fills most.
+            # Where no voxel's centre lies inside the lesion, its mask is the voxel that it fills most.
             own = _mask(lesion.drawn)
             own = own if own.any() else lesion.drawn.whole() >= lesion.drawn.depth_IJK.max()
             masks[name] = masks.get(name, np.zeros(SIZE, np.bool_)) | own

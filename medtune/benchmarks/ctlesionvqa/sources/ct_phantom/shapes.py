@@ -1,4 +1,4 @@
-"""Solids on a voxel grid: how deep inside each voxel lies, and so how much of it is filled.
+"""Solids on a voxel grid: the depth of each voxel inside a solid, and the share of the voxel that it fills.
 
 Legend of array names: I, J, K voxels to the patient's left, to the back and to the head.
 """

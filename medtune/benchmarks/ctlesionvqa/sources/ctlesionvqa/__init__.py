@@ -7,8 +7,8 @@
     AbdomenAtlas3.0MiniWithMeta.csv         optional: size of the largest lesion by organ; sex, age, scanner, phase
     metadata/*.csv                          optional: the same of version 2
 
-A row holds both formats and becomes two questions, with what the official prompts of v2 print of it. The splits are the
-release's: v1's "validation" is its test.
+A row holds both formats and becomes two questions; each keeps the cells that the official prompts of version 2 print.
+The splits are the release's; the "validation" split of version 1 is its test split.
 
 Source: arXiv 2505.18915 (v1) and 2605.09679 (v2); Schuture/DeepTumorVQA, branches v1 (README.md) and v2 (HF_README.md).
 """
@@ -23,11 +23,11 @@ from pathlib import Path
 from sys import intern
 
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import answers, example
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.cells import printed_cells
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.lesions import LesionSizes
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scans import Scans
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.lesion_sizes import LesionSizes
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.printed_cells import printed_cells
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scan_metadata import Scans
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row, copied_row, question_files, read_rows
-from medtune.benchmarks.ctlesionvqa.terms import answer_type, category, subtype
+from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, category, subtype
 from medtune.benchmarks.facets import age_decade, phase, scanner, sex
 from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
 from medtune.data.raw.folder import raw_folder
@@ -35,7 +35,7 @@ from medtune.data.raw.row_errors import Reject, RowError
 from medtune.data.raw.source import Missing, Source, SourceTable
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
 
-# What questions are about and a model may be shown; masks of lesions would tell the answer.
+# The masks that a model may be shown: organs that questions are about. Masks of lesions would give answers away.
 ORGANS = ("colon", "kidney_left", "kidney_right", "liver", "pancreas", "spleen")
 ATLAS = "https://huggingface.co/datasets/AbdomenAtlas/AbdomenAtlas3.0Mini"
 _SPLITS: Mapping[str, Split] = {"train": "train", "val": "val", "validation": "val", "test": "test", "bench": "test"}
@@ -60,11 +60,11 @@ def source() -> Source:
 
 @dataclass(slots=True)
 class _Reader:
-    """What is gathered while the tables are read.
+    """Gathers questions, media and rejects while the tables are read.
 
     Attributes:
-        facets: Every combination that occurs, once: 800,000 questions have a few ten thousand.
-        printed: The same of what official prompts print.
+        facets: Each combination of facets once: 800,000 questions have a few ten thousand combinations.
+        printed: Each combination of the cells that official prompts print, once.
     """
 
     cases: Mapping[str, Case]

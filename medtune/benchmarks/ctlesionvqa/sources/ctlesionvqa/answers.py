@@ -1,4 +1,4 @@
-"""What the answer cells of CTLesionVQA say: a number with its unit, or an option."""
+"""Parses the answer cells of CTLesionVQA's tables: a number with its unit, or an option."""
 
 from __future__ import annotations
 

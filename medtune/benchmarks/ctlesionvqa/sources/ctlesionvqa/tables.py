@@ -1,4 +1,4 @@
-"""The question tables of CTLesionVQA: CSV, parquet, JSON and JSON lines become rows of text under one spelling.
+"""Reads CTLesionVQA's question tables (CSV, parquet, JSON, JSON lines) into rows with one spelling of the columns.
 
 Source: the columns of v1 are those of Schuture/DeepTumorVQA, branch v1, README.md; of v2 those of branch v2,
 HF_README.md; "Image ID" is its scripts/extract_train_videos.py; "question type" and "question subtype" are a third
@@ -46,7 +46,7 @@ class Row:
     """One row, by our names; `line` is where it stands in its file, from 1.
 
     Attributes:
-        values: As `text` makes them.
+        values: The cells as `text` writes them.
         untouched: The same cells as the file has them.
     """
 
@@ -82,7 +82,7 @@ def question_files(root: Path) -> tuple[list[Path], list[Path]]:
 
 
 def read_rows(root: Path, file: Path) -> Iterator[Row]:
-    """Yields the rows of a table; only the columns that are of use.
+    """Yields the rows of a table, with the columns that are of use.
 
     Raises:
         ValueError: The file is damaged.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from medtune.benchmarks.fetal_gauge.sources.fetal_gauge_rebuilt import vocabulary
+from medtune.benchmarks.fetal_gauge.sources.fetal_gauge_rebuilt import set_labels
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import ORIENTATION_TEXT, ORIENTATION_WORDS
 from medtune.benchmarks.public_sets.public_set import Frame
 from medtune.benchmarks.public_sets.rebuild import Asked, Subject, rebuilt_source
@@ -26,7 +26,7 @@ PLANE_TEXT = "Which plane does this ultrasound image show?"
 VIEW_TEXT = "Is this view of the fetal abdomen complete enough to measure the abdominal circumference?"
 GROUNDING_TEXT = "What does the red bounding box mark?"
 NUM_OPTIONS = 4
-_TERMS = "medtune/benchmarks/fetal_gauge/sources/fetal_gauge_rebuilt/vocabulary.py"
+_TERMS = "medtune/benchmarks/fetal_gauge/sources/fetal_gauge_rebuilt/set_labels.py"
 
 
 def source() -> Source:
@@ -48,21 +48,21 @@ def _left_out(frame: Frame) -> str:
 def _questions(subject: Subject) -> Iterator[Asked]:
     labels, name = subject.frame.labels, subject.set_name
     if "plane" in labels:
-        answer = subject.term(vocabulary.PLANES[name], labels["plane"], kind="plane", file=_TERMS)
+        answer = subject.term(set_labels.PLANES[name], labels["plane"], kind="plane", file=_TERMS)
         if answer:
-            yield _ask(subject, "plane_identification", PLANE_TEXT, answer, vocabulary.offered_planes(name, answer))
+            yield _ask(subject, "plane_identification", PLANE_TEXT, answer, set_labels.offered_planes(name, answer))
     if "view" in labels:
-        answer = subject.term(vocabulary.VIEWS, labels["view"], kind="view", file=_TERMS)
+        answer = subject.term(set_labels.VIEWS, labels["view"], kind="view", file=_TERMS)
         if answer:
             yield _ask(subject, "view_completeness", VIEW_TEXT, answer, ("complete", "incomplete"))
     if "orientation" in labels:
-        answer = subject.term(vocabulary.ORIENTATIONS, labels["orientation"], kind="orientation", file=_TERMS)
+        answer = subject.term(set_labels.ORIENTATIONS, labels["orientation"], kind="orientation", file=_TERMS)
         if answer:
             yield _ask(subject, "fetal_orientation", ORIENTATION_TEXT, answer, tuple(ORIENTATION_WORDS.values()))
     for number, (label, box) in enumerate(subject.frame.boxes):
-        answer = subject.term(vocabulary.STRUCTURES[name], label, kind="box", file=_TERMS)
+        answer = subject.term(set_labels.STRUCTURES[name], label, kind="box", file=_TERMS)
         if answer:
-            offered = vocabulary.ALL_STRUCTURES
+            offered = set_labels.ALL_STRUCTURES
             yield _ask(subject, "visual_grounding", GROUNDING_TEXT, answer, offered, box=box, number=number)
 
 

@@ -1,7 +1,8 @@
 """Simulated B-mode images of phantom fetuses with known truth, in the five tasks of Fetal-Gauge.
 
-Everything that an answer depends on (plane, landmarks, orientation, mass) is drawn from one stream of random numbers,
-in equal shares; everything else (size, position, scanner, gain, noise) from another: neither tells of the other.
+Everything that an answer depends on (plane, landmarks, orientation, mass) is drawn in equal shares from one stream of
+random numbers. Everything else (size, position, scanner, gain, noise) is drawn from another stream, so that neither
+gives a hint of the other.
 
 No folder is needed. A folder may hold phantom.json to change the number of patients: {"num_patients": 24}
 """
@@ -16,6 +17,12 @@ from typing import TypeVar
 import numpy as np
 import PIL.Image
 
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
+    FINDINGS,
+    ORIENTATIONS,
+    Finding,
+    Orientation,
+)
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
     Frame,
     diagnosis_frame,
@@ -33,7 +40,6 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
     orientation_questions,
     plane_questions,
 )
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import FINDINGS, ORIENTATIONS, Finding, Orientation
 from medtune.benchmarks.simulators.settings import num_patients as patients_asked_for
 from medtune.benchmarks.simulators.settings import write_num_patients
 from medtune.data.raw.source import Source, SourceTable
@@ -66,8 +72,13 @@ def source() -> Source:
         provenance="synthetic",
         patient_unit="a simulated fetus on a simulated scanner",
         read=_read,
-        write_example=lambda root: write_num_patients(root / SETTINGS_FILE, 12),
+        write_example=lambda root: _write_settings(root, 12),
+        write_settings=_write_settings,
     )
+
+
+def _write_settings(folder: Path, patients: int) -> None:
+    write_num_patients(folder / SETTINGS_FILE, patients)
 
 
 def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import SECTIONS, HalfAxes, Plane
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import (
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
     WHOLE_BODY,
     Finding,
     Orientation,
@@ -21,8 +20,10 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import (
     oriented,
     whole_body,
 )
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import SECTIONS, HalfAxes, Plane
 from medtune.benchmarks.simulators.bmode.acoustics import draw_noise, echo
-from medtune.benchmarks.simulators.bmode.device import Device, beams, draw_device, in_field, pixels, scan_convert
+from medtune.benchmarks.simulators.bmode.device import beams, draw_device, in_field, pixels, scan_convert
+from medtune.benchmarks.simulators.bmode.patient import Patient
 from medtune.benchmarks.simulators.bmode.shapes import Mask, Pose
 from medtune.benchmarks.simulators.bmode.surroundings import BACKGROUND, wall, womb
 from medtune.benchmarks.simulators.bmode.tissue import Structure, paint, slow_field
@@ -42,27 +43,13 @@ _ENOUGH = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
-    """What all frames of a phantom patient share; none of it depends on any label.
-
-    Attributes:
-        size: Of the fetus, 1 at about 27 weeks.
-        wall_mm: From the probe to the uterus.
-    """
-
-    device: Device
-    size: float
-    wall_mm: float
-
-
-@dataclass(frozen=True, slots=True)
 class Frame:
     """One simulated image with its truth.
 
     Attributes:
         grey_HW: uint8.
-        masks_HW: Where each named structure lies within the scanned field; parts in shadow count.
-        whole: Share of each named structure that lies within the scanned field, 0 to 1.
+        masks_HW: The place of each named structure within the scanned field; parts in shadow count.
+        whole: The share of each named structure that lies within the scanned field, 0 to 1.
     """
 
     grey_HW: NDArray[np.uint8]

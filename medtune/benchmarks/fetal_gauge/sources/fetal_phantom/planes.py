@@ -45,7 +45,7 @@ class HalfAxes(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A drawn fetal part: its outline's half axes and what it is made of."""
+    """A drawn fetal part: the half axes of its outline, and its structures."""
 
     extent: HalfAxes
     structures: tuple[Structure, ...]

@@ -8,9 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
+    DIAGNOSES,
+    Diagnosis,
+    Finding,
+    Orientation,
+)
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import Frame
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import Plane
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.views import DIAGNOSES, Diagnosis, Finding, Orientation
 from medtune.benchmarks.simulators.bmode.device import IMAGE_SIZE
 from medtune.benchmarks.simulators.bmode.shapes import Mask
 from medtune.data.media.masks import box_size, outer_box
@@ -66,7 +71,7 @@ _MARGIN_PX = 6
 
 
 class Subject(NamedTuple):
-    """What a question is about: the media item and the facets that all its questions share."""
+    """A media item to ask about, with the facets that all its questions share."""
 
     media_id: str
     patient_id: str
@@ -120,7 +125,7 @@ class Balance:
 
         Args:
             frame: With the masks.
-            wanted: How many.
+            wanted: The number of structures.
             rng: Breaks ties.
         """
         whole = [name for name in STRUCTURES if frame.whole.get(name, 0.0) >= MIN_WHOLE]

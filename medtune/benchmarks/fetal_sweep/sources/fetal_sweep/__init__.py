@@ -1,8 +1,8 @@
 """Simulated sweeps of the probe along a phantom fetus: short videos with known path, direction and placenta.
 
-In fetal_phantom a frame shows one plane; here the probe glides along the body, towards the head or towards the feet,
-and every path is swept either way equally often. Labels are drawn from one stream of random numbers, in equal shares;
-size, position, scanner, gain and noise from another: neither tells of the other.
+The source fetal_phantom shows one plane in a frame. Here the probe glides along the body, towards the head or towards
+the feet, and every path is swept both ways equally often. Labels are drawn in equal shares from one stream of random
+numbers; size, position, scanner, gain and noise are drawn from another, so that neither gives a hint of the other.
 
 No folder is needed. A folder may hold sweep.json to change the number of patients: {"num_patients": 24}
 """
@@ -52,8 +52,13 @@ def source() -> Source:
         provenance="synthetic",
         patient_unit="a simulated fetus on a simulated scanner",
         read=_read,
-        write_example=lambda root: write_num_patients(root / SETTINGS_FILE, 6),
+        write_example=lambda root: _write_settings(root, 6),
+        write_settings=_write_settings,
     )
+
+
+def _write_settings(folder: Path, patients: int) -> None:
+    write_num_patients(folder / SETTINGS_FILE, patients)
 
 
 def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:

@@ -31,7 +31,7 @@ from medtune.benchmarks.simulators.bmode.tissue import (
 
 Part = Literal["head", "chest", "abdomen", "legs"]
 CENTRES_MM: dict[Part, float] = {"head": -44.0, "chest": 9.0, "abdomen": 38.0, "legs": 82.0}
-"""Where each part is seen best."""
+"""The place along the body at which each part is seen best."""
 PARTS: tuple[Part, ...] = ("head", "chest", "abdomen", "legs")
 
 

@@ -18,7 +18,8 @@ from scipy.ndimage import gaussian_filter1d
 from medtune.benchmarks.fetal_sweep.sources.fetal_sweep.body import CENTRES_MM, Part, body
 from medtune.benchmarks.fetal_sweep.sources.fetal_sweep.solids import Plane, cut
 from medtune.benchmarks.simulators.bmode.acoustics import Noise, circular_noise, echo
-from medtune.benchmarks.simulators.bmode.device import Device, beams, draw_device, pixels, scan_convert
+from medtune.benchmarks.simulators.bmode.device import beams, draw_device, pixels, scan_convert
+from medtune.benchmarks.simulators.bmode.patient import Patient
 from medtune.benchmarks.simulators.bmode.shapes import Pose, blob, overlap
 from medtune.benchmarks.simulators.bmode.surroundings import BACKGROUND, tinted, wall, waves
 from medtune.benchmarks.simulators.bmode.tissue import FLUID, PLACENTA, Structure, paint, slow_field
@@ -27,7 +28,7 @@ Side = Literal["near", "far"]
 NUM_FRAMES = 12
 FRAMES_PER_S = 6.0
 SLICE_MM = 2.5
-"""How far apart planes are whose speckle has nothing in common: the beam's thickness."""
+"""The thickness of the beam: planes that lie this far apart have no speckle in common."""
 TEXTURE_MM = 12.0
 _JITTER_MM = 5.0
 _WANDER_MM, _WANDER_RAD = 2.0, 0.06
@@ -36,30 +37,17 @@ Values = TypeVar("Values", NDArray[np.float32], NDArray[np.complex64])
 
 
 class Truth(NamedTuple):
-    """What the questions about a sweep ask.
+    """The true answers to the questions about one sweep.
 
     Attributes:
-        first: Where it begins.
-        last: Where it ends.
-        placenta: On which side of the womb.
+        first: The part at which the sweep begins.
+        last: The part at which the sweep ends.
+        placenta: The side of the womb on which the placenta lies.
     """
 
     first: Part
     last: Part
     placenta: Side
-
-
-class Patient(NamedTuple):
-    """What all sweeps of a patient share; none of it depends on any label.
-
-    Attributes:
-        size: Of the fetus, 1 at about 27 weeks.
-        wall_mm: From the probe to the uterus.
-    """
-
-    device: Device
-    size: float
-    wall_mm: float
 
 
 def draw_patient(rng: np.random.Generator) -> Patient:

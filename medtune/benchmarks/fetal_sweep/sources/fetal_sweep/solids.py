@@ -23,7 +23,7 @@ class Solid(NamedTuple):
     """A body in space.
 
     Attributes:
-        inside: Which points it holds.
+        inside: Says which points the solid holds.
         low_mm: No plane below this height meets it.
         high_mm: No plane above this height meets it.
     """

@@ -63,7 +63,7 @@ class _Choices(NamedTuple):
 
 @dataclass(slots=True)
 class _Reader:
-    """What is gathered while the tables are read."""
+    """Gathers questions, media and rejects while the tables are read."""
 
     root: Path
     questions: list[Question] = field(default_factory=list)

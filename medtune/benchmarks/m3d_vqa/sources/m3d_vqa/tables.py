@@ -29,7 +29,7 @@ _NEEDED = frozenset({"image_path", "question"})
 SPELLINGS: Mapping[str, str] = {"image": "image_path", "type": "question_type", "answer_option": "answer_choice"}
 """Other spellings of a column, in small letters with underscores, and ours."""
 _EMPTY = frozenset({"", "na", "nan"})
-"""What stands for nothing; "None" is a choice."""
+"""Cells that stand for nothing; "None" is not among them, because it is a choice."""
 _LARGEST_FIELD = 1 << 24
 """Characters; a report of several pages stands in the column Text."""
 

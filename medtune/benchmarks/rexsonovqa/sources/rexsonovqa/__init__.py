@@ -6,8 +6,8 @@
     .../ID.mp4                          whole videos by YouTube's id, in any folder (yt-dlp -o "videos/%(id)s.%(ext)s")
     .../NAME.mp4                        or a segment by its question file's name, cut and cropped already
 
-Videos may not be redistributed: `medtune prepare rexsonovqa --from DIR --list-missing` lists what to fetch. Only what
-the authors kept is read. Options stay in the published order, in which "A" is right for 110 of 249.
+Videos may not be redistributed: `medtune prepare rexsonovqa --from DIR --list-missing` lists the ones to fetch. Only
+questions that the authors kept are read. Options stay in the published order, in which "A" is right for 110 of 249.
 
 Source: arXiv 2604.10916; rajpurkarlab/RexSonoVQA at c2b931f (README.md, video_source.py, evaluate_results.py).
 """
@@ -23,9 +23,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from medtune.benchmarks.facets import duration_bin
-from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import example, footage
-from medtune.benchmarks.rexsonovqa.sources.rexsonovqa.footage import Segment
-from medtune.benchmarks.rexsonovqa.terms import is_kept, question_type
+from medtune.benchmarks.rexsonovqa.question_types import is_kept, question_type
+from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import example, video_segments
+from medtune.benchmarks.rexsonovqa.sources.rexsonovqa.video_segments import Segment
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import video_extent
 from medtune.data.raw.folder import raw_folder
@@ -78,7 +78,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Reader:
-    """What is gathered while the files are read."""
+    """Gathers questions, media and rejects while the files are read."""
 
     root: Path
     segments: Mapping[str, Segment]
@@ -90,9 +90,9 @@ class _Reader:
     counts: Counter[str] = field(default_factory=Counter)
 
     def read(self, row: _Row, name: str, kind: str) -> None:
-        segment = footage.segment_of(name, self.segments)
+        segment = video_segments.segment_of(name, self.segments)
         if segment is None:
-            raise row.error(None, f"no entry of {footage.METADATA} is about its video")
+            raise row.error(None, f"no entry of {video_segments.METADATA} is about its video")
         ref = self._clip(row, name, segment)
         media_id = f"{segment.video} {ref.path.stem} {ref.start_s} {ref.end_s} {ref.region}"
         question_id = f"{kind} {name} {row.number}"
@@ -108,7 +108,7 @@ class _Reader:
         self.counts["that end after their segment, and were cut there"] += end_s > length_s
         # Sums of hundredths, as the metadata has them, without the noise of binary fractions.
         end_s = round(min(end_s, length_s), 6)
-        whole = footage.whole_video(segment, self.videos)
+        whole = video_segments.whole_video(segment, self.videos)
         if whole is None:
             if name in self.videos:
                 return MediaRef(self.videos[name], kind="video", start_s=start_s, end_s=end_s)
@@ -131,7 +131,9 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         ValueError: It has no questions, or a file is not as released; a question that is not is rejected alone.
     """
     folder = raw_folder(root, holds="ReXSonoVQA's benchmark_questions and videos")
-    reader = _Reader(folder, footage.read_segments(folder / footage.METADATA), footage.videos(folder))
+    reader = _Reader(
+        folder, video_segments.read_segments(folder / video_segments.METADATA), video_segments.videos(folder)
+    )
     for row, name, kind in _rows(folder):
         if not is_kept(row.values):
             reader.counts["that the authors did not keep"] += 1

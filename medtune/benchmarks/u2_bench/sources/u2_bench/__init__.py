@@ -22,9 +22,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from medtune.benchmarks.u2_bench import terms as released
-from medtune.benchmarks.u2_bench.sources.u2_bench import cells, demographic, example
-from medtune.benchmarks.u2_bench.sources.u2_bench.wording import question_text
+from medtune.benchmarks.u2_bench import tasks_and_sets as released
+from medtune.benchmarks.u2_bench.sources.u2_bench import demographic, example, parse_cells
+from medtune.benchmarks.u2_bench.sources.u2_bench.question_texts import question_text
 from medtune.data.media.masks import LOCATIONS, size_of_share
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.row_errors import Reject, RowError
@@ -94,7 +94,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Reader:
-    """What is gathered while the tables are read, one row at a time."""
+    """Gathers questions, media and rejects while the tables are read, one row at a time."""
 
     scratch: Path
     questions: list[Question] = field(default_factory=list)
@@ -144,7 +144,7 @@ class _Reader:
     def _add(self, row: _Row, digest: str) -> None:
         number = released.number_of_set(row.dataset)
         patient = row.get("patient")
-        patient = f"image {digest}" if cells.is_nothing(patient) else f"{number} {patient}"
+        patient = f"image {digest}" if parse_cells.is_nothing(patient) else f"{number} {patient}"
         media_id = f"{patient} {digest}"
         try:
             self.questions.append(_question(row, media_id, patient))
@@ -206,7 +206,11 @@ def _index(cell: str) -> str:
 
 def _question(row: _Row, media_id: str, patient: str) -> Question:
     task, dataset = row.task, row.dataset
-    organ = None if cells.is_nothing(row.get("anatomy")) else cells.label(row.get("anatomy")).replace("_", " ").lower()
+    organ = (
+        None
+        if parse_cells.is_nothing(row.get("anatomy"))
+        else parse_cells.label(row.get("anatomy")).replace("_", " ").lower()
+    )
     structure, share, unit, text_more = None, None, None, ""
     options: tuple[str, ...] = ()
     if task in released.CLASSIFICATION:
@@ -259,54 +263,54 @@ def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
 
 
 def _classes(row: _Row) -> tuple[tuple[str, ...], str]:
-    own = cells.options(row.get("options"))
+    own = parse_cells.options(row.get("options"))
     options = own if len(set(own)) == len(own) > 1 else released.OPTIONS[row.task, row.dataset]
-    said = cells.label(row.get("label"))
+    said = parse_cells.label(row.get("label"))
     alike = [option for option in options if option.casefold() == said.casefold()]
     if not alike:
         raise row.error("label", f"{said!r} is not among the options {list(options)}")
     return options, alike[0]
 
 
-def _place(row: _Row) -> cells.Place:
+def _place(row: _Row) -> parse_cells.Place:
     ordered = ("keypoints", "box") if row.task == "KD" else ("box", "keypoints")
-    name = next((name for name in ordered if not cells.is_nothing(row.get(name))), ordered[0])
+    name = next((name for name in ordered if not parse_cells.is_nothing(row.get(name))), ordered[0])
     try:
-        found = cells.place(row.get(name))
+        found = parse_cells.place(row.get(name))
     except ValueError as error:
         raise row.error(name, str(error)) from None
-    named = found.structure or next((part for part in cells.options(row.get("structure"))), None)
+    named = found.structure or next((part for part in parse_cells.options(row.get("structure"))), None)
     share = found.share if name == "box" else None
-    return cells.Place(named.replace("_", " ") if named else None, found.position, share)
+    return parse_cells.Place(named.replace("_", " ") if named else None, found.position, share)
 
 
 def _prompt_cells(row: _Row) -> dict[str, str]:
-    """Returns what the official prompts print of a row, untouched, by the names of the prompts' gaps."""
+    """Returns the cells of a row that the official prompts print, unchanged, by the names of the prompts' gaps."""
     found = {}
     wanted = {"anatomy_location": "anatomy"} if row.dataset != released.ANATOMY else {}
     if row.task in released.DETECTION:
         wanted["seg_channel_name"] = "structure"
     for gap, name in wanted.items():
         if column := row.column(name):
-            found[gap] = cells.printed(row.cells[column])
+            found[gap] = parse_cells.printed(row.cells[column])
     keypoints = row.column("keypoints") if row.task == "KD" else None
-    keypoint = cells.printed_keypoint(row.cells[keypoints]) if keypoints else None
+    keypoint = parse_cells.printed_keypoint(row.cells[keypoints]) if keypoints else None
     return found | {"kp": keypoint} if keypoint else found
 
 
 def _value(row: _Row) -> tuple[str, str | None, str]:
     cell = row.get("value")
     try:
-        value = cells.value(cell, row.dataset)
+        value = parse_cells.value(cell, row.dataset)
     except ValueError as error:
         raise row.error("value", str(error)) from None
-    size = cells.pixel_size_mm(cell) or cells.pixel_size_mm(f'{{"pixel": "{row.get("pixel_size_mm")}"}}')
+    size = parse_cells.pixel_size_mm(cell) or parse_cells.pixel_size_mm(f'{{"pixel": "{row.get("pixel_size_mm")}"}}')
     more = f" One pixel is {size:g} mm wide and high." if size else ""
     return f"{value:.12g}", released.UNITS.get(row.dataset), more
 
 
 def _text(row: _Row) -> str:
     name = "report" if row.task == "RG" else "caption"
-    if cells.is_nothing(row.get(name)):
+    if parse_cells.is_nothing(row.get(name)):
         raise row.error(name, "wanted a text, the cell is empty")
     return row.get(name)

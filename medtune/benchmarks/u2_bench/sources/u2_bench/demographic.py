@@ -1,4 +1,4 @@
-"""Whom an image of U2-Bench shows: sex and decade of age, out of the column "demographic".
+"""Reads a person's sex and decade of age from the column "demographic" of U2-Bench's tables.
 
 Source: DolphinAI/u2-bench, an_explanation_of_the_columns.tsv, says that the column is JSON and not what its keys are.
 """
@@ -9,11 +9,11 @@ import math
 import re
 
 from medtune.benchmarks.facets import age_decade, sex
-from medtune.benchmarks.u2_bench.sources.u2_bench.cells import unpacked
+from medtune.benchmarks.u2_bench.sources.u2_bench.parse_cells import unpacked
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(y|yr|yrs|years?|years? old|m|mo|months?|)", re.I)
-# Of an obstetric image, these are another's.
+# A key with one of these words is about the fetus, not about the patient.
 _UNBORN = frozenset({"gestational", "gestation", "fetal", "fetus"})
 
 

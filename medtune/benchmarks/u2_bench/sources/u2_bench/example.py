@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.u2_bench.terms import OPTIONS
+from medtune.benchmarks.u2_bench.tasks_and_sets import OPTIONS
 
 
 def write(root: Path) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from medtune.benchmarks.public_sets.rebuild import Asked, Subject, rebuilt_source
-from medtune.benchmarks.u2_bench.sources.u2_bench_rebuilt.vocabulary import (
+from medtune.benchmarks.u2_bench.sources.u2_bench_rebuilt.set_labels import (
     ANATOMY,
     CAPTIONS,
     CHOICES,
@@ -36,7 +36,7 @@ from medtune.data.types import MediaRef, Question
 
 SETS = tuple(DATASETS)
 _KINDS = ("plane", "orientation", "view", "landmarks", "diagnosis")
-_TERMS = "medtune/benchmarks/u2_bench/sources/u2_bench_rebuilt/vocabulary.py"
+_TERMS = "medtune/benchmarks/u2_bench/sources/u2_bench_rebuilt/set_labels.py"
 
 
 def source() -> Source:

@@ -1,0 +1,62 @@
+"""Finds the size of an organ's largest lesion and its difference from the organ in HU elsewhere in the release.
+
+The paper breaks sensitivity down by both (section 4.4), but no column of the question tables states them. They are
+taken from the answers about the same scan and organ ("largest lesion diameter", "tumor organ HU difference") and from
+the table of metadata of AbdomenAtlas.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.answers import number_and_unit
+from medtune.benchmarks.facets import contrast_bin, diameter_bin
+
+_DIAMETER, _DIFFERENCE = "largest lesion diameter", "tumor organ HU difference"
+_COLUMN = re.compile(r"largest (\w+) lesion diameter \(cm\)", re.I)
+_ORGANS = {"pancreatic": "pancreas", "hepatic": "liver", "renal": "kidney"}
+
+
+@dataclass(slots=True)
+class LesionSizes:
+    """Diameter in cm and difference in HU by scan and organ."""
+
+    diameters_cm: dict[tuple[str, str], float] = field(default_factory=dict)
+    differences_hu: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def add_answer(self, scan: str, organ: str, subtype: str, answer: str) -> None:
+        """Takes a free-text answer that states one of the two."""
+        if subtype not in (_DIAMETER, _DIFFERENCE):
+            return
+        found = number_and_unit(answer)
+        if found is None:
+            return
+        if subtype == _DIAMETER:
+            self.diameters_cm[scan, organ] = found.value / (10 if found.unit == "mm" else 1)
+        else:
+            self.differences_hu[scan, organ] = found.value
+
+    def add_table(self, file: Path) -> None:
+        """Takes the diameters of AbdomenAtlas's table of metadata; other tables have none."""
+        with file.open(encoding="utf-8-sig", newline="") as opened:
+            reader = csv.DictReader(opened)
+            names = reader.fieldnames or []
+            columns = {name: found[1].lower() for name in names if (found := _COLUMN.fullmatch(name.strip()))}
+            scans = [name for name in names if name.strip().lower().replace("_", " ") == "bdmap id"]
+            for row in reader if scans and columns else ():
+                for name, organ in columns.items():
+                    found_here = number_and_unit(row[name] or "")
+                    if found_here is not None and found_here.value > 0:
+                        key = row[scans[0]].strip(), _ORGANS.get(organ, organ)
+                        self.diameters_cm.setdefault(key, found_here.value)
+
+    def bins(self, scan: str, organ: str) -> dict[str, str]:
+        """Returns the facets "diameter" and "hu_contrast", each where it is known; a side's organ is the organ."""
+        keys = (scan, organ), (scan, organ.rpartition(" ")[2])
+        diameter = next((self.diameters_cm[key] for key in keys if key in self.diameters_cm), None)
+        difference = next((self.differences_hu[key] for key in keys if key in self.differences_hu), None)
+        found = {} if diameter is None else {"diameter": diameter_bin(diameter)}
+        return found if difference is None else found | {"hu_contrast": contrast_bin(difference)}

@@ -1,0 +1,33 @@
+"""Looks up a scan's sex, age, scanner and contrast phase in the tables of scans that lie beside the questions.
+
+The questions of version 2 leave out scanner and contrast phase, and copies by others leave out sex and age as well.
+metadata/reports_and_metadata.csv and AbdomenAtlas's own tables state them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from sys import intern
+
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row
+
+COLUMNS = ("sex", "age", "scanner", "contrast")
+
+
+@dataclass(slots=True)
+class Scans:
+    """Cells by scan and column."""
+
+    cells: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Adds the cells of a table; where two tables describe one scan, the first counts."""
+        for row in rows:
+            for column in COLUMNS:
+                if (scan := row.get("image_id")) and (said := row.get(column)):
+                    self.cells.setdefault((intern(scan), column), intern(said))
+
+    def get(self, row: Row, column: str) -> str:
+        """Returns a cell of a row of questions, or what is known of its scan; "" for nothing."""
+        return row.get(column) or self.cells.get((row.get("image_id"), column), "")

@@ -1,0 +1,101 @@
+"""The official report: accuracy and rubric overall, by type and by duration, and what the judge found wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from medtune.benchmarks.rexsonovqa.scored_items import (
+    FULL_POINTS,
+    UNKNOWN_ERROR,
+    WRONG_CONCLUSION,
+    WRONG_EVIDENCE,
+    ScoredItem,
+    Tally,
+    tally,
+    tally_by_duration,
+    tally_by_type,
+)
+from medtune.eval.scoring.tables import Table
+
+_SHARES = {WRONG_CONCLUSION: "wrong_conclusion_only", WRONG_EVIDENCE: "wrong_visual_evidence_only"}
+_WRONG_BOTH = "wrong_both"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that the official script prints, unrounded.
+
+    Attributes:
+        mcq: Right answers of all multiple-choice questions.
+        free: Points (0 to 2) of all free responses.
+        partial_errors: Error type -> free responses with 1 point.
+        errors: Kind of error -> free responses. Every 0 is "wrong_both", whatever its type; so is a 1 without a
+            single error; a score between the points is in none.
+    """
+
+    mcq: Tally
+    free: Tally
+    mcq_by_type: Mapping[str, Tally]
+    free_by_type: Mapping[str, Tally]
+    mcq_by_duration: Mapping[str, Tally]
+    free_by_duration: Mapping[str, Tally]
+    partial_errors: Mapping[str, int]
+    errors: Mapping[str, int]
+
+    @property
+    def free_share(self) -> float:
+        """Points of the free responses / points to be had; 0 where there are none."""
+        return self.free.mean / FULL_POINTS
+
+
+def report(items: Iterable[ScoredItem]) -> Report:
+    """Returns the report of scored items; of none, every tally is empty and prints as 0.
+
+    Source:
+        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
+    """
+    items = list(items)
+    mcq, free = [item for item in items if item.is_mcq], [item for item in items if not item.is_mcq]
+    partial = Counter(item.error_type or UNKNOWN_ERROR for item in free if item.score == 1)
+    wrong = Counter(
+        _SHARES.get(item.error_type or "", _WRONG_BOTH) if item.score == 1 else _WRONG_BOTH
+        for item in free
+        if item.score in (0, 1)
+    )
+    return Report(
+        mcq=tally(mcq),
+        free=tally(free),
+        mcq_by_type=tally_by_type(mcq),
+        free_by_type=tally_by_type(free),
+        mcq_by_duration=tally_by_duration(mcq),
+        free_by_duration=tally_by_duration(free),
+        partial_errors=dict(sorted(partial.items())),
+        errors={name: wrong[name] for name in (*_SHARES.values(), _WRONG_BOTH)},
+    )
+
+
+def report_tables(found: Report) -> list[Table]:
+    """Returns the report as tables, to the places that the official script prints.
+
+    Shares are in percent with 1 place, means of points have 2; of no items there is no value, where the script has 0.
+    """
+    free = found.free
+    overall = (
+        ("multiple choice, percent right", found.mcq.n, f"{100 * found.mcq.mean:.1f}" if found.mcq.n else None),
+        ("free response, mean of 0 to 2", free.n, f"{free.mean:.2f}" if free.n else None),
+        ("free response, percent of points", free.n, f"{100 * found.free_share:.1f}" if free.n else None),
+    )
+    tables = [Table("Overall", ("", "n", "value"), overall)]
+    for title, tallies in (("type", found.mcq_by_type), ("clip duration", found.mcq_by_duration)):
+        rows = tuple((name, each.n, 100 * each.mean if each.n else None) for name, each in tallies.items())
+        tables.append(Table(f"Multiple choice by {title}, percent right", (title, "n", "value"), rows, digits=1))
+    for title, tallies in (("type", found.free_by_type), ("clip duration", found.free_by_duration)):
+        rows = tuple((name, each.n, each.mean if each.n else None) for name, each in tallies.items())
+        tables.append(Table(f"Free response by {title}, mean of 0 to 2", (title, "n", "value"), rows, digits=2))
+    partial = tuple(found.partial_errors.items())
+    tables.append(Table("Free responses with 1 point, by error", ("error", "n"), partial))
+    errors = tuple((name, count, 100 * count / free.n if free.n else None) for name, count in found.errors.items())
+    tables.append(Table("Errors, percent of all free responses", ("error", "n", "value"), errors, digits=1))
+    return tables

@@ -1,0 +1,99 @@
+"""Tests whether naming the organ in the prompt helps, by paired majority votes and McNemar's test.
+
+Source: U2-Bench (arXiv 2505.17779), section 5 and Table 3: five passes of each prompt, decided by majority.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from medtune.data.types import Condition, Question, Reading
+from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN, parse_replies
+from medtune.eval.statistics.significance import mcnemar_exact
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Outcomes of the same questions under two prompts."""
+
+    both_right: int
+    only_with: int
+    only_without: int
+    both_wrong: int
+
+    @property
+    def chi2(self) -> float:
+        """McNemar's statistic without correction, which the paper prints as the exact test; 0 for no change.
+
+        Example:
+            >>> round(Paired(209, 64, 26, 222).chi2, 2)
+            16.04
+        """
+        changed = self.only_with + self.only_without
+        return (self.only_with - self.only_without) ** 2 / changed if changed else 0.0
+
+    @property
+    def chi2_p(self) -> float:
+        """Asymptotic p value of `chi2`, one degree of freedom."""
+        return math.erfc(math.sqrt(self.chi2 / 2))
+
+    @property
+    def exact_p(self) -> float:
+        """The exact p value."""
+        return mcnemar_exact(self.only_with, self.only_without)
+
+
+def majority(answers: Sequence[str | None]) -> str | None:
+    """Returns the answer given most often; None where that is no answer, or two are tied.
+
+    Example:
+        >>> majority(["a", "b", "a", None, "b"]), majority(["a", "a", "b", None, None, "a"])
+        (None, 'a')
+    """
+    (best, times), *others = Counter(answers).most_common(2) or [(None, 0)]
+    return None if others and others[0][1] == times else best
+
+
+def paired(questions: Sequence[Question], with_: Sequence[str | None], without: Sequence[str | None]) -> Paired:
+    """Returns the paired outcomes of one decided answer per question under each prompt.
+
+    Raises:
+        ValueError: The lengths differ.
+    """
+    pairs = Counter(
+        (first == question.answer, second == question.answer)
+        for question, first, second in zip(questions, with_, without, strict=True)
+    )
+    return Paired(pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False])
+
+
+def outcomes(evidence: Evidence, benchmark: Benchmark) -> Paired | None:
+    """Returns the outcomes on the questions with options that both prompts were asked; None where none was.
+
+    The prompt without the organ is that of "without_anatomy", which official prompts need, else that of "image".
+    """
+    with_ = _votes(evidence, benchmark, "with_anatomy")
+    without = (_votes(evidence, benchmark, "without_anatomy") or _votes(evidence, benchmark, "image")) if with_ else {}
+    asked = [question for question in evidence.questions if question.id in with_ and question.id in without]
+    if not asked:
+        return None
+    return paired(asked, *([majority(votes[question.id]) for question in asked] for votes in (with_, without)))
+
+
+def _votes(evidence: Evidence, benchmark: Benchmark, condition: Condition) -> dict[str, list[str | None]]:
+    reading: Reading = "likelihood" if evidence.parser in (LIKELIHOOD, PER_TOKEN) else "generation"
+    passes = {each.key.repeat for each in evidence.predictions if each.key[1:3] == (condition, reading)}
+    found: dict[str, list[str | None]] = {}
+    for repeat in sorted(passes):
+        rows: Sequence[ParsedReply] = parse_replies(
+            evidence.questions, evidence.predictions, benchmark, reading=reading, condition=condition, repeat=repeat
+        )[evidence.parser]
+        for row in rows:
+            if row.prediction is not None and row.question.options:
+                found.setdefault(row.question.id, []).append(row.parsed)
+    return found

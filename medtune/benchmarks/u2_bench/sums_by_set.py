@@ -1,0 +1,157 @@
+"""Sums each data set's rows, and computes every U2-Bench metric from the sums.
+
+A task's value is the mean over its data sets, each counting the same, as in the official aggregator.
+
+Source: U2-Bench (arXiv 2505.17779), section 4.2; gurenolun/Dolphin-ai-bench, table_fill/update_table_score_format.py.
+
+Unlike the official scripts, medtune drops nothing. A reply without a number has an error of the whole range, and no
+error is larger than that, so that one reply "1e9" or "nan" cannot decide a task and silence is the worst answer. Where
+every reply gives a number within one range of the truth, RMSE and MAE equal the official ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from medtune.benchmarks.u2_bench.official.values import scaled
+from medtune.benchmarks.u2_bench.parsers import task_of
+from medtune.benchmarks.u2_bench.tasks_and_sets import TEXT, VALUE
+from medtune.benchmarks.u2_bench.weights_and_ranges import ALL_RANGES, TOLERANCE, WEIGHTS
+from medtune.eval.metric import OnRows
+from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
+from medtune.eval.metrics.macro_f1 import label_sums
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.statistics.column_sums import Sums
+from medtune.eval.statistics.resampling import Floats
+
+Blocks = Mapping[tuple[str, str], Floats]
+"""(task, data set) -> its block, the columns of the sums that belong to it."""
+_WIDTH = 11
+_ROUNDED = 1e-12
+_UNPARSABLE = "\0unparsable"
+
+
+def of_blocks(statistic: Callable[[Blocks], Floats]) -> OnRows:
+    """Returns a metric's statistic as a function of all data sets' blocks, which hold the sums of their rows.
+
+    It raises ValueError where a value's data set has no known range.
+    """
+    return lambda parsed: _block_sums(parsed, statistic)
+
+
+def _block_sums(parsed: Sequence[ParsedReply], statistic: Callable[[Blocks], Floats]) -> Sums:
+    of_rows = [(task_of(row.question), row.question.facets["dataset"]) for row in parsed]
+    # Sorted, because floating-point sums depend on order.
+    places = {name: place for place, name in enumerate(sorted(set(of_rows)))}
+    rows, columns, values = [], [], []
+    for number, (row, name) in enumerate(zip(parsed, of_rows, strict=True)):
+        for column, value in enumerate([1.0, *_added(row, *name)]):
+            if value:
+                rows.append(number)
+                columns.append(places[name] * _WIDTH + column)
+                values.append(value)
+
+    def finish(sums: Floats) -> Floats:
+        blocks = {name: sums[..., place * _WIDTH : (place + 1) * _WIDTH] for name, place in places.items()}
+        return statistic(blocks)
+
+    return Sums(
+        rows=np.array(rows, dtype=np.intp),
+        columns=np.array(columns, dtype=np.intp),
+        values=np.array(values),
+        num_rows=len(parsed),
+        width=len(places) * _WIDTH,
+        finish=finish,
+    )
+
+
+def macro_f1_sums(parsed: Sequence[ParsedReply]) -> Sums:
+    """Returns the sums whose statistic is the mean over data sets of macro F1, each over its own labels."""
+    of_rows = [(task_of(row.question), row.question.facets["dataset"]) for row in parsed]
+    true = [(name, row.question.answer) for name, row in zip(of_rows, parsed, strict=True)]
+    said = [
+        (name, row.parsed if row.parsed is not None else _UNPARSABLE) for name, row in zip(of_rows, parsed, strict=True)
+    ]
+    places = {label: place for place, label in enumerate(sorted({*true, *said}))}
+    starts = np.unique([name for name, _ in places], axis=0, return_index=True)[1]
+    return label_sums(
+        [places[label] for label in true], [places[label] for label in said], len(places), starts.tolist()
+    )
+
+
+def u2_of(blocks: Blocks, weights: Mapping[str, float] = WEIGHTS) -> Floats:
+    """Returns the U2-Score of the tasks that have questions; their weights are scaled to sum to 1."""
+    terms = {task: _task_term(task, blocks) for task in weights if any(name[0] == task for name in blocks)}
+    total = sum(weights[task] * ~np.isnan(term) for task, term in terms.items())
+    earned = sum(weights[task] * np.nan_to_num(term) for task, term in terms.items())
+    score = np.asarray(earned / total, dtype=np.float64)
+    return np.clip(np.where(np.abs(score - 1) < _ROUNDED, 1.0, score), 0.0, 1.0)
+
+
+def mean_over_sets(blocks: Blocks, value: Callable[[Floats], Floats]) -> Floats:
+    """Returns the mean of a value over the data sets that have rows; nan where none has any."""
+    counts = np.stack([block[..., 0] for block in blocks.values()], axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = np.stack([value(block) for block in blocks.values()], axis=-1)
+        kept: Floats = np.where(counts > 0, values, 0.0).sum(axis=-1) / (counts > 0).sum(axis=-1)
+    return kept
+
+
+def share_right(block: Floats) -> Floats:
+    """Returns the accuracy of a data set, or its share of values within the tolerance."""
+    share: Floats = block[..., 1] / block[..., 0]
+    return share
+
+
+def root_mean_square(block: Floats) -> Floats:
+    """Returns the RMSE of a data set, in ranges."""
+    root: Floats = np.sqrt(block[..., 2] / block[..., 0])
+    return root
+
+
+def mean_absolute(block: Floats) -> Floats:
+    """Returns the MAE of a data set, in ranges."""
+    mean: Floats = block[..., 3] / block[..., 0]
+    return mean
+
+
+def bleu4_of(block: Floats) -> Floats:
+    """Returns the corpus BLEU-4 of a data set."""
+    return bleu_of_counts(block[..., 1:])
+
+
+def value_error(row: ParsedReply) -> float:
+    """Returns truth - parsed in units of the data set's range, within -1 and 1; 1 where no number was given.
+
+    Raises:
+        ValueError: The data set has no known range.
+    """
+    dataset = row.question.facets["dataset"]
+    if dataset not in ALL_RANGES:
+        raise ValueError(
+            f"question {row.question.id!r}: no range for data set {dataset!r}; known: {', '.join(ALL_RANGES)}"
+        )
+    if row.parsed is None:
+        return 1.0
+    span = ALL_RANGES[dataset]
+    error = scaled(float(row.question.answer), span) - scaled(float(row.parsed), span)
+    return 1.0 if math.isnan(error) else max(-1.0, min(error, 1.0))
+
+
+def _added(row: ParsedReply, task: str, dataset: str) -> Sequence[float]:
+    if task in TEXT:
+        return bleu_counts(row.parsed or "", row.question.answer)
+    if task == VALUE:
+        error = abs(value_error(row))
+        return float(error <= TOLERANCE), error**2, error
+    return (float(row.correct),)
+
+
+def _task_term(task: str, blocks: Blocks) -> Floats:
+    chosen = {name: block for name, block in blocks.items() if name[0] == task}
+    if task == VALUE:
+        return 1 - mean_over_sets(chosen, root_mean_square)
+    return mean_over_sets(chosen, bleu4_of if task in TEXT else share_right)

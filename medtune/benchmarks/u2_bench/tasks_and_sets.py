@@ -1,0 +1,162 @@
+"""U2-Bench's tasks and data sets, the options of its classifications and the units of its values.
+
+Source:
+    Task membership: gurenolun/Dolphin-ai-bench, table_fill/update_table_score_format.py.
+    Options: dolphin-sound/u2-bench-evalkit, vlmeval/dataset/cla_prompt.json.
+    Values: the same, vlmeval/eval_func/measure_eval_v1.2.py.
+    Names of the data sets: U2-Bench (arXiv 2505.17779), Tables 5 and 7.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+TASKS: Mapping[str, tuple[str, ...]] = {
+    "DD": ("21", "23", "25", "28_1", "32", "40", "42", "44", "57", "66", "70", "74is_normal", "75"),
+    "VRA": ("03", "10", "18", "28", "37", "50", "53", "69", "74is_visible", "anatomy"),
+    "LL": ("04", "17", "23", "32", "64"),
+    "OD": ("09", "13", "16", "18", "31", "37", "38", "47", "49", "50", "52", "53", "67"),
+    "KD": ("48",),
+    "CVE": ("18", "27", "31", "50", "57"),
+    "RG": ("39",),
+    "CG": ("10", "44"),
+}
+CLASSIFICATION, DETECTION, TEXT = ("DD", "VRA"), ("LL", "OD", "KD"), ("RG", "CG")
+VALUE = "CVE"
+ANATOMY = "anatomy"
+
+_FOLDERS = {
+    "disease_diagnosis": "DD",
+    "view_recognition_and_assessment": "VRA",
+    "view_recognition": "VRA",
+    "lesion_localisation": "LL",
+    "organ_detection": "OD",
+    "keypoint_detection": "KD",
+    "clinical_value_estimation": "CVE",
+    "report_generation": "RG",
+    "caption_generation": "CG",
+}
+# Only names that belong to one data set.
+_NAMES = {
+    "busi": 23,
+    "kfgnet": 32,
+    "gdph": 40,
+    "lepset": 42,
+    "covidblues": 44,
+    "auitd": 70,
+    "fetalplanes": 3,
+    "fpus23": 10,
+    "camus": 18,
+    "acouslic": 50,
+    "jnuifm": 53,
+    "ddti": 4,
+    "breastlesions": 64,
+    "openkidney": 9,
+    "echogenic": 13,
+    "fallmud": 16,
+    "hc18": 31,
+    "ugra": 47,
+    "ctrus": 49,
+    "psfhs": 52,
+    "unity": 48,
+    "cubs": 27,
+}
+_BENIGN_OR_NOT = ("benign", "malignant")
+_KNEE_VIEWS = (
+    "anterior suprapatellar longitudinal",
+    "anterior suprapatellar longitudinal with power Doppler",
+    "anterior suprapatellar transverse in 30 degrees flexion",
+    "anterior suprapatellar transverse in maximal flexion",
+    "lateral longitudinal",
+    "medial longitudinal",
+    "posterior medial transverse",
+)
+OPTIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("DD", "21"): _BENIGN_OR_NOT,
+    ("DD", "23"): ("normal", *_BENIGN_OR_NOT),
+    ("DD", "25"): _BENIGN_OR_NOT,
+    ("DD", "28_1"): ("Mild OA", "Moderate OA", "No OA", "Questionable OA", "Severe OA", "Total joint replacement"),
+    ("DD", "32"): _BENIGN_OR_NOT,
+    ("DD", "40"): ("2", "3", "4A", "4B", "4C", "5"),
+    ("DD", "42"): ("non-pancreas cancer", "pancreas cancer"),
+    ("DD", "44"): ("0", "1", "2", "3"),
+    ("DD", "57"): ("0", "1"),
+    ("DD", "66"): _BENIGN_OR_NOT,
+    ("DD", "70"): ("normal thyroid", *_BENIGN_OR_NOT),
+    ("DD", "74is_normal"): ("Appears abnormal", "Appears normal"),
+    ("DD", "75"): ("infected", "noninfected"),
+    ("VRA", "03"): ("fetal abdomen", "fetal femur", "fetal brain", "fetal thorax", "maternal cervix", "other"),
+    ("VRA", "10"): ("hdvb", "hdvf", "huvb", "huvf"),
+    ("VRA", "18"): ("2CH", "4CH"),
+    ("VRA", "28"): tuple(f"{side} {view}" for side in ("left", "right") for view in _KNEE_VIEWS),
+    ("VRA", "37"): ("Axial/Transverse Plane", "Coronal Plane", "Sagittal Plane"),
+    ("VRA", "50"): ("none", "optimal", "suboptimal"),
+    ("VRA", "53"): ("None", "OnlyFetalHead", "OnlySymphysisPubis", "SymphysisPubis+FetalHead"),
+    ("VRA", "69"): ("external carotid", "left carotid", "right carotid"),
+    ("VRA", "74is_visible"): ("Not-visible", "Visible"),
+    ("VRA", ANATOMY): (
+        "fetal",
+        "thyroid",
+        "heart",
+        "lung",
+        "liver",
+        "carotid",
+        "kidney",
+        "prostate",
+        "breast",
+        "other",
+    ),
+}
+# Units of the value in the column "measurement"; the official scorer leaves set 31 out.
+VALUE_KEYS: Mapping[str, str] = {"18": "EF", "27": "IMT", "50": "abdominal_circumference", "57": "fat value"}
+# FPUS23 is of a phantom, 67 simulated: of neither a phantom nor a patient.
+_PHANTOM, _SIMULATED = "10", "67"
+UNITS: Mapping[str, str] = {"18": "%", "27": "mm", "31": "mm", "50": "mm", "57": "%"}
+
+
+def phantom(dataset: str) -> str | None:
+    """Returns "yes" where a data set shows a phantom, "no" where it shows patients, and None where neither."""
+    return None if dataset == _SIMULATED else "yes" if dataset == _PHANTOM else "no"
+
+
+def task_of_folder(name: str) -> str | None:
+    """Returns the task that a folder (or file) name says, or None.
+
+    Example:
+        >>> task_of_folder("Lesion-Localization"), task_of_folder("CVE"), task_of_folder("other")
+        ('LL', 'CVE', None)
+    """
+    plain = re.sub(r"[^a-z]+", "_", name.lower()).strip("_").replace("localization", "localisation")
+    return plain.upper() if plain.upper() in TASKS else _FOLDERS.get(plain)
+
+
+def set_of_name(task: str, name: str) -> str | None:
+    """Returns the id of a task's data set that a name says, in the aggregator's spelling, or None.
+
+    The number alone decides, with the task: knee grades are "28_1" whether they are called 28 or 28_1, knee views "28"
+    whether 28 or 28_class, and "4", "04" and "04_DDTI" are one.
+
+    Example:
+        >>> set_of_name("DD", "28"), set_of_name("VRA", "28_class"), set_of_name("LL", "4"), set_of_name("CG", "FPUS23")
+        ('28_1', '28', '04', '10')
+    """
+    number = re.search(r"(?<![0-9A-Za-z])(\d{1,2})(?:is_\w+)?(?![0-9A-Za-z])", name)
+    if number is not None:
+        return _by_number(task, int(number[1]))
+    plain = re.sub(r"[^0-9a-z]+", "", name.lower())
+    if ANATOMY in plain and ANATOMY in TASKS[task]:
+        return ANATOMY
+    known = [number for word, number in _NAMES.items() if word in plain]
+    return _by_number(task, known[0]) if len(known) == 1 else None
+
+
+def number_of_set(dataset: str) -> str:
+    """Returns what two ids of one source have in common, e.g. "28" of "28_1"."""
+    found = re.match(r"\d+", dataset)
+    return found[0] if found else dataset
+
+
+def _by_number(task: str, number: int) -> str | None:
+    numbered = [each for each in TASKS[task] if each != ANATOMY]
+    return next((each for each in numbered if int(number_of_set(each)) == number), None)

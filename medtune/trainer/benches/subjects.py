@@ -1,0 +1,54 @@
+"""The benchmarks that a bench can measure: the one that the user names, or the first that offers what is needed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from medtune.benchmarks import find_benchmark, names
+from medtune.data.types import MediaKind
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.workload import MadeUpRelease, Simulation
+
+
+class Simulated(NamedTuple):
+    """A benchmark whose questions can be simulated."""
+
+    name: str
+    benchmark: Benchmark
+    simulation: Simulation
+
+
+class Released(NamedTuple):
+    """A benchmark whose release can be made up at its full size."""
+
+    name: str
+    benchmark: Benchmark
+    release: MadeUpRelease
+
+
+def first_simulated(kind: MediaKind) -> Simulated:
+    """Returns the first benchmark, by name, that simulates media of that kind.
+
+    Raises:
+        ValueError: No benchmark does.
+    """
+    for name in names():
+        benchmark = find_benchmark(name)
+        simulation = benchmark.workload.simulation
+        if simulation is not None and simulation.kind == kind:
+            return Simulated(name, benchmark, simulation)
+    raise ValueError(f"no benchmark simulates media of the kind {kind!r}; give one a `workload` with a simulation")
+
+
+def released(wanted: str | None) -> Released:
+    """Returns the benchmark of that name, or the first one, whose release can be made up.
+
+    Raises:
+        ValueError: There is no such benchmark, or its release cannot be made up.
+    """
+    for name in [wanted] if wanted is not None else names():
+        benchmark = find_benchmark(name)
+        release = benchmark.workload.release
+        if release is not None:
+            return Released(name, benchmark, release)
+    raise ValueError(f"{wanted or 'the package'} offers no made-up release: `Benchmark.workload` has no `release`")

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from medtune.benchmarks.ctlesionvqa.full_size import workload, write_raw
+
+
+def test_every_question_has_80_to_120_characters(tmp_path: Path) -> None:
+    write_raw(tmp_path, rows=2000, items=4, test_items=1)
+    (table,) = tmp_path.glob("*.csv")
+    with table.open(encoding="utf-8", newline="") as file:
+        lengths = [len(row["question"]) for row in csv.DictReader(file)]
+    assert len(lengths) == 2000
+    assert min(lengths) >= 80
+    assert max(lengths) <= 120
+
+
+def test_as_many_questions_are_asked_about_a_scan_as_the_paper_counts() -> None:
+    simulation = workload().simulation
+    assert simulation is not None
+    assert simulation.questions_per_item == 43

@@ -1,0 +1,27 @@
+"""VSI-Bench's scoring of a number, from reply text to score, as its code runs today."""
+
+from __future__ import annotations
+
+from medtune.benchmarks.ctlesionvqa.number_parsers import vsi_number
+from medtune.benchmarks.ctlesionvqa.relative_accuracy import vsi_code
+
+
+def vsi_score(reply: str, truth: str) -> float:
+    """Returns the MRA of a reply; 0 where the reply holds no number or the whole truth is none ("3 lesions").
+
+    Raises:
+        ZeroDivisionError: The truth is 0 and the reply holds a number, as in the original.
+
+    Example:
+        >>> vsi_score("about 11", "12.5"), vsi_score("4", "3 lesions")
+        (0.8, 0.0)
+
+    Source:
+        EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/vsibench/utils.py (vsibench_process_results).
+    """
+    said = vsi_number(reply)
+    try:
+        right = float(truth)
+    except ValueError:
+        return 0.0
+    return 0.0 if said is None else vsi_code(said, right)

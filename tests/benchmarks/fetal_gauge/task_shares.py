@@ -1,0 +1,48 @@
+"""How large each of Fetal-Gauge's tasks can be, inferred from its printed numbers; they are not published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+
+from medtune.benchmarks.fetal_gauge.printed_numbers import ROUNDING
+
+# Inferred from the row of random guesses, not published.
+OPTION_COUNTS: Mapping[str, int] = {"PI": 4, "VC": 2, "FO": 4, "CD": 3, "VG": 4}
+
+
+class Bounds(NamedTuple):
+    """Smallest and largest possible share."""
+
+    low: float
+    high: float
+
+
+def task_share_bounds(accuracies: Sequence[Sequence[float]], overall: Sequence[float]) -> list[Bounds]:
+    """Returns how small and how large each task's share of the test questions can be.
+
+    Args:
+        accuracies: Of each model, one per task.
+        overall: Of each model: the mean over all its questions.
+
+    Raises:
+        ValueError: No shares explain the numbers: overall is not a mean over questions.
+    """
+    table, means = np.asarray(accuracies), np.asarray(overall)
+    limits = np.concatenate([table, -table]), np.concatenate([means, -means]) + 2 * ROUNDING
+    num_tasks = table.shape[1]
+    found = []
+    for task in range(num_tasks):
+        ends = []
+        for sign in (1, -1):
+            goal = np.zeros(num_tasks)
+            goal[task] = sign
+            solved = linprog(goal, A_ub=limits[0], b_ub=limits[1], A_eq=np.ones((1, num_tasks)), b_eq=[1.0])
+            if not solved.success:
+                raise ValueError("no shares of the tasks give these overall scores, rounding allowed for")
+            ends.append(sign * float(solved.fun))
+        found.append(Bounds(*ends))
+    return found
