@@ -32,7 +32,7 @@ def test_entry_says_what_it_is(name: str) -> None:
 def test_skeleton_needs_no_memory_and_takes_the_default_tuning(name: str) -> None:
     skeleton = zoo_entry(name).skeleton()
     assert all(p.device.type == "meta" for p in skeleton.parameters())
-    rows = {row.group: row for row in apply_tuning(skeleton, Tuning(), seed=0)}
+    rows = {row.part: row for row in apply_tuning(skeleton, Tuning(), seed=0)}
     assert set(rows) == {"vision", "projector", "language"}
     assert rows["language"].adapted_modules > 0
 
