@@ -14,7 +14,7 @@ from medtune.data.media.blank import BLANKS
 from medtune.data.types import MediaGroup, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
 from medtune.models.drawn_replies import drawn
-from tests.models.transformers_vlm.twins import twin
+from tests.models.twins import twin
 
 SIZES: dict[str, Any] = {
     "vocab_size": 5,

@@ -23,7 +23,7 @@ from medtune.models.tuning.quantize import quantize_language
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.weights.export import MANIFEST, assemble_model, merge_adapters, write_exported
 from medtune.models.weights.loading_options import Loading
-from tests.models.transformers_vlm.twins import picture
+from tests.models.twins import picture
 
 OPTIONS = ("normal", "benign", "malignant")
 
