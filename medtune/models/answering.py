@@ -18,8 +18,8 @@ from medtune.data.media.load import Shape
 from medtune.data.seeding import stable_int
 from medtune.data.types import MediaGroup, Prediction, PredictionKey, Request
 from medtune.models.contract import Assembled, Encoded, MediaItem
-from medtune.models.drawn_replies import drawn
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
+from medtune.models.reply_sampling import drawn
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, balanced, batched, pack
 from medtune.models.sequence.prompts import pad_left

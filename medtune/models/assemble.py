@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from medtune.data import catalog
 from medtune.models.contract import Assembled, Model
 from medtune.models.nano.twin import Twin
-from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 PACKAGE = "medtune.models.zoo"

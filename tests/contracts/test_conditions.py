@@ -26,7 +26,7 @@ from medtune.models.answering import LocalAnswerer
 from medtune.models.endpoint.pictures import sampling
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.endpoint.settings import Endpoint
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
 from tests.data.media.volumes.making import nifti
 from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving
 from tests.models.twins import twin

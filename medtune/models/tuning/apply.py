@@ -12,7 +12,7 @@ from peft import LoraConfig, inject_adapter_in_model
 from torch import Tensor
 
 from medtune.models.contract import PARTS, Model, part_parameters, root_of
-from medtune.models.tuning.adaptable import linear_names
+from medtune.models.tuning.linear_layers import linear_names
 from medtune.models.tuning.plan import Lora, Mode, PartName, PartTuning, Tuning
 from medtune.models.tuning.quantize import is_quantized, logical_size, quantized_size
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from medtune.models.contract import Model, root_of
-from medtune.models.tuning.adaptable import linear_names
+from medtune.models.tuning.linear_layers import linear_names
 from medtune.models.tuning.plan import PartName, Precision
 from medtune.models.tuning.precision import NARROW
 

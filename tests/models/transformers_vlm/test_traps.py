@@ -9,9 +9,9 @@ import torch
 
 from medtune.data.media.images import Size
 from medtune.models.sequence.layout import IGNORED
-from medtune.models.sequence.templated import Templated
+from medtune.models.sequence.processor_template import ProcessorTemplate
 from medtune.models.transformers_vlm.families import find_family
-from medtune.models.transformers_vlm.in_sequence import VisualTokens
+from medtune.models.transformers_vlm.visual_tokens import VisualTokens
 from medtune.models.zoo import nano_mllama
 from tests.models.transformers_vlm.asking import conversation, encoded, expected, pillow, plain, processor, whole
 from tests.models.twins import OF_TRANSFORMERS, picture, row_each, size_of, twin
@@ -159,7 +159,7 @@ def test_prompt_does_not_change_over_night() -> None:
 
     dated = copy(processor(twin("nano_mllama")))
     dated.chat_template = "Today: {{ date_string }} " + nano_mllama.CHAT_TEMPLATE.replace("{{ bos_token }}", "")
-    family = Templated(dated, writing=twin("nano_mllama").family._writing, max_tokens=4096)  # type: ignore[attr-defined]
+    family = ProcessorTemplate(dated, writing=twin("nano_mllama").family._writing, max_tokens=4096)  # type: ignore[attr-defined]
     assert "Today: 26 Jul 2024" in family.decode(family.layout("Q", None, with_media=False).ids)
 
 

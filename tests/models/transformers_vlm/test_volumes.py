@@ -17,7 +17,7 @@ from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request, 
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
 from medtune.models.weights.loading_options import Loading
 from tests.models.twins import picture, row_each, twin
 

@@ -23,9 +23,9 @@ from medtune.models.sequence.prompts import PromptRows, pad_left
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.volumes.vlm import VolumeParts, modules
+from medtune.models.volumes.volume_parts import VolumeParts, modules
 from medtune.models.weights.keymaps import m3d
-from medtune.models.weights.release import Release, assemble_release, load_release
+from medtune.models.weights.volume_release import Release, assemble_release, load_release
 from medtune.models.zoo import nano_m3d_llama2, nano_radfm
 
 TWINS = ("nano_radfm", "nano_m3d_llama2", "nano_m3d_phi3", "nano_merlin", "nano_ct_chat")

@@ -7,7 +7,7 @@ from collections.abc import Sequence as Many
 from medtune.models.sequence.layout import IGNORED, Sequence, Span
 
 
-class Pieces:
+class SequenceBuilder:
     """Collects ids and media spans in order."""
 
     def __init__(self, placeholder: int) -> None:

@@ -5,80 +5,19 @@ Shape legend: C channels; the other axes are the tower's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedTokenizerFast
 
 from medtune.data.catalog import nearest
-from medtune.data.media.load import Shape
-from medtune.data.media.organ_masks import other_side
-from medtune.data.media.volumes.cache import VolumeCache
-from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
-from medtune.data.types import Media, MediaKind, MediaRef, Volume, wanted
+from medtune.models.sequence.context_limit import ContextLimited
 from medtune.models.sequence.layout import SequenceFamily
-from medtune.models.sequence.limited import Limited
 from medtune.models.vlm import VisionLanguageModel
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeInput:
-    """A preparation of `data` as the tower's input; runs in the processes that load data.
-
-    Attributes:
-        cache: Where prepared volumes are kept; None prepares them every time.
-    """
-
-    prepare: VolumeTransform
-    cache: VolumeCache | None = None
-
-    @property
-    def kinds(self) -> tuple[MediaKind, ...]:
-        """Volumes."""
-        return ("volume",)
-
-    @property
-    def sampling(self) -> None:
-        """None: no videos."""
-        return None
-
-    def shape(self, ref: MediaRef) -> Shape | None:
-        """Returns None: every volume has as many tokens."""
-        return None
-
-    def __call__(self, media: Media) -> Tensor:
-        """Returns one prepared volume, (C, ...), float32."""
-        return torch.from_numpy(np.ascontiguousarray(self.prepare(wanted(media, Volume))))
-
-    def read(self, ref: MediaRef) -> Tensor:
-        """Returns one prepared volume from its files or from the cache, with the masks that the preparation reads.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: A file is refused.
-        """
-        if self.cache is None:
-            return self(load_volume(ref, self.prepare.organs))
-        return torch.from_numpy(self.cache.prepared(ref, self.prepare))
-
-    def changed(self, ref: MediaRef, change: Callable[[Media], Media]) -> Tensor:
-        """Returns one volume, changed and then prepared; read from its files, as a change is drawn anew each time.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: A file is refused.
-        """
-        organs = self.prepare.organs
-        # In a mirror, the organ to look at is the other side's.
-        return self(change(load_volume(ref, {*organs, *map(other_side, organs)})))
-
-    def stack(self, items: Sequence[Tensor]) -> Tensor:
-        """Returns prepared volumes as one batch."""
-        return torch.stack(list(items))
+from medtune.models.volumes.volume_input import VolumeInput
 
 
 def _as_volume(transform: VolumeTransform, _: nn.Module) -> VolumeInput:
@@ -108,9 +47,9 @@ class VolumeParts:
         """Returns how a media item becomes the input of a tower whose weights are read."""
         return self.seen_as(self.transform, vision)
 
-    def limited(self, tokenizer: PreTrainedTokenizerFast) -> Limited:
+    def limited(self, tokenizer: PreTrainedTokenizerFast) -> ContextLimited:
         """Returns the family, held to the language model's context."""
-        return Limited(self.family(tokenizer), max_tokens=int(self.language.max_position_embeddings))
+        return ContextLimited(self.family(tokenizer), max_tokens=int(self.language.max_position_embeddings))
 
 
 def chosen(variants: Mapping[str, VolumeParts], name: str | None) -> VolumeParts:

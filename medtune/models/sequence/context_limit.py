@@ -9,7 +9,7 @@ from medtune.data.media.load import Shape
 from medtune.models.sequence.layout import Sequence, SequenceFamily
 
 
-class Limited:
+class ContextLimited:
     """Lays out as another family does, and refuses what is too long."""
 
     def __init__(self, family: SequenceFamily, *, max_tokens: int) -> None:

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from medtune.data.media.volumes.transforms.radfm import DEPTHS, IN_PLANE, nearest_depth
 from medtune.data.types import Image, Media, MediaKind
-from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.volumes.volume_input import VolumeInput
 
 
 @dataclass(frozen=True, slots=True)
-class ScanInput(VolumeInput):
+class RadFMInput(VolumeInput):
     """A preparation of volumes, and RadFM's own of images: 512 x 512, RGB in [0, 1], four equal slices."""
 
     @property

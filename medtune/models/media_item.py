@@ -7,7 +7,7 @@ from collections.abc import Callable
 from medtune.data.media.load import load_media
 from medtune.data.types import Media, MediaRef
 from medtune.models.contract import MediaItem, Transform
-from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.volumes.volume_input import VolumeInput
 
 
 def unchanged(media: Media) -> Media:
