@@ -22,6 +22,7 @@ from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
 from medtune.models.vlm import VisionLanguageModel
+from medtune.models.volumes import ctvit_code_input
 from medtune.models.volumes.ctvit_code_input import CodesInput, coder_of, recoded
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.export import assemble_model, write_exported
