@@ -1,4 +1,4 @@
-"""From a reference on disk to what a model's tower takes."""
+"""Reads one media item from disk and prepares it for a model's tower."""
 
 from __future__ import annotations
 

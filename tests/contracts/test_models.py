@@ -47,7 +47,7 @@ def _from_hub(name: str) -> bool:
 )
 def test_assembled_model_has_the_tensors_of_its_skeleton(name: str) -> None:
     if not name.startswith(("nano", "pocket")):
-        pytest.skip("its weights are its authors' to give; tests/models/volumes/test_vlm.py reads a folder like theirs")
+        pytest.skip("its weights are its authors' to give; tests/models/volumes reads a folder like theirs")
     entry = zoo_entry(name)
     assembled, skeleton = entry.assemble(0), entry.skeleton()
     shapes = [{k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (assembled.model, skeleton)]

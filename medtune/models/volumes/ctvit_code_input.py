@@ -1,4 +1,4 @@
-"""Volumes as the code ids of a frozen CTViT: from the cache, from a saved encoding, or from the tower itself.
+"""Shows a model the code ids of its frozen CTViT, read from the cache or a saved encoding, or made by the tower.
 
 A full-size scan is 27 kB of ids, 28 MB of code vectors (what CT-CHAT's release trains on) or 221 MB of prepared voxels;
 what lies behind the tower sees the same in all three.
@@ -41,7 +41,7 @@ _OTHER_TOWER = (
 
 @dataclass(frozen=True, slots=True)
 class Coder:
-    """A frozen tower that says of which codes a volume is made.
+    """A frozen tower that turns volumes into code ids.
 
     It runs on the CPU in float32, wherever and however the model computes: ids are kept, and the next run reads them.
 

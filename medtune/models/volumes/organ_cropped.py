@@ -1,4 +1,4 @@
-"""nn models: another model over volumes that sees a crop around target organs in place of the whole scan.
+"""The nn models: a model over volumes that sees a crop around target organs instead of the whole scan.
 
 Source: the seed paper's section 4.5 (nnVLM). It crops by nnU-Net's masks; here the masks come with the scans.
 """

@@ -23,7 +23,7 @@ from medtune.models.volumes.volume_input import VolumeInput
 
 @dataclass(frozen=True, slots=True)
 class RadFMInput(VolumeInput):
-    """A preparation of volumes, and RadFM's own of images: 512 x 512, RGB in [0, 1], four equal slices."""
+    """Prepares volumes with a transform, and images as RadFM does: 512 x 512, RGB in [0, 1], four equal slices."""
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:

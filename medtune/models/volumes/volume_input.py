@@ -22,10 +22,11 @@ from medtune.data.types import Media, MediaKind, MediaRef, Volume, wanted
 
 @dataclass(frozen=True, slots=True)
 class VolumeInput:
-    """A preparation of `data` as the tower's input; runs in the processes that load data.
+    """Prepares volumes with one of `data`'s transforms; runs in the processes that load data.
 
     Attributes:
-        cache: Where prepared volumes are kept; None prepares them every time.
+        prepare: The transform.
+        cache: Folder that keeps prepared volumes; None prepares them every time.
     """
 
     prepare: VolumeTransform
@@ -33,16 +34,16 @@ class VolumeInput:
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """Volumes."""
+        """The transform takes volumes alone."""
         return ("volume",)
 
     @property
     def sampling(self) -> None:
-        """None: no videos."""
+        """None, because the transform takes no videos."""
         return None
 
     def shape(self, ref: MediaRef) -> Shape | None:
-        """Returns None: every volume has as many tokens."""
+        """Returns None, because every volume has the same number of tokens."""
         return None
 
     def __call__(self, media: Media) -> Tensor:

@@ -1,7 +1,4 @@
-"""A model over volumes from its parts: tower, projector, language model, layout and preparation.
-
-Shape legend: C channels; the other axes are the tower's own.
-"""
+"""Builds a model over volumes from its parts: tower, projector, language model, sequence family and preparation."""
 
 from __future__ import annotations
 
@@ -31,9 +28,10 @@ class VolumeParts:
     Attributes:
         vision: Builds the tower; it gives a grid of features, (B, ..., D).
         projector: Builds what maps that grid to tokens of the language model's width.
-        language: Configuration of a decoder that transformers knows.
-        family: Lays out one question, given the tokenizer.
-        seen_as: Makes a preparation the input of the tower, which it is given too.
+        language: Configuration of a decoder of transformers.
+        family: Returns the sequence family for a tokenizer.
+        transform: Prepares a volume.
+        seen_as: Returns the model's transform for a preparation and the tower.
     """
 
     vision: Callable[[], nn.Module]
@@ -44,11 +42,11 @@ class VolumeParts:
     seen_as: Callable[[VolumeTransform, nn.Module], VolumeInput] = _as_volume
 
     def input_of(self, vision: nn.Module) -> VolumeInput:
-        """Returns how a media item becomes the input of a tower whose weights are read."""
+        """Returns the transform that makes a media item the input of this tower, whose weights have been read."""
         return self.seen_as(self.transform, vision)
 
     def limited(self, tokenizer: PreTrainedTokenizerFast) -> ContextLimited:
-        """Returns the family, held to the language model's context."""
+        """Returns the sequence family, which refuses sequences that are longer than the language model's context."""
         return ContextLimited(self.family(tokenizer), max_tokens=int(self.language.max_position_embeddings))
 
 

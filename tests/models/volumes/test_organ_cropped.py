@@ -16,7 +16,7 @@ from medtune.models.nano.volume import tokenizer
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo import nano_m3d_llama2
-from tests.models.volumes.test_vlm import TWINS, answered, own_model
+from tests.models.volumes.test_volume_parts import TWINS, answered, own_model
 
 
 @pytest.fixture(scope="session")
