@@ -1,4 +1,4 @@
-"""What a run may spend and has spent: a line on disk for every reply that was charged, and a cap that holds."""
+"""Keeps account of what a run has spent: a line on disk for every reply that was charged, and a cap on the sum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medtune.models.endpoint.settings import Endpoint
 
 
 class CostCapError(ValueError):
-    """The next request may cost more than is left."""
+    """The next request may cost more than the budget has left."""
 
 
 class Budget:
@@ -56,7 +56,7 @@ class Budget:
         return cap is not None and self.spent_usd + self.cost(tokens) > cap
 
     def refuse_above_cap(self, tokens: Tokens, *, what: str) -> None:
-        """Refuses to start what could pass the cap.
+        """Refuses to start work that could cost more than the cap.
 
         Raises:
             CostCapError: It could.

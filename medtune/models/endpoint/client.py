@@ -1,4 +1,4 @@
-"""One request to an OpenAI-compatible server: from the cache, or sent, retried, checked and paid for."""
+"""Sends requests to an OpenAI-compatible server, or answers them from the cache; retries and checks them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHOWN_CHARACTERS = 300
 
 
 class EndpointError(ValueError):
-    """A request could not be answered; nothing was made up in its place."""
+    """A request could not be answered. No other answer takes its place."""
 
 
 class NoReplyError(EndpointError):

@@ -1,4 +1,4 @@
-"""A judge behind an endpoint: several answers at a time, the verdict's JSON schema asked of the server."""
+"""A judge behind an endpoint: judges several answers at a time and asks the server for the verdict's schema."""
 
 from __future__ import annotations
 

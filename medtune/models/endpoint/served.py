@@ -1,4 +1,4 @@
-"""A recipe's served model: opened where questions are to be asked, closed when they are answered."""
+"""Opens the client of a served model for as long as questions are asked."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Served:
 
     @property
     def provenance(self) -> dict[str, str]:
-        """What stands in a report where others name their weights."""
+        """The entry of a report that names the weights of other models."""
         return {"served model": f"{self.endpoint.model} at {self.endpoint.base_url}; its weights are not known here"}
 
 
 @contextmanager
 def open_client(served: Served, *, say: Callable[[str], None]) -> Iterator[ChatClient]:
-    """Gives what asks the server, and says in the end what was spent.
+    """Opens a client of the server and reports what was spent when the context ends.
 
     Raises:
         ValueError: The key's variable is not set, or the ledger is broken.

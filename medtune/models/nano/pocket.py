@@ -1,4 +1,4 @@
-"""Parts of pocket's random, tiny twins, for tests alone: a tokenizer of bytes, a few convolutions, a narrow Llama."""
+"""Parts of pocket's random, tiny twins for tests: a tokenizer of bytes, a few convolutions and a narrow Llama."""
 
 from __future__ import annotations
 

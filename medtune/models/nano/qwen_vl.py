@@ -1,4 +1,4 @@
-"""What the twins of all Qwen-VL generations share: control tokens, template, sizes."""
+"""The control tokens, the chat template and the sizes that the twins of all Qwen-VL generations share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random, tiny twins for tests: written to a folder as a checkpoint is, and read back by the real loading code."""
+"""Builds random, tiny twins of transformers' models: written as a checkpoint and read by the real loader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stated by hand about a random, tiny model, so that tests can hold it against the model."""
+"""Facts about a random, tiny model that are stated by hand, so that tests can compare the model with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pocket over pictures: an ImageNet tower, a projector that starts from nothing, and SmolLM2."""
+"""Builds pocket models over pictures: an ImageNet tower, a projector with random weights, and SmolLM2."""
 
 from __future__ import annotations
 

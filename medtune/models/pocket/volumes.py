@@ -1,4 +1,4 @@
-"""pocket_ct and its twin: a tower and a projector by name, both untrained, before a language model of one's choice.
+"""Builds pocket_ct and its twin: an untrained tower and projector, chosen by name, with a language model.
 
 They see the organ alone that a question names: a few hundred steps hardly teach a language model where to look.
 """

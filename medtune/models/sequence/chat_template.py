@@ -1,4 +1,4 @@
-"""The image before a question in the words of a language model's own chat template: the family of any text model.
+"""Lays out an image and a question with the chat template of a language model that was made for text alone.
 
 The template is rendered once, with stand-ins for the image with its question and for the answer; all data are put in as
 text. A tokenizer without a template gets the bare question, and the answer on the next line.
@@ -48,12 +48,12 @@ class ChatTemplate:
 
     @property
     def pad_id(self) -> int:
-        """What ends an answer; padding is masked, so any id would do."""
+        """The token that ends an answer; padding is masked, so any id would do."""
         return self._frame.stop_id
 
     @property
     def stop_id(self) -> int:
-        """What ends the assistant's turn in the template; the tokenizer's end of sequence where nothing does."""
+        """The token that ends the assistant's turn in the template, or the tokenizer's end of sequence."""
         return self._frame.stop_id
 
     def layout(

@@ -1,4 +1,4 @@
-"""A conversation worded by the checkpoint's own chat template, laid out as one sequence.
+"""Lays out a conversation as the chat template of a checkpoint's processor words it.
 
 The template is rendered once, with stand-ins for question and answer; questions are put in as text. What follows the
 assistant's header is the answer and the end of its turn, and just these are learnt.
@@ -34,7 +34,7 @@ Source: the default of Llama 3.2's own template, where none is given.
 
 
 class Placement(NamedTuple):
-    """Where a run of visual tokens stands, counted from the first of them.
+    """The positions of a run of visual tokens, counted from the first of them.
 
     Attributes:
         offsets: One per visual token.
@@ -46,7 +46,7 @@ class Placement(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A media item as it stands in a conversation.
+    """The text of a media item in a conversation, with its visual tokens.
 
     Attributes:
         text: Holds the placeholder of a visual token once for each run.
@@ -59,7 +59,7 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MediaText(Generic[ShapeT]):
-    """How a family writes media of one kind.
+    """The way in which a family writes media of one kind.
 
     Attributes:
         content: What the chat template is told that they are.
@@ -76,7 +76,7 @@ class MediaText(Generic[ShapeT]):
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a family writes what it can be shown.
+    """The way in which a family writes images and videos.
 
     Attributes:
         image: Every family has this.
@@ -127,7 +127,7 @@ class ProcessorTemplate:
 
     @property
     def stop_id(self) -> int:
-        """What ends the assistant's turn in the template; the tokenizer's end of sequence where nothing does."""
+        """The token that ends the assistant's turn in the template, or the tokenizer's end of sequence."""
         return self._stop_id
 
     def layout(

@@ -47,7 +47,7 @@ class CTViTConfig:
 
 
 class Codes(NamedTuple):
-    """The codebook's answer.
+    """The codes that the codebook gives for features.
 
     Attributes:
         tokens: Code vectors, float, (B, t, h, w, D).
@@ -85,7 +85,7 @@ class CosineAttention(nn.Module):
 
 
 class GatedMLP(nn.Module):
-    """Norm, a GELU-gated hidden layer, and back."""
+    """A norm, a GELU-gated hidden layer and a projection back to the width."""
 
     def __init__(self, width: int, inner: int) -> None:
         super().__init__()

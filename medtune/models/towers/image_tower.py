@@ -1,4 +1,4 @@
-"""Vision towers: pixels -> a grid of features.
+"""Image towers of timm: pixels -> a grid of features.
 
 Shape legend: B images, C channels, H height, W width, N visual tokens, D feature width.
 """
@@ -20,7 +20,7 @@ from medtune.data.types import Image, Media, MediaKind, MediaRef, wanted
 
 @dataclass(frozen=True, slots=True)
 class ImageTransform:
-    """How an image becomes a tower's input.
+    """Makes an image the input of a tower.
 
     Attributes:
         size_px: Height and width; the image is squeezed to the square, so that positions relative to the
@@ -35,12 +35,12 @@ class ImageTransform:
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """Images."""
+        """The transform takes images alone."""
         return ("image",)
 
     @property
     def sampling(self) -> None:
-        """None: no videos."""
+        """None, because the transform takes no videos."""
         return None
 
     def shape(self, ref: MediaRef) -> Shape | None:

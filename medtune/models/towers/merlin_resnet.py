@@ -47,7 +47,7 @@ class MerlinResNetConfig:
 
 
 class Heads(NamedTuple):
-    """What Merlin says about a volume without a language model."""
+    """The outputs of Merlin's tower and its heads for a volume."""
 
     pooled_BD: Tensor
     contrastive_BE: Tensor

@@ -1,4 +1,4 @@
-"""A small 3D ResNet that learns from nothing: a dense layer over all voxels, and convolutions as its residual path.
+"""A small 3D ResNet that is trained from random weights: a dense layer over all voxels, with convolutions beside it.
 
 Shape legend: B volumes, X, Y, Z voxels, D feature width.
 """

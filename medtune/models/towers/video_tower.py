@@ -1,4 +1,4 @@
-"""Clips through an image tower: so many frames, each looked at by itself.
+"""Looks at a clip with an image tower: a fixed number of frames, each of them by itself.
 
 Shape legend: B clips, T frames, C channels, H height, W width, N visual tokens of a frame, D feature width.
 """
@@ -18,7 +18,7 @@ from medtune.models.towers.image_tower import GridTower, ImageTransform
 
 @dataclass(frozen=True, slots=True)
 class ClipTransform:
-    """How a clip becomes a tower's input.
+    """Makes a clip the input of a tower.
 
     Attributes:
         image: What is done to each frame.
@@ -30,12 +30,12 @@ class ClipTransform:
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """Videos."""
+        """The transform takes videos alone."""
         return ("video",)
 
     @property
     def sampling(self) -> Sampling:
-        """So many frames, however long the clip is."""
+        """The same number of frames for every clip, however long it is."""
         return Sampling(self.num_frames)
 
     def shape(self, ref: MediaRef) -> None:

@@ -25,7 +25,7 @@ class SequenceOf(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What medtune knows about a family; the rest is read from the checkpoint.
+    """The facts about a family that medtune states itself; the rest is read from the checkpoint.
 
     Attributes:
         model_types: `model_type` in config.json.

@@ -1,4 +1,4 @@
-"""A transformers vision-language model that answers as `medtune.models.contract.Model` asks.
+"""Adapts a vision-language model of transformers to `medtune.models.contract.Model`.
 
 Shape legend: B rows, L tokens, T target tokens, N new tokens, E embedding width, V vocabulary.
 """
@@ -33,7 +33,7 @@ class TransformersVlm(Model):
 
     @property
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """The family's parts, named from this module on."""
+        """The names of the family's parts, as seen from this module."""
         return {part: tuple(f"whole.{root}" for root in roots) for part, roots in self._wiring.roots.items()}
 
     def train(self, mode: bool = True) -> TransformersVlm:
@@ -44,7 +44,7 @@ class TransformersVlm(Model):
 
     @property
     def plain_because(self) -> str | None:
-        """Why each sequence needs a row of its own; None where those that begin alike share it as a tree."""
+        """The reason why each sequence needs a row of its own; None where sequences may share a row as a tree."""
         if self._wiring.plain_because is None and getattr(self.whole.config.get_text_config(), "sliding_window", None):
             return "its attention slides over a window, which counts the tokens of one sequence"
         return self._wiring.plain_because

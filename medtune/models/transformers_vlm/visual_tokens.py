@@ -1,4 +1,4 @@
-"""Families whose visual tokens stand in the row: Qwen-VL, LLaVA, InternVL, Gemma.
+"""Wires families whose visual tokens stand in the row: Qwen-VL, LLaVA, InternVL, Gemma.
 
 Shape legend: M images, P patches, B rows, L new tokens, N visual tokens of one image, X visual tokens of the rows,
 E embedding width.

@@ -1,4 +1,4 @@
-"""What differs between families once their rows are laid out: how an image is encoded and how the decoder is shown it.
+"""The wiring of a family: how an image is encoded, and how the decoder is shown it.
 
 There are two ways, and every family takes one of them:
 
@@ -28,7 +28,7 @@ Pixels = Mapping[str, Tensor]
 
 
 class Step(NamedTuple):
-    """What the decoder reads at once: whole rows, or the next token of each.
+    """The tokens that the decoder reads at once: whole rows, or the next token of each row.
 
     Attributes:
         ids_BL: int64.
@@ -61,7 +61,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """One family's part of the model.
+    """The parts of a family's model and the functions that run them.
 
     Attributes:
         roots: Each part's modules and parameters, by their names in the transformers model.

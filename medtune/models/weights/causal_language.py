@@ -1,4 +1,4 @@
-"""A language model of transformers from a local folder or the hub, with its tokenizer."""
+"""Reads a language model of transformers and its tokenizer from a local folder or the hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained model as a folder of its own: adapters merged, with tokenizer and configuration, and read back from there.
+"""Exports a trained model as a folder with merged adapters, tokenizer and configuration, and reads it back.
 
 A model of transformers is written as transformers does, and any tool reads it. One of three parts is a manifest, the
 tower with the projector, and the language model as a folder of transformers beside them:
@@ -110,7 +110,7 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
 
 
 def _assembled(entry: ZooEntry, seed: int, loading: Loading) -> Assembled:
-    """What a processor or a chat template lacks is found without knowing whose it is: say it here."""
+    """Returns the assembled model; names its weights in errors about a processor or a chat template."""
     where = loading.weights or (entry.hub.repo_id if entry.hub else None)
     try:
         return entry.assemble(seed, loading)

@@ -1,4 +1,4 @@
-"""Full-size models whose weights are drawn at random, to measure what they take where their files are not at hand.
+"""Builds full-size models with random weights, to measure time and memory where their files are not at hand.
 
 A tokenizer that spells bytes takes the place of the released one, whose files lie behind licences or on the hub: how
 long the work takes depends on neither, but each text has about four times as many tokens as it would have, which makes

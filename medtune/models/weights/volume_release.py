@@ -25,7 +25,7 @@ from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_load
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What a release's folder holds.
+    """The files that a release's folder holds, and how they are read.
 
     Attributes:
         files: Pattern of the checkpoint's files.

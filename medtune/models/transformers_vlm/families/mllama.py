@@ -18,7 +18,7 @@ from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
 
 
 class TileStates(NamedTuple):
-    """What is attended to.
+    """The states of images that cross-attention layers attend to.
 
     Attributes:
         states_MTPE: Projected features of every tile, padding tiles included.
