@@ -32,7 +32,7 @@ def test_entry_says_what_it_is(name: str) -> None:
 def test_skeleton_needs_no_memory_and_takes_the_default_tuning(name: str) -> None:
     skeleton = zoo_entry(name).skeleton()
     assert all(p.device.type == "meta" for p in skeleton.parameters())
-    rows = {row.group: row for row in apply_tuning(skeleton, Tuning(), seed=0)}
+    rows = {row.part: row for row in apply_tuning(skeleton, Tuning(), seed=0)}
     assert set(rows) == {"vision", "projector", "language"}
     assert rows["language"].adapted_modules > 0
 
@@ -47,7 +47,7 @@ def _from_hub(name: str) -> bool:
 )
 def test_assembled_model_has_the_tensors_of_its_skeleton(name: str) -> None:
     if not name.startswith(("nano", "pocket")):
-        pytest.skip("its weights are its authors' to give; tests/models/volumes/test_vlm.py reads a folder like theirs")
+        pytest.skip("its weights are its authors' to give; tests/models/volumes reads a folder like theirs")
     entry = zoo_entry(name)
     assembled, skeleton = entry.assemble(0), entry.skeleton()
     shapes = [{k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (assembled.model, skeleton)]

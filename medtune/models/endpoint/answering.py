@@ -1,4 +1,4 @@
-"""Answers a benchmark's requests with a served model, several at a time, in the order in which they will be wanted."""
+"""Answers a benchmark's requests with a served model, several at a time, in the order in which they are needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AHEAD = 8
 
 
 class EndpointAnswerer:
-    """An Answerer whose model is somewhere else.
+    """An Answerer whose model runs on a server.
 
     Told what will be asked, it keeps `concurrency` requests under way, those of later groups too; their replies lie in
     the cache until they are wanted. Images are read and encoded by the thread that sends them.
@@ -49,13 +49,13 @@ class EndpointAnswerer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Drops what was not sent and waits for the replies under way, which are kept for the next time."""
+        """Drops the requests that were not sent and waits for the replies under way, which the cache keeps."""
         self._waiting.clear()
         self._client.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def expect(self, visits: Sequence[tuple[MediaGroup, Sequence[Request]]]) -> None:
-        """Takes what `answer` will be asked, in that order; says what it may cost and refuses what is too dear.
+        """Announces what `answer` will be asked, in that order; prints the likely cost and refuses one above the cap.
 
         Raises:
             CostCapError: All of it may cost more than is left.
@@ -64,15 +64,15 @@ class EndpointAnswerer:
         wanted = [(group, request) for group, requests in visits for request in requests]
         for _, request in wanted:
             _refuse_likelihood(request)
-        purse, tokens, kept = self._client.purse, self._total(wanted), 0
-        if purse.is_above_cap(tokens):
+        budget, tokens, kept = self._client.budget, self._total(wanted), 0
+        if budget.is_above_cap(tokens):
             # Hashing every picture takes its time: only where it decides.
             rest = [asked for asked in wanted if not self._is_kept(*asked)]
             tokens, kept = self._total(rest), len(wanted) - len(rest)
         number = len(wanted) - kept
-        said = purse.estimate_text(tokens, number=number)
+        said = budget.estimate_text(tokens, number=number)
         self._say(f"endpoint   {said}{f', and {kept:,} in the cache' if kept else ''}")
-        purse.refuse_above_cap(tokens, what=f"asking {number:,} questions")
+        budget.refuse_above_cap(tokens, what=f"asking {number:,} questions")
         self._waiting.extend(wanted)
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:

@@ -1,4 +1,4 @@
-"""Replies that were paid for, on disk by what was asked: neither prompts nor images are kept, only their hash."""
+"""Keeps replies that were paid for on disk, by a hash of the request; neither prompts nor images are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What questions may cost before any is asked."""
+"""Estimates the tokens of questions before any of them is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question with its pictures becomes the body of a request, and how many tokens that may be."""
+"""Writes a question with its pictures as the body of a request, and estimates how many tokens that is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Media become the data URLs of a request: an image is one, a video several frames, a CT several slices.
+"""Writes media as data URLs for a request: one for an image, one for each frame of a video or slice of a CT.
 
 Shapes: T frames, H height, W width, C channels.
 """

@@ -1,4 +1,4 @@
-"""What a server says becomes a reply, or it is said to be unreadable: nothing is made up."""
+"""Reads a server's answer as a reply, or refuses it as unreadable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class UnreadableReplyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model said.
+    """The reply of a model.
 
     Attributes:
         text: Its words; those of the refusal where it refused, "" where it said nothing.

@@ -1,4 +1,4 @@
-"""A recipe's served model: opened where questions are to be asked, closed when they are answered."""
+"""Opens the client of a served model for as long as questions are asked."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medtune.models.endpoint.answering import EndpointAnswerer
+from medtune.models.endpoint.budget import Budget
 from medtune.models.endpoint.cache import ReplyCache
 from medtune.models.endpoint.client import ChatClient
-from medtune.models.endpoint.purse import Purse
 from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.weights.assets import cache_folder
 
@@ -32,26 +32,26 @@ class Served:
 
     @property
     def provenance(self) -> dict[str, str]:
-        """What stands in a report where others name their weights."""
+        """The entry of a report that names the weights of other models."""
         return {"served model": f"{self.endpoint.model} at {self.endpoint.base_url}; its weights are not known here"}
 
 
 @contextmanager
 def open_client(served: Served, *, say: Callable[[str], None]) -> Iterator[ChatClient]:
-    """Gives what asks the server, and says in the end what was spent.
+    """Opens a client of the server and reports what was spent when the context ends.
 
     Raises:
         ValueError: The key's variable is not set, or the ledger is broken.
     """
     key = read_key(served.endpoint, where=served.where)
     cache = ReplyCache(served.endpoint.cache or cache_folder() / "endpoint")
-    client = ChatClient(served.endpoint, key=key, cache=cache, purse=Purse(served.endpoint, served.ledger))
+    client = ChatClient(served.endpoint, key=key, cache=cache, budget=Budget(served.endpoint, served.ledger))
     try:
         with client:
             yield client
     finally:
         say(f"endpoint   {client.sent:,} requests sent, {client.from_cache:,} replies from the cache")
-        say(f"           spent in this folder: {client.purse.text()}")
+        say(f"           spent in this folder: {client.budget.text()}")
 
 
 @contextmanager

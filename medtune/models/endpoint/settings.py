@@ -66,7 +66,7 @@ class Endpoint:
 
     @property
     def has_prices(self) -> bool:
-        """Whether a request's cost can be told."""
+        """Whether the prices are set, so that the cost of a request is known."""
         return self.usd_per_million_input_tokens is not None and self.usd_per_million_output_tokens is not None
 
     @property

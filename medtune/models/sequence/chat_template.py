@@ -1,4 +1,4 @@
-"""The image before a question in the words of a language model's own chat template: the family of any text model.
+"""Lays out an image and a question with the chat template of a language model that was made for text alone.
 
 The template is rendered once, with stand-ins for the image with its question and for the answer; all data are put in as
 text. A tokenizer without a template gets the bare question, and the answer on the next line.
@@ -14,10 +14,10 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
+from medtune.models.sequence.builder import SequenceBuilder
 from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
-from medtune.models.sequence.templated import ANSWER, QUESTION, TODAY
+from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 
 
 class _Frame(NamedTuple):
@@ -48,19 +48,19 @@ class ChatTemplate:
 
     @property
     def pad_id(self) -> int:
-        """What ends an answer; padding is masked, so any id would do."""
+        """The token that ends an answer; padding is masked, so any id would do."""
         return self._frame.stop_id
 
     @property
     def stop_id(self) -> int:
-        """What ends the assistant's turn in the template; the tokenizer's end of sequence where nothing does."""
+        """The token that ends the assistant's turn in the template, or the tokenizer's end of sequence."""
         return self._frame.stop_id
 
     def layout(
         self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
     ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn. Any image has one size."""
-        frame, row = self._frame, Pieces(self._frame.stop_id)
+        frame, row = self._frame, SequenceBuilder(self._frame.stop_id)
         row.text(frame.before)
         if with_media:
             row.media(self._num_media_tokens)

@@ -1,4 +1,4 @@
-"""Text to ids and back for families that put special tokens in place by id, never by spelling them."""
+"""Encodes and decodes text for families that insert special tokens by their ids, never by spelling them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CACHED = 65536
 
 
 class PlainText:
-    """A tokenizer for which text is only text: a control token that a question spells out stays characters."""
+    """A tokenizer that encodes a control token that a question spells out as plain characters."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         self._tokenizer = tokenizer

@@ -1,4 +1,4 @@
-"""Prompts without an answer become the left-padded rows of a generation.
+"""Pads prompts without an answer at the left, as rows for generation.
 
 Shape legend: B rows, L tokens, S media spans.
 """
@@ -15,7 +15,7 @@ from medtune.models.sequence.layout import Sequence
 
 
 class PromptRows(NamedTuple):
-    """A padded batch.
+    """A batch of left-padded prompts.
 
     Attributes:
         ids_BL: int64; a placeholder at visual tokens.

@@ -1,4 +1,4 @@
-"""Sequences that begin alike share their beginning: a tree with one node per token.
+"""Merges sequences that begin alike into a tree with one node for each token.
 
 All questions about one image, and all options of one question, are computed once up to where they differ. A token
 attends to its ancestors alone and stands at its own sequence's position, so every branch is computed exactly as if it
@@ -17,7 +17,7 @@ ROOT = -1
 
 
 class Target(NamedTuple):
-    """One learnt token: read at `node`, it should be `id`; `sequence` is whose it is."""
+    """One token that is learnt: at `node` the model should predict `id`; `sequence` is the number of its sequence."""
 
     node: int
     id: int
@@ -26,7 +26,7 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Merged sequences.
+    """A tree of merged sequences.
 
     Attributes:
         ids: Token id of each node; parents come before their children.

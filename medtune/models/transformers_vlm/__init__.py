@@ -1,1 +1,1 @@
-"""Vision-language models of transformers behind one adapter: one `Wiring` per way that an image reaches the text."""
+"""Vision-language models of transformers behind one adapter; each family states its wiring and its sequences."""

@@ -1,4 +1,4 @@
-"""Images, videos and the slices of volumes through a processor: one item of tensors each.
+"""Prepares images, videos and the slices of volumes with a processor of transformers.
 
 Shape legend: T frames, C channels, H height, W width.
 """
@@ -43,13 +43,13 @@ class ProcessorTransform:
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """Images, videos where the model takes them, and volumes where the recipe says how."""
+        """The transform takes images, videos where the model does, and volumes where the recipe says how."""
         more: tuple[tuple[MediaKind, object], ...] = (("video", self.video), ("volume", self.volumes))
         return ("image", *(kind for kind, taken in more if taken is not None))
 
     @property
     def sampling(self) -> Sampling | None:
-        """Which frames of a video are taken."""
+        """The rule that chooses the frames of a video."""
         return self.frames
 
     def shape(self, ref: MediaRef) -> Shape | None:

@@ -1,4 +1,4 @@
-"""Trained weights on disk: what learnt and nothing else, checked name by name when it is read."""
+"""Writes the weights that were trained, and no others, and reads them back, checked name by name."""
 
 from __future__ import annotations
 

@@ -8,12 +8,12 @@ from transformers import LlamaConfig
 
 from medtune.data.media.volumes.transforms import merlin as preparation
 from medtune.models.assemble import ZooEntry
-from medtune.models.projectors import flat
+from medtune.models.projectors.linear import linear
 from medtune.models.sequence.merlin import REPORT_STOP_ID, Merlin
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
-from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.keymaps import merlin as keys
-from medtune.models.weights.release import Release, release_entry
+from medtune.models.weights.volume_release import Release, release_entry
 
 RELEASE = Release(
     "resnet_gpt2_best_stanford_report_generation_*.pt",
@@ -57,7 +57,7 @@ def parts(tokens: VisualTokens) -> VolumeParts:
     tower = MerlinResNetConfig(pooled=tokens.pooled)
     return VolumeParts(
         vision=lambda: MerlinResNet(tower),
-        projector=lambda width: flat.linear(tower.width, width),
+        projector=lambda width: linear(tower.width, width),
         language=LlamaConfig(
             # RadLLaMA adds tokens to Llama 2's, the stop token among them; how many is read from the checkpoint.
             vocab_size=REPORT_STOP_ID + 1,

@@ -16,9 +16,9 @@ from medtune.data.media.volumes.transforms import ct_chat as preparation
 from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
 from medtune.models.towers.ctvit import CTViT
-from medtune.models.volumes import code_input
+from medtune.models.volumes import ctvit_code_input
 from medtune.models.weights.loading_options import CODES, Loading
 from medtune.trainer.commands.cli import main
 
@@ -93,8 +93,8 @@ def test_each_scan_is_encoded_once(
     def refuse(*_: object) -> None:
         raise AssertionError("a scan was encoded again")
 
-    monkeypatch.setattr(code_input, "load_volume", refuse)
-    monkeypatch.setattr(code_input, "read_encoding", refuse)
+    monkeypatch.setattr(ctvit_code_input, "load_volume", refuse)
+    monkeypatch.setattr(ctvit_code_input, "read_encoding", refuse)
     assert run(prepared_codes, tmp_path / "again") == 0
     assert sorted((prepared_codes / "cache").iterdir()) == kept
     again = (tmp_path / "again" / "final" / "predictions.jsonl").read_bytes()

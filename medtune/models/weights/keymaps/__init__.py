@@ -1,1 +1,1 @@
-"""Published checkpoints: which name in the file is which weight here, one module per release."""
+"""Key maps of published checkpoints: which name in a file is which weight here. Each release has its module."""

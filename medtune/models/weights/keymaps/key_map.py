@@ -18,7 +18,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Where the tensors go whose whole name matches.
+    """A rule for the tensors whose whole name matches a pattern.
 
     Attributes:
         pattern: A regular expression for the whole name.
@@ -33,7 +33,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class KeyMap:
-    """How one kind of published file is read.
+    """The rules by which one kind of published file is read.
 
     Attributes:
         checkpoint: The file in words, for messages.

@@ -1,0 +1,141 @@
+"""Keeps account of what a run has spent: a line on disk for every reply that was charged, and a cap on the sum."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from medtune.models.endpoint.messages import Tokens, cost_text
+from medtune.models.endpoint.replies import Reply
+from medtune.models.endpoint.settings import Endpoint
+
+
+class CostCapError(ValueError):
+    """The next request may cost more than the budget has left."""
+
+
+class Budget:
+    """Counts what an endpoint charges, over all commands that share one file; safe for threads.
+
+    Before a request is sent, what it may cost at most is set aside, so that requests under way cannot go over the cap
+    together. Where replies charge more input than was estimated, later estimates are raised by the largest ratio seen.
+
+    Attributes:
+        spent: Tokens charged so far, those of earlier commands included.
+        requests: Replies that were charged.
+        ratio: By how much replies charged more input than was estimated, at least 1.
+    """
+
+    def __init__(self, endpoint: Endpoint, ledger: Path) -> None:
+        """Opens the file, which holds what earlier commands spent.
+
+        Raises:
+            ValueError: A line of it is broken.
+        """
+        self._endpoint = endpoint
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._set_aside = 0.0
+        self.ratio = 1.0
+        self.spent = Tokens(0, 0)
+        self.spent_usd = 0.0
+        self.requests = 0
+        for tokens, usd in _read(ledger):
+            self._count(tokens, usd)
+
+    def cost(self, tokens: Tokens) -> float:
+        """Returns what so many tokens may cost, in US dollars; 0 without prices."""
+        return self._endpoint.usd(round(tokens.input * self.ratio), tokens.output)
+
+    def is_above_cap(self, tokens: Tokens) -> bool:
+        """Returns whether so many more tokens could pass the cap."""
+        cap = self._endpoint.max_usd
+        return cap is not None and self.spent_usd + self.cost(tokens) > cap
+
+    def refuse_above_cap(self, tokens: Tokens, *, what: str) -> None:
+        """Refuses to start work that could cost more than the cap.
+
+        Raises:
+            CostCapError: It could.
+        """
+        if self.is_above_cap(tokens):
+            raise CostCapError(
+                f"{what} may cost {self.cost(tokens):.2f} USD, {self.spent_usd:.2f} USD are spent, and max_usd is "
+                f"{self._endpoint.max_usd:.2f}. Raise max_usd, or ask less (--limit, fewer eval.conditions, "
+                "image_max_side, max_new_tokens)"
+            )
+
+    @contextmanager
+    def reserved(self, estimate: Tokens) -> Iterator[None]:
+        """Sets the cost of one request aside while it is under way.
+
+        Raises:
+            CostCapError: With it the cap could be passed.
+        """
+        with self._lock:
+            usd = self.cost(estimate)
+            cap = self._endpoint.max_usd
+            if cap is not None and self.spent_usd + self._set_aside + usd > cap:
+                raise CostCapError(
+                    f"stopped before max_usd ({cap:.2f} USD) could be passed: {self.spent_usd:.4f} USD are spent. All "
+                    "answers so far are kept; raise max_usd and continue with --resume"
+                )
+            self._set_aside += usd
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._set_aside -= usd
+
+    def pay(self, reply: Reply, estimate: Tokens) -> None:
+        """Writes down what a reply was charged; the estimate where the server does not say.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        with self._lock:
+            tokens = reply.usage or Tokens(round(estimate.input * self.ratio), estimate.output)
+            usd = self._endpoint.usd(*tokens)
+            line = {**tokens._asdict(), "usd": usd, "model": reply.model, "estimated": reply.usage is None}
+            self._ledger.parent.mkdir(parents=True, exist_ok=True)
+            with self._ledger.open("a", encoding="ascii") as file:
+                file.write(json.dumps(line) + "\n")
+            self._count(tokens, usd)
+            if reply.usage and estimate.input:
+                self.ratio = max(self.ratio, tokens.input / estimate.input)
+
+    def estimate_text(self, tokens: Tokens, *, number: int) -> str:
+        """Returns what so many requests may cost, as a person reads it."""
+        return cost_text(self._endpoint, tokens, number=number, ratio=self.ratio, spent_usd=self.spent_usd)
+
+    def text(self) -> str:
+        """Returns what was spent as a person reads it."""
+        charged = f"{self.spent.input:,} input and {self.spent.output:,} output tokens in {self.requests:,} requests"
+        if not self._endpoint.has_prices:
+            return f"{charged}; no prices are set, so the cost is not known"
+        return f"{self.spent_usd:.4f} USD: {charged}"
+
+    def _count(self, tokens: Tokens, usd: float) -> None:
+        self.spent = Tokens(self.spent.input + tokens.input, self.spent.output + tokens.output)
+        self.spent_usd += usd
+        self.requests += 1
+
+
+def _read(ledger: Path) -> Iterator[tuple[Tokens, float]]:
+    """Yields the whole lines; a torn last one, after a kill, is cut off."""
+    if not ledger.is_file():
+        return
+    *lines, torn = ledger.read_bytes().split(b"\n")
+    if torn:
+        ledger.write_bytes(b"".join(line + b"\n" for line in lines))
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            yield Tokens(int(row["input"]), int(row["output"])), float(row["usd"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{ledger}, line {number}: broken; it says what was spent. Mend or remove the line, then --resume"
+            ) from error

@@ -1,0 +1,66 @@
+"""A judge that runs in this process: any instruction-tuned text model of transformers, with greedy decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from medtune.data.types import JudgeRequest, PredictionKey
+from medtune.models.weights.loading_options import DtypeName
+
+
+class LocalJudge:
+    """Judges one answer after the other. The same answer always gets the same verdict."""
+
+    def __init__(self, weights: str, *, dtype: DtypeName, max_new_tokens: int, device: torch.device) -> None:
+        """Loads a model from the hub or a folder.
+
+        Raises:
+            OSError: It is neither there nor on the hub.
+            ValueError: Its tokenizer has no chat template.
+        """
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(weights)
+        if not self._tokenizer.chat_template:
+            raise ValueError(f"{weights}: the tokenizer has no chat template; take an instruction-tuned model as judge")
+        loaded: Any = AutoModelForCausalLM.from_pretrained(weights, dtype=getattr(torch, dtype))
+        self._model = loaded.eval().to(device)
+        self._max_new_tokens = max_new_tokens
+        # A folder of the user's must not appear in what is written.
+        self._name = Path(weights).name if Path(weights).exists() else weights
+
+    @property
+    def name(self) -> str:
+        """The hub id of the model, or the name of its folder."""
+        return self._name
+
+    @torch.no_grad()
+    def replies(
+        self, asked: Sequence[JudgeRequest], *, is_usable: Callable[[str], bool]
+    ) -> Iterator[tuple[PredictionKey, str | None]]:
+        """Yields one reply per request, in order; None where the model gave no verdict."""
+        for request in asked:
+            text = self._reply(request)
+            yield request.key, text if is_usable(text) else None
+
+    def _reply(self, request: JudgeRequest) -> str:
+        turns = [{"role": "system", "content": request.system}, {"role": "user", "content": request.user}]
+        rows = self._tokenizer.apply_chat_template(
+            turns, add_generation_prompt=True, return_tensors="pt", return_dict=True
+        ).to(self._model.device)
+        stop = self._tokenizer.eos_token_id
+        ids_BL = self._model.generate(
+            input_ids=rows["input_ids"],
+            attention_mask=rows["attention_mask"],
+            max_new_tokens=self._max_new_tokens,
+            do_sample=False,
+            temperature=None,
+            top_p=None,
+            top_k=None,
+            eos_token_id=stop,
+            pad_token_id=stop,
+        )
+        return str(self._tokenizer.decode(ids_BL[0, rows["input_ids"].shape[1] :], skip_special_tokens=True))

@@ -1,0 +1,73 @@
+"""Draws replies at a temperature, by adding noise to the logits of a model that chooses greedily.
+
+The index of the largest value of logits / temperature + Gumbel noise is an exact draw from
+softmax(logits / temperature). Any model that chooses greedily can therefore draw, whatever its loop over tokens looks
+like. A row's words depend on its own seed alone: neither the other rows of the batch nor an interrupted evaluation
+that is continued change them.
+
+Shape legend: B rows, V vocabulary.
+
+Source: Maddison, Tarlow and Minka, A* Sampling, arXiv 1411.0030, section 2 (the Gumbel-max trick).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+_BEHIND = ("final_logit_softcapping", "logit_scale", "logits_scaling")
+"""Settings of transformers' models that change the logits after the output layer, where the noise is added."""
+
+
+@contextmanager
+def drawn(model: nn.Module, *, temperature: float, seeds: Sequence[int]) -> Iterator[None]:
+    """Makes the model draw the tokens that it generates inside the context.
+
+    Args:
+        model: Holds a language model of transformers; it goes on as greedily as before when the context ends.
+        temperature: Above 0; 1 draws from the model's own distribution.
+        seeds: One seed for each row of the batch, in the order of the rows; the same seed draws the same noise.
+
+    Raises:
+        ValueError: The temperature is not above 0, the batch has another number of rows, or the model changes its
+            logits behind its output layer.
+    """
+    if temperature <= 0:
+        raise ValueError(f"the temperature is {temperature}; it must be above 0, and 0 is the greedy choice")
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def noisy(layer: nn.Module, inputs: tuple[Tensor, ...], logits: Tensor) -> Tensor:
+        if logits.shape[0] != len(generators):
+            raise ValueError(f"{len(generators)} seeds for a batch of {logits.shape[0]} rows")
+        noise_BV = torch.stack([_gumbel(logits.shape[-1], generator) for generator in generators])
+        spread = noise_BV.view(len(generators), *[1] * (logits.dim() - 2), -1)
+        return logits.float() / temperature + spread.to(logits.device)
+
+    hook = _output_layer(model).register_forward_hook(noisy)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _gumbel(size: int, generator: torch.Generator) -> Tensor:
+    """Returns standard Gumbel noise, drawn on the CPU: the same on every device."""
+    return -torch.empty(size).exponential_(generator=generator).log()
+
+
+def _output_layer(model: nn.Module) -> nn.Module:
+    for part in model.modules():
+        layer: nn.Module | None = part.get_output_embeddings() if isinstance(part, PreTrainedModel) else None
+        if isinstance(part, PreTrainedModel) and layer is not None:
+            config = part.config.get_text_config()
+            if odd := [name for name in _BEHIND if getattr(config, name, None) not in (None, 1, 1.0)]:
+                raise ValueError(
+                    f"the language model changes its logits by {odd[0]} after its output layer, and replies cannot be "
+                    "drawn from it; set eval.temperature=0"
+                )
+            return layer
+    raise ValueError("the model has no language model of transformers to draw from; set eval.temperature=0")

@@ -1,0 +1,39 @@
+"""Builds one sequence piece by piece from ids of text and places for visual tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+
+from medtune.models.sequence.layout import IGNORED, Sequence, Span
+
+
+class SequenceBuilder:
+    """Collects the ids and media spans of one sequence in order."""
+
+    def __init__(self, placeholder: int) -> None:
+        self._placeholder = placeholder
+        self._ids: list[int] = []
+        self._spans: list[Span] = []
+
+    def __len__(self) -> int:
+        """Returns the number of positions so far."""
+        return len(self._ids)
+
+    def text(self, ids: Many[int]) -> None:
+        """Adds the ids of a text."""
+        self._ids += ids
+
+    def media(self, num_tokens: int) -> None:
+        """Adds places for the visual tokens of one media item."""
+        self._spans.append(Span(len(self._ids), len(self._ids) + num_tokens))
+        self._ids += [self._placeholder] * num_tokens
+
+    def sequence(self, *, learnt_from: int | None) -> Sequence:
+        """Returns the sequence; labels begin at the position `learnt_from`, and there are none where it is None."""
+        first = len(self._ids) if learnt_from is None else learnt_from
+        return Sequence(
+            ids=tuple(self._ids),
+            labels=(*((IGNORED,) * first), *self._ids[first:]),
+            positions=tuple(range(len(self._ids))),
+            media_spans=tuple(self._spans),
+        )

@@ -1,0 +1,57 @@
+"""Refuses sequences that are longer than the context of the language model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from pathlib import Path
+
+from medtune.data.media.load import Shape
+from medtune.models.sequence.layout import Sequence, SequenceFamily
+
+
+class ContextLimited:
+    """A sequence family that lays out as another family does, and refuses sequences that are too long."""
+
+    def __init__(self, family: SequenceFamily, *, max_tokens: int) -> None:
+        self.family = family
+        self._max_tokens = max_tokens
+
+    @property
+    def pad_id(self) -> int:
+        """The token of the other family."""
+        return self.family.pad_id
+
+    @property
+    def stop_id(self) -> int:
+        """The token of the other family."""
+        return self.family.stop_id
+
+    def layout(
+        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+    ) -> Sequence:
+        """Returns the family's sequence.
+
+        Raises:
+            ValueError: It is longer than the language model's context.
+        """
+        sequence = self.family.layout(prompt, answer, with_media=with_media, shape=shape)
+        if len(sequence.ids) > self._max_tokens:
+            of_media = sum(span.stop - span.start for span in sequence.media_spans)
+            raise ValueError(
+                f"a sequence of {len(sequence.ids)} tokens where the language model reads {self._max_tokens} "
+                f"(max_position_embeddings); {of_media} of them are the volume's. Take a projector (model.projector) "
+                "or a variant (model.variant) with fewer tokens, or shorten the question; a volume is never cut"
+            )
+        return sequence
+
+    def decode(self, ids: Many[int]) -> str:
+        """Returns the text of generated ids, special tokens left out."""
+        return self.family.decode(ids)
+
+    def pieces(self, ids: Many[int]) -> list[str]:
+        """Returns each id's own text."""
+        return self.family.pieces(ids)
+
+    def save(self, folder: Path) -> None:
+        """Writes the tokenizer, or the processor that holds it, as transformers reads it."""
+        self.family.save(folder)

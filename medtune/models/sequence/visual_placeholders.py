@@ -1,0 +1,120 @@
+"""LLaVA, InternVL and Gemma: one placeholder per visual token, counted by the processor, positions in one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from medtune.data.media.images import Size
+from medtune.data.media.videos.read import Frames
+from medtune.models.sequence.processor_template import MediaText, Placement, ProcessorTemplate, Writing, Written
+
+
+def llava(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
+    """Returns the sequence family of a LLaVA-1.5 processor; the frames of a video are images on lines of their own."""
+    token = processor.image_token
+    image, count = _image(processor, marker=token, written=token, around=0), _counted(processor, around=0)
+
+    def write(shape: Frames) -> Written:
+        return _frames(shape, count(shape.size), lambda _: token, "\n")
+
+    video = MediaText("image", token, token, write)
+    return ProcessorTemplate(processor, writing=Writing(image, video), max_tokens=max_tokens)
+
+
+def llava_next_video(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
+    """Returns the sequence family of a LLaVA-NeXT-Video processor: four patches of a frame become a token."""
+    side = processor.video_processor.crop_size["height"] // processor.patch_size
+    return _llava_with_video(processor, max_tokens=max_tokens, count=lambda frames: side * side // 4 * frames)
+
+
+def llava_onevision(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
+    """Returns the sequence family of a LLaVA-OneVision processor: a line break ends the video."""
+    side = -(-config.vision_config.image_size // config.vision_config.patch_size // 2)
+    return _llava_with_video(processor, max_tokens=max_tokens, count=lambda frames: side * side * frames + 1)
+
+
+def llava_video(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
+    """Returns the sequence family of LLaVA-Video: a line break ends each row of a frame, and words say when they are.
+
+    The model was trained with a sentence on the clip's length and the times of its frames behind the video
+    (`add_time_instruction`); this one says the same in our words.
+    """
+    side = -(-config.vision_config.image_size // config.vision_config.patch_size // 2)
+    token, clip = processor.image_token, processor.video_token
+
+    def write(shape: Frames) -> Written:
+        return Written(f"{clip}\n{_when(shape)}", (_row(side * (side + 1) * len(shape.times_s)),))
+
+    image = _image(processor, marker=token, written=token, around=0)
+    return ProcessorTemplate(
+        processor, writing=Writing(image, MediaText("video", clip, clip, write)), max_tokens=max_tokens
+    )
+
+
+def internvl(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
+    """Returns the sequence family of an InternVL processor; the processor counts the two tags around an image."""
+    token = processor.image_token
+    tagged = f"{processor.start_image_token}{token}{processor.end_image_token}"
+    image = _image(processor, marker=token, written=tagged, around=2)
+
+    def write(shape: Frames) -> Written:
+        return _frames(shape, processor.image_seq_length, lambda number: f"Frame{number + 1}: {tagged}", "\n")
+
+    video = MediaText("video", processor.video_token, token, write)
+    return ProcessorTemplate(processor, writing=Writing(image, video), max_tokens=max_tokens)
+
+
+def gemma3(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
+    """Returns the sequence family of a Gemma 3 (MedGemma) processor; the frames of a video are images in a row."""
+    tokenizer = processor.tokenizer
+    token, opening = tokenizer.image_token, tokenizer.boi_token
+    written = f"\n\n{opening}{token}{tokenizer.eoi_token}\n\n"
+    count = _counted(processor, around=0)
+    image = MediaText("image", opening, token, lambda size: Written(written, (_row(count(size)),)))
+
+    def write(shape: Frames) -> Written:
+        return _frames(shape, count(shape.size), lambda _: written, "")
+
+    video = MediaText("image", opening, token, write)
+    return ProcessorTemplate(processor, writing=Writing(image, video), max_tokens=max_tokens)
+
+
+def _llava_with_video(processor: Any, *, max_tokens: int, count: Callable[[int], int]) -> ProcessorTemplate:
+    token, clip = processor.image_token, processor.video_token
+    image = _image(processor, marker=token, written=token, around=0)
+
+    def write(shape: Frames) -> Written:
+        return Written(clip, (_row(count(len(shape.times_s))),))
+
+    video = MediaText("video", clip, clip, write)
+    return ProcessorTemplate(processor, writing=Writing(image, video), max_tokens=max_tokens)
+
+
+def _when(shape: Frames) -> str:
+    first_s, last_s = shape.times_s[0], shape.times_s[-1]
+    times = ", ".join(f"{time_s - first_s:.2f}s" for time_s in shape.times_s)
+    return f"Frames shown of {last_s - first_s:.2f} seconds of video: {len(shape.times_s)}, at {times}."
+
+
+def _image(processor: Any, *, marker: str, written: str, around: int) -> MediaText[Size]:
+    count = _counted(processor, around=around)
+    return MediaText("image", marker, processor.image_token, lambda size: Written(written, (_row(count(size)),)))
+
+
+def _counted(processor: Any, *, around: int) -> Callable[[Size], int]:
+    def count(size: Size) -> int:
+        counted = processor._get_num_multimodal_tokens(image_sizes=[(size.height, size.width)])
+        return int(counted["num_image_tokens"][0]) - around
+
+    return count
+
+
+def _frames(shape: Frames, count: int, written: Callable[[int], str], between: str) -> Written:
+    """Returns images one after another, as many as the video has frames."""
+    number = len(shape.times_s)
+    return Written(between.join(map(written, range(number))), (_row(count),) * number)
+
+
+def _row(count: int) -> Placement:
+    return Placement(tuple(range(count)), count)

@@ -1,0 +1,122 @@
+"""Image towers of timm: pixels -> a grid of features.
+
+Shape legend: B images, C channels, H height, W width, N visual tokens, D feature width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import PIL.Image
+import timm
+import torch
+from torch import Tensor, nn
+
+from medtune.data.media.load import Shape, media_shape
+from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTransform:
+    """Makes an image the input of a tower.
+
+    Attributes:
+        size_px: Height and width; the image is squeezed to the square, so that positions relative to the
+            image stay where they are.
+        mean: Subtracted per RGB channel, in [0, 1].
+        std: Divided by per RGB channel.
+    """
+
+    size_px: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    @property
+    def kinds(self) -> tuple[MediaKind, ...]:
+        """The transform takes images alone."""
+        return ("image",)
+
+    @property
+    def sampling(self) -> None:
+        """None, because the transform takes no videos."""
+        return None
+
+    def shape(self, ref: MediaRef) -> Shape | None:
+        """Returns the image's size."""
+        return media_shape(ref)
+
+    def __call__(self, media: Media) -> Tensor:
+        """Returns float32 pixels, (3, size_px, size_px)."""
+        resized = PIL.Image.fromarray(require_kind(media, Image).pixels_HWC).resize(
+            (self.size_px, self.size_px), PIL.Image.Resampling.BICUBIC
+        )
+        pixels_HWC = torch.from_numpy(np.asarray(resized, dtype=np.float32) / 255.0)
+        normal_HWC = (pixels_HWC - torch.tensor(self.mean)) / torch.tensor(self.std)
+        return normal_HWC.permute(2, 0, 1).contiguous()
+
+    def stack(self, items: Sequence[Tensor]) -> Tensor:
+        """Returns several images as one batch, (M, 3, size_px, size_px)."""
+        return torch.stack(list(items))
+
+
+class GridTower(nn.Module):
+    """A timm network without its head, average-pooled to a square grid of features."""
+
+    def __init__(self, backbone: nn.Module, *, grid: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.pool = nn.AdaptiveAvgPool2d(grid)
+
+    def forward(self, pixels_BCHW: Tensor) -> Tensor:
+        """Returns features_BND with N = grid * grid, row by row from the upper left."""
+        # Convolutions run faster with the channels innermost. The weights stay as they are: ZeRO-3 shards no other way.
+        features_BDHW: Tensor = self.pool(self.backbone(pixels_BCHW.contiguous(memory_format=torch.channels_last)))
+        return features_BDHW.flatten(2).transpose(1, 2)
+
+
+def timm_tower(architecture: str, *, grid: int) -> GridTower:
+    """Returns a randomly initialised timm tower whose forward gives (B, grid * grid, features).
+
+    Args:
+        architecture: A name that `timm.list_models()` knows.
+        grid: Tokens along each side.
+    """
+    return GridTower(timm.create_model(architecture, pretrained=False, num_classes=0, global_pool=""), grid=grid)
+
+
+def load_by_name(tower: GridTower, tensors: dict[str, Tensor], *, left_out: tuple[str, ...], where: str) -> None:
+    """Fills the backbone from a state dict with its own names; names that begin with `left_out` stay out.
+
+    Raises:
+        ValueError: A name is missing or not known.
+    """
+    wanted = {name: value for name, value in tensors.items() if not name.startswith(left_out)}
+    own = tower.backbone.state_dict().keys()
+    if own != wanted.keys():
+        raise ValueError(
+            f"{where}: missing {sorted(own - wanted.keys())[:5]}, not known {sorted(wanted.keys() - own)[:5]}"
+        )
+    tower.backbone.load_state_dict(wanted)
+
+
+def load_by_order(tower: GridTower, tensors: dict[str, Tensor], *, where: str) -> None:
+    """Fills the backbone from a state dict with other names but the same order and shapes.
+
+    Tensors past the backbone's own (a classification head) are left out; the caller names how the file was made.
+
+    Raises:
+        ValueError: A shape differs, or the file has too few tensors.
+    """
+    own = tower.backbone.state_dict()
+    if len(tensors) < len(own):
+        raise ValueError(f"{where}: {len(tensors)} tensors where the tower has {len(own)}")
+    renamed: dict[str, Tensor] = {}
+    for (name, target), (source_name, value) in zip(own.items(), tensors.items(), strict=False):
+        if target.shape != value.shape:
+            raise ValueError(
+                f"{where}: {source_name} is {tuple(value.shape)} where the tower's {name} is {tuple(target.shape)}"
+            )
+        renamed[name] = value
+    tower.backbone.load_state_dict(renamed)

@@ -1,0 +1,128 @@
+"""Reads LLaVA-Video's released folders: tensors under LLaVA-NeXT's names, its config.json, and a tokenizer alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import init_empty_weights
+from torch import Tensor
+from transformers import AutoModelForImageTextToText, PreTrainedModel
+
+from medtune.models.contract import Assembled
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig, build_processor
+from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_image_size
+from medtune.models.weights.keymaps.key_map import load_published
+from medtune.models.weights.keymaps.llava_video import KEY_MAP
+from medtune.models.weights.keymaps.read_file import read_tensors
+from medtune.models.weights.loading_options import Loading
+from medtune.models.weights.volume_release import read_tokenizer, release_folder
+
+SO400M: Mapping[str, Any] = {
+    "model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 26,
+    "num_attention_heads": 16, "image_size": 384, "patch_size": 14, "vision_use_head": False,
+}  # fmt: skip
+"""google/siglip-so400m-patch14-384 without its last block, whose input is what LLaVA-Video looks at."""
+_MAX_TILES = 6
+"""Along each side of an image. Source: scripts/video/train, image_grid_pinpoints (1x1) to (6x6)."""
+_TOWER = "siglip-so400m-patch14-384"
+_EMBEDDINGS = "model.embed_tokens.weight"
+_LAID_OUT: Mapping[str, object] = {
+    "mm_newline_position": "grid",
+    "mm_spatial_pool_mode": "bilinear",
+    "mm_spatial_pool_stride": 2,
+    "mm_projector_type": "mlp2x_gelu",
+    "mm_patch_merge_type": "spatial_unpad",
+    "image_aspect_ratio": "anyres_max_9",
+}
+"""How the code here writes images and videos; a folder that says otherwise holds a model that was trained otherwise."""
+_SIZES = (
+    "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+    "max_position_embeddings", "rms_norm_eps", "bos_token_id", "eos_token_id",
+)  # fmt: skip
+
+
+def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, Any] = SO400M) -> Assembled:
+    """Returns the model of a hub repository or a local folder: a release, or what `medtune export` wrote.
+
+    Args:
+        where: Hub id or folder.
+        loading: As the recipe says.
+        vision: Sizes of the tower that the release names.
+
+    Raises:
+        AssetError: There is no such folder, and the hub does not give it.
+        FileNotFoundError: The folder holds no weights.
+        ValueError: The folder holds another model, or not all of this one.
+    """
+    folder = release_folder(where, KEY_MAP.checkpoint)
+    said = _read_config(folder)
+    family = find_family("llava_video")
+    if said.get("model_type") == LlavaVideoConfig.model_type:
+        return pretrained(where, family, loading)
+    refuse_image_size(family, loading)
+    config = published_config(said, vision=vision, where=str(folder))
+    processor = build_processor(read_tokenizer(folder), config)
+    config.image_token_index, config.video_token_index = processor.image_token_id, processor.video_token_id
+    return put_together(_filled(config, folder, loading), processor, family, loading, where=where)
+
+
+def published_config(said: Mapping[str, Any], *, vision: Mapping[str, Any], where: str) -> LlavaVideoConfig:
+    """Returns our configuration of a release's config.json.
+
+    Raises:
+        ValueError: A setting is missing, or the model writes images or videos in another way than the code here.
+    """
+    absent = [name for name in (*_LAID_OUT, *_SIZES[:7], "mm_vision_tower", "rope_theta") if name not in said]
+    if absent:
+        raise ValueError(f"{where}: config.json is not that of {KEY_MAP.checkpoint}; it has no {', '.join(absent)}")
+    for name, wanted in _LAID_OUT.items():
+        if said[name] != wanted:
+            raise ValueError(f"{where}: {name} is {said[name]!r}, which is not supported; wanted {wanted!r}")
+    if not str(said["mm_vision_tower"]).endswith(_TOWER):
+        raise ValueError(f"{where}: its tower is {said['mm_vision_tower']!r}; wanted {_TOWER}")
+    if said.get("add_faster_video"):
+        raise ValueError(f"{where}: add_faster_video mixes two rates of frames, which is not supported")
+    rope = {"rope_type": "default", "rope_theta": float(said["rope_theta"])}
+    sizes = {name: said[name] for name in _SIZES if name in said}
+    tiles = [vision["image_size"] * count for count in range(1, _MAX_TILES + 1)]
+    return LlavaVideoConfig(
+        text_config={"model_type": "qwen2", **sizes, "rope_parameters": rope},
+        vision_config=dict(vision),
+        image_grid_pinpoints=[[height, width] for height in tiles for width in tiles],
+    )
+
+
+def _filled(config: LlavaVideoConfig, folder: Path, loading: Loading) -> PreTrainedModel:
+    paths = sorted(folder.glob("*.safetensors"))
+    if not paths:
+        raise FileNotFoundError(f"{folder}: no *.safetensors, which is where {KEY_MAP.checkpoint} should be")
+    dtype = getattr(torch, loading.dtype)
+    tensors: dict[str, Tensor] = {name: tensor.to(dtype) for name, tensor in read_tensors(paths).items()}
+    if _EMBEDDINGS not in tensors:
+        raise ValueError(f"{folder}: not {KEY_MAP.checkpoint}; it has no {_EMBEDDINGS}")
+    text: Any = config.get_text_config()
+    text.vocab_size = int(tensors[_EMBEDDINGS].shape[0])
+    # Weights take no memory until they are read; what is computed and never stored (rotary angles) is there at once.
+    with init_empty_weights(include_buffers=False):
+        whole: PreTrainedModel = AutoModelForImageTextToText.from_config(config)
+    load_published(whole, tensors, KEY_MAP, where=str(folder))
+    whole.eval()
+    return whole
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ValueError(f"{folder}: no config.json; copy the whole folder of the checkpoint")
+    try:
+        said = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: damaged ({error}). Copy or download it again.") from error
+    if not isinstance(said, dict):
+        raise ValueError(f"{path}: not a model's configuration")
+    return said

@@ -1,0 +1,69 @@
+"""Llama-3.2-Vision: the image stands beside the row, and cross-attention layers look at it.
+
+Shape legend: M images, B rows, L new tokens, T tiles, P patches of one tile, E embedding width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import Cache, PreTrainedModel
+
+from medtune.models.sequence import mllama
+from medtune.models.transformers_vlm.family import Family, parts
+from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
+
+
+class TileStates(NamedTuple):
+    """The states of images that cross-attention layers attend to.
+
+    Attributes:
+        states_MTPE: Projected features of every tile, padding tiles included.
+        is_tile_MT: True where a tile is part of the image.
+    """
+
+    states_MTPE: Tensor
+    is_tile_MT: Tensor
+
+
+def family() -> Family:
+    """Returns the family."""
+    return Family(
+        model_types=("mllama",),
+        wiring=Wiring(roots=parts("model.vision_model", "model.multi_modal_projector"), encode=_encode, hidden=_hidden),
+        sequence=mllama.family,
+        pixels=("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask"),
+    )
+
+
+def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> TileStates:
+    model: Any = whole.model
+    joined = {name: torch.cat([one[name] for one in media]) for name in media[0]}
+    features_MITPD = model.vision_model(**joined).last_hidden_state
+    # One image per item, so the axis I has length 1.
+    states_MTPE = model.multi_modal_projector(features_MITPD[:, 0])
+    return TileStates(states_MTPE, joined["aspect_ratio_mask"][:, 0].bool())
+
+
+def _hidden(whole: PreTrainedModel, step: Step, encoded: TileStates | None, cache: Cache | None) -> Tensor:
+    shown: dict[str, Tensor | None] = {}
+    if encoded is not None and step.shows_media:
+        tiles_BT = encoded.is_tile_MT[step.media_index_B]
+        mask_BLIT = (step.sees_media_BL[:, :, None, None] & tiles_BT[:, None, None, :]).long()
+        # Rows that are continued find the states in the cache.
+        first = bool(step.media_BL.any())
+        states = encoded.states_MTPE[step.media_index_B].flatten(1, 2) if first else None
+        shown = {"cross_attention_states": states, "cross_attention_mask": mask_BLIT}
+    model: Any = whole.model
+    hidden_BLE: Tensor = model(
+        input_ids=step.ids_BL,
+        attention_mask=step.attention_mask(model.get_input_embeddings().weight.dtype),
+        position_ids=step.positions_BL,
+        past_key_values=cache,
+        use_cache=cache is not None,
+        **shown,
+    ).last_hidden_state
+    return hidden_BLE

@@ -1,0 +1,137 @@
+"""Wires families whose visual tokens stand in the row: Qwen-VL, LLaVA, InternVL, Gemma.
+
+Shape legend: M images, P patches, B rows, L new tokens, N visual tokens of one image, X visual tokens of the rows,
+E embedding width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import Cache, PreTrainedModel
+
+from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
+from medtune.models.tuning.plan import PartName
+
+
+@dataclass(frozen=True, slots=True)
+class VisualTokens:
+    """Visual tokens of several images.
+
+    Attributes:
+        tokens: One (N, E) per image; N may differ.
+        deep: Per decoder layer, from the first on: what is added at the visual tokens, as `tokens`. Empty for most.
+    """
+
+    tokens: tuple[Tensor, ...]
+    deep: tuple[tuple[Tensor, ...], ...] = ()
+
+
+Shown = Callable[[Step, VisualTokens | None], dict[str, Any]]
+"""What a decoder needs besides embeddings, mask and positions."""
+
+
+def in_sequence(
+    roots: Mapping[PartName, tuple[str, ...]],
+    *,
+    decoder: Callable[[PreTrainedModel], torch.nn.Module],
+    shown: Shown = lambda step, encoded: {},
+    plain_because: str | None = None,
+) -> Wiring:
+    """Returns the wiring of a family.
+
+    Args:
+        roots: Names of the modules and parameters of the family's parts.
+        decoder: The module of the transformers model that takes embeddings.
+        shown: What that module needs besides embeddings, mask and positions.
+        plain_because: As `Wiring.plain_because`.
+    """
+
+    def hidden(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None, cache: Cache | None) -> Tensor:
+        # M-RoPE's axes come first in transformers.
+        positions = step.positions_BL if step.positions_BL.dim() == 2 else step.positions_BL.movedim(-1, 0)
+        embeddings_BLE = _embed(whole, step, encoded)
+        hidden_BLE: Tensor = decoder(whole)(
+            inputs_embeds=embeddings_BLE,
+            attention_mask=step.attention_mask(embeddings_BLE.dtype),
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=cache is not None,
+            **shown(step, encoded),
+        ).last_hidden_state
+        return hidden_BLE
+
+    return Wiring(roots, _encode, hidden, plain_because)
+
+
+def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> VisualTokens:
+    if any("pixel_values_videos" in one for one in media):
+        # Videos differ in length, and images may lie between them: one after another.
+        parts = [_encode_video(whole, one) if "pixel_values_videos" in one else _encode(whole, [one]) for one in media]
+        layers_of_parts = zip(*(part.deep for part in parts), strict=True)
+        deep_of_parts = tuple(tuple(each[0] for each in layer) for layer in layers_of_parts)
+        return VisualTokens(tuple(part.tokens[0] for part in parts), deep_of_parts)
+    features: Any = whole.get_image_features(  # type: ignore[operator]
+        **{name: _joined([one[name] for one in media]) for name in media[0]}, return_dict=True
+    )
+    tokens = features.pooler_output
+    if isinstance(tokens, Tensor) or len(tokens) != len(media):
+        # One entry per tile or frame; an image has one or several.
+        tiles = iter(tokens)
+        tokens = [torch.cat([next(tiles) for _ in one["pixel_values"]]) for one in media]
+    counts = [len(one) for one in tokens]
+    layers = getattr(features, "deepstack_features", None) or ()
+    deep = tuple(tuple(torch.cat(tuple(layer)).split(counts)) for layer in layers)
+    return VisualTokens(tuple(tokens), deep)
+
+
+def _encode_video(whole: PreTrainedModel, one: Pixels) -> VisualTokens:
+    features: Any = whole.get_video_features(**one, return_dict=True)  # type: ignore[operator]
+    layers = getattr(features, "deepstack_features", None) or ()
+    return VisualTokens(
+        (torch.cat(tuple(features.pooler_output)),), tuple((torch.cat(tuple(layer)),) for layer in layers)
+    )
+
+
+def _joined(tensors: Sequence[Tensor]) -> Tensor:
+    """Returns one tensor of all images; where they have different numbers of tiles (axis 1), the shorter get zeros."""
+    if tensors[0].dim() == 5:
+        tiles = max(tensor.shape[1] for tensor in tensors)
+        tensors = [torch.nn.functional.pad(t, (0, 0) * 3 + (0, tiles - t.shape[1])) for t in tensors]
+    return torch.cat(list(tensors))
+
+
+def _embed(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None) -> Tensor:
+    # A placeholder's id may lie outside the embedding table; what stands there is overwritten anyway.
+    embeddings_BLE: Tensor = whole.get_input_embeddings()(step.ids_BL.masked_fill(step.media_BL, 0))
+    if encoded is None or not bool(step.media_BL.any()):
+        return embeddings_BLE
+    return embeddings_BLE.masked_scatter(
+        step.media_BL.unsqueeze(-1), rows_of(encoded.tokens, step).to(embeddings_BLE.dtype)
+    )
+
+
+def rows_of(tokens: Sequence[Tensor], step: Step) -> Tensor:
+    """Returns visual_XE: each row's image as often as the row shows it, row after row.
+
+    Raises:
+        ValueError: A row's media spans do not hold exactly the tokens of its image.
+    """
+    chosen = []
+    counts = zip(
+        step.media_index_B.tolist(), step.media_spans_B.tolist(), step.media_BL.sum(dim=1).tolist(), strict=True
+    )
+    for index, num_spans, num_places in counts:
+        one = tokens[index]
+        # The item once, in one span or in one a frame; or once in each span, where a tree branches before it.
+        if num_places not in (len(one), num_spans * len(one)):
+            raise ValueError(
+                f"media spans of {num_places} tokens where the image has {len(one)}; a sequence was cut through its "
+                "image, or laid out for an image of another size"
+            )
+        chosen.append(one.repeat(num_places // len(one), 1))
+    return torch.cat(chosen)

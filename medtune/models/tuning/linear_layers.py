@@ -1,0 +1,28 @@
+"""Finds the layers of a part that can be adapted or quantised."""
+
+from __future__ import annotations
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from medtune.models.contract import Model, root_of
+from medtune.models.tuning.plan import PartName
+
+
+def linear_names(model: Model, part: PartName, root: str) -> list[str]:
+    """Returns the linear layers and 1x1 convolutions under a root that belong to its part, named from the root on.
+
+    A language model's output layer is none of them, nor is a layer inside torch's own attention, which takes its weight
+    and passes an adapter by.
+    """
+    roots, modules = model.part_roots, dict(model.named_modules())
+    outputs = {id(m.get_output_embeddings()) for m in modules.values() if isinstance(m, PreTrainedModel)}
+    return [
+        name.removeprefix(f"{root}.")
+        for name, module in modules.items()
+        if name.startswith(f"{root}.")
+        and root_of(name, roots) == (part, root)
+        and id(module) not in outputs
+        and not isinstance(modules[name.rpartition(".")[0]], nn.MultiheadAttention)
+        and (isinstance(module, nn.Linear) or (isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1)))
+    ]

@@ -1,0 +1,175 @@
+"""Shows a model the code ids of its frozen CTViT, read from the cache or a saved encoding, or made by the tower.
+
+A full-size scan is 27 kB of ids, 28 MB of code vectors (what CT-CHAT's release trains on) or 221 MB of prepared voxels;
+what lies behind the tower sees the same in all three.
+
+Shape legend: T, H, W depth, height and width in voxels; t, h, w the same in patches; D feature width.
+
+Source: ibrahimethemhamamci/CT-CHAT@33c9b973 as our specs describe it, no code taken (CC-BY-NC-SA).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from medtune.data.media.volumes.formats.saved_encoding import KEY, read_encoding
+from medtune.data.media.volumes.read import load_volume
+from medtune.data.media.volumes.transforms.transform import VolumeTransform
+from medtune.data.types import Media, MediaRef
+from medtune.models.contract import Transform
+from medtune.models.towers.ctvit import CTViT
+from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeParts
+from medtune.models.weights.loading_options import CODES
+
+FARTHEST = 1e-2
+"""From a saved vector to its code, whose length is 1: rounding to 16 bits stays below, other towers' codes do not."""
+_OTHER_TOWER = (
+    "it was saved by another tower than model.weights holds. Take the weights that it was saved with, or prepare the "
+    "folder without encodings: the scans are then encoded here."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Coder:
+    """A frozen tower that turns volumes into code ids.
+
+    It runs on the CPU in float32, wherever and however the model computes: ids are kept, and the next run reads them.
+
+    Attributes:
+        digest: 16 hex digits that differ wherever two towers differ.
+    """
+
+    tower: CTViT = field(repr=False)
+    digest: str
+
+    def of_volume(self, volume_1THW: Tensor) -> Tensor:
+        """Returns the code ids of a prepared volume, int64 (t, h, w).
+
+        Raises:
+            ValueError: A side is no multiple of the tower's patch.
+        """
+        with _exactly():
+            return self.tower.quantise(self.tower.encode(volume_1THW[None])).ids[0]
+
+    def of_encoding(self, path: Path) -> Tensor:
+        """Returns the code ids of a saved encoding, int64 (t, h, w).
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: It is damaged (see `read_encoding`), or its vectors are not codes of this tower.
+        """
+        vectors_thwD = torch.from_numpy(read_encoding(path))
+        found, width = vectors_thwD.shape[-1], self.tower.config.width
+        if found != width:
+            raise ValueError(f"{path}: {KEY}: vectors of width {found}, the tower's have {width}; {_OTHER_TOWER}")
+        with _exactly():
+            # Slab by slab: all vectors against all codes at once would take half a gigabyte.
+            slabs = [self.tower.quantise(vectors_hwD) for vectors_hwD in vectors_thwD]
+        tokens_thwD = torch.stack([slab.tokens for slab in slabs])
+        distance = float((tokens_thwD - vectors_thwD).norm(dim=-1).max())
+        if distance > FARTHEST:
+            raise ValueError(
+                f"{path}: {KEY}: a vector is {distance:.2g} away from the nearest code, wanted {FARTHEST:g} at most; "
+                f"{_OTHER_TOWER}"
+            )
+        return torch.stack([slab.ids for slab in slabs])
+
+
+@contextmanager
+def _exactly() -> Iterator[None]:
+    """Computes in float32 and without a graph, in the middle of an evaluation in 16 bits too."""
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        yield
+
+
+def coder_of(vision: nn.Module) -> Coder:
+    """Returns a coder with a copy of a tower as it is now.
+
+    Raises:
+        TypeError: The tower has no codebook.
+    """
+    if not isinstance(vision, CTViT):
+        raise TypeError(f"{type(vision).__name__} has no codes")
+    tower = deepcopy(vision).to("cpu", torch.float32).eval().requires_grad_(False)
+    whole = hashlib.sha256(repr(tower.config).encode())
+    for name, tensor in tower.state_dict().items():
+        whole.update(name.encode())
+        whole.update(tensor.contiguous().numpy().tobytes())
+    return Coder(tower, whole.hexdigest()[:16])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodesInput(VolumeInput):
+    """A preparation of volumes that ends with the tower's code ids.
+
+    Attributes:
+        coder: The model's tower.
+        saved_from: The preparation behind saved encodings: where volumes are prepared otherwise, around an organ for
+            instance, they say nothing.
+    """
+
+    coder: Coder
+    saved_from: VolumeTransform
+
+    def __call__(self, media: Media) -> Tensor:
+        """Returns the code ids of one volume, int64 (t, h, w)."""
+        return self.coder.of_volume(VolumeInput.__call__(self, media))
+
+    def read(self, ref: MediaRef) -> Tensor:
+        """Returns code ids from the cache, else from the saved encoding, else from the volume; int64 (t, h, w).
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: A file is refused, or the encoding is another tower's.
+        """
+        encoding = ref.encoding if self.prepare == self.saved_from else None
+        if self.cache is None:
+            return self._made(ref, encoding)
+        seen = self.cache.name(ref, self.prepare) if encoding is None else self.cache.digest(encoding)
+        kept = np.int16 if self.coder.tower.config.codes <= np.iinfo(np.int16).max + 1 else np.int32
+        ids_thw = self.cache.computed_once(
+            f"{seen}-{CODES}-{self.coder.digest}", lambda: self._made(ref, encoding).numpy().astype(kept)
+        )
+        return torch.from_numpy(ids_thw.astype(np.int64))
+
+    def _made(self, ref: MediaRef, encoding: Path | None) -> Tensor:
+        if encoding is not None:
+            return self.coder.of_encoding(encoding)
+        return self(load_volume(ref, self.prepare.organs))
+
+    def stack(self, items: Sequence[Tensor]) -> Tensor:
+        """Returns the code ids of several volumes as one batch, int64 (B, t, h, w).
+
+        Raises:
+            ValueError: They are of several grids.
+        """
+        grids = sorted({tuple(item.shape) for item in items})
+        if len(grids) > 1:
+            raise ValueError(
+                f"model.variant {CODES}: one scan is a grid of {grids[0]} codes, another one of {grids[1]}; take away "
+                "the encodings that were saved from volumes of another size"
+            )
+        return torch.stack(list(items))
+
+
+def as_codes(parts: VolumeParts) -> VolumeParts:
+    """Returns the parts of a model with CTViT's codes in place of volumes."""
+    return replace(
+        parts,
+        seen_as=lambda transform, vision: CodesInput(transform, coder=coder_of(vision), saved_from=transform),
+    )
+
+
+def recoded(transform: Transform, vision: nn.Module) -> Transform:
+    """Returns a transform that goes by the codes of this tower; one that makes no codes stays as it is."""
+    return replace(transform, coder=coder_of(vision)) if isinstance(transform, CodesInput) else transform

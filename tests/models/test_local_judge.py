@@ -1,0 +1,50 @@
+"""A local judge: a real text model of transformers, tiny, that has learnt one verdict by heart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from medtune.data.types import JudgeRequest, PredictionKey
+from medtune.models.local_judge import LocalJudge
+from tests.models.tiny_judge import VERDICT, write_tiny_judge
+
+
+def request(number: int, text: str = "an answer") -> JudgeRequest:
+    return JudgeRequest(PredictionKey(f"q{number}", "image", "generation", 0), "Judge.", text, {})
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that says the verdict after every prompt that ends alike."""
+    return write_tiny_judge(tmp_path_factory.mktemp("judge") / "tiny-judge", [("Judge.", "an answer")])
+
+
+@pytest.fixture
+def judge(weights: Path) -> LocalJudge:
+    return LocalJudge(str(weights), dtype="float32", max_new_tokens=60, device=torch.device("cpu"))
+
+
+def test_verdict_comes_without_prompt_and_stop_token(judge: LocalJudge) -> None:
+    found = dict(judge.replies([request(0), request(1)], is_usable=lambda text: text == VERDICT))
+    assert {key.question_id: text for key, text in found.items()} == {"q0": VERDICT, "q1": VERDICT}
+
+
+def test_what_is_no_verdict_is_none(judge: LocalJudge) -> None:
+    ((key, text),) = judge.replies([request(0)], is_usable=lambda text: False)
+    assert (key.question_id, text) == ("q0", None)
+
+
+def test_name_shows_no_folder(judge: LocalJudge) -> None:
+    assert judge.name == "tiny-judge"
+
+
+def test_model_without_chat_template_is_refused(weights: Path, tmp_path: Path) -> None:
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(weights)
+    tokenizer.chat_template = None
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="no chat template"):
+        LocalJudge(str(tmp_path), dtype="float32", max_new_tokens=9, device=torch.device("cpu"))

@@ -1,0 +1,212 @@
+"""Code ids in place of volumes: one scan gives the same ids and the same answer, wherever the ids come from."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from medtune.data.media.blank import BLANKS
+from medtune.data.media.volumes.cache import VolumeCache
+from medtune.data.media.volumes.transforms.ct_chat import ENCODE, CTChatTransform
+from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
+from medtune.data.types import MediaRef
+from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
+from medtune.models.media_item import read_item
+from medtune.models.sequence.packing import Shown, pack
+from medtune.models.sequence.tree import grow
+from medtune.models.towers.ctvit import CTViT, CTViTConfig
+from medtune.models.vlm import VisionLanguageModel
+from medtune.models.volumes import ctvit_code_input
+from medtune.models.volumes.ctvit_code_input import CodesInput, coder_of, recoded
+from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.weights.export import assemble_model, write_exported
+from medtune.models.weights.loading_options import CODES, Loading
+from tests.data.media.volumes.synthetic_volumes import nifti, scan
+
+TWIN = "nano_ct_chat"
+# A tenth of the voxels of the release's volume.
+FEWER = CTChatTransform(size=(240, 240, 120))
+SMALL = CTViTConfig((2, 4, 4), 8, 1, 1, heads=2, head_width=4, mlp_width=5, codes=16)
+
+
+def twin(seed: int = 0, variant: str = CODES) -> Assembled:
+    assembled = zoo_entry(TWIN).assemble(seed, Loading(variant=variant))
+    transform = assembled.transform
+    if isinstance(transform, CodesInput):
+        return replace(assembled, transform=replace(transform, prepare=FEWER, saved_from=FEWER))
+    assert isinstance(transform, VolumeInput)
+    return replace(assembled, transform=replace(transform, prepare=FEWER))
+
+
+@pytest.fixture(scope="module")
+def assembled() -> Assembled:
+    return twin()
+
+
+@pytest.fixture(scope="module")
+def ref(tmp_path_factory: pytest.TempPathFactory) -> MediaRef:
+    # Blocks of one value each: what is resampled to full size still differs from patch to patch.
+    hu_IJK = np.kron(scan((6, 6, 5)), np.ones((4, 4, 3), np.int16))
+    affine = np.diag([-8.0, -8.0, 12.0, 1.0])
+    return MediaRef(nifti(tmp_path_factory.mktemp("scan") / "ct.nii.gz", hu_IJK, affine), kind="volume")
+
+
+@pytest.fixture(scope="module")
+def encoded(assembled: Assembled, ref: MediaRef) -> MediaRef:
+    """The scan with the encoding that the tower gives for it, saved as CT-CHAT's release does."""
+    volume = twin(variant="public").transform
+    with torch.no_grad():
+        tokens_BthwD = own(assembled).vision(volume.stack([read_item(ref, volume)]))
+    np.savez(ref.path.with_name("ct.npz"), arr=tokens_BthwD.numpy())
+    return replace(ref, encoding=ref.path.with_name("ct.npz"))
+
+
+def own(assembled: Assembled) -> VisionLanguageModel:
+    assert isinstance(assembled.model, VisionLanguageModel)
+    return assembled.model
+
+
+def codes_input(assembled: Assembled) -> CodesInput:
+    assert isinstance(assembled.transform, CodesInput)
+    return assembled.transform
+
+
+def refuse(*_: object) -> None:
+    raise AssertionError("made again")
+
+
+def test_ids_from_volume_encoding_and_cache_are_the_same(
+    assembled: Assembled, ref: MediaRef, encoded: MediaRef, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transform = codes_input(assembled)
+    ids = transform.read(ref)
+    assert (ids.dtype, ids.shape) == (torch.int64, (3, 3, 3))
+    assert len(ids.unique()) > 3
+    keeping = replace(transform, cache=VolumeCache(tmp_path))
+    for seen in (ref, encoded):
+        assert torch.equal(transform.read(seen), ids)
+        assert torch.equal(keeping.read(seen), ids)
+    monkeypatch.setattr(ctvit_code_input, "load_volume", refuse)
+    monkeypatch.setattr(ctvit_code_input, "read_encoding", refuse)
+    for seen in (ref, encoded):
+        kept = read_item(seen, replace(keeping, cache=VolumeCache(tmp_path)))
+        assert kept.dtype == torch.int64
+        assert torch.equal(kept, ids)
+    files = list(tmp_path.iterdir())
+    assert len(files) == 2
+    assert all(file.stat().st_size < 1000 for file in files)
+    with pytest.raises(AssertionError, match="made again"):
+        replace(keeping, coder=codes_input(twin(1)).coder).read(ref)
+
+
+def test_answers_from_codes_and_from_volumes_are_the_same_to_the_bit(
+    assembled: Assembled, encoded: MediaRef, ref: MediaRef
+) -> None:
+    from_volume = twin(variant="public")
+    layout = assembled.family.layout("how large is the liver?", "12 cm")
+    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
+    read = []
+    with torch.no_grad():
+        for each, seen in ((from_volume, ref), (assembled, ref), (assembled, encoded)):
+            model = own(each).eval()
+            media = each.transform.stack([read_item(seen, each.transform)])
+            assert torch.equal(model.features(media), model.vision(media).flatten(1))
+            read.append(model(rows, model.encode(media)).logprobs_T)
+    assert torch.equal(read[0], read[1])
+    assert torch.equal(read[0], read[2])
+
+
+def test_a_blank_scan_goes_through_the_tower(assembled: Assembled, ref: MediaRef) -> None:
+    blank = read_item(BLANKS["volume"], assembled.transform)
+    assert not torch.equal(blank, read_item(ref, assembled.transform))
+    assert assembled.transform.stack([blank, blank]).shape == (2, 3, 3, 3)
+
+
+def test_encodings_of_another_tower_are_refused(assembled: Assembled, encoded: MediaRef, tmp_path: Path) -> None:
+    other = twin(1)
+    with pytest.raises(ValueError, match=r"ct\.npz: arr: a vector is .* away from the nearest code.*another tower"):
+        read_item(encoded, other.transform)
+    narrow = replace(encoded, encoding=tmp_path / "narrow.npz")
+    np.savez(tmp_path / "narrow.npz", arr=np.zeros((1, 2, 2, 2, 8), np.float32))
+    with pytest.raises(ValueError, match=r"narrow\.npz: arr: vectors of width 8, the tower's have 16.*another tower"):
+        read_item(narrow, assembled.transform)
+
+
+def test_encodings_saved_in_16_bits_are_recognised() -> None:
+    torch.manual_seed(0)
+    tower = CTViT(replace(SMALL, width=512, codes=256))
+    ids_thw = torch.randint(256, (3, 4, 2))
+    for dtype in (torch.float16, torch.bfloat16):
+        vectors = tower.decode_ids(ids_thw[None]).to(dtype).float().numpy()
+        path = Path("unread.npz")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ctvit_code_input, "read_encoding", lambda _, found=vectors[0]: found)
+            assert torch.equal(coder_of(tower).of_encoding(path), ids_thw)
+
+
+def test_a_cropped_scan_passes_the_encoding_of_the_whole_one_by(assembled: Assembled, ref: MediaRef) -> None:
+    missing = replace(ref, encoding=Path("missing.npz"))
+    with pytest.raises(FileNotFoundError, match=r"missing\.npz"):
+        read_item(missing, assembled.transform)
+    cropping = replace(codes_input(assembled), prepare=CroppedTransform(FEWER, ("liver",)))
+    # The scan has no mask of a liver, and around nothing everything is shown.
+    with pytest.warns(UserWarning, match="mask is empty"):
+        seen = read_item(missing, cropping)
+    assert torch.equal(seen, read_item(ref, assembled.transform))
+
+
+def test_ids_do_not_depend_on_how_the_model_computes() -> None:
+    torch.manual_seed(0)
+    tower = CTViT(SMALL)
+    coder, volume = coder_of(tower), torch.randn(1, 16, 32, 32)
+    ids = coder.of_volume(volume)
+    tower.to(torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(coder.of_volume(volume), ids)
+    assert not any(parameter.requires_grad for parameter in coder.tower.parameters())
+
+
+def test_towers_are_told_apart_by_any_weight() -> None:
+    torch.manual_seed(0)
+    tower = CTViT(SMALL)
+    before = coder_of(tower).digest
+    assert coder_of(tower).digest == before
+    tower.get_parameter("temporal.layers.0.attention.q_scale").data[0] += 1e-3
+    assert coder_of(tower).digest != before
+    with pytest.raises(TypeError, match="Linear has no codes"):
+        coder_of(torch.nn.Linear(2, 2))
+
+
+def test_the_input_can_be_sent_to_another_process(assembled: Assembled, encoded: MediaRef) -> None:
+    sent = pickle.loads(pickle.dumps(assembled.transform))
+    assert torch.equal(sent.read(encoded), codes_input(assembled).read(encoded))
+
+
+def test_scans_of_two_grids_are_refused_in_one_batch(assembled: Assembled) -> None:
+    ids = torch.zeros(2, 3, 4, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"\(2, 3, 4\) codes, another one of \(4, 3, 2\)"):
+        assembled.transform.stack([ids, ids.permute(2, 1, 0)])
+
+
+def test_an_exported_model_codes_by_its_own_tower(assembled: Assembled, tmp_path: Path) -> None:
+    write_exported(assembled, tmp_path, name=TWIN, base_weights=None)
+    again = assemble_model(TWIN, 1, Loading(weights=str(tmp_path), variant=CODES))
+    assert codes_input(again).coder.digest == codes_input(assembled).coder.digest
+    plain = twin(variant="public").transform
+    assert recoded(plain, own(assembled).vision) is plain
+
+
+@pytest.mark.parametrize("name", ["nano_ct_chat", "nano_nn_ct_chat"])
+def test_the_twins_take_codes_by_name_and_nothing_else(name: str) -> None:
+    transform = codes_input(zoo_entry(name).assemble(0, Loading(variant=CODES)))
+    assert transform.saved_from == ENCODE
+    assert (transform.prepare == ENCODE) == (name == TWIN)
+    assert CODES in zoo_entry(name.removeprefix("nano_")).variants
+    with pytest.raises(ValueError, match=r"model\.variant: no 'code'"):
+        zoo_entry(name).assemble(0, Loading(variant="code"))

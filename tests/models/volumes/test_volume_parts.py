@@ -1,0 +1,178 @@
+"""Tiny twins of the models over volumes: a real scan in, an answer out; and releases read from a folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from medtune.data.media.volumes.formats.nifti import read_nifti_mask
+from medtune.data.media.volumes.read import read_volume
+from medtune.data.media.volumes.transforms.organ_crop import crop_around
+from medtune.data.types import Image, Volume
+from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
+from medtune.models.nano import volume as nano_volume
+from medtune.models.sequence.packing import PackedRows, Shown, pack
+from medtune.models.sequence.prompts import PromptRows, pad_left
+from medtune.models.sequence.radfm import RadFM
+from medtune.models.sequence.tree import grow
+from medtune.models.vlm import VisionLanguageModel
+from medtune.models.volumes.volume_parts import VolumeParts, modules
+from medtune.models.weights.keymaps import m3d
+from medtune.models.weights.volume_release import Release, assemble_release, load_release
+from medtune.models.zoo import nano_m3d_llama2, nano_radfm
+from tests.models.twins import MODELS, OF_VOLUMES
+
+TWINS = [name for name in OF_VOLUMES if not MODELS[name].by_organ]
+"""Those that look at the whole scan."""
+RELEASE = Release("*.safetensors", m3d.LAMED, "model.embed_tokens.weight")
+
+
+@pytest.fixture(scope="session")
+def real_volume(shared_real: Path) -> Volume:
+    return read_volume(shared_real / "ct_trunk" / "ct.nii.gz")
+
+
+def answered(assembled: Assembled, answer: str, *, with_media: bool = True) -> PackedRows:
+    sequence = assembled.family.layout("how large is the liver?", answer, with_media=with_media)
+    return pack([[Shown(grow([sequence], [0]), 0 if with_media else None)]], pad_id=assembled.family.pad_id)
+
+
+def asked(assembled: Assembled) -> PromptRows:
+    return pad_left([assembled.family.layout("how large is the liver?", None)], [0], pad_id=assembled.family.pad_id)
+
+
+def own_model(assembled: Assembled) -> VisionLanguageModel:
+    assert isinstance(assembled.model, VisionLanguageModel)
+    return assembled.model
+
+
+def other(volume: Volume) -> Volume:
+    """The same grid with the liver's half set to water."""
+    hu_IJK = volume.hu_IJK.copy()
+    hu_IJK[: hu_IJK.shape[0] // 2] = 0
+    return Volume(hu_IJK, volume.spacing_mm, volume.orientation)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TWINS)
+def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: Volume) -> None:
+    assembled = zoo_entry(name).assemble(0)
+    model, transform = own_model(assembled), assembled.transform
+    pixels = torch.stack([transform(v) for v in (real_volume, other(real_volume))])
+    rows = answered(assembled, "12 cm")
+    model.eval()
+    with torch.no_grad():
+        tokens = model.encode(pixels)
+        seen, unlike = (model(rows, tokens[i : i + 1]).logprobs_T for i in (0, 1))
+    assert (seen - unlike).abs().max() > 1e-3
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    before = -model(rows, model.encode(pixels[:1])).logprobs_T.mean()
+    before.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
+    optimizer.step()
+    after = -model(rows, model.encode(pixels[:1])).logprobs_T.mean()
+    assert after < before
+    written = model.eval().generate(asked(assembled), tokens[:1], max_new_tokens=3, stop_id=assembled.family.stop_id)
+    assert 1 <= len(written[0]) <= 3
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_twin_answers_without_an_image(name: str) -> None:
+    assembled = zoo_entry(name).assemble(0)
+    assert assembled.model(answered(assembled, "no", with_media=False), None).logprobs_T.isfinite().all()
+
+
+@pytest.mark.slow
+def test_organ_crop_shows_another_volume(shared_real: Path, real_volume: Volume) -> None:
+    mask = read_nifti_mask(shared_real / "ct_trunk" / "segmentations" / "liver.nii.gz", real_volume)
+    cropped = crop_around(real_volume, mask, name="liver")
+    assert cropped.hu_IJK.size < real_volume.hu_IJK.size
+    transform = zoo_entry("nano_m3d_llama2").assemble(0).transform
+    whole, near = (transform(v) for v in (real_volume, cropped))
+    assert whole.shape == near.shape
+    assert (whole - near).abs().mean() > 0.01
+
+
+def test_radfm_takes_an_image_and_a_volume_in_one_batch_and_in_one_sequence() -> None:
+    torch.manual_seed(0)
+    assembled = zoo_entry("nano_radfm").assemble(0)
+    transform, model = assembled.transform, own_model(assembled).eval()
+    assert transform.kinds == ("image", "volume")
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
+    image = transform(Image(pixels))
+    assert image.shape == (3, 512, 512, 4)
+    assert torch.equal(image[..., 0], image[..., 3])
+    volume = transform(Volume(np.arange(6 * 5 * 10, dtype=np.int16).reshape(6, 5, 10), (1.0, 1.0, 1.0), "LPS"))
+    both = transform.stack([image, volume])
+    assert both.shape == (2, 3, 512, 512, 64)
+    family = RadFM(nano_volume.tokenizer(), tokens_per_scan=nano_radfm.RESAMPLER.num_tokens)
+    sequence = family.layout_scans("compare these two", "alike", positions=(0, 5))
+    rows = pack([[Shown(grow([sequence], [0]), 0)]], pad_id=family.pad_id)
+    with torch.no_grad():
+        tokens = model.encode(both)
+        assert tokens.shape[0] == 2
+        seen, swapped = (
+            model(rows._replace(media_S=torch.tensor(order)), tokens).logprobs_T for order in ((0, 1), (1, 0))
+        )
+    assert (seen - swapped).abs().max() > 1e-3
+
+
+def published(folder: Path) -> dict[str, Tensor]:
+    """Writes a folder as M3D-LaMed is published, from a tiny twin's own weights, and returns those."""
+    torch.manual_seed(1)
+    own = modules(nano_m3d_llama2.parts()).state_dict()
+    names = {
+        r"^vision\.vit\.": "model.vision_tower.vision_tower.",
+        r"^projector\.mlp\.": "model.mm_projector.projector.",
+        r"^language\.": "",
+    }
+    file = dict(own)
+    for ours, theirs in names.items():
+        file = {re.sub(ours, theirs, name): value for name, value in file.items()}
+    whole = sorted(file)
+    half = len(whole) // 2
+    for number, part in enumerate((whole[:half], whole[half:])):
+        save_file({name: file[name].clone() for name in part}, folder / f"model-{number}.safetensors")
+    nano_volume.tokenizer().save_pretrained(folder)
+    return own
+
+
+def test_release_in_a_folder_is_read_whole(tmp_path: Path) -> None:
+    own = published(tmp_path)
+    assembled = assemble_release(nano_m3d_llama2.parts(), RELEASE, tmp_path)
+    found = assembled.model.state_dict()
+    assert found.keys() == own.keys()
+    for name, value in own.items():
+        torch.testing.assert_close(found[name], value)
+    assert not any(t.is_meta for t in (*assembled.model.parameters(), *assembled.model.buffers()))
+    again = modules(nano_m3d_llama2.parts())
+    again.load_state_dict(own)
+    pixels = torch.rand(1, 1, 32, 256, 256)
+    rows = answered(assembled, "12 cm")
+    with torch.no_grad():
+        answers = [m.eval()(rows, m.encode(pixels)).logprobs_T for m in (own_model(assembled), again)]
+    torch.testing.assert_close(*answers)
+
+
+def test_release_of_another_model_or_half_of_one_is_refused(tmp_path: Path) -> None:
+    published(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin"):
+        load_release(zoo_parts(), Release("pytorch_model.bin", m3d.LAMED, "x"), tmp_path)
+    (tmp_path / "model-1.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"missing|has no"):
+        load_release(zoo_parts(), RELEASE, tmp_path)
+    (tmp_path / "model-0.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(ValueError, match=r"model-0\.safetensors: not a whole checkpoint"):
+        load_release(zoo_parts(), RELEASE, tmp_path)
+
+
+def zoo_parts() -> VolumeParts:
+    return nano_m3d_llama2.parts()
