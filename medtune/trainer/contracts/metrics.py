@@ -1,0 +1,94 @@
+"""The contract of a metric: it says where it comes from, shows a number worked out by hand, and stays in its range."""
+
+from __future__ import annotations
+
+import doctest
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import cast
+
+from medtune.data import catalog
+from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.benchmark import Metric, ParsedReply
+from medtune.trainer.contracts.contract import Contract
+
+OPTIONS = ("a", "b", "c")
+_DRAWS = 60
+_MOST_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A metric and the module that defines it."""
+
+    metric: Metric
+    module: ModuleType
+    said: str
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Opened]:
+    """Gives the metric of that name with its module and docstring."""
+    metric = cast("Metric", catalog.load(catalog.METRICS, name))
+    yield Opened(metric, sys.modules[catalog.find(catalog.METRICS, name).module], metric.__doc__ or "")
+
+
+def reply(number: int, true: str, said: str | None, is_answered: bool) -> ParsedReply:
+    """Returns a question of three options with the option that a parser read; None is a reply that it could not read."""
+    asked = Question(f"q{number}", "m", "Which?", OPTIONS, true, "choice", "p")
+    prediction = Prediction(PredictionKey(asked.id, "image", "generation", 0), text=said or "")
+    return ParsedReply(asked, prediction if is_answered else None, said if is_answered else None)
+
+
+def its_docstring_has_a_source_and_an_example_that_holds(found: Opened) -> Iterator[str]:
+    """Complains about a docstring without `Source:`, and about examples that are missing or wrong."""
+    if "Source:" not in found.said:
+        yield "the docstring of `metric` has no section `Source:`; say which paper or library defines the metric"
+    tried = doctest.testmod(found.module)
+    if not tried.attempted:
+        yield "the docstring has no example; write one with `>>>` whose answer you worked out by hand"
+    if tried.failed:
+        yield f"{tried.failed} of the {tried.attempted} examples in the docstring give another answer (printed above)"
+
+
+def its_value_stays_in_its_range(found: Opened) -> Iterator[str]:
+    """Complains about a value of drawn replies that is not from 0 to 1."""
+    draw = random.Random(0)
+    for _ in range(_DRAWS):
+        rows = [
+            reply(number, draw.choice(OPTIONS), draw.choice([*OPTIONS, None]), draw.random() < 0.5)
+            for number in range(draw.randint(1, _MOST_ROWS))
+        ]
+        yield from out_of_range(found.metric, rows)
+
+
+def out_of_range(metric: Metric, rows: Sequence[ParsedReply]) -> Iterator[str]:
+    """Complains about a value of these replies that is not from 0 to 1."""
+    value = metric(rows)
+    if not 0 <= value <= 1:
+        yield f"the value of {len(rows)} replies is {value}; it has to be from 0 to 1"
+
+
+def no_questions_are_an_error(found: Opened) -> Iterator[str]:
+    """Complains where the metric of no replies is a number."""
+    try:
+        value = found.metric([])
+    except ValueError as error:
+        if "at least one question" not in str(error):
+            yield f"the message for no replies is {str(error)!r}; say that the metric needs at least one question"
+    else:
+        yield f"the metric of no replies is {value}; raise a ValueError: it needs at least one question"
+
+
+CONTRACT = Contract(
+    opened,
+    (
+        its_docstring_has_a_source_and_an_example_that_holds,
+        its_value_stays_in_its_range,
+        no_questions_are_an_error,
+    ),
+)
