@@ -50,8 +50,7 @@ METRICS = Kind("metrics", "medtune.eval.metrics", "metric")
 RECIPES = Kind("recipes", "medtune.recipes", "")
 BENCHES = Kind("benches", "medtune.trainer.benches", "bench")
 KINDS = {
-    kind.name: kind
-    for kind in (RECIPES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS, BENCHES)
+    kind.name: kind for kind in (RECIPES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS, BENCHES)
 }
 """The kinds that plugins may hold, by name."""
 

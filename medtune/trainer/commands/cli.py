@@ -13,14 +13,7 @@ from pathlib import Path
 from medtune import __version__
 from medtune.data import catalog
 from medtune.data.plugins import name_folders
-from medtune.trainer.commands.arguments import (
-    add_plugins,
-    add_recipe,
-    facet_value,
-    positive,
-    share,
-    split_plugins,
-)
+from medtune.trainer.commands.arguments import add_plugins, add_recipe, facet_value, positive, share, split_plugins
 from medtune.trainer.commands.extensions import check as extensions_check
 from medtune.trainer.commands.extensions import list as extensions_list
 from medtune.trainer.commands.judge_arguments import add_judge

@@ -51,7 +51,8 @@ def launch(argv: Sequence[str], *, devices: int) -> int:
     }
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "medtune", *plugin_arguments(), *argv], env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            [sys.executable, "-m", "medtune", *plugin_arguments(), *argv],
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
         )
         for rank in range(devices)
     ]
