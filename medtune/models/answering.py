@@ -17,7 +17,7 @@ import torch
 from medtune.data.media.load import Shape
 from medtune.data.seeding import stable_int
 from medtune.data.types import MediaGroup, Prediction, PredictionKey, Request
-from medtune.models.contract import Encoded, MediaItem
+from medtune.models.contract import Assembled, Encoded, MediaItem
 from medtune.models.drawn_replies import drawn
 from medtune.models.read_media import read_item
 from medtune.models.sequence.layout import Sequence as Layout
@@ -25,7 +25,6 @@ from medtune.models.sequence.packing import Shown, balanced, batched, pack
 from medtune.models.sequence.prompts import pad_left
 from medtune.models.sequence.tree import grow, grow_within
 from medtune.models.tuning.precision import Precise
-from medtune.models.vlm import Assembled
 
 Options = tuple[Layout, ...]
 Visit = tuple[MediaGroup, Sequence[Request]]

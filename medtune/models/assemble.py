@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from medtune.data import catalog
-from medtune.models.transformers_vlm.model import TransformersVlm
-from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.contract import Assembled, Model
+from medtune.models.nano.twin import Twin
 from medtune.models.volumes.vlm import VolumeParts
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
@@ -47,17 +47,21 @@ class ZooEntry:
         folder: What the local folder has to hold that `model.weights` must name; None where the entry needs none.
         variants: Named ways to prepare what the model sees; the first is the default. Empty where there is one alone.
         by_organ: Whether it looks at the organ alone that a question is about, unless it is told which.
+        family: Name of its family, where it is a model of transformers.
+        twin: What tests are told about a random, tiny model; None for a model to work with.
     """
 
     title: str
     licence: str
     assemble: Assemble
-    skeleton: Callable[[], VisionLanguageModel | TransformersVlm]
+    skeleton: Callable[[], Model]
     hub: HubWeights | None = None
     files: tuple[str, ...] = ("model.safetensors.index.json", "model.safetensors")
     folder: str | None = None
     variants: Mapping[str, VolumeParts] = field(default_factory=dict)
     by_organ: bool = False
+    family: str | None = None
+    twin: Twin | None = None
 
 
 @dataclass(frozen=True, slots=True)

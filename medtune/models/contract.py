@@ -5,21 +5,26 @@ Shape legend: M media items, X features, T target tokens, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from medtune.data.media.load import Shape
 from medtune.data.media.videos.sampling import Sampling
 from medtune.data.types import Media, MediaKind, MediaRef
+from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.tuning.plan import PartName
 
-GROUPS: tuple[PartName, ...] = ("vision", "projector", "language")
+PARTS: tuple[PartName, ...] = ("vision", "projector", "language")
 
 # Opaque on purpose: only the transform and the model that belong together look inside.
 MediaItem = Any
@@ -83,64 +88,78 @@ class Transform(Protocol):
         ...
 
 
-class Model(Protocol):
-    """A vision-language model in three groups of parameters.
+class Model(nn.Module, ABC):
+    """A vision-language model in three parts of parameters: vision, projector and language.
 
-    `rows.media_S` counts the items of the batch that was encoded.
+    An abstract class where others are Protocols: torch and peft take an nn.Module, and Python's types cannot say "a
+    module that also has these methods". `rows.media_S` counts the items of the batch that was encoded.
     """
 
     @property
+    @abstractmethod
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """Names of the modules and parameters that begin each group; the longest that fits a name decides."""
-        ...
+        """Names of the modules and parameters that begin each part; the longest that fits a name decides."""
 
     @property
+    @abstractmethod
     def plain_because(self) -> str | None:
         """Why each sequence needs a row of its own; None where those that begin alike may share it as a tree."""
-        ...
 
     @property
+    @abstractmethod
     def packs_trees(self) -> bool:
         """Whether a row may hold several trees, each with an image of its own."""
-        ...
 
+    @property
+    @abstractmethod
+    def of_transformers(self) -> PreTrainedModel:
+        """The largest module that is a model of transformers: the whole model, or its language model."""
+
+    @abstractmethod
     def features(self, media: MediaBatch, /) -> Tensor | None:
         """Returns features_MX of the vision tower; None where images differ in how many they have."""
-        ...
 
+    @abstractmethod
     def encode(self, media: MediaBatch, /) -> Encoded:
         """Returns what the language model is shown; moves its input to its own device and type."""
-        ...
 
-    def __call__(self, rows: PackedRows, encoded: Encoded | None, /) -> TargetLogprobs:
+    @abstractmethod
+    def forward(self, rows: PackedRows, encoded: Encoded | None, /) -> TargetLogprobs:
         """Returns the log-probabilities of the target tokens."""
-        ...
 
+    @abstractmethod
     def generate(
         self, rows: PromptRows, encoded: Encoded | None, /, *, max_new_tokens: int, stop_id: int
     ) -> list[list[int]]:
         """Returns the greedy continuation of each left-padded row, cut after the stop token."""
-        ...
+
+    @abstractmethod
+    def save(self, folder: Path) -> Path:
+        """Writes the weights into a folder and returns the folder that the tokenizer's files belong in."""
 
 
-class Grouped(Protocol):
-    """A module that knows its groups."""
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A model with everything that is needed to ask it something.
 
-    @property
-    def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """As `Model.part_roots`."""
-        ...
+    Attributes:
+        model: The model with its weights.
+        family: Lays out a question as the model's sequence of tokens.
+        transform: Makes a media item the input of the model's tower.
+        provenance: Where the weights of each part come from, in words for the report.
+    """
 
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """As torch.nn.Module's."""
-        ...
+    model: Model
+    family: SequenceFamily
+    transform: Transform
+    provenance: dict[str, str]
 
 
 def root_of(name: str, roots: Mapping[PartName, tuple[str, ...]]) -> tuple[PartName, str]:
-    """Returns the group that a module or parameter belongs to, and the root that says so.
+    """Returns the part that a module or parameter belongs to, and the root that says so.
 
     Raises:
-        ValueError: No group claims it.
+        ValueError: No part claims it.
 
     Example:
         >>> roots = {"vision": ("visual",), "projector": ("visual.merger",), "language": ("lm",)}
@@ -148,27 +167,28 @@ def root_of(name: str, roots: Mapping[PartName, tuple[str, ...]]) -> tuple[PartN
         (('projector', 'visual.merger'), ('vision', 'visual'))
     """
     fitting = [
-        (root, group) for group, own in roots.items() for root in own if name == root or name.startswith(f"{root}.")
+        (root, part) for part, own in roots.items() for root in own if name == root or name.startswith(f"{root}.")
     ]
     if not fitting:
-        raise ValueError(f"the parameter {name} belongs to none of the groups {', '.join(GROUPS)}")
-    root, group = max(fitting, key=lambda pair: len(pair[0]))
-    return group, root
+        raise ValueError(f"the parameter {name} belongs to none of the parts {', '.join(PARTS)}")
+    root, part = max(fitting, key=lambda pair: len(pair[0]))
+    return part, root
 
 
-def part_parameters(model: Grouped, group: PartName) -> list[tuple[str, nn.Parameter]]:
-    """Returns the group's parameters with their full names, in the model's order."""
+def part_parameters(model: Model, part: PartName) -> list[tuple[str, nn.Parameter]]:
+    """Returns the part's parameters with their full names, in the model's order."""
     roots = model.part_roots
-    return [(name, p) for name, p in model.named_parameters() if root_of(name, roots)[0] == group]
+    return [(name, p) for name, p in model.named_parameters() if root_of(name, roots)[0] == part]
 
 
-def set_training(model: nn.Module, roots: Mapping[PartName, tuple[str, ...]], *, mode: bool) -> None:
-    """Switches each group to training where it learns and `mode` asks for it, else to evaluation: no dropout there."""
+def set_training(model: Model, *, mode: bool) -> None:
+    """Switches each part to training where it learns and `mode` asks for it, else to evaluation: no dropout there."""
+    roots = model.part_roots
     learning = {root_of(name, roots)[0] for name, p in model.named_parameters() if p.requires_grad}
     # A root may lie inside another (Qwen's merger inside its tower), so the outer ones go first.
-    for root, group in sorted((root, group) for group, own in roots.items() for root in own):
+    for root, part in sorted((root, part) for part, own in roots.items() for root in own):
         if (module := dict(model.named_modules()).get(root)) is not None:
-            module.train(mode and group in learning)
+            module.train(mode and part in learning)
     for module in model.modules():
         if isinstance(module, GradientCheckpointingLayer) and module.gradient_checkpointing:
             # Recomputing goes by the layer's own flag, dropout by those of its parts: frozen layers below a projector

@@ -1,4 +1,4 @@
-"""A vision-language model in three groups: vision -> projector -> language.
+"""A vision-language model of three modules: vision -> projector -> language.
 
 Shape legend: M images, C channels, H height, W width, N visual tokens, D feature width, E embedding width,
 B rows, L tokens, S media spans, T target tokens, V vocabulary.
@@ -7,23 +7,27 @@ B rows, L tokens, S media spans, T target tokens, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from medtune.models.contract import GROUPS, TargetLogprobs, Transform, read_targets, set_training
-from medtune.models.sequence.layout import SequenceFamily
+from medtune.models.contract import PARTS, Model, TargetLogprobs, read_targets, set_training
 from medtune.models.sequence.packing import PackedRows, additive
 from medtune.models.sequence.prompts import PromptRows
-from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.tuning.plan import PartName
 
+LANGUAGE_FOLDER = "language"
+"""Folder of transformers that holds the language model, where the three parts are saved."""
+VISION_PROJECTOR_FILE = "vision_projector.safetensors"
+_ONE_FILE = "1TB"
 
-class VisionLanguageModel(nn.Module):
-    """Three groups of parameters, each of which can be frozen, adapted or trained."""
+
+class VisionLanguageModel(Model):
+    """Three modules, each of which can be frozen, adapted or trained."""
 
     def __init__(self, vision: nn.Module, projector: nn.Module, language: PreTrainedModel) -> None:
         super().__init__()
@@ -33,8 +37,8 @@ class VisionLanguageModel(nn.Module):
 
     @property
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """Each group is the submodule of its name."""
-        return {name: (name,) for name in GROUPS}
+        """Each part is the submodule of its name."""
+        return {name: (name,) for name in PARTS}
 
     @property
     def plain_because(self) -> None:
@@ -46,13 +50,18 @@ class VisionLanguageModel(nn.Module):
         """True: a row holds several trees."""
         return True
 
+    @property
+    def of_transformers(self) -> PreTrainedModel:
+        """The language model."""
+        return self.language
+
     def train(self, mode: bool = True) -> VisionLanguageModel:
-        """Switches to training; frozen groups and all batch norms stay in evaluation mode.
+        """Switches to training; frozen parts and all batch norms stay in evaluation mode.
 
         Batch statistics would make the gradient of a question depend on its neighbours in the batch.
         """
         super().train(mode)
-        set_training(self, self.part_roots, mode=mode)
+        set_training(self, mode=mode)
         for module in self.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.eval()
@@ -135,20 +144,14 @@ class VisionLanguageModel(nn.Module):
         )
         return [_cut_after(row, stop_id) for row in ids_BL.tolist()]
 
+    def save(self, folder: Path) -> Path:
+        """Writes the language model into a folder of its own, and the tower and projector into a file beside it."""
+        save_pretrained: Any = self.language.save_pretrained
+        save_pretrained(folder / LANGUAGE_FOLDER, max_shard_size=_ONE_FILE)
+        own = {name: t.contiguous() for name, t in self.state_dict().items() if not name.startswith("language.")}
+        save_file(own, folder / VISION_PROJECTOR_FILE, metadata={"format": "pt"})
+        return folder / LANGUAGE_FOLDER
+
 
 def _cut_after(ids: Sequence[int], stop_id: int) -> list[int]:
     return list(ids[: ids.index(stop_id) + 1]) if stop_id in ids else list(ids)
-
-
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """A model with everything that is needed to ask it something.
-
-    Attributes:
-        provenance: Where each group's weights come from, in words for the report.
-    """
-
-    model: VisionLanguageModel | TransformersVlm
-    family: SequenceFamily
-    transform: Transform
-    provenance: dict[str, str]

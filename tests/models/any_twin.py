@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from medtune.models.contract import Assembled
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.vlm import Assembled
 from tests.models.transformers_vlm.twins import NANOS, encoded, picture, size_of
 
 # Smaller than the models' own volumes, where the tower takes other sizes.

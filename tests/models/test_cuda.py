@@ -13,11 +13,11 @@ from medtune.data.prepared.folder import open_prepared
 from medtune.data.types import Request
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.precision import Precise, narrow_frozen, precise, resolved
 from medtune.models.tuning.quantize import quantize_language
-from medtune.models.vlm import Assembled
 from tests.models.any_twin import EVERY_TWIN, logprobs
 
 pytestmark = pytest.mark.gpu

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from medtune.models.golden.file import GoldenFile
 from medtune.models.golden.recording import recorded
-from medtune.models.projectors import flat
+from medtune.models.projectors.linear import linear
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.weights.keymaps import merlin
 from medtune.models.weights.keymaps.key_map import load_published
@@ -57,7 +57,7 @@ def report_tokens(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     """Yields every recorded stage of merlin-report-tokens, by `<input>/<stage>`."""
     with torch.device("meta"):
         tower = MerlinResNet(_config(golden, _REPORT_LAYERS))
-        projector = flat.linear(tower.config.width, golden.width_of("adapter.linear2.bias"))
+        projector = linear(tower.config.width, golden.width_of("adapter.linear2.bias"))
     model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
     load_published(model, merlin.merged(golden.tensors()), merlin.REPORT, where=str(golden.path))
     for name in golden.stages():

@@ -11,8 +11,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, Phi3Config, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
+from medtune.models.contract import Assembled
+from medtune.models.nano.twin import Twin
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN
-from medtune.models.vlm import Assembled
 from medtune.models.volumes.vlm import VolumeParts, chosen, modules, skeleton
 from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
 
@@ -51,7 +52,9 @@ def phi3() -> Phi3Config:
     return Phi3Config(vocab_size=len(tokenizer()), pad_token_id=0, bos_token_id=None, eos_token_id=None, **_SIZES)
 
 
-def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumeParts] | None = None) -> ZooEntry:
+def nano_entry(
+    title: str, parts: VolumeParts, twin: Twin, variants: Mapping[str, VolumeParts] | None = None
+) -> ZooEntry:
     """Returns the zoo entry of a tiny twin with random weights; `variants`, `parts` first, where it has several."""
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
@@ -66,4 +69,4 @@ def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumePart
             provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
         )
 
-    return ZooEntry(title, "Apache-2.0", assemble, lambda: skeleton(parts), variants=variants or {})
+    return ZooEntry(title, "Apache-2.0", assemble, lambda: skeleton(parts), variants=variants or {}, twin=twin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from safetensors.torch import load_file
 
-from medtune.models.towers.image_grid import GridTower, ImageTransform, load_by_name, load_by_order, timm_tower
+from medtune.models.towers.image_tower import GridTower, ImageTransform, load_by_name, load_by_order, timm_tower
 from medtune.models.weights import assets
 
 HUB_FILE = assets.HubFile("timm/efficientnet_lite0.ra_in1k", "model.safetensors")

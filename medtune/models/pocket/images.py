@@ -9,11 +9,11 @@ from torch import nn
 from transformers import LlamaForCausalLM
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.contract import Transform
+from medtune.models.contract import Assembled, Transform
 from medtune.models.pocket import efficientnet_lite0, smollm2
 from medtune.models.sequence.chatml import ChatML
-from medtune.models.towers.image_grid import GridTower
-from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.towers.image_tower import GridTower
+from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
 
 

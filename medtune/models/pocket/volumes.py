@@ -14,12 +14,15 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.media.volumes.transforms.pocket import POCKET
 from medtune.models.assemble import ZooEntry
+from medtune.models.contract import Assembled
+from medtune.models.nano.twin import Twin
 from medtune.models.pocket.smollm2 import LanguageModel
+from medtune.models.projectors import Projector, find_projector
 from medtune.models.sequence.chat_template import ChatTemplate
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.sequence.limited import Limited
-from medtune.models.vlm import Assembled, VisionLanguageModel
-from medtune.models.volumes.parts import Projector, Tower, bridged
+from medtune.models.towers import Tower, find_tower
+from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.vlm import VolumeInput
 from medtune.models.weights.causal_language import context_of, load_language
 from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
@@ -28,7 +31,12 @@ VISION, PROJECTOR = "resnet3d", "linear"
 
 
 def pocket_entry(
-    name: str, title: str, *, load: Callable[[], LanguageModel], architecture: Callable[[], PreTrainedConfig]
+    name: str,
+    title: str,
+    *,
+    load: Callable[[], LanguageModel],
+    architecture: Callable[[], PreTrainedConfig],
+    twin: Twin | None = None,
 ) -> ZooEntry:
     """Returns the zoo entry of a model whose tower and projector `model.vision` and `model.projector` name.
 
@@ -39,13 +47,15 @@ def pocket_entry(
         title: One line on the model.
         load: Gives its own language model, which speaks ChatML; random weights are drawn from torch's generator.
         architecture: Gives its configuration, for building it without weights.
+        twin: What tests are told about it, where its language model is random and tiny.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
         own = loading if loading.language is None else replace(loading, language=None, dtype=DEFAULT.dtype)
         refuse_loading(replace(own, vision=None, projector=None), name=name)
         vision, projector = loading.vision or VISION, loading.projector or PROJECTOR
-        eyes, bridge = bridged(vision, projector, POCKET.shape)
+        eyes = find_tower(vision, POCKET.shape)
+        bridge = find_projector(projector, eyes)
         torch.manual_seed(seed)
         language = load() if loading.language is None else load_language(loading.language, dtype=loading.dtype)
         family = ChatML if loading.language is None else ChatTemplate
@@ -67,12 +77,13 @@ def pocket_entry(
 
     def skeleton() -> VisionLanguageModel:
         config = architecture()
-        eyes, bridge = bridged(VISION, PROJECTOR, POCKET.shape)
+        eyes = find_tower(VISION, POCKET.shape)
+        bridge = find_projector(PROJECTOR, eyes)
         with torch.device("meta"):
             language = AutoModelForCausalLM.from_config(config)
             return _model(eyes, bridge, language)
 
-    return ZooEntry(title, "Apache-2.0", assemble, skeleton, by_organ=True)
+    return ZooEntry(title, "Apache-2.0", assemble, skeleton, by_organ=True, twin=twin)
 
 
 def _model(eyes: Tower, bridge: Projector, language: PreTrainedModel) -> VisionLanguageModel:

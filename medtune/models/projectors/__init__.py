@@ -1,1 +1,43 @@
-"""From a grid of features to tokens as wide as a language model's embeddings, one module per design."""
+"""Projectors: a tower's features -> tokens of the language model's width. Each architecture is one module.
+
+A module that defines `def projector(over: Tower) -> Projector` is a projector that `model.projector` may name; the
+module's name is the projector's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from torch import nn
+
+from medtune.data import catalog
+from medtune.models.towers import Tower
+
+
+@dataclass(frozen=True, slots=True)
+class Projector:
+    """A projector that can be built.
+
+    Attributes:
+        build: Returns the projector with random weights for an embedding width E; it maps the tower's features
+            (B, *grid, width) to tokens (B, num_tokens, E).
+        num_tokens: Number of tokens that the language model is shown of one media item.
+    """
+
+    build: Callable[[int], nn.Module]
+    num_tokens: int
+
+
+def find_projector(name: str, over: Tower) -> Projector:
+    """Returns the projector of that name for a tower's features.
+
+    Raises:
+        ValueError: There is no such projector, or it needs a larger grid than the tower gives.
+    """
+    try:
+        made = cast("Callable[[Tower], Projector]", catalog.load(catalog.PROJECTORS, name))
+        return made(over)
+    except ValueError as error:
+        raise ValueError(f"model.projector: {error}") from error

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from medtune.models.projectors import Projector
+from medtune.models.towers import Tower
+
 
 @dataclass(frozen=True, slots=True)
 class CoCaConfig:
@@ -58,3 +61,9 @@ class CoCaProjector(nn.Module):
         """Returns tokens_BQE."""
         tokens_BQE: Tensor = self.mlp(self.norm(self.pool(features.flatten(1, -2))))
         return tokens_BQE
+
+
+def projector(over: Tower) -> Projector:
+    """Returns a small attentional pooling, which can be trained from random weights, for a tower's features."""
+    config = CoCaConfig(over.width, heads=4, queries=32)
+    return Projector(lambda width: CoCaProjector(config, width), config.queries)

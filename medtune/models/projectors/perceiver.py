@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from transformers import IdeficsConfig
 from transformers.models.idefics.perceiver import IdeficsPerceiverResampler
 
+from medtune.models.projectors import Projector
+from medtune.models.towers import Tower
+
 NUM_TAGS = 2
 
 
@@ -66,3 +69,9 @@ class PerceiverProjector(nn.Module):
             return tokens_BQE
         opening_B1E, closing_B1E = self.tags.to(tokens_BQE.dtype).expand(len(tokens_BQE), -1, -1).split(1, dim=1)
         return torch.cat([opening_B1E, tokens_BQE, closing_B1E], dim=1)
+
+
+def projector(over: Tower) -> Projector:
+    """Returns a small resampler, which can be trained from random weights, for a tower's features."""
+    config = PerceiverConfig(over.width, depth=2, heads=4, head_width=24, latents=32)
+    return Projector(lambda width: PerceiverProjector(config, width), config.num_tokens)

@@ -7,9 +7,13 @@ Source: BAAI-DCAI/M3D@63e72005 ("spp" with spatial pooling); checked against gol
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from torch import Tensor, nn
+
+from medtune.models.projectors import Projector
+from medtune.models.towers import Tower
 
 Pooling = Literal["spatial", "sequence"]
 """Cubes of the grid, or as many neighbours in the flattened order; the published checkpoints use cubes."""
@@ -47,3 +51,16 @@ class SpatialPoolProjector(nn.Module):
         pooled_BDzhw = nn.functional.avg_pool3d(features_BzhwD.movedim(-1, 1), self.pool)
         tokens_BNE: Tensor = self.mlp(pooled_BDzhw.flatten(2).transpose(1, 2))
         return tokens_BNE
+
+
+def projector(over: Tower) -> Projector:
+    """Returns the projector for a tower's features, pooled by 2 along each axis.
+
+    Raises:
+        ValueError: The tower's grid has fewer than two features along an axis.
+    """
+    pool = 2
+    if min(over.grid) < pool:
+        raise ValueError(f"spatial_pool needs a grid of at least {pool} on each side, not {over.grid}")
+    num_tokens = math.prod(side // pool for side in over.grid)
+    return Projector(lambda width: SpatialPoolProjector(over.width, width, pool=pool), num_tokens)

@@ -21,6 +21,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from medtune.models.towers import Size, Tower, patch_grid
 from medtune.models.towers.log_offset_bias import LogOffsetBias
 
 ATTENTION_SCALE = 8.0
@@ -231,3 +232,15 @@ class CTViT(nn.Module):
         encoded = self.encode(seen)
         tokens = self.quantise(encoded).tokens
         return encoded + (tokens - encoded).detach() if encoded.requires_grad else tokens
+
+
+def tower(size: Size) -> Tower:
+    """Returns a small CTViT, which can be trained from random weights, for volumes of shape (1, *size).
+
+    Raises:
+        ValueError: The size does not split into its patches.
+    """
+    patch, width = 2, 96
+    grid = patch_grid("ctvit", size, patch=patch)
+    config = CTViTConfig((patch,) * 3, width, 2, 2, heads=4, head_width=24, mlp_width=width * 8 // 3, codes=1024)
+    return Tower(lambda: CTViT(config), width, grid)

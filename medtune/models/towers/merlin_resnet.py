@@ -7,12 +7,19 @@ Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7; checked against golden/m
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from einops import repeat
 from monai.networks.nets.resnet import ResNet, ResNetBottleneck
 from torch import Tensor, nn
+
+from medtune.models.towers import Size, Tower
+
+_SHRINKS = (32, 32, 16)
+"""How many voxels along right, anterior and superior become one feature."""
+_LEAST_GRID = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +104,19 @@ class MerlinResNet(nn.Module):
             self.contrastive_head(pooled_BD111).flatten(1),
             self.classifier(pooled_BD111).flatten(1),
         )
+
+
+def tower(size: Size) -> Tower:
+    """Returns a small Merlin tower, which can be trained from random weights, for volumes of shape (1, *size).
+
+    A small volume is enlarged first, so that a grid of at least two features along each axis is left.
+    """
+    config = MerlinResNetConfig((3, 4, 6, 3), (8, 16, 24, 24))
+    # The stem halves the slice plane and pools every axis; three stages halve every axis again. Depth comes first.
+    factor = math.ceil(max(_LEAST_GRID * by / side for side, by in zip(size, _SHRINKS, strict=True)))
+    height, width, depth = (math.ceil(factor * side / by) for side, by in zip(size, _SHRINKS, strict=True))
+    return Tower(
+        lambda: nn.Sequential(nn.Upsample(scale_factor=factor), MerlinResNet(config)),
+        config.width,
+        (depth, height, width),
+    )

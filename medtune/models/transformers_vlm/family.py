@@ -1,4 +1,4 @@
-"""One row per family of transformers: its wiring, its sequence, and what its tower takes."""
+"""A family of transformers' vision-language models: its wiring, its sequences, and what its tower takes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from torch import nn
+from transformers import PreTrainedModel
+
 from medtune.data.types import Video
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.transformers_vlm.wiring import Pixels, Wiring
+from medtune.models.tuning.plan import PartName
 
 
 class SequenceOf(Protocol):
@@ -36,3 +40,18 @@ class Family:
     pixels: tuple[str, ...]
     video: Callable[[Any, Video], Pixels] | None = None
     any_size: bool = False
+
+
+def parts(vision: str, *projector: str) -> dict[PartName, tuple[str, ...]]:
+    """Returns the roots of the three parts where the language model has the names that most families give it.
+
+    Args:
+        vision: Name of the tower's module in the transformers model.
+        projector: Names of the projector's modules and parameters.
+    """
+    return {"vision": (vision,), "projector": projector, "language": ("model.language_model", "lm_head")}
+
+
+def language_model(whole: PreTrainedModel) -> nn.Module:
+    """Returns the decoder of most families: the module that takes embeddings and gives hidden states."""
+    return whole.get_submodule("model.language_model")

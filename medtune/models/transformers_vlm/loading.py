@@ -14,10 +14,11 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor,
 from medtune.data.media.videos.sampling import Sampling
 from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
+from medtune.models.contract import Assembled
+from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
-from medtune.models.vlm import Assembled
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
@@ -27,22 +28,22 @@ WEIGHT_FILES = ("model.safetensors.index.json", "model.safetensors")
 
 
 def hub_entry(
-    title: str, licence: str, family: Family, *, hub: HubWeights, config: Callable[[], PreTrainedConfig]
+    title: str, licence: str, family: str, *, hub: HubWeights, config: Callable[[], PreTrainedConfig]
 ) -> ZooEntry:
     """Returns the zoo entry of a model whose weights are on the hub.
 
     Args:
         title: For `medtune list` and reports.
         licence: Of the weights.
-        family: The row that knows how it is wired.
+        family: Name of the family.
         hub: Its own weights; a recipe's model.weights takes their place.
         config: The architecture at full size, for building it without weights.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
-        return pretrained(loading.weights or hub.repo_id, family, loading)
+        return pretrained(loading.weights or hub.repo_id, find_family(family), loading)
 
-    return ZooEntry(title, licence, assemble, lambda: skeleton(config(), family), hub)
+    return ZooEntry(title, licence, assemble, lambda: skeleton(config(), find_family(family)), hub, family=family)
 
 
 def skeleton(config: PreTrainedConfig, family: Family) -> TransformersVlm:

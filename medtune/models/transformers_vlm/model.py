@@ -6,19 +6,20 @@ Shape legend: B rows, L tokens, T target tokens, N new tokens, E embedding width
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 
-from medtune.models.contract import Encoded, TargetLogprobs, read_targets, root_of, set_training
+from medtune.models.contract import Encoded, Model, TargetLogprobs, read_targets, root_of, set_training
 from medtune.models.sequence.packing import PackedRows, media_of_rows
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
 from medtune.models.tuning.plan import PartName
 
 
-class TransformersVlm(nn.Module):
+class TransformersVlm(Model):
     """The whole transformers model, unchanged, and the wiring of its family.
 
     Images are encoded once and shown to as many rows as ask for them; the vocabulary is spanned only where there are
@@ -32,13 +33,13 @@ class TransformersVlm(nn.Module):
 
     @property
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """The family's groups, named from this module on."""
-        return {group: tuple(f"whole.{root}" for root in roots) for group, roots in self._wiring.roots.items()}
+        """The family's parts, named from this module on."""
+        return {part: tuple(f"whole.{root}" for root in roots) for part, roots in self._wiring.roots.items()}
 
     def train(self, mode: bool = True) -> TransformersVlm:
-        """Switches to training; frozen groups stay in evaluation mode."""
+        """Switches to training; frozen parts stay in evaluation mode."""
         super().train(mode)
-        set_training(self, self.part_roots, mode=mode)
+        set_training(self, mode=mode)
         return self
 
     @property
@@ -52,6 +53,11 @@ class TransformersVlm(nn.Module):
     def packs_trees(self) -> bool:
         """False: a row shows one image at most."""
         return False
+
+    @property
+    def of_transformers(self) -> PreTrainedModel:
+        """The whole model."""
+        return self.whole
 
     def features(self, media: Sequence[Pixels]) -> Tensor | None:
         """Returns None: images differ in how many features they have."""
@@ -130,6 +136,11 @@ class TransformersVlm(nn.Module):
             if bool(stopped_B.all()) or chosen_BN.shape[1] == max_new_tokens:
                 return [_cut_after(ids, stop_id) for ids in chosen_BN.tolist()]
             step = _next_step(step, next_B)
+
+    def save(self, folder: Path) -> Path:
+        """Writes the model as transformers does, so that any tool reads it."""
+        self.whole.save_pretrained(folder)
+        return folder
 
 
 def _alike(media_index_B: Tensor) -> list[Tensor]:

@@ -1,20 +1,16 @@
-"""Which layers of a group can be adapted or quantised."""
+"""Finds the layers of a part that can be adapted or quantised."""
 
 from __future__ import annotations
 
 from torch import nn
 from transformers import PreTrainedModel
 
-from medtune.models.contract import root_of
-from medtune.models.transformers_vlm.model import TransformersVlm
+from medtune.models.contract import Model, root_of
 from medtune.models.tuning.plan import PartName
-from medtune.models.vlm import VisionLanguageModel
-
-Tunable = VisionLanguageModel | TransformersVlm
 
 
-def linear_names(model: Tunable, group: PartName, root: str) -> list[str]:
-    """Returns the linear layers and 1x1 convolutions under a root that belong to its group, named from the root on.
+def linear_names(model: Model, part: PartName, root: str) -> list[str]:
+    """Returns the linear layers and 1x1 convolutions under a root that belong to its part, named from the root on.
 
     A language model's output layer is none of them, nor is a layer inside torch's own attention, which takes its weight
     and passes an adapter by.
@@ -25,7 +21,7 @@ def linear_names(model: Tunable, group: PartName, root: str) -> list[str]:
         name.removeprefix(f"{root}.")
         for name, module in modules.items()
         if name.startswith(f"{root}.")
-        and root_of(name, roots) == (group, root)
+        and root_of(name, roots) == (part, root)
         and id(module) not in outputs
         and not isinstance(modules[name.rpartition(".")[0]], nn.MultiheadAttention)
         and (isinstance(module, nn.Linear) or (isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1)))

@@ -1,4 +1,4 @@
-"""Carries a tuning plan out: freezes, adapts or frees each group, and watches that just those learn."""
+"""Carries a tuning plan out: freezes, adapts or frees each part, and watches that just those learn."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from peft import LoraConfig, inject_adapter_in_model
 from torch import Tensor
 
-from medtune.models.contract import GROUPS, part_parameters, root_of
-from medtune.models.tuning.adaptable import Tunable, linear_names
+from medtune.models.contract import PARTS, Model, part_parameters, root_of
+from medtune.models.tuning.adaptable import linear_names
 from medtune.models.tuning.plan import Lora, Mode, PartName, PartTuning, Tuning
 from medtune.models.tuning.quantize import is_quantized, logical_size, quantized_size
 
@@ -25,14 +25,14 @@ class PartRow:
     """One line of the table of trainable parts.
 
     Attributes:
-        parameters: Of the group without adapters.
+        parameters: Of the part without adapters.
         trainable: What learns, adapters among it.
         adapters: What of it is adapters.
         adapted_modules: How many layers have one.
         quantized: How many of the parameters are held in 4 bits.
     """
 
-    group: str
+    part: str
     mode: Mode
     lr: float | None
     parameters: int
@@ -42,8 +42,8 @@ class PartRow:
     quantized: int
 
 
-def apply_tuning(model: Tunable, tuning: Tuning, *, seed: int) -> tuple[PartRow, ...]:
-    """Freezes, adapts or frees each group in place and returns the table of groups.
+def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, ...]:
+    """Freezes, adapts or frees each part in place and returns the table of parts.
 
     Raises:
         ValueError: As `adapt` and `set_learning`.
@@ -52,30 +52,30 @@ def apply_tuning(model: Tunable, tuning: Tuning, *, seed: int) -> tuple[PartRow,
     return set_learning(model, tuning)
 
 
-def adapt(model: Tunable, tunings: Sequence[Tuning], *, seed: int) -> None:
+def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
     """Gives the model the adapters that any of the tunings asks for; what any of them lets learn requires a gradient.
 
     The adapters' random half is drawn from `seed`, so that the same recipe starts from the same weights on any rank.
 
     Raises:
-        ValueError: LoRA targets match no module, or two tunings want different adapters for one group.
+        ValueError: LoRA targets match no module, or two tunings want different adapters for one part.
     """
     torch.manual_seed(seed)
-    for group in GROUPS:
-        wanted = {how.lora for how in (tuning.groups()[group] for tuning in tunings) if how.mode == "lora"}
+    for part in PARTS:
+        wanted = {how.lora for how in (tuning.parts()[part] for tuning in tunings) if how.mode == "lora"}
         if len(wanted) > 1:
             raise ValueError(
-                f"train.stages: two stages give model.tuning.{group}.lora different values; an adapter keeps its shape"
+                f"train.stages: two stages give model.tuning.{part}.lora different values; an adapter keeps its shape"
             )
         for lora in wanted:
-            _inject_lora(model, group, lora)
+            _inject_lora(model, part, lora)
     learning = [_learning(model, tuning) for tuning in tunings]
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(any(name in each for each in learning))
 
 
-def set_learning(model: Tunable, tuning: Tuning) -> tuple[PartRow, ...]:
-    """Lets just that learn which the tuning names, in place, and returns the table of groups.
+def set_learning(model: Model, tuning: Tuning) -> tuple[PartRow, ...]:
+    """Lets just that learn which the tuning names, in place, and returns the table of parts.
 
     Raises:
         ValueError: Nothing at all would learn.
@@ -83,44 +83,44 @@ def set_learning(model: Tunable, tuning: Tuning) -> tuple[PartRow, ...]:
     learning = _learning(model, tuning)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name in learning)
-    table = [_row(model, group, how) for group, how in tuning.groups().items()]
+    table = [_row(model, part, how) for part, how in tuning.parts().items()]
     if not any(row.trainable for row in table):
         raise ValueError(
-            "model.tuning: every group is frozen, so nothing would learn; set a group's mode to lora or full"
+            "model.tuning: every part is frozen, so nothing would learn; set a part's mode to lora or full"
         )
     return tuple(table)
 
 
-def _row(model: Tunable, group: PartName, how: PartTuning) -> PartRow:
-    own = part_parameters(model, group)
+def _row(model: Model, part: PartName, how: PartTuning) -> PartRow:
+    own = part_parameters(model, part)
     learning = [(name, p) for name, p in own if p.requires_grad]
     adapters = _size(p for name, p in learning if ADAPTER in name)
     return PartRow(
-        group=group,
+        part=part,
         mode=how.mode,
         lr=None if how.mode == "frozen" else how.lr,
         parameters=_size(p for name, p in own if ADAPTER not in name),
         trainable=_size(p for _, p in learning),
         adapters=adapters,
         adapted_modules=sum(name.endswith(".lora_A.default.weight") for name, _ in learning),
-        quantized=quantized_size(model, group),
+        quantized=quantized_size(model, part),
     )
 
 
-def _learning(model: Tunable, tuning: Tuning) -> set[str]:
+def _learning(model: Model, tuning: Tuning) -> set[str]:
     """Returns the names of the parameters that a tuning lets learn.
 
     Raises:
         ValueError: A pattern matches nothing, or what should learn is held in 4 bits.
     """
     found: set[str] = set()
-    for group, how in tuning.groups().items():
-        named = {name: _local_name(model, name) for name, _ in part_parameters(model, group)}
+    for part, how in tuning.parts().items():
+        named = {name: _local_name(model, name) for name, _ in part_parameters(model, part)}
         pattern = how.parameters if how.mode in ("part", "lora") else None
         whole = {name for name, local in named.items() if pattern is not None and re.fullmatch(pattern, local)}
         if pattern is not None and not whole:
             raise ValueError(
-                f"model.tuning.{group}.parameters: {pattern!r} fits no parameter of the group; there are for instance "
+                f"model.tuning.{part}.parameters: {pattern!r} fits no parameter of the part; there are for instance "
                 f"{list(named.values())[:4]}"
             )
         if how.mode == "lora":
@@ -136,8 +136,8 @@ def _learning(model: Tunable, tuning: Tuning) -> set[str]:
     return found
 
 
-def _local_name(model: Tunable, name: str) -> str:
-    """Returns a parameter's name from its group on, without what an adapter puts into it."""
+def _local_name(model: Model, name: str) -> str:
+    """Returns a parameter's name from its part on, without what an adapter puts into it."""
     _, root = root_of(name, model.part_roots)
     inside = name.removeprefix(root).removeprefix(".").replace(".base_layer", "")
     return inside if "." in inside else f"{root.rpartition('.')[2]}.{inside}".rstrip(".")
@@ -147,11 +147,11 @@ def _size(parameters: Iterable[Tensor]) -> int:
     return sum(logical_size(parameter) for parameter in parameters)
 
 
-def _inject_lora(model: Tunable, group: PartName, lora: Lora) -> None:
-    """Adapts the group's modules that the targets name; a target never reaches into another group."""
+def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
+    """Adapts the part's modules that the targets name; a target never reaches into another part."""
     adapted = False
-    for root in model.part_roots[group]:
-        names = linear_names(model, group, root)
+    for root in model.part_roots[part]:
+        names = linear_names(model, part, root)
         chosen = [name for name in names if lora.targets is None or re.fullmatch(lora.targets, name)]
         if not chosen:
             continue
@@ -164,9 +164,9 @@ def _inject_lora(model: Tunable, group: PartName, lora: Lora) -> None:
         inject_adapter_in_model(config, model.get_submodule(root))
         adapted = True
     if not adapted:
-        able = [name for root in model.part_roots[group] for name in linear_names(model, group, root)]
+        able = [name for root in model.part_roots[part] for name in linear_names(model, part, root)]
         raise ValueError(
-            f"model.tuning.{group}.lora.targets: {lora.targets!r} fits no module of the group; "
+            f"model.tuning.{part}.lora.targets: {lora.targets!r} fits no module of the part; "
             + (
                 f"what can be adapted is for instance {able[:4]}"
                 if able
@@ -175,10 +175,10 @@ def _inject_lora(model: Tunable, group: PartName, lora: Lora) -> None:
         )
 
 
-def parameters_by_part(model: Tunable, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:
-    """Returns AdamW's parameter groups: per model group, matrices with weight decay and vectors without."""
+def parameters_by_part(model: Model, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:
+    """Returns AdamW's parameter groups: for each part of the model, matrices with weight decay and vectors without."""
     groups: list[dict[str, Any]] = []
-    for name, how in tuning.groups().items():
+    for name, how in tuning.parts().items():
         learning = [p for _, p in part_parameters(model, name) if p.requires_grad]
         for suffix, decay, chosen in (
             ("", weight_decay, [p for p in learning if _axes(p) > 1]),
@@ -194,48 +194,48 @@ def _axes(parameter: Tensor) -> int:
 
 
 class GradientAudit:
-    """Watches one backward pass: every group that should learn must receive a gradient, no other may.
+    """Watches one backward pass: every part that should learn must receive a gradient, no other may.
 
     Works by hooks on the parameters, since sharded strategies drop `.grad` before anyone could look.
     """
 
-    def __init__(self, model: Tunable, tuning: Tuning) -> None:
+    def __init__(self, model: Model, tuning: Tuning) -> None:
         self._model = model
         self._tuning = tuning
         self._reached: set[str] = set()
         self._handles = [
             parameter.register_hook(self._watch(name))
-            for name in GROUPS
+            for name in PARTS
             for _, parameter in part_parameters(model, name)
             if parameter.requires_grad
         ]
 
-    def _watch(self, group: str) -> Any:
+    def _watch(self, part: str) -> Any:
         def hook(gradient: Tensor) -> None:
-            if group not in self._reached and bool(gradient.ne(0).any()):
-                self._reached.add(group)
+            if part not in self._reached and bool(gradient.ne(0).any()):
+                self._reached.add(part)
 
         return hook
 
     def reached(self) -> dict[str, bool]:
-        """Returns which groups have got a gradient on this device so far."""
-        return {name: name in self._reached for name in GROUPS}
+        """Returns which parts have got a gradient on this device so far."""
+        return {name: name in self._reached for name in PARTS}
 
     def judge(self, reached: Mapping[str, bool]) -> None:
         """Stops to watch and judges what was seen on any device: one that had no share of the step saw nothing.
 
         Raises:
-            ValueError: A trainable group got no gradient, or a frozen one has one.
+            ValueError: A trainable part got no gradient, or a frozen one has one.
         """
         for handle in self._handles:
             handle.remove()
-        for name, how in self._tuning.groups().items():
+        for name, how in self._tuning.parts().items():
             parameters = [p for _, p in part_parameters(self._model, name)]
             if how.mode == "frozen":
                 if any(p.requires_grad or p.grad is not None for p in parameters):
-                    raise ValueError(f"after the first step the frozen group {name!r} has a gradient")
+                    raise ValueError(f"after the first step the frozen part {name!r} has a gradient")
             elif not reached[name]:
                 raise ValueError(
-                    f"after the first step the group {name!r} ({how.mode}) has no gradient: it would not learn. "
+                    f"after the first step the part {name!r} ({how.mode}) has no gradient: it would not learn. "
                     "Is it part of the forward pass, and do the targets of its LoRA lie on the data's way?"
                 )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from medtune.models.tuning.adaptable import Tunable
-from medtune.models.vlm import VisionLanguageModel
+from medtune.models.contract import Model
 
 
-def recompute_activations(model: Tunable) -> None:
+def recompute_activations(model: Model) -> None:
     """Makes the layers of a transformers model keep nothing but their inputs while training, in place.
 
     The gradients are those without it. Towers of our own keep theirs: most are frozen and keep nothing anyway.
 
     Source: Chen et al. 2016, arXiv 1604.06174.
     """
-    of_transformers = model.language if isinstance(model, VisionLanguageModel) else model.whole
-    of_transformers.gradient_checkpointing_enable({"use_reentrant": False})
+    model.of_transformers.gradient_checkpointing_enable({"use_reentrant": False})

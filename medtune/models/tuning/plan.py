@@ -1,4 +1,4 @@
-"""How each group of a model learns, and at which rate. Loads no torch: recipes are made of it."""
+"""How each part of a model learns, and at which rate. Loads no torch: recipes are made of it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Lora:
         r: Rank.
         alpha: Scale; the update is multiplied by alpha / r.
         dropout: Probability of dropping an input of the update, in [0, 1).
-        targets: Regular expression that a module's full name inside its group must match; None adapts every
-            linear layer and every 1x1 convolution of the group but the language model's output layer.
+        targets: Regular expression that a module's full name inside its part must match; None adapts every
+            linear layer and every 1x1 convolution of the part but the language model's output layer.
     """
 
     r: int = 16
@@ -34,12 +34,12 @@ class Lora:
 
 @dataclass(frozen=True)
 class PartTuning:
-    """How one group learns.
+    """How one part learns.
 
     Attributes:
         mode: frozen; part: only `parameters`; lora: adapters, and `parameters` where they are given; full.
-        lr: Peak learning rate of the group; not used where it is frozen.
-        parameters: Regular expression that the full name of a parameter inside its group must match to learn whole,
+        lr: Peak learning rate of the part; not used where it is frozen.
+        parameters: Regular expression that the full name of a parameter inside its part must match to learn whole,
             for instance the rows of new tokens: '.*embed_tokens.weight|lm_head.weight'.
     """
 
@@ -51,12 +51,12 @@ class PartTuning:
 
 @dataclass(frozen=True)
 class Tuning:
-    """How each group learns."""
+    """How each part learns."""
 
     vision: PartTuning = field(default_factory=PartTuning)
     projector: PartTuning = field(default_factory=lambda: PartTuning(mode="full", lr=1e-3))
     language: PartTuning = field(default_factory=lambda: PartTuning(mode="lora"))
 
-    def groups(self) -> Mapping[PartName, PartTuning]:
-        """Returns the groups by name, in the order of the data's way through the model."""
+    def parts(self) -> Mapping[PartName, PartTuning]:
+        """Returns the parts by name, in the order of the data's way through the model."""
         return {"vision": self.vision, "projector": self.projector, "language": self.language}

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from medtune.models.contract import root_of
-from medtune.models.tuning.adaptable import Tunable, linear_names
+from medtune.models.contract import Model, root_of
+from medtune.models.tuning.adaptable import linear_names
 from medtune.models.tuning.plan import PartName, Precision
 from medtune.models.tuning.precision import NARROW
 
@@ -20,7 +20,7 @@ NF4_BYTES = 0.5 + (1 + 4 / 256) / 64
 """Of one weight: 4 bits, a byte per block of 64, and a float32 per 256 of those bytes."""
 
 
-def quantize_language(model: Tunable, *, precision: Precision, device: torch.device) -> None:
+def quantize_language(model: Model, *, precision: Precision, device: torch.device) -> None:
     """Replaces the language model's linear layers by 4-bit ones, in place, each on `device` at once.
 
     On the meta device the layers are replaced and their weights keep their shapes, so that they can be counted.
@@ -94,7 +94,7 @@ def is_quantized(parameter: torch.Tensor) -> bool:
     return hasattr(parameter, "quant_type")
 
 
-def quantized_size(model: Tunable, group: PartName) -> int:
-    """Returns how many weights of a group are held in 4 bits."""
+def quantized_size(model: Model, part: PartName) -> int:
+    """Returns how many weights of a part are held in 4 bits."""
     named = model.named_parameters()
-    return sum(logical_size(p) for name, p in named if is_quantized(p) and root_of(name, model.part_roots)[0] == group)
+    return sum(logical_size(p) for name, p in named if is_quantized(p) and root_of(name, model.part_roots)[0] == part)

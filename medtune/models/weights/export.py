@@ -17,20 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from peft.tuners.tuners_utils import BaseTunerLayer
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 
 from medtune.models.assemble import ZooEntry, zoo_entry
-from medtune.models.transformers_vlm.model import TransformersVlm
+from medtune.models.contract import Assembled, Model
 from medtune.models.tuning.quantize import is_quantized, widened
-from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.code_input import recoded
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
-MANIFEST, PARTS, LANGUAGE = "medtune.json", "vision_projector.safetensors", "language"
+MANIFEST = "medtune.json"
 _LANGUAGE_FILE = "model.safetensors"
-_ONE_FILE = "1TB"
 
 
 def merge_adapters(model: nn.Module) -> int:
@@ -72,16 +71,7 @@ def write_exported(
         base_weights: The recipe's model.weights; None for the entry's own.
         about: What `read_exported` returns beside that.
     """
-    model = assembled.model
-    if isinstance(model, TransformersVlm):
-        model.whole.save_pretrained(folder)
-        assembled.family.save(folder)
-    else:
-        save_pretrained: Any = model.language.save_pretrained
-        save_pretrained(folder / LANGUAGE, max_shard_size=_ONE_FILE)
-        assembled.family.save(folder / LANGUAGE)
-        own = {key: tensor.contiguous() for key, tensor in model.state_dict().items() if not _is_language(key)}
-        save_file(own, folder / PARTS, metadata={"format": "pt"})
+    assembled.family.save(assembled.model.save(folder))
     manifest = {
         "model": name,
         "base_weights": base_weights,
@@ -104,18 +94,18 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
     manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
     if manifest["model"] != name:
         raise ValueError(f"{folder}: an export of the model {manifest['model']!r}; set model.name to it, not {name!r}")
-    if (folder / PARTS).is_file():
+    if (folder / VISION_PROJECTOR_FILE).is_file():
         # Another language model's architecture and tokenizer are beside its weights: nothing has to be fetched again.
-        language = loading.language and str(folder / LANGUAGE)
+        language = loading.language and str(folder / LANGUAGE_FOLDER)
         assembled = zoo_entry(name).assemble(
             seed, replace(loading, weights=manifest["base_weights"], language=language)
         )
-        assert isinstance(assembled.model, VisionLanguageModel)
         _read_parts(assembled.model, folder)
-        assembled = replace(assembled, transform=recoded(assembled.transform, assembled.model.vision))
+        tower = assembled.model.get_submodule("vision")
+        assembled = replace(assembled, transform=recoded(assembled.transform, tower))
     else:
         assembled = zoo_entry(name).assemble(seed, loading)
-    provenance = {group: f"{text}; exported to {folder.name}" for group, text in manifest["provenance"].items()}
+    provenance = {part: f"{text}; exported to {folder.name}" for part, text in manifest["provenance"].items()}
     return replace(assembled, provenance=provenance)
 
 
@@ -143,11 +133,14 @@ def read_exported(where: str) -> dict[str, str]:
     return dict(manifest.get("about", {}))
 
 
-def _read_parts(model: VisionLanguageModel, folder: Path) -> None:
-    language = folder / LANGUAGE / _LANGUAGE_FILE
+def _read_parts(model: Model, folder: Path) -> None:
+    language = folder / LANGUAGE_FOLDER / _LANGUAGE_FILE
     if not language.is_file():
         raise ValueError(f"{language}: no such file; copy the exported folder again, with the folders in it")
-    found = {**load_file(folder / PARTS), **{f"{LANGUAGE}.{key}": t for key, t in load_file(language).items()}}
+    found = {
+        **load_file(folder / VISION_PROJECTOR_FILE),
+        **{f"language.{key}": t for key, t in load_file(language).items()},
+    }
     state = model.state_dict()
     # Tied weights are written once, under one of their names.
     held = {state[key].data_ptr() for key in found.keys() & state.keys()}
@@ -165,7 +158,3 @@ def _read_parts(model: VisionLanguageModel, folder: Path) -> None:
 def _is_four_bit(module: nn.Module) -> bool:
     weight = getattr(module, "weight", None)
     return isinstance(weight, nn.Parameter) and is_quantized(weight)
-
-
-def _is_language(key: str) -> bool:
-    return key.startswith(f"{LANGUAGE}.")

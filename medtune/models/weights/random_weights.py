@@ -11,10 +11,10 @@ import torch
 from transformers import AutoModelForImageTextToText
 
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.nano.volume import tokenizer
-from medtune.models.transformers_vlm.families import QWEN2_VL
+from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import put_together
-from medtune.models.vlm import Assembled
 from medtune.models.volumes.vlm import chosen, modules
 from medtune.models.weights.loading_options import DEFAULT
 from medtune.models.zoo import nano_qwen25vl, qwen25vl_7b
@@ -61,4 +61,4 @@ def _qwen(device: torch.device) -> Assembled:
     twin.processor.image_processor.size = {"shortest_edge": 56 * 56, "longest_edge": PICTURE_PX[0] * PICTURE_PX[1]}
     with device:
         whole = AutoModelForImageTextToText.from_config(config, attn_implementation="sdpa")
-    return put_together(whole, twin.processor, QWEN2_VL, DEFAULT, where="random (seed 0)")
+    return put_together(whole, twin.processor, find_family("qwen2_vl"), DEFAULT, where="random (seed 0)")

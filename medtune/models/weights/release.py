@@ -14,7 +14,8 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.contract import Assembled
+from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.vlm import VolumeParts, chosen, modules, skeleton
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.keymaps.key_map import KeyMap, load_published

@@ -10,10 +10,11 @@ from transformers import LlamaConfig
 
 from medtune.data.media.volumes.transforms import ct_chat as preparation
 from medtune.models.assemble import ZooEntry
+from medtune.models.contract import Assembled
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
 from medtune.models.towers.ctvit import CTViT
-from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.code_input import as_codes
 from medtune.models.volumes.vlm import VolumeParts, chosen, skeleton
 from medtune.models.weights.causal_language import read_language

@@ -5,7 +5,6 @@ from __future__ import annotations
 from transformers import InternVLConfig
 
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.transformers_vlm.families import INTERNVL
 from medtune.models.transformers_vlm.loading import hub_entry
 
 
@@ -14,7 +13,7 @@ def entry() -> ZooEntry:
     return hub_entry(
         "InternVL3-8B: InternViT-300M in tiles of 448 pixels + projector + Qwen2.5-7B",
         "MIT; Qwen2.5 in it: Apache-2.0",
-        INTERNVL,
+        "internvl",
         hub=HubWeights("OpenGVLab/InternVL3-8B-hf", gated=False),
         config=architecture,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from transformers import MllamaConfig
 
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.transformers_vlm.families import MLLAMA
 from medtune.models.transformers_vlm.loading import hub_entry
 
 
@@ -14,7 +13,7 @@ def entry() -> ZooEntry:
     return hub_entry(
         "Llama-3.2-11B-Vision-Instruct: ViT of four tiles + linear projector + Llama with 8 cross-attention layers",
         "Llama 3.2 Community License",
-        MLLAMA,
+        "mllama",
         hub=HubWeights("meta-llama/Llama-3.2-11B-Vision-Instruct", gated=True),
         config=architecture,
     )

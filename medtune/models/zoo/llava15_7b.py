@@ -5,7 +5,6 @@ from __future__ import annotations
 from transformers import LlavaConfig
 
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.transformers_vlm.families import LLAVA
 from medtune.models.transformers_vlm.loading import hub_entry
 
 
@@ -14,7 +13,7 @@ def entry() -> ZooEntry:
     return hub_entry(
         "LLaVA-1.5-7B: CLIP ViT-L/14 at 336 pixels + two-layer projector + Vicuna-7B",
         "Llama 2 Community License",
-        LLAVA,
+        "llava",
         hub=HubWeights("llava-hf/llava-1.5-7b-hf", gated=False),
         config=architecture,
     )

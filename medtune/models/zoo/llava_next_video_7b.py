@@ -5,7 +5,6 @@ from __future__ import annotations
 from transformers import LlavaNextVideoConfig
 
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.transformers_vlm.families import LLAVA_NEXT_VIDEO
 from medtune.models.transformers_vlm.loading import hub_entry
 
 
@@ -14,7 +13,7 @@ def entry() -> ZooEntry:
     return hub_entry(
         "LLaVA-NeXT-Video-7B: CLIP ViT-L/14 at 336 pixels in tiles or frames + two-layer projector + Vicuna-7B",
         "Llama 2 Community License",
-        LLAVA_NEXT_VIDEO,
+        "llava_next_video",
         hub=HubWeights("llava-hf/LLaVA-NeXT-Video-7B-hf", gated=False),
         config=architecture,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from transformers import LlavaOnevisionConfig
 
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.transformers_vlm.families import LLAVA_ONEVISION
 from medtune.models.transformers_vlm.loading import hub_entry
 
 
@@ -14,7 +13,7 @@ def entry() -> ZooEntry:
     return hub_entry(
         "LLaVA-OneVision-7B: SigLIP so400m in tiles or frames + two-layer projector + Qwen2-7B",
         "Apache-2.0",
-        LLAVA_ONEVISION,
+        "llava_onevision",
         hub=HubWeights("llava-hf/llava-onevision-qwen2-7b-ov-hf", gated=False),
         config=architecture,
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.transformers_vlm.families import LLAVA_VIDEO
-from medtune.models.transformers_vlm.llava_video import LlavaVideoConfig
-from medtune.models.transformers_vlm.llava_video_release import SO400M, assemble_llava_video
+from medtune.models.contract import Assembled
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig
+from medtune.models.transformers_vlm.families.llava_video.release import SO400M, assemble_llava_video
 from medtune.models.transformers_vlm.loading import skeleton
-from medtune.models.vlm import Assembled
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 HUB = HubWeights("lmms-lab/LLaVA-Video-7B-Qwen2", gated=False)
@@ -19,8 +19,9 @@ def entry() -> ZooEntry:
         "LLaVA-Video-7B-Qwen2: SigLIP so400m + two-layer projector + Qwen2-7B, a line break behind each row of a frame",
         "Apache-2.0",
         _assemble,
-        lambda: skeleton(architecture(), LLAVA_VIDEO),
+        lambda: skeleton(architecture(), find_family("llava_video")),
         HUB,
+        family="llava_video",
     )
 
 

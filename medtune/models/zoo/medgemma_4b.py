@@ -5,7 +5,6 @@ from __future__ import annotations
 from transformers import Gemma3Config
 
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.transformers_vlm.families import GEMMA3
 from medtune.models.transformers_vlm.loading import hub_entry
 
 
@@ -14,7 +13,7 @@ def entry() -> ZooEntry:
     return hub_entry(
         "MedGemma-4B-it: SigLIP so400m at 896 pixels + pooling to 256 tokens + Gemma 3 4B",
         "Health AI Developer Foundations terms of use",
-        GEMMA3,
+        "gemma3",
         hub=HubWeights("google/medgemma-4b-it", gated=True),
         config=architecture,
     )

@@ -8,7 +8,7 @@ from transformers import LlamaConfig
 
 from medtune.data.media.volumes.transforms import merlin as preparation
 from medtune.models.assemble import ZooEntry
-from medtune.models.projectors import flat
+from medtune.models.projectors.linear import linear
 from medtune.models.sequence.merlin import REPORT_STOP_ID, Merlin
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.volumes.vlm import VolumeParts
@@ -57,7 +57,7 @@ def parts(tokens: VisualTokens) -> VolumeParts:
     tower = MerlinResNetConfig(pooled=tokens.pooled)
     return VolumeParts(
         vision=lambda: MerlinResNet(tower),
-        projector=lambda width: flat.linear(tower.width, width),
+        projector=lambda width: linear(tower.width, width),
         language=LlamaConfig(
             # RadLLaMA adds tokens to Llama 2's, the stop token among them; how many is read from the checkpoint.
             vocab_size=REPORT_STOP_ID + 1,

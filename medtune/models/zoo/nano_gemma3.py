@@ -5,8 +5,8 @@ from __future__ import annotations
 from transformers import Gemma3Config, Gemma3ImageProcessor, Gemma3Processor
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.transformers_vlm.families import GEMMA3
-from medtune.models.transformers_vlm.nano import Nano, byte_tokenizer, clip_config, nano_entry, text_config, token_id
+from medtune.models.nano.transformers_vlm import Nano, byte_tokenizer, clip_config, nano_entry, text_config, token_id
+from medtune.models.nano.twin import Twin
 
 SPECIAL = (
     "<pad>", "<eos>", "<bos>", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>",
@@ -22,10 +22,23 @@ CHAT_TEMPLATE = (
 WINDOW = 24
 """Positions that a sliding layer sees; shorter than the tests' rows."""
 
+TWIN = Twin(
+    vision=(
+        "whole.model.vision_tower.encoder.layers.{0,1}.self_attn.{q,k,v,out}_proj",
+        "whole.model.vision_tower.encoder.layers.{0,1}.mlp.fc{1,2}",
+    ),
+    projector=(),
+    language=(
+        "whole.model.language_model.layers.{0,1}.self_attn.{q,k,v,o}_proj",
+        "whole.model.language_model.layers.{0,1}.mlp.{gate,up,down}_proj",
+    ),
+    projector_weights=("whole.model.multi_modal_projector.{mm_input_projection_weight,mm_soft_emb_norm.weight}",),
+)
+
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_entry("Random Gemma 3 of width 32; for tests", GEMMA3, _build)
+    return nano_entry("Random Gemma 3 of width 32; for tests", "gemma3", _build, TWIN)
 
 
 def _build() -> Nano:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from transformers import GotOcr2ImageProcessor, InternVLConfig, InternVLProcessor, InternVLVideoProcessor
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.transformers_vlm.families import INTERNVL
-from medtune.models.transformers_vlm.nano import (
+from medtune.models.nano.transformers_vlm import (
     INITIALIZER_RANGE,
     Nano,
     byte_tokenizer,
@@ -15,6 +14,7 @@ from medtune.models.transformers_vlm.nano import (
     text_config,
     token_id,
 )
+from medtune.models.nano.twin import Twin
 
 SPECIAL = (
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>", "<video>",
@@ -27,10 +27,23 @@ CHAT_TEMPLATE = (
 )
 """Ours, in InternVL's format."""
 
+TWIN = Twin(
+    vision=(
+        "whole.model.vision_tower.encoder.layer.{0,1}.attention.{q_proj,k_proj,v_proj,projection_layer}",
+        "whole.model.vision_tower.encoder.layer.{0,1}.mlp.fc{1,2}",
+    ),
+    projector=("whole.model.multi_modal_projector.linear_{1,2}",),
+    language=(
+        "whole.model.language_model.layers.{0,1}.self_attn.{q,k,v,o}_proj",
+        "whole.model.language_model.layers.{0,1}.mlp.{gate,up,down}_proj",
+    ),
+    projector_weights=("whole.model.multi_modal_projector.{layer_norm,linear_1,linear_2}.{weight,bias}",),
+)
+
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_entry("Random InternVL of width 32; for tests", INTERNVL, _build)
+    return nano_entry("Random InternVL of width 32; for tests", "internvl", _build, TWIN)
 
 
 def _build() -> Nano:

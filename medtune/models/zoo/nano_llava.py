@@ -5,8 +5,7 @@ from __future__ import annotations
 from transformers import CLIPImageProcessor, LlavaConfig, LlavaProcessor
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.transformers_vlm.families import LLAVA
-from medtune.models.transformers_vlm.nano import (
+from medtune.models.nano.transformers_vlm import (
     INITIALIZER_RANGE,
     Nano,
     byte_tokenizer,
@@ -15,6 +14,7 @@ from medtune.models.transformers_vlm.nano import (
     text_config,
     token_id,
 )
+from medtune.models.nano.twin import Twin
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ message['role'] | upper }}: {% for part in message['content'] %}"
@@ -23,10 +23,28 @@ CHAT_TEMPLATE = (
 )
 """Ours, in LLaVA-1.5's format: no token ends a turn, and the answer begins with a space."""
 
+TWIN = Twin(
+    vision=(
+        "whole.model.vision_tower.encoder.layers.{0,1}.self_attn.{q,k,v,out}_proj",
+        "whole.model.vision_tower.encoder.layers.{0,1}.mlp.fc{1,2}",
+    ),
+    projector=("whole.model.multi_modal_projector.linear_{1,2}",),
+    language=(
+        "whole.model.language_model.layers.{0,1}.self_attn.{q,k,v,o}_proj",
+        "whole.model.language_model.layers.{0,1}.mlp.{gate,up,down}_proj",
+    ),
+    projector_weights=("whole.model.multi_modal_projector.linear_{1,2}.{weight,bias}",),
+    # The model reads the last layer but one of its tower.
+    unreached=(
+        "whole.model.vision_tower.encoder.layers.1.self_attn.{q,k,v,out}_proj",
+        "whole.model.vision_tower.encoder.layers.1.mlp.fc{1,2}",
+    ),
+)
+
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_entry("Random LLaVA-1.5 of width 32; for tests", LLAVA, _build)
+    return nano_entry("Random LLaVA-1.5 of width 32; for tests", "llava", _build, TWIN)
 
 
 def _build() -> Nano:

@@ -10,8 +10,7 @@ from transformers import (
 )
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.transformers_vlm.families import LLAVA_NEXT_VIDEO
-from medtune.models.transformers_vlm.nano import (
+from medtune.models.nano.transformers_vlm import (
     INITIALIZER_RANGE,
     Nano,
     byte_tokenizer,
@@ -20,6 +19,7 @@ from medtune.models.transformers_vlm.nano import (
     text_config,
     token_id,
 )
+from medtune.models.nano.twin import Twin
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ message['role'] | upper }}: {% for part in message['content'] %}"
@@ -29,10 +29,28 @@ CHAT_TEMPLATE = (
 )
 """Ours, in LLaVA-NeXT-Video's format: no token ends a turn, and the answer begins with a space."""
 
+TWIN = Twin(
+    vision=(
+        "whole.model.vision_tower.encoder.layers.{0,1}.self_attn.{q,k,v,out}_proj",
+        "whole.model.vision_tower.encoder.layers.{0,1}.mlp.fc{1,2}",
+    ),
+    projector=("whole.model.multi_modal_projector.linear_{1,2}",),
+    language=(
+        "whole.model.language_model.layers.{0,1}.self_attn.{q,k,v,o}_proj",
+        "whole.model.language_model.layers.{0,1}.mlp.{gate,up,down}_proj",
+    ),
+    projector_weights=("whole.model.multi_modal_projector.linear_{1,2}.{weight,bias}", "whole.model.image_newline"),
+    # The model reads the last layer but one of its tower.
+    unreached=(
+        "whole.model.vision_tower.encoder.layers.1.self_attn.{q,k,v,out}_proj",
+        "whole.model.vision_tower.encoder.layers.1.mlp.fc{1,2}",
+    ),
+)
+
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_entry("Random LLaVA-NeXT-Video of width 32; for tests", LLAVA_NEXT_VIDEO, _build)
+    return nano_entry("Random LLaVA-NeXT-Video of width 32; for tests", "llava_next_video", _build, TWIN)
 
 
 def _build() -> Nano:

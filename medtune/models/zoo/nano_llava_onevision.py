@@ -10,8 +10,8 @@ from transformers import (
 )
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.transformers_vlm.families import LLAVA_ONEVISION
-from medtune.models.transformers_vlm.nano import Nano, byte_tokenizer, clip_config, nano_entry, text_config, token_id
+from medtune.models.nano.transformers_vlm import Nano, byte_tokenizer, clip_config, nano_entry, text_config, token_id
+from medtune.models.nano.twin import Twin
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>", "<video>")
 CHAT_TEMPLATE = (
@@ -22,10 +22,23 @@ CHAT_TEMPLATE = (
 )
 """Ours, in LLaVA-OneVision's format."""
 
+TWIN = Twin(
+    vision=(
+        "whole.model.vision_tower.encoder.layers.{0,1}.self_attn.{q,k,v,out}_proj",
+        "whole.model.vision_tower.encoder.layers.{0,1}.mlp.fc{1,2}",
+    ),
+    projector=("whole.model.multi_modal_projector.linear_{1,2}",),
+    language=(
+        "whole.model.language_model.layers.{0,1}.self_attn.{q,k,v,o}_proj",
+        "whole.model.language_model.layers.{0,1}.mlp.{gate,up,down}_proj",
+    ),
+    projector_weights=("whole.model.multi_modal_projector.linear_{1,2}.{weight,bias}", "whole.model.image_newline"),
+)
+
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_entry("Random LLaVA-OneVision of width 32; for tests", LLAVA_ONEVISION, _build)
+    return nano_entry("Random LLaVA-OneVision of width 32; for tests", "llava_onevision", _build, TWIN)
 
 
 def _build() -> Nano:

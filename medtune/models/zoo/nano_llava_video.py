@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.transformers_vlm.families import LLAVA_VIDEO
-from medtune.models.transformers_vlm.llava_video import IMAGE, VIDEO, LlavaVideoConfig, build_processor
-from medtune.models.transformers_vlm.nano import Nano, byte_tokenizer, clip_config, nano_entry, text_config, token_id
+from medtune.models.nano.transformers_vlm import Nano, byte_tokenizer, clip_config, nano_entry, text_config, token_id
+from medtune.models.nano.twin import Twin
+from medtune.models.transformers_vlm.families.llava_video.model import IMAGE, VIDEO, LlavaVideoConfig, build_processor
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", IMAGE, VIDEO)
 SIDE_PX = 70
 
+TWIN = Twin(
+    vision=(
+        "whole.model.vision_tower.encoder.layers.{0,1}.self_attn.{q,k,v,out}_proj",
+        "whole.model.vision_tower.encoder.layers.{0,1}.mlp.fc{1,2}",
+    ),
+    projector=("whole.model.multi_modal_projector.linear_{1,2}",),
+    language=(
+        "whole.model.language_model.layers.{0,1}.self_attn.{q,k,v,o}_proj",
+        "whole.model.language_model.layers.{0,1}.mlp.{gate,up,down}_proj",
+    ),
+    projector_weights=("whole.model.multi_modal_projector.linear_{1,2}.{weight,bias}", "whole.model.image_newline"),
+    # It is OneVision's, which counts other tokens; tests of this family count them by hand.
+    processor_writes_videos=False,
+)
+
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_entry("Random LLaVA-Video of width 32; for tests", LLAVA_VIDEO, build)
+    return nano_entry("Random LLaVA-Video of width 32; for tests", "llava_video", build, TWIN)
 
 
 def build() -> Nano:

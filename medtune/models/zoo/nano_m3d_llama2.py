@@ -5,6 +5,7 @@ from __future__ import annotations
 from medtune.data.media.volumes.transforms import m3d as preparation
 from medtune.models.assemble import ZooEntry
 from medtune.models.nano import volume
+from medtune.models.nano.twin import Twin
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.sequence.m3d import M3D
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
@@ -13,10 +14,24 @@ from medtune.models.volumes.vlm import VolumeParts
 TOWER = M3DViTConfig(patch=(8, 64, 64), width=24, mlp_width=32, depth=1, heads=2)
 NUM_TOKENS = 8
 
+TWIN = Twin(
+    vision=(
+        "vision.vit.patch_embedding.patch_embeddings.1",
+        "vision.vit.blocks.0.{attn.qkv,attn.out_proj,mlp.linear1,mlp.linear2}",
+    ),
+    projector=("projector.mlp.{0,2}",),
+    language=(
+        "language.model.layers.{0,1}.self_attn.{q,k,v,o}_proj",
+        "language.model.layers.{0,1}.mlp.{gate,up,down}_proj",
+    ),
+    projector_weights=("projector.mlp.{0,2}.{weight,bias}",),
+    volume=(1, 32, 256, 256),
+)
+
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return volume.nano_entry("Random M3D-LaMed of width 24 and 32 on LLaMA; for tests", parts())
+    return volume.nano_entry("Random M3D-LaMed of width 24 and 32 on LLaMA; for tests", parts(), TWIN)
 
 
 def parts() -> VolumeParts:

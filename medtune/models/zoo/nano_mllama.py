@@ -5,8 +5,7 @@ from __future__ import annotations
 from transformers import MllamaConfig, MllamaImageProcessor, MllamaProcessor
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.transformers_vlm.families import MLLAMA
-from medtune.models.transformers_vlm.nano import (
+from medtune.models.nano.transformers_vlm import (
     INITIALIZER_RANGE,
     Nano,
     byte_tokenizer,
@@ -14,6 +13,7 @@ from medtune.models.transformers_vlm.nano import (
     text_config,
     token_id,
 )
+from medtune.models.nano.twin import Twin
 
 SPECIAL = (
     "<|begin_of_text|>", "<|finetune_right_pad_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>",
@@ -29,10 +29,26 @@ CHAT_TEMPLATE = (
 )
 """Ours, in Llama 3.2's format."""
 
+TWIN = Twin(
+    vision=(
+        "whole.model.vision_model.transformer.layers.{0,1}.self_attn.{q,k,v,o}_proj",
+        "whole.model.vision_model.transformer.layers.{0,1}.mlp.fc{1,2}",
+        "whole.model.vision_model.global_transformer.layers.0.self_attn.{q,k,v,o}_proj",
+        "whole.model.vision_model.global_transformer.layers.0.mlp.fc{1,2}",
+    ),
+    projector=(),
+    language=(
+        "whole.model.language_model.layers.{0,2}.self_attn.{q,k,v,o}_proj",
+        "whole.model.language_model.layers.{1,3}.cross_attn.{q,k,v,o}_proj",
+        "whole.model.language_model.layers.{0,1,2,3}.mlp.{gate,up,down}_proj",
+    ),
+    projector_weights=("whole.model.multi_modal_projector.{weight,bias}",),
+)
+
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_entry("Random Llama-3.2-Vision of width 32; for tests", MLLAMA, _build)
+    return nano_entry("Random Llama-3.2-Vision of width 32; for tests", "mllama", _build, TWIN)
 
 
 def _build() -> Nano:

@@ -5,15 +5,27 @@ from __future__ import annotations
 import torch
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.nano import chatml
-from medtune.models.nano.chatml import byte_tokenizer
+from medtune.models.contract import Assembled
+from medtune.models.nano import pocket
+from medtune.models.nano.pocket import byte_tokenizer
+from medtune.models.nano.twin import Twin
 from medtune.models.projectors.grid_mixer import GridMixer
 from medtune.models.sequence.chatml import ChatML
-from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
 
 GRID = 4
 NUM_TOKENS = 8
+
+TWIN = Twin(
+    vision=("vision.backbone.3",),
+    projector=("projector.{reduce.1,mix}",),
+    language=(
+        "language.model.layers.{0,1}.self_attn.{q,k,v,o}_proj",
+        "language.model.layers.{0,1}.mlp.{gate,up,down}_proj",
+    ),
+    projector_weights=("projector.{reduce.0,reduce.1,mix}.{weight,bias}",),
+)
 
 
 def entry() -> ZooEntry:
@@ -23,17 +35,18 @@ def entry() -> ZooEntry:
         licence="Apache-2.0",
         assemble=_assemble,
         skeleton=_skeleton,
+        twin=TWIN,
     )
 
 
 def _modules(vocabulary: int) -> VisionLanguageModel:
-    vision, language = chatml.tower(grid=GRID), chatml.language(vocabulary)
+    vision, language = pocket.tower(grid=GRID), pocket.language(vocabulary)
     projector = GridMixer(
-        chatml.FEATURE_WIDTH,
+        pocket.FEATURE_WIDTH,
         num_cells=GRID * GRID,
         reduced_width=16,
         num_tokens=NUM_TOKENS,
-        embedding_width=chatml.HIDDEN,
+        embedding_width=pocket.HIDDEN,
     )
     return VisionLanguageModel(vision, projector, language)
 
@@ -45,7 +58,7 @@ def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
     return Assembled(
         model=_modules(len(tokenizer)),
         family=ChatML(tokenizer, num_media_tokens=NUM_TOKENS),
-        transform=chatml.TRANSFORM,
+        transform=pocket.TRANSFORM,
         provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
     )
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from medtune.data.media.volumes.transforms.pocket import POCKET
 from medtune.models.assemble import ZooEntry
 from medtune.models.nano import volume
+from medtune.models.nano.transformers_vlm import byte_tokenizer
+from medtune.models.nano.twin import Twin
 from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.pocket.volumes import pocket_entry
 from medtune.models.sequence.chatml import CLOSE, OPEN
-from medtune.models.transformers_vlm.nano import byte_tokenizer
+
+TWIN = Twin(
+    vision=("vision.{dense,residual}",),
+    projector=("projector.0.each",),
+    language=(
+        "language.model.layers.{0,1}.self_attn.{q,k,v,o}_proj",
+        "language.model.layers.{0,1}.mlp.{gate,up,down}_proj",
+    ),
+    projector_weights=("projector.0.each.{weight,bias}", "projector.1.{weight,bias}"),
+    volume=(1, *POCKET.shape),
+)
 
 
 def entry() -> ZooEntry:
@@ -19,6 +32,7 @@ def entry() -> ZooEntry:
         "A small 3D tower and projector of one's choice + random Llama of width 32; for tests",
         load=_load,
         architecture=_architecture,
+        twin=TWIN,
     )
 
 

@@ -5,14 +5,31 @@ from __future__ import annotations
 from transformers import Qwen3VLConfig, Qwen3VLProcessor, Qwen3VLVideoProcessor
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.transformers_vlm.families import QWEN3_VL
-from medtune.models.transformers_vlm.nano import Nano, nano_entry
-from medtune.models.transformers_vlm.nano_qwen import ROPE, nano_qwen
+from medtune.models.nano.qwen_vl import ROPE, nano_qwen
+from medtune.models.nano.transformers_vlm import Nano, nano_entry
+from medtune.models.nano.twin import Twin
+
+TWIN = Twin(
+    vision=(
+        "whole.model.visual.blocks.{0,1,2}.attn.{qkv,proj}",
+        "whole.model.visual.blocks.{0,1,2}.mlp.linear_fc{1,2}",
+    ),
+    projector=("whole.model.visual.{merger,deepstack_merger_list.0,deepstack_merger_list.1}.linear_fc{1,2}",),
+    language=(
+        "whole.model.language_model.layers.{0,1}.self_attn.{q,k,v,o}_proj",
+        "whole.model.language_model.layers.{0,1}.mlp.{gate,up,down}_proj",
+    ),
+    projector_weights=(
+        "whole.model.visual.{merger,deepstack_merger_list.0,deepstack_merger_list.1}.{norm,linear_fc1,linear_fc2}.{weight,bias}",
+    ),
+    # The twin has two decoder layers: what is added to the visual tokens behind the last one reaches no answer.
+    unreached=("whole.model.visual.deepstack_merger_list.1.linear_fc{1,2}",),
+)
 
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return nano_entry("Random Qwen3-VL of width 32; for tests", QWEN3_VL, _build)
+    return nano_entry("Random Qwen3-VL of width 32; for tests", "qwen3_vl", _build, TWIN)
 
 
 def _build() -> Nano:

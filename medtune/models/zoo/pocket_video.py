@@ -6,7 +6,7 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.pocket import efficientnet_lite0
 from medtune.models.pocket.images import pocket_entry
 from medtune.models.projectors.clip_mixer import ClipMixer
-from medtune.models.video_frames import ClipTower, ClipTransform
+from medtune.models.towers.video_tower import ClipTower, ClipTransform
 
 GRID = 4
 SIZE_PX = 128

@@ -5,7 +5,6 @@ from __future__ import annotations
 from transformers import Qwen2_5_VLConfig
 
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.transformers_vlm.families import QWEN2_VL
 from medtune.models.transformers_vlm.loading import hub_entry
 
 
@@ -14,7 +13,7 @@ def entry() -> ZooEntry:
     return hub_entry(
         "Qwen2.5-VL-7B-Instruct: window-attention ViT + merger + Qwen2.5-7B",
         "Apache-2.0",
-        QWEN2_VL,
+        "qwen2_vl",
         hub=HubWeights("Qwen/Qwen2.5-VL-7B-Instruct", gated=False),
         config=architecture,
     )

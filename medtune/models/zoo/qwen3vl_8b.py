@@ -5,7 +5,6 @@ from __future__ import annotations
 from transformers import Qwen3VLConfig
 
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.transformers_vlm.families import QWEN3_VL
 from medtune.models.transformers_vlm.loading import hub_entry
 
 
@@ -14,7 +13,7 @@ def entry() -> ZooEntry:
     return hub_entry(
         "Qwen3-VL-8B-Instruct: ViT + mergers at four depths + Qwen3-8B",
         "Apache-2.0",
-        QWEN3_VL,
+        "qwen3_vl",
         hub=HubWeights("Qwen/Qwen3-VL-8B-Instruct", gated=False),
         config=architecture,
     )

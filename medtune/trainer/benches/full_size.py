@@ -21,11 +21,11 @@ from medtune.benchmarks.simulators.settings import write_num_patients
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.prepared.folder import prepare
 from medtune.data.types import MediaGroup
+from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.plan import Tuning
 from medtune.models.tuning.precision import narrow_frozen, resolved
-from medtune.models.vlm import Assembled
 from medtune.models.volumes.vlm import VolumeInput
 from medtune.models.weights.random_weights import PICTURE_PX, random_weights
 from medtune.trainer.benches.shared_prefix import Work, answering, device_text, training, two_ways, widest_apart

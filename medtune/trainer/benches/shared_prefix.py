@@ -18,10 +18,10 @@ from medtune.data.types import MediaGroup, Request
 from medtune.eval.benchmark import Benchmark
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise, resolved
-from medtune.models.vlm import Assembled
 from medtune.trainer.commands.bench import Measured, TwoWays, timed
 from medtune.trainer.experiment.strategies import device_of_rank
 from medtune.trainer.training.batches import MicroBatches

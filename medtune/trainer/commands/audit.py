@@ -12,8 +12,8 @@ from medtune.eval.asking.official_prompts import worded
 from medtune.eval.audit.findings import findings_json, findings_of, findings_text
 from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report
+from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import Served
-from medtune.models.vlm import Assembled
 from medtune.trainer.commands.validate import check_fit
 from medtune.trainer.experiment.audit import answered_phase, audit_with_model
 from medtune.trainer.experiment.evaluate import Experiment, write_json

@@ -13,12 +13,11 @@ from medtune.eval.asking.ask import CONDITIONS, check_conditions
 from medtune.eval.asking.official_prompts import worded
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled, Model
 from medtune.models.sequence.layout import IGNORED, SequenceFamily
 from medtune.models.sequence.layout import Sequence as Layout
-from medtune.models.tuning.adaptable import Tunable
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.quantize import quantize_language
-from medtune.models.vlm import Assembled
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.commands.validate_served import show_served
 from medtune.trainer.experiment.evaluate import primary_parser
@@ -90,7 +89,7 @@ def _said_missing(found: Sequence[str | None]) -> int:
     return 1 if lacks else 0
 
 
-def _show_phase(recipe: Recipe, stage: Stage, model: Tunable) -> Memory:
+def _show_phase(recipe: Recipe, stage: Stage, model: Model) -> Memory:
     rows = set_learning(model, stage.tuning)
     long = f"{stage.steps} steps" if stage.epochs is None else f"{stage.epochs:g} epochs"
     only = "".join(f", {facet} {' or '.join(values)}" for facet, values in stage.only.items())

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from medtune.models.assemble import ServedEntry, ZooEntry, any_entry
+from medtune.models.contract import PARTS
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
 from medtune.trainer.contracts.contract import Contract
 
-PARTS = ("vision", "projector", "language")
 TWIN = "nano_"
 """How the names of random, tiny models begin, which need no weights and are assembled here."""
 
@@ -44,7 +44,7 @@ def its_skeleton_needs_no_memory_and_takes_the_default_tuning(found: Opened) -> 
     skeleton = found.entry.skeleton()
     if any(parameter.device.type != "meta" for parameter in skeleton.parameters()):
         yield 'the skeleton has parameters in memory; build it under `torch.device("meta")`'
-    rows = {row.group: row for row in apply_tuning(skeleton, Tuning(), seed=0)}
+    rows = {row.part: row for row in apply_tuning(skeleton, Tuning(), seed=0)}
     if set(rows) != set(PARTS):
         yield f"the skeleton has the parts {sorted(rows)}; it has to have {', '.join(PARTS)}"
     elif rows["language"].adapted_modules == 0:

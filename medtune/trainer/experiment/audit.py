@@ -20,9 +20,9 @@ from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, t
 from medtune.eval.audit.subject import is_choice, subject_of
 from medtune.eval.predictions.shards import MERGED, stored_predictions
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
+from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import Served
 from medtune.models.read_media import read_item
-from medtune.models.vlm import Assembled
 from medtune.trainer.experiment.evaluate import Experiment, answer_groups, primary_parser, write_json
 from medtune.trainer.experiment.run_folder import RunFolder
 

@@ -26,9 +26,9 @@ from medtune.eval.results import scores_json
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import LocalAnswerer
+from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.tuning.precision import precise
-from medtune.models.vlm import Assembled
 from medtune.trainer.experiment.strategies import barrier
 from medtune.trainer.recipe.schema import Recipe
 

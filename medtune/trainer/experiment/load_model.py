@@ -13,15 +13,14 @@ import torch
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.prepared.folder import Prepared
 from medtune.data.types import MediaKind
+from medtune.models.contract import Assembled, Model
 from medtune.models.endpoint.pictures import SLICES_INSTEAD, read_kinds
 from medtune.models.endpoint.served import Served
 from medtune.models.endpoint.settings import Endpoint, read_key
-from medtune.models.tuning.adaptable import Tunable
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.precision import narrow_frozen, resolved
 from medtune.models.tuning.quantize import quantize_language
-from medtune.models.vlm import Assembled
 from medtune.models.volumes.vlm import VolumeInput
 from medtune.models.weights.checkpoint import load_trained, read_about, trainable_names
 from medtune.models.weights.export import assemble_model
@@ -164,15 +163,15 @@ def assemble_trained(experiment: Experiment, checkpoint: Path) -> Assembled:
 def about_weights(recipe: Recipe) -> dict[str, str]:
     """Returns what a checkpoint says about the model that it belongs to, beside its tensors."""
     alphas = {
-        group: how.lora.alpha
+        part: how.lora.alpha
         for stage in recipe.stages
-        for group, how in stage.tuning.groups().items()
+        for part, how in stage.tuning.parts().items()
         if how.mode == "lora"
     }
     return {"model": recipe.model.name, "lora_alpha": json.dumps(alphas)}
 
 
-def load_checkpoint(recipe: Recipe, model: Tunable, path: Path) -> None:
+def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
     """Reads trained weights into the parameters that learn.
 
     Raises:

@@ -19,9 +19,9 @@ from medtune.eval.data_label import unofficial_sets
 from medtune.eval.report.write import write_report
 from medtune.eval.results import gain_table, results_json
 from medtune.eval.scoring.score import PhaseScores
+from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import NO_LIKELIHOOD, Served
 from medtune.models.tuning.precision import resolved
-from medtune.models.vlm import Assembled
 from medtune.trainer.commands.validate import check_fit
 from medtune.trainer.experiment.audit import audit_without_asking
 from medtune.trainer.experiment.evaluate import Experiment, evaluate_phase, groups_of, write_json
@@ -181,7 +181,7 @@ def _train_stage(session: Session, loggers: list[Logger], part: Part, start: Pat
         _say(session, f"stage {part.number}, {part.stage.name}: steps {part.first_step + 1} to {part.last_step}")
     _say(session, part_table(tuned.rows))
     for logger in loggers:
-        logger.log_hyperparams({"trainable_parts": {row.group: dataclasses.asdict(row) for row in tuned.rows}})
+        logger.log_hyperparams({"trainable_parts": {row.part: dataclasses.asdict(row) for row in tuned.rows}})
     if dashboard := dashboard_of(loggers):
         dashboard.show_parts(tuned.rows, stage=part.number)
     return fit(

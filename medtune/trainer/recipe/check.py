@@ -149,13 +149,13 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
     _at_least(f"{block}.micro_batch_size", stage.micro_batch_size, 1)
     if not 0 <= stage.warmup_ratio < 1:
         raise ValueError(f"{block}.warmup_ratio is {stage.warmup_ratio}; it must be at least 0 and below 1")
-    for group, learns in stage.tuning.groups().items():
+    for part, learns in stage.tuning.parts().items():
         if learns.mode != "frozen" and learns.lr <= 0:
-            raise ValueError(f"{tuning}.{group}.lr is {learns.lr}; a group that learns needs a rate above 0")
+            raise ValueError(f"{tuning}.{part}.lr is {learns.lr}; a part that learns needs a rate above 0")
         if learns.mode == "part" and learns.parameters is None:
-            raise ValueError(f"{tuning}.{group}.parameters is missing; mode part needs to know which of them learn")
+            raise ValueError(f"{tuning}.{part}.parameters is missing; mode part needs to know which of them learn")
         if learns.mode == "lora" and (learns.lora.r < 1 or not 0 <= learns.lora.dropout < 1):
-            raise ValueError(f"{tuning}.{group}.lora: r must be at least 1 and dropout in [0, 1)")
+            raise ValueError(f"{tuning}.{part}.lora: r must be at least 1 and dropout in [0, 1)")
     if model.language_bits is not None and stage.tuning.language.mode == "full":
         raise ValueError(
             f"model.language_bits is 4 and {tuning}.language.mode is full; weights in 4 bits cannot learn: use lora"

@@ -11,13 +11,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from medtune.data.media.load import Shape
 from medtune.data.types import MediaGroup, Prompt, Question
-from medtune.models.contract import MediaBatch, MediaItem, Transform
+from medtune.models.contract import Assembled, MediaBatch, MediaItem, Transform
 from medtune.models.read_media import read_item
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.vlm import Assembled
 from medtune.trainer.recipe.schema import Stage
 from medtune.trainer.training.mixture import TrainData
 from medtune.trainer.training.sampling import Draw, ResumableOrder, StepOrder

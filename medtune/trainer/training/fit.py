@@ -11,7 +11,7 @@ from dataclasses import replace
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger
 
-from medtune.models.vlm import Assembled
+from medtune.models.contract import Assembled
 from medtune.models.weights.checkpoint import trainable_names
 from medtune.trainer.experiment.evaluate import Experiment, evaluate_phase, groups_of
 from medtune.trainer.experiment.load_model import Tuned, about_weights

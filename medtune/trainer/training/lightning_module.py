@@ -13,7 +13,7 @@ import torch
 from lightning.pytorch.strategies import DeepSpeedStrategy
 from torch import Tensor
 
-from medtune.models.tuning.adaptable import Tunable
+from medtune.models.contract import Model
 from medtune.models.tuning.apply import parameters_by_part
 from medtune.models.tuning.optimizers import build_optimizer
 from medtune.models.tuning.plan import OptimizerName, Tuning
@@ -34,7 +34,7 @@ class FineTuning(pl.LightningModule):
 
     def __init__(
         self,
-        model: Tunable,
+        model: Model,
         tuning: Tuning,
         *,
         max_steps: int,

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import torch
 
-from medtune.models.tuning.adaptable import Tunable
+from medtune.models.contract import Model
 from medtune.models.tuning.apply import PartRow
 from medtune.models.tuning.precision import NARROW
 from medtune.models.tuning.quantize import NF4_BYTES
-from medtune.models.vlm import VisionLanguageModel
 from medtune.trainer.recipe.schema import Recipe
 
 GB = 1e9
@@ -85,7 +84,7 @@ def this_machine() -> Devices:
     return Devices(1, "CPU", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB, is_gpu=False)
 
 
-def memory_of(recipe: Recipe, model: Tunable, rows: Sequence[PartRow]) -> Memory:
+def memory_of(recipe: Recipe, model: Model, rows: Sequence[PartRow]) -> Memory:
     """Returns what one device of the run has to hold; ZeRO shares parts of it out.
 
     Source: Rajbhandari et al. 2020, arXiv 1910.02054: stage 1 shares the optimizer's state, 2 also gradients, 3 also
@@ -102,7 +101,7 @@ def memory_of(recipe: Recipe, model: Tunable, rows: Sequence[PartRow]) -> Memory
     gradients = 4 * adapters + width * full
     moments = 2 * (adapters + full if recipe.train.optimizer == "adamw_8bit" else gradients)
     weights = (total - full - quantized) * frozen_width + full * width + adapters * 4 + quantized * NF4_BYTES
-    decoder = model.language.config if isinstance(model, VisionLanguageModel) else model.whole.config.get_text_config()
+    decoder = model.of_transformers.config.get_text_config()
     layers = decoder.num_hidden_layers
     kept = RECOMPUTED_BYTES * layers + ACTIVATION_BYTES
     per_width = kept if recipe.train.gradient_checkpointing else ACTIVATION_BYTES * layers

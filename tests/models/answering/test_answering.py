@@ -19,11 +19,12 @@ from medtune.data.media.images import decode_image
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request
 from medtune.models.answering import Asked, LocalAnswerer, budgeted
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.vlm import VisionLanguageModel
 
 PICTURES = TemporaryDirectory()
 OPTIONS = ("normal", "benign lesion", "malignant lesion", "no")

@@ -15,7 +15,7 @@ from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer, Visit
 from medtune.models.assemble import zoo_entry
-from medtune.models.vlm import Assembled
+from medtune.models.contract import Assembled
 from tests.models.transformers_vlm.twins import NANOS
 
 VOLUMES = ("nano_m3d_phi3", "nano_pocket_ct")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.models.nano.chatml import byte_tokenizer
+from medtune.models.nano.pocket import byte_tokenizer
 from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.prompts import pad_left

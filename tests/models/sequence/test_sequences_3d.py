@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from medtune.models.nano.chatml import byte_tokenizer
+from medtune.models.nano.pocket import byte_tokenizer
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN, CTChat
 from medtune.models.sequence.layout import IGNORED, Sequence, SequenceFamily, Span
 from medtune.models.sequence.m3d import M3D

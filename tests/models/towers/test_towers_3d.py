@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.projectors import flat
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
+from medtune.models.projectors.linear import linear
+from medtune.models.projectors.mlp import mlp
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector, resampler
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
@@ -45,8 +46,8 @@ def test_any_projector_takes_any_grid() -> None:
     width, embedding = 24, 16
     features = torch.randn(2, 4, 2, 6, width)
     projectors = {
-        "linear": (flat.linear(width, embedding), 48),
-        "mlp": (flat.mlp(width, embedding), 48),
+        "linear": (linear(width, embedding), 48),
+        "mlp": (mlp(width, embedding), 48),
         "spatial_pool": (SpatialPoolProjector(width, embedding), 6),
         "perceiver": (PerceiverProjector(PerceiverConfig(width, 1, 2, 8, latents=5), embedding), 7),
         "coca": (CoCaProjector(CoCaConfig(width, heads=2, queries=9), embedding), 9),

@@ -17,12 +17,12 @@ from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import Video
 from medtune.models.assemble import zoo_entry
-from medtune.models.transformers_vlm.families import LLAVA_ONEVISION, LLAVA_VIDEO
-from medtune.models.transformers_vlm.llava_video import build_processor
-from medtune.models.transformers_vlm.llava_video_release import assemble_llava_video
+from medtune.models.contract import Assembled
+from medtune.models.nano.transformers_vlm import Nano
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.families.llava_video.model import build_processor
+from medtune.models.transformers_vlm.families.llava_video.release import assemble_llava_video
 from medtune.models.transformers_vlm.loading import pretrained, put_together
-from medtune.models.transformers_vlm.nano import Nano
-from medtune.models.vlm import Assembled
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo import nano_llava_video
 from tests.models.transformers_vlm.twins import prompts, rows, saved, twin, whole
@@ -64,7 +64,7 @@ def full_grid() -> Assembled:
     torch.manual_seed(0)
     model = AutoModelForImageTextToText.from_config(nano.config).eval()
     processor = build_processor(nano.processor.tokenizer, nano.config)  # type: ignore[arg-type]
-    return put_together(model, processor, LLAVA_VIDEO, Loading(), where="here")
+    return put_together(model, processor, find_family("llava_video"), Loading(), where="here")
 
 
 def test_a_frame_has_210_tokens_and_each_row_ends_in_a_line_break(full_grid: Assembled) -> None:
@@ -258,4 +258,4 @@ def test_an_export_is_read_back_and_is_nobodys_onevision(tmp_path: Path) -> None
     read.model.eval()
     assert logprobs(read, clip()) == logprobs(twin(NAME), clip())
     with pytest.raises(ValueError, match="a model of type 'llava_video'; wanted llava_onevision"):
-        pretrained(str(folder), LLAVA_ONEVISION, Loading())
+        pretrained(str(folder), find_family("llava_onevision"), Loading())

@@ -10,7 +10,7 @@ import torch
 from medtune.data.media.images import Size
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.templated import Templated
-from medtune.models.transformers_vlm.families import QWEN2_VL
+from medtune.models.transformers_vlm.families import find_family
 from medtune.models.zoo import nano_mllama
 from tests.models.transformers_vlm.twins import (
     NANOS,
@@ -161,7 +161,7 @@ def test_chat_template_that_loses_something_is_refused(template: str | None, mes
     changed = copy(processor(twin("nano_qwen25vl")))
     changed.chat_template = template
     with pytest.raises(ValueError, match=message):
-        QWEN2_VL.sequence(changed, config=whole(twin("nano_qwen25vl")).config, max_tokens=100)
+        find_family("qwen2_vl").sequence(changed, config=whole(twin("nano_qwen25vl")).config, max_tokens=100)
 
 
 def test_prompt_does_not_change_over_night() -> None:

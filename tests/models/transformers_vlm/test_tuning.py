@@ -9,11 +9,9 @@ import pytest
 import torch
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.contract import GROUPS, part_parameters
-from medtune.models.tuning.adaptable import Tunable
+from medtune.models.contract import PARTS, Assembled, Model, part_parameters
 from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
-from medtune.models.vlm import Assembled
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from tests.models.transformers_vlm.twins import NANOS, encoded, picture, rows, size_of
 
@@ -85,14 +83,14 @@ each_family = pytest.mark.parametrize("name", NANOS)
 FROZEN, FULL, LORA = PartTuning("frozen"), PartTuning("full"), PartTuning("lora")
 
 
-def _tuned(name: str, tuning: Tuning) -> tuple[Assembled, Tunable]:
+def _tuned(name: str, tuning: Tuning) -> tuple[Assembled, Model]:
     assembled = zoo_entry(name).assemble(0)
     apply_tuning(assembled.model, tuning, seed=0)
     assembled.model.train()
     return assembled, assembled.model
 
 
-def _adapted(model: Tunable) -> set[str]:
+def _adapted(model: Model) -> set[str]:
     return {name.removesuffix(".lora_A") for name, _ in model.named_modules() if name.endswith(".lora_A")}
 
 
@@ -135,7 +133,7 @@ def test_projector_is_trained_beside_lora(name: str) -> None:
 def test_every_parameter_has_one_group_and_one_rate(name: str) -> None:
     tuning = Tuning(LORA, FULL, LORA)
     _, model = _tuned(name, tuning)
-    named = [n for group in GROUPS for n, _ in part_parameters(model, group)]
+    named = [n for part in PARTS for n, _ in part_parameters(model, part)]
     assert sorted(named) == sorted(n for n, _ in model.named_parameters())
     rated = [p for group in parameters_by_part(model, tuning, weight_decay=0.1) for p in group["params"]]
     assert {id(p) for p in rated} == {id(p) for p in model.parameters() if p.requires_grad}
@@ -184,7 +182,7 @@ def test_frozen_tower_and_projector_build_no_graph(name: str) -> None:
 @each_family
 def test_groups_that_do_not_learn_stay_in_evaluation_mode(name: str) -> None:
     _, model = _tuned(name, Tuning(FROZEN, FULL, FROZEN))
-    modes = {group: model.get_submodule(model.part_roots[group][0]).training for group in GROUPS}
+    modes = {part: model.get_submodule(model.part_roots[part][0]).training for part in PARTS}
     assert modes == {"vision": False, "projector": True, "language": False}
 
 

@@ -16,8 +16,8 @@ from medtune.data.media.volumes.slices import SLICES, VIDEO
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request, Volume
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.read_media import read_item
-from medtune.models.vlm import Assembled
 from medtune.models.weights.loading_options import Loading
 from tests.models.transformers_vlm.twins import rows, twin
 

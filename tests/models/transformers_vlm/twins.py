@@ -15,12 +15,12 @@ from torch import Tensor
 from medtune.data.media.images import Size
 from medtune.data.types import Image
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.prompts import PromptRows, pad_left
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.model import TransformersVlm
-from medtune.models.vlm import Assembled
 
 NANOS = (
     "nano_gemma3", "nano_internvl", "nano_llava", "nano_llava_next_video", "nano_llava_onevision", "nano_llava_video",

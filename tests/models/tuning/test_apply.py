@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
-from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.vlm import VisionLanguageModel
 
 ATTENTION = [f"self_attn.{name}_proj" for name in "qkvo"]
 MLP = [f"mlp.{name}_proj" for name in ("gate", "up", "down")]
@@ -121,7 +122,7 @@ def test_audit_sees_a_frozen_group_that_learns() -> None:
     model.vision.requires_grad_(True)
     audit = GradientAudit(model, Tuning())
     _loss(assembled, model).backward()
-    with pytest.raises(ValueError, match="frozen group 'vision'"):
+    with pytest.raises(ValueError, match="frozen part 'vision'"):
         audit.judge(audit.reached())
 
 

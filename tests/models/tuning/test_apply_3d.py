@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.tuning.adaptable import Tunable
+from medtune.models.contract import Assembled, Model
 from medtune.models.tuning.apply import apply_tuning, parameters_by_part
 from medtune.models.tuning.plan import PartTuning, Tuning
-from medtune.models.vlm import Assembled
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from tests.models.any_twin import EVERY_TWIN, VOLUMES, logprobs
 
@@ -87,14 +86,14 @@ each_model = pytest.mark.parametrize("name", VOLUMES)
 FROZEN, FULL, LORA = PartTuning("frozen"), PartTuning("full"), PartTuning("lora")
 
 
-def _tuned(name: str, tuning: Tuning) -> tuple[Assembled, Tunable]:
+def _tuned(name: str, tuning: Tuning) -> tuple[Assembled, Model]:
     assembled = zoo_entry(name).assemble(0)
     apply_tuning(assembled.model, tuning, seed=0)
     assembled.model.train()
     return assembled, assembled.model
 
 
-def _adapted(model: Tunable) -> set[str]:
+def _adapted(model: Model) -> set[str]:
     return {name.removesuffix(".lora_A") for name, _ in model.named_modules() if name.endswith(".lora_A")}
 
 
@@ -180,5 +179,5 @@ def test_rows_of_new_tokens_learn_beside_lora() -> None:
     assert whole == {"language.model.embed_tokens.weight", "language.lm_head.weight"}
     _, model = _tuned("nano_m3d_llama2", Tuning(FROZEN, FULL, PartTuning("part", parameters=pattern)))
     assert {n for n in trainable_names(model) if n.startswith("language.")} == whole
-    with pytest.raises(ValueError, match=r"model\.tuning\.language\.parameters: 'wte' fits no parameter of the group"):
+    with pytest.raises(ValueError, match=r"model\.tuning\.language\.parameters: 'wte' fits no parameter of the part"):
         _tuned("nano_m3d_llama2", Tuning(FROZEN, FULL, PartTuning("part", parameters="wte")))

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
-from medtune.models.vlm import Assembled
 from tests.models.transformers_vlm.twins import NANOS, encoded, picture, rows, size_of
 
 LEARNING = {

@@ -11,14 +11,13 @@ import torch
 from torch import nn
 
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled, Model
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.tuning.adaptable import Tunable
 from medtune.models.tuning.apply import PartRow, apply_tuning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise
 from medtune.models.tuning.quantize import quantize_language
-from medtune.models.vlm import Assembled
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 
 CPU = torch.device("cpu")
@@ -73,7 +72,7 @@ def _stirred(model: nn.Module) -> None:
                 parameter.normal_(std=0.1)
 
 
-def _unpacked(model: Tunable) -> Tunable:
+def _unpacked(model: Model) -> Model:
     """The same model with plain layers, whose weights are what the 4 bits stand for."""
     plain = deepcopy(model)
     for name, layer in list(plain.named_modules()):

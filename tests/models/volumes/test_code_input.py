@@ -16,11 +16,12 @@ from medtune.data.media.volumes.transforms.ct_chat import ENCODE, CTChatTransfor
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.read_media import read_item
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
-from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes import code_input
 from medtune.models.volumes.code_input import CodesInput, coder_of, recoded
 from medtune.models.volumes.vlm import VolumeInput

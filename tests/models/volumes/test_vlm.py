@@ -16,12 +16,13 @@ from medtune.data.media.volumes.read import read_volume
 from medtune.data.media.volumes.transforms.organ_crop import crop_around
 from medtune.data.types import Image, Volume
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.nano import volume as nano_volume
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.prompts import PromptRows, pad_left
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.sequence.tree import grow
-from medtune.models.vlm import Assembled, VisionLanguageModel
+from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.vlm import VolumeParts, modules
 from medtune.models.weights.keymaps import m3d
 from medtune.models.weights.release import Release, assemble_release, load_release

@@ -14,7 +14,7 @@ from transformers import (
     Qwen2Config,
 )
 
-from medtune.models.transformers_vlm.nano import byte_tokenizer, text_config
+from medtune.models.nano.transformers_vlm import byte_tokenizer, text_config
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<user>{{ m.role }}: {{ m.content }}<stop>\n{% endfor %}"

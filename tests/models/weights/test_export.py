@@ -16,11 +16,12 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, Auto
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
 from medtune.models.tuning.quantize import quantize_language
-from medtune.models.vlm import Assembled
-from medtune.models.weights.export import LANGUAGE, MANIFEST, PARTS, assemble_model, merge_adapters, write_exported
+from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
+from medtune.models.weights.export import MANIFEST, assemble_model, merge_adapters, write_exported
 from medtune.models.weights.loading_options import Loading
 from tests.models.transformers_vlm.twins import picture
 
@@ -122,8 +123,8 @@ def test_an_export_is_read_by_transformers_alone(tmp_path: Path) -> None:
         write_exported(assembled, tmp_path / name, name=name, base_weights=None)
     whole = AutoModelForImageTextToText.from_pretrained(tmp_path / "nano_qwen25vl")
     assert whole.config.model_type == "qwen2_5_vl"
-    language = AutoModelForCausalLM.from_pretrained(tmp_path / "nano_pocket" / LANGUAGE)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "nano_pocket" / LANGUAGE)
+    language = AutoModelForCausalLM.from_pretrained(tmp_path / "nano_pocket" / LANGUAGE_FOLDER)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "nano_pocket" / LANGUAGE_FOLDER)
     assert len(tokenizer) == language.get_input_embeddings().num_embeddings
 
 
@@ -140,15 +141,17 @@ def test_an_export_of_another_model_is_refused(exported: Path) -> None:
 
 
 def test_half_an_export_is_refused(exported: Path) -> None:
-    (exported / LANGUAGE / "model.safetensors").rename(exported / "elsewhere")
+    (exported / LANGUAGE_FOLDER / "model.safetensors").rename(exported / "elsewhere")
     with pytest.raises(ValueError, match="no such file; copy the exported folder again"):
         assemble_model("nano_pocket", 0, Loading(weights=str(exported)))
 
 
 def test_parts_of_another_shape_are_refused(exported: Path) -> None:
-    parts = load_file(exported / PARTS)
+    parts = load_file(exported / VISION_PROJECTOR_FILE)
     first = next(iter(parts))
-    save_file({**{k: v for k, v in parts.items() if k != first}, "stranger": torch.zeros(1)}, exported / PARTS)
+    save_file(
+        {**{k: v for k, v in parts.items() if k != first}, "stranger": torch.zeros(1)}, exported / VISION_PROJECTOR_FILE
+    )
     with pytest.raises(ValueError, match=r"1 missing .*1 not known \['stranger'\]"):
         assemble_model("nano_pocket", 0, Loading(weights=str(exported)))
 

@@ -68,7 +68,7 @@ def test_memory_of_a_model_that_can_be_counted_by_hand() -> None:
     memory = memory_of(recipe, model, rows)
     total = sum(row.parameters for row in rows)
     learning = sum(row.trainable for row in rows)
-    adapters = next(row.trainable for row in rows if row.group == "language")
+    adapters = next(row.trainable for row in rows if row.part == "language")
     assert memory.weights_gb * 1e9 == pytest.approx(4 * (total + adapters))
     assert memory.learning_gb * 1e9 == pytest.approx(12 * learning)
     assert memory.activations_gb * 1e9 == pytest.approx(1000 * 34 * 2 * 32 * 2)

@@ -69,7 +69,7 @@ def test_truncated_image_is_named(
 def test_nan_loss_stops_and_names_the_batch(
     nano: Nano, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from medtune.models.towers.image_grid import ImageTransform
+    from medtune.models.towers.image_tower import ImageTransform
 
     real = ImageTransform.__call__
 
@@ -94,20 +94,20 @@ def test_group_without_gradient_stops_the_run(
 
     monkeypatch.setattr(VisionLanguageModel, "encode", detached)
     assert nano.here("train", tmp_path / "run") == 1
-    assert "the group 'projector' (full) has no gradient" in capsys.readouterr().err
+    assert "the part 'projector' (full) has no gradient" in capsys.readouterr().err
 
 
 def test_lora_targets_that_fit_nothing(nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert nano.here("train", tmp_path / "run", "model.tuning.language.lora.targets=qkv") == 1
     message = capsys.readouterr().err
-    assert "fits no module of the group" in message
+    assert "fits no module of the part" in message
     assert "q_proj" in message
 
 
 def test_all_frozen_is_refused(nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frozen = ("model.tuning.projector.mode=frozen", "model.tuning.language.mode=frozen")
     assert nano.here("train", tmp_path / "run", *frozen) == 1
-    assert "every group is frozen" in capsys.readouterr().err
+    assert "every part is frozen" in capsys.readouterr().err
 
 
 def test_full_run_folder_is_not_written_over(nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -153,7 +153,7 @@ def test_a_blind_model_is_trained_where_nothing_but_text_may_learn(
     nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert nano.here("train", tmp_path / "projector", "train.text_only_share=1") == 1
-    assert "the group 'projector' (full) has no gradient" in capsys.readouterr().err
+    assert "the part 'projector' (full) has no gradient" in capsys.readouterr().err
     blind = ("train.text_only_share=1", "model.tuning.projector.mode=frozen")
     assert nano.here("train", tmp_path / "blind", *blind) == 0
     # Most steps show nothing; what learns from images is judged at the first one that does.

@@ -51,7 +51,7 @@ def _preset(model: str) -> Recipe:
 @each_model
 def test_training_is_that_of_table_9(model: str, published: Path) -> None:
     row, recipe = _row(published, 9, model), _preset(model)
-    train, learning = recipe.train, [how for how in recipe.model.tuning.groups().values() if how.mode != "frozen"]
+    train, learning = recipe.train, [how for how in recipe.model.tuning.parts().values() if how.mode != "frozen"]
     assert {how.lr for how in learning} == {row["learning_rate"]}
     assert train.optimizer == OPTIMIZER[row["optimizer"]]
     assert train.precision == PRECISION[row["mixed_precision"]]
@@ -69,7 +69,7 @@ def test_training_is_that_of_table_9(model: str, published: Path) -> None:
 @each_model
 def test_model_is_that_of_table_2(model: str, published: Path) -> None:
     row, recipe = _row(published, 2, model), _preset(model)
-    vision, projector, language = recipe.model.tuning.groups().values()
+    vision, projector, language = recipe.model.tuning.parts().values()
     assert (vision.mode != "frozen", projector.mode != "frozen") == (row["vision_tuned"], row["projector_tuned"])
     assert {how.lr for how in (projector, language)} == {row["learning_rate"]}
     kind = row["llm_tuning"]
@@ -106,7 +106,7 @@ def test_public_code_stands_beside_it(model: str) -> None:
         lora = last.tuning.language.lora
         assert (lora.r, lora.alpha, lora.dropout) == adapters[model]
     else:
-        assert {how.mode for how in last.tuning.groups().values()} == {"full"}
+        assert {how.mode for how in last.tuning.parts().values()} == {"full"}
     lengths = {"m3d_llama2": [3, 4], "m3d_phi3": [3, 5], "ct_chat": [1, 10]}
     assert [stage.epochs for stage in public.stages] == lengths.get(model, [None])
     rates = {

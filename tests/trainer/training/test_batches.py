@@ -15,9 +15,9 @@ from torch import Tensor
 from medtune.data.types import MediaGroup, MediaRef, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import PartTuning, Tuning
-from medtune.models.vlm import Assembled
 from medtune.trainer.training.batches import ROW_TOKENS, MicroBatch, MicroBatches
 from medtune.trainer.training.mixture import whole_part
 from medtune.trainer.training.sampling import StepOrder

@@ -73,9 +73,9 @@ class Dashboard(WandbLogger):
         """Logs the table of trainable parts of a stage."""
         import wandb
 
-        columns = ["stage", "group", "mode", "learning rate", "parameters", "trainable", "LoRA modules", "in 4 bits"]
+        columns = ["stage", "part", "mode", "learning rate", "parameters", "trainable", "LoRA modules", "in 4 bits"]
         self._groups += [
-            [stage, r.group, r.mode, r.lr, r.parameters, r.trainable, r.adapted_modules, r.quantized] for r in rows
+            [stage, r.part, r.mode, r.lr, r.parameters, r.trainable, r.adapted_modules, r.quantized] for r in rows
         ]
         self.experiment.log({"model/trainable parts": wandb.Table(columns=columns, data=self._groups)})
 

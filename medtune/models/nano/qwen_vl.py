@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig, Qwen2VLImageProcessor
 
-from medtune.models.transformers_vlm.nano import INITIALIZER_RANGE, Nano, byte_tokenizer, text_config, token_id
+from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, byte_tokenizer, text_config, token_id
 
 SPECIAL = (
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>",

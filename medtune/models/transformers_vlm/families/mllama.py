@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
+from medtune.models.sequence import mllama
+from medtune.models.transformers_vlm.family import Family, parts
 from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
 
 
@@ -27,16 +29,13 @@ class TileStates(NamedTuple):
     is_tile_MT: Tensor
 
 
-def mllama() -> Wiring:
-    """Returns the wiring of Llama-3.2-Vision."""
-    return Wiring(
-        roots={
-            "vision": ("model.vision_model",),
-            "projector": ("model.multi_modal_projector",),
-            "language": ("model.language_model", "lm_head"),
-        },
-        encode=_encode,
-        hidden=_hidden,
+def family() -> Family:
+    """Returns the family."""
+    return Family(
+        model_types=("mllama",),
+        wiring=Wiring(roots=parts("model.vision_model", "model.multi_modal_projector"), encode=_encode, hidden=_hidden),
+        sequence=mllama.family,
+        pixels=("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask"),
     )
 
 

@@ -5,17 +5,26 @@ from __future__ import annotations
 import pytest
 import torch
 
-from medtune.models.volumes.parts import PROJECTORS, TOWERS, projector, tower
+from medtune.data import catalog
+from medtune.models.projectors import find_projector
+from medtune.models.towers import find_tower
 
 SIZE = (16, 16, 8)
+TOWERS = catalog.names(catalog.TOWERS)
+PROJECTORS = catalog.names(catalog.PROJECTORS)
+
+
+def test_modules_of_published_models_alone_are_not_listed() -> None:
+    assert TOWERS == ["ctvit", "merlin_resnet", "resnet3d", "vit3d"]
+    assert PROJECTORS == ["coca", "linear", "mlp", "perceiver", "spatial_pool"]
 
 
 @pytest.mark.parametrize("vision", TOWERS)
 @pytest.mark.parametrize("joint", PROJECTORS)
 def test_pair_gives_the_tokens_that_it_says_and_learns(vision: str, joint: str) -> None:
     torch.manual_seed(0)
-    eyes = tower(vision, SIZE)
-    bridge = projector(joint, eyes)
+    eyes = find_tower(vision, SIZE)
+    bridge = find_projector(joint, eyes)
     seeing, joining = eyes.build(), bridge.build(40)
     features = seeing(torch.rand(1, 1, *SIZE))
     assert features.shape == (1, *eyes.grid, eyes.width)
@@ -27,10 +36,10 @@ def test_pair_gives_the_tokens_that_it_says_and_learns(vision: str, joint: str) 
 
 def test_unknown_names_and_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="Did you mean 'resnet3d'"):
-        tower("resnet", SIZE)
+        find_tower("resnet", SIZE)
     with pytest.raises(ValueError, match=r"model\.projector: no 'pool'"):
-        projector("pool", tower("vit3d", SIZE))
+        find_projector("pool", find_tower("vit3d", SIZE))
     with pytest.raises(ValueError, match="does not divide"):
-        tower("vit3d", (15, 16, 8))
+        find_tower("vit3d", (15, 16, 8))
     with pytest.raises(ValueError, match="needs a grid"):
-        projector("spatial_pool", tower("vit3d", (2, 16, 8)))
+        find_projector("spatial_pool", find_tower("vit3d", (2, 16, 8)))

@@ -12,10 +12,10 @@ from accelerate import init_empty_weights
 from torch import Tensor
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
-from medtune.models.transformers_vlm.families import LLAVA_VIDEO
-from medtune.models.transformers_vlm.llava_video import LlavaVideoConfig, build_processor
+from medtune.models.contract import Assembled
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig, build_processor
 from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_image_size
-from medtune.models.vlm import Assembled
 from medtune.models.weights.keymaps.key_map import load_published
 from medtune.models.weights.keymaps.llava_video import KEY_MAP
 from medtune.models.weights.keymaps.read_file import read_tensors
@@ -61,13 +61,14 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
     """
     folder = release_folder(where, KEY_MAP.checkpoint)
     said = _read_config(folder)
+    family = find_family("llava_video")
     if said.get("model_type") == LlavaVideoConfig.model_type:
-        return pretrained(where, LLAVA_VIDEO, loading)
-    refuse_image_size(LLAVA_VIDEO, loading)
+        return pretrained(where, family, loading)
+    refuse_image_size(family, loading)
     config = published_config(said, vision=vision, where=str(folder))
     processor = build_processor(read_tokenizer(folder), config)
     config.image_token_index, config.video_token_index = processor.image_token_id, processor.video_token_id
-    return put_together(_filled(config, folder, loading), processor, LLAVA_VIDEO, loading, where=where)
+    return put_together(_filled(config, folder, loading), processor, family, loading, where=where)
 
 
 def published_config(said: Mapping[str, Any], *, vision: Mapping[str, Any], where: str) -> LlavaVideoConfig:

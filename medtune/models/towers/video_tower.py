@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from medtune.data.media.videos.sampling import Sampling
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, wanted
-from medtune.models.towers.image_grid import GridTower, ImageTransform
+from medtune.models.towers.image_tower import GridTower, ImageTransform
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForImageTextToText, PreTrainedConfig, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.transformers_vlm.family import Family
+from medtune.models.contract import Assembled
+from medtune.models.nano.twin import Twin
+from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import pretrained, skeleton
-from medtune.models.vlm import Assembled
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 INITIALIZER_RANGE = 0.2
@@ -28,19 +29,26 @@ class Nano(NamedTuple):
     processor: Any
 
 
-def nano_entry(title: str, family: Family, build: Callable[[], Nano]) -> ZooEntry:
-    """Returns the zoo entry of a tiny twin."""
+def nano_entry(title: str, family: str, build: Callable[[], Nano], twin: Twin) -> ZooEntry:
+    """Returns the zoo entry of a tiny twin of the family of that name."""
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
         if loading.weights is not None:
-            return pretrained(loading.weights, family, loading)
+            return pretrained(loading.weights, find_family(family), loading)
         with tempfile.TemporaryDirectory() as folder:
             write_nano(build(), Path(folder), seed=seed)
-            assembled = pretrained(folder, family, loading)
+            assembled = pretrained(folder, find_family(family), loading)
         assembled.provenance.update(dict.fromkeys(assembled.provenance, f"random (seed {seed})"))
         return assembled
 
-    return ZooEntry(title, "Apache-2.0", assemble, lambda: skeleton(build().config, family))
+    return ZooEntry(
+        title,
+        "Apache-2.0",
+        assemble,
+        lambda: skeleton(build().config, find_family(family)),
+        family=family,
+        twin=twin,
+    )
 
 
 def write_nano(nano: Nano, folder: Path, *, seed: int) -> None:

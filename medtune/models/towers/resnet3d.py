@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from monai.networks.blocks.segresnet_block import ResBlock
 from torch import Tensor, nn
 
+from medtune.models.towers import Size, Tower, patch_grid
+
 
 @dataclass(frozen=True, slots=True)
-class SmallResNetConfig:
+class ResNet3DConfig:
     """Sizes.
 
     Attributes:
@@ -35,14 +37,14 @@ class SmallResNetConfig:
         return math.prod(side // self.patch for side in self.size)
 
 
-class SmallResNet(nn.Module):
+class ResNet3D(nn.Module):
     """Volumes (B, 1, X, Y, Z) -> features (B, *grid, D).
 
     A feature that has seen the whole volume can say *where* something lies; few steps hardly teach that to a language
     model's attention. The dense layer alone learns fastest: the convolutions begin as nothing and add to it.
     """
 
-    def __init__(self, config: SmallResNetConfig) -> None:
+    def __init__(self, config: ResNet3DConfig) -> None:
         super().__init__()
         self.config = config
         width = math.prod(config.grid) * config.width
@@ -68,3 +70,14 @@ class SmallResNet(nn.Module):
         whole = self.dense(volume_B1XYZ.flatten(1)) + self.residual(cells.flatten(1))
         features: Tensor = whole.unflatten(1, (*self.config.grid, self.config.width))
         return features
+
+
+def tower(size: Size) -> Tower:
+    """Returns the tower for volumes of shape (1, *size).
+
+    Raises:
+        ValueError: The size does not split into its patches.
+    """
+    config = ResNet3DConfig(size)
+    patch_grid("resnet3d", size, patch=config.patch)
+    return Tower(lambda: ResNet3D(config), config.width, config.grid)

@@ -8,10 +8,10 @@ import torch
 
 from medtune.data.types import Image, Video
 from medtune.models.assemble import zoo_entry
-from medtune.models.nano.chatml import TRANSFORM
+from medtune.models.nano.pocket import TRANSFORM
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.video_frames import ClipTransform
+from medtune.models.towers.video_tower import ClipTransform
 
 
 def clip(count: int, seed: int = 0) -> Video:

@@ -7,7 +7,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from medtune.models.sequence.chatml import CLOSE, OPEN
-from medtune.models.towers.image_grid import GridTower, ImageTransform
+from medtune.models.towers.image_tower import GridTower, ImageTransform
 
 SIZE_PX = 32
 FEATURE_WIDTH = 24

@@ -1,0 +1,28 @@
+"""A norm, a linear layer, GELU and a linear layer over every feature."""
+
+from __future__ import annotations
+
+import math
+
+from torch import nn
+
+from medtune.models.projectors import Projector
+from medtune.models.projectors.per_feature import PerFeature
+from medtune.models.towers import Tower
+
+
+def mlp(feature_width: int, embedding_width: int) -> PerFeature:
+    """Returns norm, linear, GELU, linear over every feature, with random weights."""
+    return PerFeature(
+        nn.Sequential(
+            nn.LayerNorm(feature_width),
+            nn.Linear(feature_width, embedding_width),
+            nn.GELU(),
+            nn.Linear(embedding_width, embedding_width),
+        )
+    )
+
+
+def projector(over: Tower) -> Projector:
+    """Returns the projector for a tower's features."""
+    return Projector(lambda width: mlp(over.width, width), math.prod(over.grid))

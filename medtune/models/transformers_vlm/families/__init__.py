@@ -1,0 +1,21 @@
+"""Families of transformers' vision-language models. Each is one module that defines `def family() -> Family`.
+
+The module's name is the family's name, by which a zoo entry refers to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from medtune.data import catalog
+from medtune.models.transformers_vlm.family import Family
+
+
+def find_family(name: str) -> Family:
+    """Returns the family of that name.
+
+    Raises:
+        ValueError: There is no such family; the message offers the nearest name.
+    """
+    return cast("Callable[[], Family]", catalog.load(catalog.FAMILIES, name))()

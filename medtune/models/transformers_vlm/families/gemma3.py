@@ -1,0 +1,39 @@
+"""Gemma 3 and MedGemma; the projector is a bare parameter, so LoRA cannot reach it and `full` trains it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from medtune.models.sequence import placeholder
+from medtune.models.transformers_vlm.family import Family, parts
+from medtune.models.transformers_vlm.in_sequence import VisualTokens, in_sequence
+from medtune.models.transformers_vlm.media import as_images
+from medtune.models.transformers_vlm.wiring import Step
+
+
+def family() -> Family:
+    """Returns the family."""
+    return Family(
+        model_types=("gemma3",),
+        wiring=in_sequence(
+            parts("model.vision_tower", "model.multi_modal_projector"),
+            decoder=_decoder,
+            shown=_token_types,
+            plain_because="the tokens of an image see one another both ways, which transformers works out itself",
+        ),
+        sequence=placeholder.gemma3,
+        pixels=("pixel_values",),
+        video=as_images,
+    )
+
+
+def _decoder(whole: PreTrainedModel) -> nn.Module:
+    return whole.get_submodule("model")
+
+
+def _token_types(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
+    """Returns which tokens are visual: these see one another both ways."""
+    return {"token_type_ids": step.media_BL.long()} if bool(step.media_BL.any()) else {}

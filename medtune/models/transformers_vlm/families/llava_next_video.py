@@ -1,0 +1,22 @@
+"""LLaVA-NeXT-Video; images in tiles with line breaks, frames pooled to a quarter of their tokens."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from medtune.models.sequence import placeholder
+from medtune.models.transformers_vlm.family import Family, language_model, parts
+from medtune.models.transformers_vlm.in_sequence import in_sequence
+from medtune.models.transformers_vlm.media import as_video
+
+
+def family() -> Family:
+    """Returns the family."""
+    projector = ("model.vision_resampler", "model.multi_modal_projector", "model.image_newline")
+    return Family(
+        model_types=("llava_next_video",),
+        wiring=in_sequence(parts("model.vision_tower", *projector), decoder=language_model),
+        sequence=placeholder.llava_next_video,
+        pixels=("pixel_values", "image_sizes"),
+        video=partial(as_video, names=("pixel_values_videos",)),
+    )

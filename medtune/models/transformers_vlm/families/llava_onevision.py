@@ -1,0 +1,23 @@
+"""LLaVA-OneVision; the line break behind an image's rows is a parameter of the projector."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from medtune.models.sequence import placeholder
+from medtune.models.transformers_vlm.family import Family, language_model, parts
+from medtune.models.transformers_vlm.in_sequence import in_sequence
+from medtune.models.transformers_vlm.media import as_video
+
+
+def family() -> Family:
+    """Returns the family."""
+    return Family(
+        model_types=("llava_onevision",),
+        wiring=in_sequence(
+            parts("model.vision_tower", "model.multi_modal_projector", "model.image_newline"), decoder=language_model
+        ),
+        sequence=placeholder.llava_onevision,
+        pixels=("pixel_values", "image_sizes"),
+        video=partial(as_video, names=("pixel_values_videos",)),
+    )

@@ -1,0 +1,24 @@
+"""LLaVA-Video; one image as LLaVA-OneVision shows it, a video with a line break behind each row of a frame."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from medtune.models.sequence import placeholder
+from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig
+from medtune.models.transformers_vlm.family import Family, language_model, parts
+from medtune.models.transformers_vlm.in_sequence import in_sequence
+from medtune.models.transformers_vlm.media import as_video
+
+
+def family() -> Family:
+    """Returns the family."""
+    return Family(
+        model_types=(LlavaVideoConfig.model_type,),
+        wiring=in_sequence(
+            parts("model.vision_tower", "model.multi_modal_projector", "model.image_newline"), decoder=language_model
+        ),
+        sequence=placeholder.llava_video,
+        pixels=("pixel_values", "image_sizes"),
+        video=partial(as_video, names=("pixel_values_videos",)),
+    )

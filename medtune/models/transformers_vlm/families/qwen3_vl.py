@@ -1,0 +1,36 @@
+"""Qwen3-VL; the first decoder layers add intermediate features of the tower at the visual tokens (DeepStack)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from medtune.models.sequence import qwen_vl
+from medtune.models.transformers_vlm.family import Family, language_model, parts
+from medtune.models.transformers_vlm.in_sequence import VisualTokens, in_sequence, rows_of
+from medtune.models.transformers_vlm.media import as_video
+from medtune.models.transformers_vlm.wiring import Step
+
+
+def family() -> Family:
+    """Returns the family."""
+    return Family(
+        model_types=("qwen3_vl",),
+        wiring=in_sequence(
+            parts("model.visual", "model.visual.merger", "model.visual.deepstack_merger_list"),
+            decoder=language_model,
+            shown=_deepstack,
+        ),
+        sequence=qwen_vl.qwen3_vl,
+        pixels=("pixel_values", "image_grid_thw"),
+        video=partial(as_video, names=("pixel_values_videos", "video_grid_thw")),
+        any_size=True,
+    )
+
+
+def _deepstack(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
+    """Returns the tower's intermediate features, which the first decoder layers add at the visual tokens."""
+    if encoded is None or not bool(step.media_BL.any()):
+        return {}
+    deep = [rows_of(layer, step) for layer in encoded.deep]
+    return {"visual_pos_masks": step.media_BL, "deepstack_visual_embeds": deep}
