@@ -79,7 +79,7 @@ def its_prompt_shows_question_and_options(found: Benchmark) -> Iterator[str]:
         if question.text not in prompt.text or not all(option in prompt.text for option in question.options):
             yield f"{at}: the prompt lacks the question's text or an option; `render` has to show them"
         if len(prompt.choices) != len(question.options):
-            yield f"{at}: the prompt has {len(prompt.choices)} choices for {len(question.options)} options; give as many"
+            yield f"{at}: the prompt has {len(prompt.choices)} choices, wanted one for each option"
         elif question.options and prompt.target != prompt.choices[question.options.index(question.answer)]:
             yield f"{at}: Prompt.target is {prompt.target!r}; it has to be the choice of the right option"
 

@@ -39,7 +39,7 @@ class Contract(Generic[T]):
     checks: tuple[Check[T], ...]
 
     def broken(self, name: str, /) -> Iterator[str]:
-        """Yields a sentence for everything that is wrong with the extension; an exception of its code is one of them."""
+        """Yields a sentence for everything that is wrong with the extension, exceptions of its code among it."""
         try:
             with self.opened(name) as subject:
                 for check in self.checks:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import PIL.Image
 import torch
 
 from medtune.data import catalog
+from medtune.data.media.images import Size
 from medtune.data.types import Image
 from medtune.models.assemble import ServedEntry, ZooEntry, any_entry
 from medtune.models.contract import PARTS, Assembled, part_parameters
@@ -19,11 +19,12 @@ from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.family import Family
+from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.trainer.contracts.contract import Contract
 from medtune.trainer.contracts.models import TWIN
 
 QUESTION, ANSWER = "Which plane?", "abdomen"
-HEIGHT, WIDTH = 60, 90
+SIZE = Size(90, 60)
 TOLERANCE = 2e-4
 """How far log-probabilities may be apart, float32 on a CPU."""
 MOVED = 1e-2
@@ -75,7 +76,7 @@ def its_answers_are_as_likely_as_transformers_says(found: Opened) -> Iterator[st
         assembled = entry.assemble(0)
         assembled.model.eval()
         ids, told = _told(assembled, _picture(0))
-        layout = assembled.family.layout(QUESTION, ANSWER, shape=_picture(0).pixels_HWC.shape[1::-1])
+        layout = assembled.family.layout(QUESTION, ANSWER, shape=SIZE)
         if tuple(ids[: len(layout.ids)]) != layout.ids:
             yield f"{name}: the sequence of tokens is not that of transformers' processor; check Family.sequence"
             continue
@@ -91,11 +92,11 @@ def its_answers_are_as_likely_as_transformers_says(found: Opened) -> Iterator[st
 
 
 def _picture(seed: int) -> Image:
-    return Image(np.random.default_rng(seed).integers(0, 255, (HEIGHT, WIDTH, 3), dtype=np.uint8))
+    return Image(np.random.default_rng(seed).integers(0, 255, (SIZE.height, SIZE.width, 3), dtype=np.uint8))
 
 
 def _ours(assembled: Assembled, image: Image) -> list[float]:
-    layout = assembled.family.layout(QUESTION, ANSWER, shape=image.pixels_HWC.shape[1::-1])
+    layout = assembled.family.layout(QUESTION, ANSWER, shape=SIZE)
     rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
     with torch.no_grad():
         encoded = assembled.model.encode(assembled.transform.stack([assembled.transform(image)]))
@@ -105,8 +106,9 @@ def _ours(assembled: Assembled, image: Image) -> list[float]:
 
 def _told(assembled: Assembled, image: Image) -> tuple[list[int], torch.Tensor]:
     """Returns the tokens and the log-probabilities (token, vocabulary) of transformers' processor and model."""
-    family: Any = assembled.family
-    processor: Any = family.processor
+    if not isinstance(assembled.transform, ProcessorTransform):
+        raise TypeError("the twin of a family reads images with a processor of transformers; build it with nano_entry")
+    processor = assembled.transform.processor
     turns = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": QUESTION}]}]
     asked = str(processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
     # LLaVA-1.5's answers begin behind a blank.

@@ -38,7 +38,7 @@ def opened(name: str) -> Iterator[Opened]:
 
 
 def reply(number: int, true: str, said: str | None, is_answered: bool) -> ParsedReply:
-    """Returns a question of three options with the option that a parser read; None is a reply that it could not read."""
+    """Returns a question of three options with the option that a parser read; None where it could read none."""
     asked = Question(f"q{number}", "m", "Which?", OPTIONS, true, "choice", "p")
     prediction = Prediction(PredictionKey(asked.id, "image", "generation", 0), text=said or "")
     return ParsedReply(asked, prediction if is_answered else None, said if is_answered else None)

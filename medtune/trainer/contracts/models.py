@@ -38,7 +38,7 @@ def it_says_what_it_is(found: Opened) -> Iterator[str]:
 
 
 def its_skeleton_needs_no_memory_and_takes_the_default_tuning(found: Opened) -> Iterator[str]:
-    """Complains about parameters that are not on the meta device, about missing parts, and where LoRA finds no layer."""
+    """Complains about parameters in memory, about missing parts, and where LoRA finds no layer."""
     if isinstance(found.entry, ServedEntry):
         return
     skeleton = found.entry.skeleton()
@@ -65,7 +65,7 @@ def other_tensors(entry: ZooEntry) -> Iterator[str]:
         if built.get(name) != planned.get(name):
             yield f"the tensor {name} has the shape {built.get(name)}, in the skeleton {planned.get(name)}"
     if set(assembled.provenance) != set(PARTS):
-        yield f"Assembled.provenance is about {sorted(assembled.provenance)}; say of {', '.join(PARTS)} where each is from"
+        yield f"Assembled.provenance is about {sorted(assembled.provenance)}; say where each of {', '.join(PARTS)} is from"
 
 
 CONTRACT = Contract(

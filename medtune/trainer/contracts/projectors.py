@@ -25,7 +25,7 @@ def opened(name: str) -> Iterator[Projector]:
 
 
 def its_tokens_are_as_many_as_it_says(projector: Projector) -> Iterator[str]:
-    """Complains about tokens of another shape than (batch, num_tokens, width), and about numbers that are not finite."""
+    """Complains about tokens of another shape than (batch, num_tokens, width), or that are not finite."""
     torch.manual_seed(0)
     tokens = projector.build(WIDTH)(torch.rand(BATCH, *OVER.grid, OVER.width))
     wanted = (BATCH, projector.num_tokens, WIDTH)

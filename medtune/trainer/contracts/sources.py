@@ -1,4 +1,4 @@
-"""The contract of a source: its own example can be read and prepared, twice alike, and no patient's name gets through."""
+"""The contract of a source: its example can be read and prepared, twice alike, and no patient's name gets through."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def its_features_are_as_many_as_it_says(tower: Tower) -> Iterator[str]:
     features = tower.build()(torch.rand(BATCH, 1, *SIZE))
     wanted = (BATCH, *tower.grid, tower.width)
     if tuple(features.shape) != wanted:
-        yield f"volumes of {SIZE} give features of the shape {tuple(features.shape)}, wanted (batch, *grid, width) = {wanted}"
+        yield f"the features have the shape {tuple(features.shape)}, wanted (batch, *grid, width) = {wanted}"
     if not bool(torch.isfinite(features).all()):
         yield "some features are not finite numbers; check the initial weights"
 
