@@ -11,10 +11,10 @@ from medtune.data.types import Condition, Interval, Reading, Score
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import Gain, LevelGain
 from medtune.eval.data_label import DataLabel
-from medtune.eval.scoring.left_out import uncounted_text
 from medtune.eval.scoring.refusals import refusals_text
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.eval.scoring.tables import finite, table_json
+from medtune.eval.scoring.uncounted_questions import uncounted_text
 from medtune.eval.statistics.calibration import Calibration
 
 Json = dict[str, object]

@@ -8,7 +8,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, names
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION
-from medtune.eval.benchmark import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply
 
 
 @pytest.mark.parametrize("name", names())

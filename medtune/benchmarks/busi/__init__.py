@@ -29,8 +29,7 @@ def benchmark() -> Benchmark:
         facets=("task", "lesion_class", "box_size"),
         render=render_choice,
         parsers={"robust": parse_choice, "strict": parse_choice_strict},
-        metrics={"accuracy": accuracy, "macro_f1": macro_f1},
-        higher_is_better=True,
+        metrics={"accuracy": accuracy(), "macro_f1": macro_f1()},
         examples=_EXAMPLES,
         allowed_changes=_allowed_changes,
     )

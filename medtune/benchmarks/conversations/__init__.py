@@ -25,8 +25,7 @@ def benchmark() -> Benchmark:
         facets=("task",),
         render=_render,
         parsers={"reply": _parse},
-        metrics={"rouge_l": rouge_l, "bleu4": bleu4},
-        higher_is_better=True,
+        metrics={"rouge_l": rouge_l(), "bleu4": bleu4()},
         examples=_EXAMPLES,
     )
 

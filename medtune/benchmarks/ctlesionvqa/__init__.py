@@ -20,12 +20,11 @@ from medtune.benchmarks.ctlesionvqa.examples import EXAMPLES
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
 from medtune.benchmarks.ctlesionvqa.paper_tables import references
-from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
 from medtune.benchmarks.ctlesionvqa.tables import LESION_STRATA, SUBGROUPS, repeated_accuracies, tables
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.asking.protocol import AnswerProtocol
-from medtune.eval.benchmark import Benchmark, Evidence, Scale
+from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.scoring.parse_replies import judge
 from medtune.eval.scoring.tables import Table
 
@@ -48,29 +47,20 @@ def benchmark() -> Benchmark:
             "vsi_original": reply_parsers.vsi_original,
         },
         metrics={
-            "subtype_mean": scoring.subtype_mean,
-            "question_mean": scoring.question_mean,
-            "multi_choice": scoring.subtype_mean,
-            "free_text": scoring.subtype_mean,
-            "mra": scoring.question_mean,
-            "sensitivity": scoring.right_share,
-            "specificity": scoring.right_share,
-            "youden": scoring.youden,
+            "subtype_mean": scoring.subtype_mean(),
+            "question_mean": scoring.question_mean(),
+            "multi_choice": scoring.subtype_mean().only(scoring.is_multiple_choice),
+            "free_text": scoring.subtype_mean().only(scoring.is_free_text),
+            "mra": scoring.question_mean().only(scoring.is_number),
+            "sensitivity": scoring.right_share().only(scoring.is_positive),
+            "specificity": scoring.right_share().only(scoring.is_negative),
+            "youden": scoring.youden(),
         },
-        higher_is_better=True,
         # What was repeated, training or answering, is not said; replies are what an evaluation can repeat.
         protocol=AnswerProtocol(
             None, repeats=5, max_new_tokens=None, source='arXiv 2505.18915, appendix F: "5 repeated experiments"'
         ),
         examples=EXAMPLES,
-        scales={
-            "multi_choice": Scale(covers=scoring.is_multiple_choice),
-            "free_text": Scale(covers=scoring.is_free_text),
-            "mra": Scale(covers=scoring.is_number),
-            "sensitivity": Scale(covers=scoring.is_positive),
-            "specificity": Scale(covers=scoring.is_negative),
-            "youden": Scale(worst=-1, covers=is_yes_no),
-        },
         tables=own_tables,
         references=references,
         allowed_changes=allowed_changes,

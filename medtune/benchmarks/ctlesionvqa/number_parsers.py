@@ -6,7 +6,7 @@ import math
 import re
 from decimal import Decimal
 
-from medtune.eval.scoring.reasoning import without_thinking
+from medtune.eval.scoring.think_blocks import without_thinking
 
 _V2 = re.compile(r"-?\d+\.?\d*")
 _VSI = re.compile(r"-?\d+(?:\.\d+)?")

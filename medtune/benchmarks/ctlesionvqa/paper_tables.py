@@ -10,7 +10,7 @@ from medtune.benchmarks.ctlesionvqa.repeats import Repeated
 from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_score
 from medtune.benchmarks.ctlesionvqa.terms import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
 from medtune.data.types import Interval
-from medtune.eval.benchmark import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.tables import Cell, Table, rank
 

@@ -22,7 +22,7 @@ from medtune.benchmarks.ctlesionvqa.word_parsers import (
 )
 from medtune.data.types import Question
 from medtune.eval.scoring.choice_parsers import parse_choice
-from medtune.eval.scoring.reasoning import without_thinking
+from medtune.eval.scoring.think_blocks import without_thinking
 
 
 def robust(reply: str, question: Question) -> str | None:

@@ -17,11 +17,12 @@ from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
 from medtune.benchmarks.ctlesionvqa.terms import category, subtype
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable, yes_no_table
 from medtune.data.types import Question
-from medtune.eval.benchmark import ParsedReply, SummedMetric
-from medtune.eval.statistics.summed_metric import Sums, dense_sums, mean_of
+from medtune.eval.metric import Metric, mean_of_rows, sums_of_rows
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.statistics.column_sums import Sums
+from medtune.eval.statistics.resampling import Floats
 
 RowScore = Callable[[ParsedReply], float]
-Floats = NDArray[np.float64]
 _REMEMBERED = 1 << 19
 
 
@@ -84,12 +85,12 @@ def row_score(row: ParsedReply) -> float:
     Source:
         CTLesionVQA (arXiv 2505.18915), section 3.1 (task-specific metrics).
     """
-    return row_scores([row])[0]
+    return _paper(row) if row.question.answer_kind == "number" else float(row.correct)
 
 
 def row_scores(parsed: Iterable[ParsedReply]) -> list[float]:
     """Returns `row_score` of each row."""
-    return [_paper(row) if row.question.answer_kind == "number" else float(row.correct) for row in parsed]
+    return [row_score(row) for row in parsed]
 
 
 def mean_score(parsed: Sequence[ParsedReply]) -> float | None:
@@ -127,55 +128,39 @@ def is_negative(question: Question) -> bool:
     return question.answer.strip().lower() == "no"
 
 
-@SummedMetric
-def subtype_mean(parsed: Sequence[ParsedReply]) -> Sums:
+def subtype_mean() -> Metric:
     """Returns the unweighted mean over subtypes of their mean score; each format of a subtype counts as one.
 
     Source:
         CTLesionVQA (arXiv 2505.18915), Table 3 ("Total Average").
     """
-    cells = _numbered(_some(parsed))
-    width = int(cells.max()) + 1
-    rows = np.arange(len(parsed))
-    return Sums(
-        rows=np.concatenate([rows, rows]),
-        columns=np.concatenate([cells, cells + width]),
-        values=np.concatenate([np.array(row_scores(parsed)), np.ones(len(parsed))]),
-        num_rows=len(parsed),
-        width=2 * width,
-        finish=_mean_of_means,
-    )
+    return Metric(_of_cells)
 
 
-@SummedMetric
-def question_mean(parsed: Sequence[ParsedReply]) -> Sums:
+def question_mean() -> Metric:
     """Returns the mean score over questions, which weighs subtypes by their number of questions.
 
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate: the weighting alone).
     """
-    return mean_of(row_scores(_some(parsed)))
+    return Metric(mean_of_rows(row_score))
 
 
-@SummedMetric
-def right_share(parsed: Sequence[ParsedReply]) -> Sums:
+def right_share() -> Metric:
     """Returns the share of true answers: on questions whose truth is yes the sensitivity, on the others specificity.
 
     Unread and unanswered questions are wrong on either side.
     """
-    return mean_of([float(row.correct) for row in _some(parsed)])
+    return Metric(mean_of_rows(lambda row: float(row.correct)))
 
 
-@SummedMetric
-def youden(parsed: Sequence[ParsedReply]) -> Sums:
+def youden() -> Metric:
     """Returns sensitivity + specificity - 1, -1 to 1; nan where a class is missing. Unread answers are wrong.
 
     Source:
         Youden 1950; CTLesionVQA (arXiv 2505.18915), Figure 6.
     """
-    positive = np.array([is_positive(row.question) for row in _some(parsed)], dtype=np.float64)
-    right = np.array([row.correct for row in parsed], dtype=np.float64)
-    return dense_sums(np.column_stack([positive * right, positive, (1 - positive) * right, 1 - positive]), _youden)
+    return Metric(sums_of_rows(_yes_no_counts, _youden), worst=-1, covers=is_yes_no)
 
 
 def cell_of(question: Question) -> tuple[str, str]:
@@ -211,10 +196,18 @@ def detection_table(parsed: Iterable[ParsedReply]) -> YesNoTable:
 _paper = numeric_score(mra.paper)
 
 
-def _some(parsed: Sequence[ParsedReply]) -> Sequence[ParsedReply]:
-    if not parsed:
-        raise ValueError("a score needs at least one question, got none")
-    return parsed
+def _of_cells(parsed: Sequence[ParsedReply]) -> Sums:
+    cells = _numbered(parsed)
+    width = int(cells.max()) + 1
+    rows = np.arange(len(parsed))
+    return Sums(
+        rows=np.concatenate([rows, rows]),
+        columns=np.concatenate([cells, cells + width]),
+        values=np.concatenate([np.array(row_scores(parsed)), np.ones(len(parsed))]),
+        num_rows=len(parsed),
+        width=2 * width,
+        finish=_mean_of_means,
+    )
 
 
 def _numbered(parsed: Sequence[ParsedReply]) -> NDArray[np.intp]:
@@ -239,6 +232,11 @@ def _mean_of_means(sums: Floats) -> Floats:
     means = np.divide(totals, counts, out=np.zeros_like(totals), where=counts > 0)
     mean: Floats = means.sum(axis=-1) / (counts > 0).sum(axis=-1)
     return mean
+
+
+def _yes_no_counts(row: ParsedReply) -> tuple[bool, bool, bool, bool]:
+    positive = is_positive(row.question)
+    return positive and row.correct, positive, not positive and row.correct, not positive
 
 
 def _youden(sums: Floats) -> Floats:

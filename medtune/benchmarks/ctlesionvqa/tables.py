@@ -30,8 +30,9 @@ from medtune.benchmarks.ctlesionvqa.scoring import (
 from medtune.benchmarks.ctlesionvqa.terms import V1
 from medtune.benchmarks.ctlesionvqa.v2_scoring import Json, Pair, V2Row, aggregate_free_text, aggregate_letters
 from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
-from medtune.eval.benchmark import Evidence, ParsedReply
+from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.beside import judged_table
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.tables import Cell, Table
 
 Rows = list[tuple[Cell, ...]]
@@ -111,7 +112,7 @@ def _readings(evidence: Evidence) -> Table:
     for name, parsed in evidence.verdicts["image"].items():
         unread = sum(row.prediction is not None and row.parsed is None for row in parsed)
         halves = [[row for row in parsed if is_multiple_choice(row.question) is is_mc] for is_mc in (True, False)]
-        means = [subtype_mean(half) if half else None for half in halves]
+        means = [subtype_mean().value(half) if half else None for half in halves]
         rows.append((name, *means, unread, len(parsed)))
     columns = ("parser", *(f"{name}, subtype mean" for name in FORMATS.values()), "unread", "n")
     return Table("How answers are read", columns, tuple(rows))

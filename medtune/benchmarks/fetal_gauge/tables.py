@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from medtune.benchmarks import published
 from medtune.benchmarks.fetal_gauge.paper import TASKS, agree, macro_mean, weighted_mean
-from medtune.eval.benchmark import Evidence, ParsedReply
+from medtune.eval.benchmark import Evidence
 from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.tables import Cell, Table, rank
 
@@ -37,13 +38,13 @@ def references() -> Sequence[Reference]:
 def share_right(rows: Sequence[ParsedReply], facet: str, level: str) -> float | None:
     """Returns the accuracy on the rows of one level; None where there are none."""
     chosen = [row for row in rows if row.question.facets.get(facet) == level]
-    return accuracy(chosen) if chosen else None
+    return accuracy().value(chosen) if chosen else None
 
 
 def _main(read: dict[str, Sequence[ParsedReply]]) -> Table:
     printed = published("fetal_gauge")["main"]
     ours: list[tuple[Cell, ...]] = [
-        (f"ours, read by {name}", *(share_right(rows, "task", task) for task in TASKS.values()), accuracy(rows))
+        (f"ours, read by {name}", *(share_right(rows, "task", task) for task in TASKS.values()), accuracy().value(rows))
         for name, rows in read.items()
     ]
     others = [row[-1] for row in printed["rows"] if row[0] != _RANDOM]

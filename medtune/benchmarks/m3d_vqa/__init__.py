@@ -17,7 +17,7 @@ from medtune.benchmarks.m3d_vqa.free_answers import is_free, judge_task
 from medtune.data.media.augment import NONE, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
-from medtune.eval.benchmark import Benchmark, Scale
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.scoring.choice_parsers import parse_choice
 
@@ -34,10 +34,8 @@ def benchmark() -> Benchmark:
         facets=("task", "format"),
         render=render,
         parsers={"robust": parse_robust, "official": parse_official},
-        metrics={"accuracy": accuracy, "free_answers": accuracy},
-        higher_is_better=True,
+        metrics={"accuracy": accuracy().only(has_choices), "free_answers": accuracy().only(is_free)},
         examples=_EXAMPLES,
-        scales={"accuracy": Scale(covers=has_choices), "free_answers": Scale(covers=is_free)},
         judging=judge_task(),
         allowed_changes=allowed_changes,
     )

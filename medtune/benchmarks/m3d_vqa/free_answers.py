@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.judge.task import JudgeTask
-from medtune.eval.scoring.reasoning import without_thinking
+from medtune.eval.scoring.think_blocks import without_thinking
 
 _MARK = "<|judge|>"
 _WRONG = f"{_MARK}wrong"

@@ -14,7 +14,6 @@ from dataclasses import replace
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa import letter_parsers
 from medtune.benchmarks.rexsonovqa import rubric as free_response
-from medtune.benchmarks.rexsonovqa.items import FULL_POINTS
 from medtune.benchmarks.rexsonovqa.judge_task import judge_task
 from medtune.benchmarks.rexsonovqa.official_prompts import official_prompts
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, rubric
@@ -24,7 +23,7 @@ from medtune.data.media.augment import NONE, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.asking.protocol import AnswerProtocol
-from medtune.eval.benchmark import Benchmark, Scale
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 
 _ROLE = "You are a sonographer who explains videos of ultrasound examinations."
@@ -42,16 +41,11 @@ def benchmark() -> Benchmark:
         facets=("task", "format", "duration"),
         render=render,
         parsers={"robust": parse_robust, "official": parse_official},
-        metrics={"accuracy": accuracy, "rubric": rubric},
-        higher_is_better=True,
+        metrics={"accuracy": accuracy().only(is_multiple_choice), "rubric": rubric()},
         protocol=AnswerProtocol(
             1.0, repeats=1, max_new_tokens=None, source="rajpurkarlab/RexSonoVQA, inference_qa_youtube.py"
         ),
         examples=_EXAMPLES,
-        scales={
-            "accuracy": Scale(covers=is_multiple_choice),
-            "rubric": Scale(best=FULL_POINTS, covers=is_rubric),
-        },
         tables=tables,
         references=references,
         judging=judge_task(),

@@ -6,7 +6,7 @@ import re
 
 from medtune.data.types import Question
 from medtune.eval.scoring.choice_parsers import parse_choice
-from medtune.eval.scoring.reasoning import without_thinking
+from medtune.eval.scoring.think_blocks import without_thinking
 
 LETTERS = "ABCD"
 

@@ -8,15 +8,15 @@ word, and 0 where it says nothing, as no judge could give it more; any other is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from medtune.benchmarks.rexsonovqa.items import FULL_POINTS, UNKNOWN_ERROR, ScoredItem
 from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
 from medtune.benchmarks.rexsonovqa.terms import question_type
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import ParsedReply, SummedMetric
-from medtune.eval.statistics.summed_metric import Sums, mean_of
+from medtune.eval.metric import Metric, mean_of_rows
+from medtune.eval.parsed_reply import ParsedReply
 
 JUDGE_MARK = "<|judge|>"
 
@@ -72,16 +72,13 @@ def is_rubric(question: Question) -> bool:
     return question.answer_kind == "rubric"
 
 
-@SummedMetric
-def rubric(judged: Sequence[ParsedReply]) -> Sums:
+def rubric() -> Metric:
     """Returns the mean points of free responses, 0 to 2; empty and unanswered ones have none.
 
     Source:
         ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py.
     """
-    if not judged:
-        raise ValueError("the rubric needs at least one free response, got none")
-    return mean_of([_points(row)[0] for row in judged])
+    return Metric(mean_of_rows(lambda row: _points(row)[0]), best=FULL_POINTS, covers=is_rubric)
 
 
 def scored_items(judged: Iterable[ParsedReply]) -> list[ScoredItem]:

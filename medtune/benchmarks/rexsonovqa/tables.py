@@ -22,7 +22,8 @@ from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS
 from medtune.benchmarks.rexsonovqa.report import Report, report, report_tables
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, scored_items
 from medtune.benchmarks.rexsonovqa.terms import TYPES
-from medtune.eval.benchmark import Evidence, ParsedReply
+from medtune.eval.benchmark import Evidence
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.tables import Cell, Table, rank
 

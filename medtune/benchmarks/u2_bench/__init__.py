@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from medtune.benchmarks.u2_bench.allowed_changes import allowed_changes
 from medtune.benchmarks.u2_bench.judge_task import judge_task
-from medtune.benchmarks.u2_bench.metrics import METRICS, SCALES
+from medtune.benchmarks.u2_bench.metrics import METRICS
 from medtune.benchmarks.u2_bench.official.prompts import official_prompts
 from medtune.benchmarks.u2_bench.parsers import parse_extracted, parse_lenient, parse_strict
 from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
@@ -38,8 +38,6 @@ def benchmark() -> Benchmark:
             "official_extracted": parse_extracted,
         },
         metrics=METRICS,
-        scales=SCALES,
-        higher_is_better=True,
         examples=_EXAMPLES,
         tables=lambda evidence: tables(evidence, benchmark()),
         references=references,

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medtune.data.types import Condition, Question, Reading
-from medtune.eval.benchmark import Benchmark, Evidence, ParsedReply
+from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN, judge
-from medtune.eval.statistics.clustered import mcnemar_exact
+from medtune.eval.statistics.significance import mcnemar_exact
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,12 @@ from medtune.benchmarks.u2_bench.official.values import scaled
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.tasks import ALL_RANGES, TOLERANCE, WEIGHTS
 from medtune.benchmarks.u2_bench.terms import TEXT, VALUE
-from medtune.eval.benchmark import ParsedReply
+from medtune.eval.metric import OnRows
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.macro_f1 import label_sums
-from medtune.eval.statistics.summed_metric import Floats, Sums
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.statistics.column_sums import Sums
+from medtune.eval.statistics.resampling import Floats
 
 Blocks = Mapping[tuple[str, str], Floats]
 _WIDTH = 11
@@ -30,14 +32,15 @@ _ROUNDED = 1e-12
 _UNPARSABLE = "\0unparsable"
 
 
-def block_sums(parsed: Sequence[ParsedReply], statistic: Callable[[Blocks], Floats]) -> Sums:
-    """Returns the sums of a statistic of all data sets' blocks; columns: rows, then what `_added` says.
+def of_blocks(statistic: Callable[[Blocks], Floats]) -> OnRows:
+    """Returns a metric's statistic as a function of all data sets' blocks, which hold the sums of their rows.
 
-    Raises:
-        ValueError: There are no questions, or a value's data set has no known range.
+    It raises ValueError where a value's data set has no known range.
     """
-    if not parsed:
-        raise ValueError("U2-Bench metrics need at least one question, got none")
+    return lambda parsed: _block_sums(parsed, statistic)
+
+
+def _block_sums(parsed: Sequence[ParsedReply], statistic: Callable[[Blocks], Floats]) -> Sums:
     of_rows = [(task_of(row.question), row.question.facets["dataset"]) for row in parsed]
     # Sorted, because floating-point sums depend on order.
     places = {name: place for place, name in enumerate(sorted(set(of_rows)))}
@@ -64,13 +67,7 @@ def block_sums(parsed: Sequence[ParsedReply], statistic: Callable[[Blocks], Floa
 
 
 def macro_f1_sums(parsed: Sequence[ParsedReply]) -> Sums:
-    """Returns the sums whose statistic is the mean over data sets of macro F1, each over its own labels.
-
-    Raises:
-        ValueError: There are no questions.
-    """
-    if not parsed:
-        raise ValueError("macro F1 needs at least one question, got none")
+    """Returns the sums whose statistic is the mean over data sets of macro F1, each over its own labels."""
     of_rows = [(task_of(row.question), row.question.facets["dataset"]) for row in parsed]
     true = [(name, row.question.answer) for name, row in zip(of_rows, parsed, strict=True)]
     said = [

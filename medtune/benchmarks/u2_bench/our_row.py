@@ -7,24 +7,23 @@ from functools import partial
 
 import numpy as np
 
-from medtune.benchmarks.u2_bench.blocks import bleu4_of, block_sums, mean_over_sets, value_error
+from medtune.benchmarks.u2_bench.blocks import bleu4_of, mean_over_sets, of_blocks, value_error
 from medtune.benchmarks.u2_bench.metrics import macro_f1, mae, mean_accuracy, rmse, u2_score
 from medtune.benchmarks.u2_bench.official.values import ValueScores
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.tasks import TOLERANCE
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TEXT, VALUE
-from medtune.eval.benchmark import ParsedReply, SummedMetric
+from medtune.eval.metric import Metric
 from medtune.eval.metrics.rouge_l import metric as rouge_l
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
-from medtune.eval.statistics.summed_metric import Sums
 
 Row = dict[str, float | None]
 
 
-@SummedMetric
-def bleu4(parsed: Sequence[ParsedReply]) -> Sums:
+def bleu4() -> Metric:
     """Returns the mean over data sets of corpus BLEU-4."""
-    return block_sums(parsed, lambda blocks: mean_over_sets(blocks, bleu4_of))
+    return Metric(of_blocks(lambda blocks: mean_over_sets(blocks, bleu4_of)))
 
 
 def row(parsed: Sequence[ParsedReply], *, text_model: BertModel | None = None) -> Row:
@@ -36,15 +35,15 @@ def row(parsed: Sequence[ParsedReply], *, text_model: BertModel | None = None) -
         task: [each for each in parsed if task_of(each.question) == task]
         for task in (*CLASSIFICATION, *DETECTION, *TEXT, VALUE)
     }
-    found: Row = {f"{task}_Acc": _value(mean_accuracy, of[task]) for task in (*CLASSIFICATION, *DETECTION)}
-    found |= {f"{task}_F1": _value(macro_f1, of[task]) for task in CLASSIFICATION}
-    found |= {"CVE_RMSE": _value(rmse, of[VALUE]), "CVE_MAE": _value(mae, of[VALUE])}
-    found["CVE_pct_tol"] = _percent(_value(mean_accuracy, of[VALUE]))
+    found: Row = {f"{task}_Acc": _value(mean_accuracy(), of[task]) for task in (*CLASSIFICATION, *DETECTION)}
+    found |= {f"{task}_F1": _value(macro_f1(), of[task]) for task in CLASSIFICATION}
+    found |= {"CVE_RMSE": _value(rmse(), of[VALUE]), "CVE_MAE": _value(mae(), of[VALUE])}
+    found["CVE_pct_tol"] = _percent(_value(mean_accuracy(), of[VALUE]))
     for task in TEXT:
-        found[f"{task}_BLEU"] = _percent(_value(bleu4, of[task]))
-        found[f"{task}_ROUGE"] = _percent(mean_by_set(of[task], rouge_l))
+        found[f"{task}_BLEU"] = _percent(_value(bleu4(), of[task]))
+        found[f"{task}_ROUGE"] = _percent(mean_by_set(of[task], rouge_l().value))
         found[f"{task}_BERT"] = _percent(mean_by_set(of[task], partial(bert_f1, model=text_model)))
-    found["U2_Score"] = _value(u2_score, parsed)
+    found["U2_Score"] = _value(u2_score(), parsed)
     return found
 
 
@@ -93,8 +92,8 @@ def bert_f1(parsed: Sequence[ParsedReply], *, model: BertModel | None) -> float 
     return sum(score.f1 for score in scores) / len(scores)
 
 
-def _value(metric: SummedMetric, parsed: Sequence[ParsedReply]) -> float | None:
-    return metric(parsed) if parsed else None
+def _value(metric: Metric, parsed: Sequence[ParsedReply]) -> float | None:
+    return metric.value(parsed) if parsed else None
 
 
 def _percent(share: float | None) -> float | None:

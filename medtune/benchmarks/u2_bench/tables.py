@@ -15,8 +15,9 @@ from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, VALID, family, reply_type
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, VALUE
-from medtune.eval.benchmark import Benchmark, Evidence, ParsedReply
+from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.judge.beside import judged_table
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.tables import Cell, Table, rank

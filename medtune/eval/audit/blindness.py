@@ -5,7 +5,7 @@ from __future__ import annotations
 from medtune.data.types import Condition
 from medtune.eval.audit.row import AuditRow, accuracy_row, flagged
 from medtune.eval.audit.subject import Subject
-from medtune.eval.statistics import clustered
+from medtune.eval.statistics import intervals
 
 LEAK_MARGIN = 0.10
 """How far above the question prior a model without its image may be: the margin of our demo's acceptance."""
@@ -50,7 +50,7 @@ def _prompt_leak(subject: Subject, right: list[float]) -> AuditRow:
         prior = subject.right_of(subject.answered(learnt.prior))
         if sum(prior) > sum(floor):
             floor, floor_name = prior, "the question prior"
-    above = clustered.gain_interval(floor, right, subject.patients)
+    above = intervals.gain_interval(floor, right, subject.patients)
     value = (sum(right) - sum(floor)) / len(right)
     leaks = above.low > LEAK_MARGIN
     return AuditRow(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from medtune.eval.audit.row import AuditRow
 from medtune.eval.audit.subject import Subject
-from medtune.eval.statistics import clustered
+from medtune.eval.statistics import intervals
 
 
 def copying_row(
@@ -31,7 +31,7 @@ def copying_row(
     same = [float(said[number] == copied[number]) for number in places]
     asked = [subject.questions[number] for number in places]
     chance = sum(1 / len(question.options) for question in asked) / len(asked)
-    interval = clustered.mean_interval(same, [question.patient_id for question in asked])
+    interval = intervals.mean_interval(same, [question.patient_id for question in asked])
     value = sum(same) / len(same)
     flag = None
     if interval.low > (1 + chance) / 2:

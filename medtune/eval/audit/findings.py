@@ -11,7 +11,7 @@ from medtune.eval.audit.blind_solver import MAX_QUESTIONS, blind_answers
 from medtune.eval.audit.guessing import CUE_MARGIN, longest_option
 from medtune.eval.audit.subject import is_choice
 from medtune.eval.scoring.tables import Table, table_text
-from medtune.eval.statistics import clustered
+from medtune.eval.statistics import intervals
 
 VERSION = 1
 BLIND_MARGIN = 0.10
@@ -170,7 +170,7 @@ def _cue(
     note: str,
 ) -> Finding:
     chance = sum(1 / len(question.options) for question in questions) / len(questions)
-    interval = clustered.mean_interval(right, [question.patient_id for question in questions])
+    interval = intervals.mean_interval(right, [question.patient_id for question in questions])
     flag = f"surely more than {margin:.0%} above guessing" if interval.low > chance + margin else None
     value = sum(right) / len(right)
     return Finding(name, title, "accuracy", value, len(right), interval, chance, tuple(items), flag, note)

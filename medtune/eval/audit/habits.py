@@ -9,7 +9,7 @@ from medtune.data.types import Question
 from medtune.eval.audit.row import AuditRow, Collapse, accuracy_row, flagged
 from medtune.eval.audit.subject import Subject
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
-from medtune.eval.statistics import clustered
+from medtune.eval.statistics import intervals
 
 COLLAPSE_EXCESS = 0.15
 """How far above the truth's share the most frequent answer may be, with the whole interval: our own choice."""
@@ -88,7 +88,7 @@ def _collapse(questions: Sequence[Question], said: Sequence[str | None]) -> Coll
     answer, _ = Counter(said).most_common(1)[0]
     given = [float(each == answer) for each in said]
     true = [float(question.answer == answer) for question in questions]
-    excess = clustered.gain_interval(true, given, [question.patient_id for question in questions])
+    excess = intervals.gain_interval(true, given, [question.patient_id for question in questions])
     share, truth_share = sum(given) / len(given), sum(true) / len(true)
     flag = None
     if excess.low > (0 if share >= ALWAYS else COLLAPSE_EXCESS):
@@ -115,7 +115,7 @@ def _unparsable(subject: Subject, parser: str) -> AuditRow:
         "share",
         value,
         len(lost),
-        clustered.mean_interval(lost, subject.patients),
+        intervals.mean_interval(lost, subject.patients),
         flag=flag,
         note="unanswered questions included; they count as wrong",
     )

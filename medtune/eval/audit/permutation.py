@@ -5,8 +5,8 @@ from __future__ import annotations
 from medtune.data.types import Question
 from medtune.eval.audit.row import AuditRow, accuracy_row
 from medtune.eval.audit.subject import Subject
-from medtune.eval.benchmark import ParsedReply
-from medtune.eval.statistics import clustered
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.statistics import intervals
 
 
 def permutation_rows(subject: Subject) -> list[AuditRow]:
@@ -36,7 +36,7 @@ def permutation_rows(subject: Subject) -> list[AuditRow]:
     option = [float(before == row.parsed) for _, before, row in pairs]
     place = [float(_place(question, before) == _shown(row)) for question, before, row in pairs]
     patients = [question.patient_id for question, *_ in pairs]
-    lead = clustered.gain_interval(place, option, patients)
+    lead = intervals.gain_interval(place, option, patients)
     share = sum(option) / len(option), sum(place) / len(place)
     flag = None
     if share[1] > share[0]:
@@ -50,7 +50,7 @@ def permutation_rows(subject: Subject) -> list[AuditRow]:
         "share",
         share[0],
         len(pairs),
-        clustered.mean_interval(option, patients),
+        intervals.mean_interval(option, patients),
         flag=flag,
         note=f"{share[1]:.3f} follow the place (letter); the rest neither",
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from medtune.data.types import Interval
 from medtune.eval.scoring.tables import Table, table_text
-from medtune.eval.statistics import clustered
+from medtune.eval.statistics import intervals
 
 VERSION = 1
 ACCURACY = "accuracy"
@@ -109,9 +109,9 @@ def accuracy_row(
     """
     gap = None
     if model is not None:
-        found = clustered.gain_interval(right, model, patients)
+        found = intervals.gain_interval(right, model, patients)
         gap = Gap(float(np.mean(model)) - float(np.mean(right)), found)
-    interval = clustered.mean_interval(right, patients)
+    interval = intervals.mean_interval(right, patients)
     return AuditRow(name, title, phase, ACCURACY, float(np.mean(right)), len(right), interval, gap, note=note)
 
 

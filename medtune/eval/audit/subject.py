@@ -8,7 +8,8 @@ from functools import cached_property
 
 from medtune.data.types import Condition, Prediction, Question
 from medtune.eval.audit.row import AuditRow, accuracy_row
-from medtune.eval.benchmark import Benchmark, ParsedReply, Verdicts
+from medtune.eval.benchmark import Benchmark, Verdicts
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.baselines import TrainAnswers, train_answers
 from medtune.eval.scoring.score import parse_all
 

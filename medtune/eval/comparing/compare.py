@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from medtune.eval.benchmark import Benchmark, ParsedReply, scored_everywhere
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import LevelGain, level_gain
 from medtune.eval.data_label import DataLabel
-from medtune.eval.scoring.score import correctness, covered
+from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
+from medtune.eval.scoring.score import correctness
 from medtune.eval.statistics.significance import holm, paired_permutation
 
 
@@ -115,8 +116,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         ValueError: Benchmarks, data, parsers or questions differ, or no question was answered and scored on both sides.
     """
     check_comparable(first.about, second.about)
-    scale = benchmark.scale(benchmark.primary)
-    asked = [covered(side.rows, scale) for side in (first, second)]
+    asked = [benchmark.primary_metric.covered(side.rows) for side in (first, second)]
     _check_questions(first, second)
     found = [{row.question.id: row for row in rows if row.prediction is not None} for rows in asked]
     shared = [row.question.id for row in asked[0] if row.question.id in found[0] and row.question.id in found[1]]
@@ -168,13 +168,13 @@ def _by_task(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> dict[
 
 def _difference(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> Difference:
     first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    metric = benchmark.metrics[benchmark.primary]
-    paired = level_gain(first, second, metric, scale=benchmark.scale(benchmark.primary), seed=seed)
+    metric = benchmark.primary_metric
+    paired = level_gain(first, second, metric, seed=seed)
     right = correctness(first), correctness(second)
     is_tested = right[0] is not None and right[1] is not None
     return Difference(
-        first=metric(first),
-        second=metric(second),
+        first=metric.value(first),
+        second=metric.value(second),
         paired=paired,
         mcnemar_p=paired.mcnemar_p if is_tested else None,
         permutation_p=_permutation_p(pairs, seed=seed) if is_tested else None,

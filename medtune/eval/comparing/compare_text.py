@@ -8,8 +8,8 @@ from dataclasses import asdict
 from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
 from medtune.eval.report.table import spoken
-from medtune.eval.scoring.left_out import uncounted_text
 from medtune.eval.scoring.tables import Cell, Table, finite
+from medtune.eval.scoring.uncounted_questions import uncounted_text
 
 PLOT = "compare.svg"
 

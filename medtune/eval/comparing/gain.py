@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medtune.data.types import Interval
-from medtune.eval.benchmark import Benchmark, Metric, ParsedReply, Scale, SummedMetric, scored_everywhere
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.metric import Metric
+from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.scoring.score import PhaseScores, correctness, levels
-from medtune.eval.statistics import clustered
-from medtune.eval.statistics.significance import clustered_permutation, holm
+from medtune.eval.statistics.intervals import statistic_gain_interval
+from medtune.eval.statistics.significance import clustered_permutation, holm, mcnemar_exact
 
 TASK = "task"
 
@@ -19,7 +21,7 @@ class LevelGain:
     """What changed on some of the questions.
 
     Attributes:
-        value: Primary metric after minus before; negative is a loss where higher is better.
+        value: Primary metric after minus before. Negative is a loss where higher is better, and an improvement where lower is.
         n: Questions behind it: those whose answers have a score in both phases.
         ci95: Paired by question, resampled by patient.
         mcnemar_p: Exact, two-sided, of right and wrong; takes questions as independent.
@@ -66,13 +68,12 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
             f"the two phases judged different questions ({len(ids[0])} before, {len(ids[1])} after, {len(only)} in one "
             f"alone: {only[:3]}); a gain is paired: evaluate the same questions in the same order"
         )
-    metric, scale = benchmark.metrics[benchmark.primary], benchmark.scale(benchmark.primary)
 
     def of(first: Sequence[ParsedReply], second: Sequence[ParsedReply]) -> LevelGain | None:
         earlier, later = scored_everywhere([first, second])
         if not earlier:
             return None
-        gain = level_gain(earlier, later, metric, scale=scale, seed=seed)
+        gain = level_gain(earlier, later, benchmark.primary_metric, seed=seed)
         return replace(gain, unscored=len(first) - len(earlier))
 
     by: dict[str, dict[str, LevelGain]] = {}
@@ -87,41 +88,23 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
 
 
 def level_gain(
-    before: Sequence[ParsedReply],
-    after: Sequence[ParsedReply],
-    metric: Metric,
-    *,
-    scale: Scale | None = None,
-    seed: int = 0,
+    before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int = 0
 ) -> LevelGain:
-    """Returns the gain on scored rows that are paired by position; `scale` is that of a share by default.
+    """Returns the gain of a metric on scored rows that are paired by position.
 
     Raises:
         ValueError: There are no rows, or not as many before as after.
     """
     right = _both_correctness(before, after)
     patients = [row.question.patient_id for row in before]
-    bounds = (scale or Scale()).bounds
-    if isinstance(metric, SummedMetric):
-        interval = clustered.summed_gain_interval(
-            metric.sums(before), metric.sums(after), patients, right=right, bounds=bounds, seed=seed
-        )
-    else:
-        interval = clustered.recomputed_gain_interval(
-            lambda picked: metric([before[number] for number in picked]),
-            lambda picked: metric([after[number] for number in picked]),
-            right,
-            patients,
-            bounds=bounds,
-            seed=seed,
-        )
+    earlier, later = metric.on(before), metric.on(after)
     pairs = [(first.correct, second.correct) for first, second in zip(before, after, strict=True)]
     only_before, only_after = pairs.count((True, False)), pairs.count((False, True))
     return LevelGain(
-        value=metric(after) - metric(before),
+        value=later.value() - earlier.value(),
         n=len(before),
-        ci95=interval,
-        mcnemar_p=clustered.mcnemar_exact(only_before, only_after),
+        ci95=statistic_gain_interval(earlier, later, patients, right=right, bounds=metric.bounds, seed=seed),
+        mcnemar_p=mcnemar_exact(only_before, only_after),
         permutation_p=clustered_permutation(
             [float(first) for first, _ in pairs], [float(second) for _, second in pairs], patients, seed=seed
         ),

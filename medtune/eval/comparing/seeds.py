@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medtune.data.types import Interval
-from medtune.eval.benchmark import Metric, ParsedReply, SummedMetric
-from medtune.eval.statistics import clustered
+from medtune.eval.metric import Metric
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.statistics.intervals import CONFIDENCE
+from medtune.eval.statistics.resampling import Floats, cluster_codes
 
 MIN_SEEDS = 2
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,14 @@ def seeds_gain(
     if len(ids) > 1:
         raise ValueError("the runs judged different questions; all seeds of a recipe have to answer the same ones")
     patients = [row.question.patient_id for row in runs[0][0]]
-    codes = clustered.cluster_codes(patients)
+    codes = cluster_codes(patients)
     num_patients = len(set(patients))
-    resamples = clustered.RESAMPLES if isinstance(metric, SummedMetric) else clustered.RESAMPLES_RECOMPUTED
+    measured = [(metric.on(before), metric.on(after)) for before, after in runs]
+    resamples = measured[0][0].max_resamples
     # One seed draws the same patients for every run, so that column r is one resample of patients.
-    gains_SR = np.stack([_resampled(run, metric, codes, resamples=resamples, seed=seed) for run in runs])
-    per_seed = [metric(after) - metric(before) for before, after in runs]
+    found = [[phase.resampled(codes, resamples=resamples, seed=seed) for phase in run] for run in measured]
+    gains_SR = np.stack([after - before for before, after in found])
+    per_seed = [after.value() - before.value() for before, after in measured]
     mean_R = gains_SR.mean(axis=0)
     enlarged_SR = mean_R + (gains_SR - mean_R) * (len(runs) / (len(runs) - 1)) ** 0.5
     drawn_RS = np.random.default_rng([seed, 1]).integers(0, len(runs), (enlarged_SR.shape[1], len(runs)))
@@ -90,39 +92,14 @@ def seeds_gain(
     )
 
 
-def _resampled(
-    run: tuple[Sequence[ParsedReply], Sequence[ParsedReply]],
-    metric: Metric,
-    codes: clustered.Rows,
-    *,
-    resamples: int,
-    seed: int,
-) -> _Floats:
-    before, after = run
-    if isinstance(metric, SummedMetric):
-        earlier, later = (
-            clustered.resampled_sums(metric.sums(rows), codes, resamples=resamples, seed=seed) for rows in run
-        )
-        return np.asarray(later - earlier, dtype=np.float64)
-    return np.asarray(
-        clustered.resampled_rows(
-            lambda picked: metric([after[i] for i in picked]) - metric([before[i] for i in picked]),
-            codes,
-            resamples=resamples,
-            seed=seed,
-        ),
-        dtype=np.float64,
-    )
-
-
-def _percentiles(found_R: _Floats, parts: tuple[tuple[float, int], ...]) -> Interval | None:
+def _percentiles(found_R: Floats, parts: tuple[tuple[float, int], ...]) -> Interval | None:
     """Takes percentiles for (variance, degrees of freedom) of the two parts."""
     from scipy.stats import t
 
     total = sum(variance for variance, _ in parts)
     spread = sum(variance**2 / freedom for variance, freedom in parts)
     freedom = total**2 / spread if spread else max(freedom for _, freedom in parts)
-    quantile = float(t.ppf(0.5 + clustered.CONFIDENCE / 2, freedom))
+    quantile = float(t.ppf(0.5 + CONFIDENCE / 2, freedom))
     outside = 1 - NormalDist().cdf(quantile)
     low, high = np.quantile(found_R[~np.isnan(found_R)], [outside, 1 - outside])
     return Interval(float(low), float(high)) if low < high else None

@@ -13,7 +13,9 @@ import numpy as np
 
 from medtune.data.types import Condition, Interval, PredictionKey
 from medtune.eval.scoring.tables import Cell, Table
-from medtune.eval.statistics import clustered
+from medtune.eval.statistics.intervals import statistic_interval
+from medtune.eval.statistics.resampling import Numbers
+from medtune.eval.statistics.statistic import Recomputed
 
 BOUNDS = Interval(-1.0, 1.0)
 _CONDITIONS: tuple[Condition, ...] = get_args(Condition)
@@ -112,13 +114,13 @@ def agreement(
     found = {}
     for weights in ("quadratic", "linear"):
 
-        def kappa(rows: clustered.Rows, weights: str = weights) -> float:
+        def kappa(rows: Numbers, weights: str = weights) -> float:
             return _kappa(person[rows], model[rows], levels, weights)
 
         value = kappa(np.arange(len(both)))
         defined = not math.isnan(value)
         interval = (
-            clustered.recomputed_interval(kappa, None, clusters, bounds=BOUNDS, seed=seed)
+            statistic_interval(Recomputed(kappa, len(both)), clusters, right=None, bounds=BOUNDS, seed=seed)
             if defined and len(set(clusters)) > 1
             else None
         )
@@ -159,7 +161,7 @@ def agreement_tables(found: Agreement, *, judge: str) -> list[Table]:
     ]
 
 
-def _kappa(person: clustered.Rows, model: clustered.Rows, levels: Sequence[int], weights: str) -> float:
+def _kappa(person: Numbers, model: Numbers, levels: Sequence[int], weights: str) -> float:
     from sklearn.metrics import cohen_kappa_score
 
     if len({*person.tolist(), *model.tolist()}) == 1:

@@ -13,9 +13,9 @@ from dataclasses import replace
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.task import JudgeTask
-from medtune.eval.scoring.reasoning import without_thinking
 from medtune.eval.scoring.tables import Cell, Table
-from medtune.eval.statistics.clustered import mean_interval
+from medtune.eval.scoring.think_blocks import without_thinking
+from medtune.eval.statistics.intervals import mean_interval
 
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")
 

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from pycocoevalcap.bleu.bleu_scorer import cook_refs, cook_test
 
-from medtune.eval.benchmark import ParsedReply, SummedMetric
-from medtune.eval.statistics.summed_metric import Floats, Sums, dense_sums
+from medtune.eval.metric import Metric, sums_of_rows
+from medtune.eval.statistics.resampling import Floats
 
 _ORDER = 4
 _TINY, _SMALL = 1e-15, 1e-9
 
 
-@SummedMetric
-def metric(parsed: Sequence[ParsedReply]) -> Sums:
+def metric() -> Metric:
     """Returns BLEU-4, 0 to 1, of the parsed replies against the true texts; an unparsable reply is an empty text.
 
     It is a score of all texts together, not a mean: n-gram matches, lengths and the brevity penalty are of the whole.
     A text of fewer than four words has no 4-gram and lowers it, even where it is exact.
 
-    Raises:
-        ValueError: There are no questions.
-
     Example:
         >>> from medtune.data.types import Question
+        >>> from medtune.eval.parsed_reply import ParsedReply
         >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
-        >>> round(metric([ParsedReply(asked, None, "the liver is of normal size")]), 6)
+        >>> round(metric().value([ParsedReply(asked, None, "the liver is of normal size")]), 6)
         1.0
 
     Source:
         Papineni et al. 2002, doi:10.3115/1073083.1073135; constants of pycocoevalcap 1.2, bleu_scorer.py.
     """
-    if not parsed:
-        raise ValueError("BLEU-4 needs at least one question, got none")
-    return dense_sums(np.array([bleu_counts(row.parsed or "", row.question.answer) for row in parsed]), _bleu4)
+    return Metric(sums_of_rows(lambda row: bleu_counts(row.parsed or "", row.question.answer), bleu_of_counts))
 
 
 def bleu_counts(text: str, reference: str) -> list[float]:
@@ -52,7 +45,3 @@ def bleu_of_counts(sums: Floats, *, order: int = _ORDER) -> Floats:
     ratio = (length + _TINY) / (reference + _SMALL)
     bleu: Floats = precision * np.exp(np.minimum(0.0, 1 - 1 / ratio))
     return bleu
-
-
-def _bleu4(sums: Floats) -> Floats:
-    return bleu_of_counts(sums)

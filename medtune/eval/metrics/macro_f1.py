@@ -6,32 +6,32 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from medtune.eval.benchmark import ParsedReply, SummedMetric
-from medtune.eval.statistics.summed_metric import Floats, Sums
+from medtune.eval.metric import Metric
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.statistics.column_sums import Sums
+from medtune.eval.statistics.resampling import Floats
 
 
-@SummedMetric
-def metric(parsed: Sequence[ParsedReply]) -> Sums:
+def metric() -> Metric:
     """Returns the unweighted mean F1, 0 to 1, over every label that is a truth or a parsed answer.
 
     A label that was answered but is never true has F1 = 0, and so has "unparsable": a single unreadable
     reply lowers the score by adding a label.
 
-    Raises:
-        ValueError: There are no questions.
-
     Example:
         >>> from medtune.data.types import Question
         >>> benign = Question("q", "m", "Which?", ("benign", "normal"), "benign", "choice", "p")
         >>> normal = Question("r", "m", "Which?", ("benign", "normal"), "normal", "choice", "p")
-        >>> round(metric([ParsedReply(benign, None, "benign"), ParsedReply(normal, None, "benign")]), 4)
+        >>> round(metric().value([ParsedReply(benign, None, "benign"), ParsedReply(normal, None, "benign")]), 4)
         0.3333
 
     Source:
         scikit-learn, `f1_score(average="macro", zero_division=0)`.
     """
-    if not parsed:
-        raise ValueError("macro F1 needs at least one question, got none")
+    return Metric(_of_all_labels)
+
+
+def _of_all_labels(parsed: Sequence[ParsedReply]) -> Sums:
     # Sorted, because floating-point sums depend on order and that of a set of strings changes per process.
     labels = sorted({row.question.answer for row in parsed} | {row.parsed for row in parsed if row.parsed is not None})
     place: dict[str | None, int] = {label: number for number, label in enumerate([None, *labels])}

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from medtune.eval.benchmark import ParsedReply, SummedMetric
-from medtune.eval.statistics.summed_metric import Floats, Sums, dense_sums
+from medtune.eval.metric import Metric, sums_of_rows
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.statistics.resampling import Floats
 
 
-@SummedMetric
-def metric(parsed: Sequence[ParsedReply]) -> Sums:
+def metric() -> Metric:
     """Returns unparsable replies / replies, 0 to 1; lower is better, and 0 where there is no reply.
-
-    Raises:
-        ValueError: There are no questions.
 
     Example:
         >>> from medtune.data.types import Prediction, PredictionKey, Question
         >>> asked = Question("q", "m", "Which?", ("benign", "normal"), "normal", "choice", "p")
         >>> said = Prediction(PredictionKey("q", "image", "generation", 0), text="Hm.")
-        >>> metric([ParsedReply(asked, said, None), ParsedReply(asked, said, "normal"), ParsedReply(asked, None, None)])
+        >>> replies = [(said, None), (said, "normal"), (None, None)]
+        >>> metric().value([ParsedReply(asked, *reply) for reply in replies])
         0.5
 
     Source:
         Our definition: a reply is unparsable where the parser returns None.
     """
-    if not parsed:
-        raise ValueError("the unparsable share needs at least one question, got none")
-    replies = [(row.prediction is not None and row.parsed is None, row.prediction is not None) for row in parsed]
-    return dense_sums(np.array(replies, dtype=np.float64), _share)
+    return Metric(sums_of_rows(_counts, _share), worst=1.0, best=0.0)
+
+
+def _counts(row: ParsedReply) -> tuple[bool, bool]:
+    return row.prediction is not None and row.parsed is None, row.prediction is not None
 
 
 def _share(sums: Floats) -> Floats:

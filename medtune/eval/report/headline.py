@@ -8,8 +8,8 @@ from typing import Literal
 from medtune.eval.report.audit import blind_scores
 from medtune.eval.report.run_data import Change, RunData
 from medtune.eval.report.table import p_text, plain, signed, span, spoken
-from medtune.eval.scoring.left_out import uncounted_text
 from medtune.eval.scoring.refusals import refusals_text
+from medtune.eval.scoring.uncounted_questions import uncounted_text
 
 MAX_FLAGS = 5
 Verdict = Literal["gain", "loss", "unclear", "single"]

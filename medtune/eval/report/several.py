@@ -21,7 +21,7 @@ from medtune.eval.report.table import (
     spoken,
     word,
 )
-from medtune.eval.scoring.left_out import uncounted_text
+from medtune.eval.scoring.uncounted_questions import uncounted_text
 
 READINGS = ("likelihood", "generation")
 

@@ -14,23 +14,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medtune.data.types import Question
-from medtune.eval.benchmark import Metric, ParsedReply, measure
-from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.metric import Metric
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.statistics.statistic import Statistic
 
 BASELINES = ("random", "majority", "constant_letter", "question_prior", "text_only", "other_image")
-
-
-def random_choice(questions: Sequence[Question]) -> float | None:
-    """Returns the expected accuracy of guessing, mean(1 / options); None where a question has no options.
-
-    Example:
-        >>> options = ("a", "b", "c", "d")
-        >>> random_choice([Question("q", "m", "?", options[:n], "a", "choice", "p") for n in (2, 4)])
-        0.375
-    """
-    if not all(question.options for question in questions):
-        return None
-    return sum(1 / len(question.options) for question in questions) / len(questions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +49,23 @@ class Blind:
     """The baselines of some questions, ready for any part of them.
 
     Attributes:
-        metric: "random" is known for accuracy alone.
-        measured: Name -> what gives the metric of each way to answer; of several ways the best one counts.
+        metric: The benchmark's primary one; it knows its value of a random guess, or that there is none.
+        measured: Name -> the metric of each way to answer; of several ways the best one counts.
     """
 
     questions: Sequence[Question]
     metric: Metric
-    measured: Mapping[str, Sequence[Callable[[Sequence[int]], float]]]
+    measured: Mapping[str, Sequence[Statistic]]
 
     def of(self, part: Sequence[int]) -> dict[str, float | None]:
         """Returns the baselines of the questions with these numbers, by name; None where one does not apply."""
         chosen = [self.questions[number] for number in part]
         has_options = all(question.options for question in chosen)
-        found = {name: max((each(part) for each in ways), default=None) for name, ways in self.measured.items()}
+        found = {
+            name: self.metric.best_of(each.part(part).value() for each in ways) for name, ways in self.measured.items()
+        }
         return {
-            "random": random_choice(chosen) if self.metric is accuracy else None,
+            "random": self.metric.guessing(chosen),
             **found,
             "constant_letter": found["constant_letter"] if has_options else None,
         }
@@ -90,14 +80,14 @@ def blind(questions: Sequence[Question], train: TrainAnswers | None, metric: Met
         metric: The benchmark's primary one.
     """
 
-    def answered(answer: Callable[[Question], str | None]) -> Callable[[Sequence[int]], float]:
-        return measure(metric, [ParsedReply(question, None, answer(question)) for question in questions])
+    def answered(answer: Callable[[Question], str | None]) -> Statistic:
+        return metric.on([ParsedReply(question, None, answer(question)) for question in questions])
 
     def at(position: int) -> Callable[[Question], str | None]:
         return lambda question: question.options[position] if position < len(question.options) else None
 
     num_positions = max(len(question.options) for question in questions)
-    measured: dict[str, list[Callable[[Sequence[int]], float]]] = {
+    measured: dict[str, list[Statistic]] = {
         "majority": [],
         "constant_letter": [answered(at(position)) for position in range(num_positions)],
         "question_prior": [],
@@ -106,13 +96,6 @@ def blind(questions: Sequence[Question], train: TrainAnswers | None, metric: Met
         measured["majority"].append(answered(train.majority))
         measured["question_prior"].append(answered(train.prior))
     return Blind(questions, metric, measured)
-
-
-def blind_baselines(
-    questions: Sequence[Question], train: TrainAnswers | None, metric: Metric
-) -> dict[str, float | None]:
-    """Returns the four baselines of all the questions, by name; None where one does not apply."""
-    return blind(questions, train, metric).of(range(len(questions)))
 
 
 def _task(question: Question) -> Hashable:

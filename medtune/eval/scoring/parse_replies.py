@@ -9,9 +9,10 @@ from pathlib import Path
 
 from medtune.data.catalog import nearest
 from medtune.data.types import Condition, Prediction, Question, Reading
-from medtune.eval.benchmark import Benchmark, ParsedReply
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import replace_file
-from medtune.eval.scoring.reasoning import without_thinking
+from medtune.eval.scoring.think_blocks import without_thinking
 
 LIKELIHOOD = "likelihood"
 PER_TOKEN = "likelihood_per_token"

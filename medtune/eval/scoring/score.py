@@ -9,16 +9,18 @@ from typing import get_args
 
 from medtune.data.catalog import nearest
 from medtune.data.types import Condition, Prediction, Question, Reading, Score
-from medtune.eval.benchmark import Benchmark, Evidence, Metric, ParsedReply, Scale, SummedMetric, Verdicts, measure
+from medtune.eval.benchmark import Benchmark, Evidence, Verdicts
+from medtune.eval.metric import Metric
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.baselines import BASELINES, blind, train_answers
 from medtune.eval.scoring.bertscore import BertModel
-from medtune.eval.scoring.left_out import uncounted
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, judge
 from medtune.eval.scoring.refusals import Refusals, count_refusals
 from medtune.eval.scoring.tables import Table
-from medtune.eval.statistics import clustered
+from medtune.eval.scoring.uncounted_questions import uncounted
 from medtune.eval.statistics.calibration import Calibration, calibrated
-from medtune.eval.statistics.summed_metric import Sums
+from medtune.eval.statistics.intervals import statistic_interval
+from medtune.eval.statistics.statistic import Statistic
 
 _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
 
@@ -95,15 +97,15 @@ def score_phase(
         raise ValueError("there are no questions to score; is the split empty?")
     verdicts, refusals = parse_all(questions, predictions, benchmark), count_refusals(predictions)
     parser = _parser(parser, verdicts["image"], benchmark)
-    metric, scale = benchmark.metrics[benchmark.primary], benchmark.scale(benchmark.primary)
-    rows = covered(verdicts["image"][parser], scale)
+    metric = benchmark.primary_metric
+    rows = metric.covered(verdicts["image"][parser])
     if not rows:
         raise ValueError(f"no question of this split is one that {benchmark.primary} is about; is it the right folder?")
     baselines = blind([row.question for row in rows], train_answers(train), metric)
     # Every condition has the same questions in the same order, so that numbers of rows serve for all.
-    unseeing = {condition: covered(verdicts.get(condition, {}).get(parser, ()), scale) for condition in _BLIND}
-    measured = {condition: measure(metric, seen) for condition, seen in unseeing.items() if seen}
-    sums = metric.sums(rows) if isinstance(metric, SummedMetric) else None
+    unseeing = {condition: metric.covered(verdicts.get(condition, {}).get(parser, ())) for condition in _BLIND}
+    measured = {condition: metric.on(seen) for condition, seen in unseeing.items() if seen}
+    statistic = metric.on(rows)
 
     def level(numbers: Sequence[int]) -> LevelScore:
         chosen = [rows[number] for number in numbers]
@@ -111,9 +113,9 @@ def score_phase(
         for condition in _BLIND:
             seen = [number for number in numbers if condition in measured and not unseeing[condition][number].unscored]
             is_seen = any(unseeing[condition][number].prediction for number in seen)
-            found[condition] = measured[condition](seen) if is_seen else None
+            found[condition] = measured[condition].part(seen).value() if is_seen else None
         return LevelScore(
-            score=score_rows(chosen, metric, sums=sums and sums.part(numbers), scale=scale, seed=seed),
+            score=score_rows(chosen, metric, statistic=statistic.part(numbers), seed=seed),
             unanswered=sum(row.prediction is None for row in chosen),
             baselines={name: found[name] for name in BASELINES},
         )
@@ -134,7 +136,7 @@ def score_phase(
         calibration=_calibration(verdicts["image"].get(LIKELIHOOD, ())),
         refusals=refusals if refusals.n else None,
         unscored=sum(row.unscored for row in verdicts["image"].get(_generation(parser, benchmark), ())),
-        uncounted=uncounted(questions, rows, scale),
+        uncounted=uncounted(questions, rows, metric),
     )
 
 
@@ -153,57 +155,44 @@ def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
 
 
 def score_rows(
-    rows: Sequence[ParsedReply], metric: Metric, *, sums: Sums | None = None, scale: Scale | None = None, seed: int = 0
+    rows: Sequence[ParsedReply], metric: Metric, *, statistic: Statistic | None = None, seed: int = 0
 ) -> Score:
     """Returns a metric's value on parsed replies with its interval, resampled by patient.
 
-    A metric of column sums is resampled as `statistics.summed_interval` says; another is computed anew for each of
-    `statistics.RESAMPLES_RECOMPUTED` resamples, which takes time that grows with the rows. `scale` is that of a share
-    by default; where it has no limit and all resamples agree, or the value is none, there is no interval. Rows that
-    wait for a judge are counted and left out; where all do, there is no value. `sums` are the metric's of these rows,
-    those left out included, where they are known already.
+    Where the metric has no limit and all resamples agree, or where its value is not finite, there is no interval. Rows
+    that wait for a judge are counted and left out; where all of them do, there is no value.
+
+    Args:
+        rows: At least one.
+        metric: Whose value and bounds count.
+        statistic: The metric on these rows, those left out included, where it is known already.
+        seed: Of the resampling.
 
     Raises:
-        ValueError: There are no rows, or the metric leaves its scale.
+        ValueError: There are no rows, or the metric leaves its bounds.
     """
     parsed = [number for number, row in enumerate(rows) if not row.unscored]
     unscored = len(rows) - len(parsed)
     if unscored:
-        sums, rows = sums and sums.part(parsed), [rows[number] for number in parsed]
+        rows = [rows[number] for number in parsed]
         if not rows:
             return Score(value=math.nan, n=0, ci95=None, unscored=unscored)
-    if isinstance(metric, SummedMetric) and sums is None:
-        sums = metric.sums(rows)
-    value = sums.value() if sums else metric(rows)
+        statistic = statistic and statistic.part(parsed)
+    statistic = statistic or metric.on(rows)
+    value = statistic.value()
     unparsable = sum(row.prediction is not None and row.parsed is None for row in rows)
     if not math.isfinite(value):
         return Score(value=value, n=len(rows), ci95=None, unparsable=unparsable, unscored=unscored)
     right, patients = correctness(rows), [row.question.patient_id for row in rows]
-    bounds = (scale or Scale()).bounds
-    if sums:
-        interval = clustered.summed_interval(sums, patients, right=right, bounds=bounds, seed=seed)
-    else:
-        interval = clustered.recomputed_interval(
-            lambda picked: metric([rows[number] for number in picked]), right, patients, bounds=bounds, seed=seed
-        )
+    interval = statistic_interval(statistic, patients, right=right, bounds=metric.bounds, seed=seed)
     has_width = interval.low < interval.high
     ci95 = interval if has_width else None
     return Score(value=value, n=len(rows), ci95=ci95, unparsable=unparsable, unscored=unscored)
 
 
-def covered(rows: Sequence[ParsedReply], scale: Scale) -> list[ParsedReply]:
-    """Returns the rows that a metric of that scale is about."""
-    return [row for row in rows if scale.covers(row.question)]
-
-
 def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark, *, seed: int) -> dict[str, Score]:
-    scores = {}
-    for name, metric in benchmark.metrics.items():
-        scale = benchmark.scale(name)
-        chosen = covered(rows, scale)
-        if chosen:
-            scores[name] = score_rows(chosen, metric, scale=scale, seed=seed)
-    return scores
+    found = {name: metric.covered(rows) for name, metric in benchmark.metrics.items()}
+    return {name: score_rows(rows, benchmark.metrics[name], seed=seed) for name, rows in found.items() if rows}
 
 
 def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> Verdicts:

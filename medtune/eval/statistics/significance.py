@@ -1,7 +1,7 @@
 """Tests of a difference, and what they cost when there are many: McNemar, permutation, adjusted p values.
 
 McNemar's test and `paired_permutation` take questions as independent; where several are about one patient, read them
-with the clustered intervals of `clustered` or with `clustered_permutation`, which flips whole patients.
+with the clustered intervals of `intervals` or with `clustered_permutation`, which flips whole patients.
 """
 
 from __future__ import annotations
@@ -14,12 +14,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.types import Interval
-from medtune.eval.statistics.clustered import mcnemar_exact
 
 MAX_ARRANGEMENTS = 2**16
 _NUMBERS_AT_ONCE = 4_000_000
 _NUMBERS_DRAWN = 20_000_000
 _TIE = 1e-9
+
+
+def mcnemar_exact(only_before: int, only_after: int) -> float:
+    """Returns the two-sided exact p value of McNemar's test; 1 where no answer changed.
+
+    The test takes questions as independent, which those about one patient are not: read it with the
+    clustered interval of the gain.
+
+    Args:
+        only_before: Questions right before and wrong after.
+        only_after: Questions wrong before and right after.
+
+    Example:
+        >>> round(mcnemar_exact(5, 1), 5)
+        0.21875
+
+    Source:
+        McNemar 1947, doi:10.1007/BF02295996; exact form: binomial test of the discordant pairs.
+    """
+    from scipy.stats import binomtest
+
+    changed = only_before + only_after
+    return float(binomtest(only_before, changed, 0.5).pvalue) if changed else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,13 @@ import numpy as np
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Question
-from medtune.eval.benchmark import Benchmark, ParsedReply, SummedMetric
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.metric import Metric
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import read_predictions
-from medtune.eval.scoring.score import covered, parse_all, score_phase
-from medtune.eval.statistics import clustered
-from medtune.eval.statistics.clustered import Rows, cluster_codes
-from medtune.eval.statistics.summed_metric import Floats
+from medtune.eval.scoring.score import parse_all, score_phase
+from medtune.eval.statistics.resampling import Floats, Numbers, cluster_codes
+from medtune.eval.statistics.statistic import Recomputed
 from medtune.trainer.commands.bench import Limit, Measured, TwoWays, peak_memory_gb, timed
 
 NUMBER = 400_000
@@ -94,16 +95,16 @@ def made_up(benchmark: Benchmark, number: int, path: Path) -> list[Question]:
 def resampled_two_ways(rows: Sequence[ParsedReply], benchmark: Benchmark) -> TwoWays:
     """Returns every metric on the same resamples: from column sums, and computed anew."""
 
-    def by_sums(metric: SummedMetric, chosen: Sequence[ParsedReply]) -> Floats:
-        return clustered.resampled_sums(metric.sums(chosen), _codes(chosen), resamples=RESAMPLES, seed=0)
+    def by_sums(metric: Metric, chosen: Sequence[ParsedReply]) -> Floats:
+        return metric.on(chosen).resampled(_codes(chosen), resamples=RESAMPLES, seed=0)
 
-    def anew(metric: SummedMetric, chosen: Sequence[ParsedReply]) -> Floats:
-        def value(numbers: Rows) -> float:
-            return metric([chosen[number] for number in numbers])
+    def anew(metric: Metric, chosen: Sequence[ParsedReply]) -> Floats:
+        def value(numbers: Numbers) -> float:
+            return metric.value([chosen[number] for number in numbers])
 
-        return clustered.resampled_rows(value, _codes(chosen), resamples=RESAMPLES, seed=0)
+        return Recomputed(value, len(chosen)).resampled(_codes(chosen), resamples=RESAMPLES, seed=0)
 
-    def all_of(way: Callable[[SummedMetric, Sequence[ParsedReply]], Floats]) -> Floats:
+    def all_of(way: Callable[[Metric, Sequence[ParsedReply]], Floats]) -> Floats:
         return np.concatenate([way(metric, chosen) for metric, chosen in _metrics(rows, benchmark)])
 
     summed, quick_s = timed(lambda: all_of(by_sums))
@@ -120,14 +121,14 @@ def resampled_two_ways(rows: Sequence[ParsedReply], benchmark: Benchmark) -> Two
     )
 
 
-def _metrics(rows: Sequence[ParsedReply], benchmark: Benchmark) -> Iterator[tuple[SummedMetric, list[ParsedReply]]]:
-    for name, metric in benchmark.metrics.items():
-        chosen = covered(rows, benchmark.scale(name))
-        if chosen and isinstance(metric, SummedMetric):
+def _metrics(rows: Sequence[ParsedReply], benchmark: Benchmark) -> Iterator[tuple[Metric, list[ParsedReply]]]:
+    for metric in benchmark.metrics.values():
+        chosen = metric.covered(rows)
+        if chosen:
             yield metric, chosen
 
 
-def _codes(rows: Sequence[ParsedReply]) -> Rows:
+def _codes(rows: Sequence[ParsedReply]) -> Numbers:
     return cluster_codes([row.question.patient_id for row in rows])
 
 

@@ -23,9 +23,9 @@ from medtune.eval.comparing.compare_text import (
 from medtune.eval.data_label import recorded_label
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import read_predictions, replace_file
-from medtune.eval.scoring.left_out import uncounted
 from medtune.eval.scoring.score import parse_all
 from medtune.eval.scoring.tables import table_text
+from medtune.eval.scoring.uncounted_questions import uncounted
 from medtune.trainer.experiment.evaluate import write_json
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
@@ -167,7 +167,7 @@ def _side(answers: Answers, prepared: Prepared, benchmark: Benchmark) -> Side:
             f"sides have; here: {', '.join(verdicts)}"
         )
     rows = tuple(verdicts[parser])
-    return Side(answers.about, rows, uncounted(asked, rows, benchmark.scale(benchmark.primary)))
+    return Side(answers.about, rows, uncounted(asked, rows, benchmark.primary_metric))
 
 
 def _read_by(answers: Answers, parser: str) -> Answers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.eval.benchmark import scored_everywhere
+from medtune.eval.parsed_reply import scored_everywhere
 from medtune.eval.scoring.score import correctness
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics.power import Plan, patients_needed, plan_from, power_of

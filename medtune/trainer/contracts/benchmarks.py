@@ -11,9 +11,10 @@ from typing import Literal
 from medtune.benchmarks import find_benchmark
 from medtune.data import catalog
 from medtune.data.types import AnswerFormat, Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Benchmark, ParsedReply
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import judge
-from medtune.eval.scoring.score import covered, score_phase
+from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.contracts.contract import Contract
 
@@ -93,11 +94,9 @@ def its_prompt_does_not_tell_the_answer(found: Benchmark) -> Iterator[str]:
 
 
 def every_metric_is_about_some_example(found: Benchmark) -> Iterator[str]:
-    """Complains about a metric that covers no example, and about a scale of no metric."""
-    for name in sorted(set(found.scales) - set(found.metrics)):
-        yield f"Benchmark.scales has {name!r}, which is no metric.{catalog.nearest(name, found.metrics)}"
-    for name in found.metrics:
-        if not any(found.scale(name).covers(question) for question in found.examples):
+    """Complains about a metric that covers no example."""
+    for name, metric in found.metrics.items():
+        if not any(metric.covers(question) for question in found.examples):
             yield f"the metric {name!r} covers none of the examples; write one that it is about"
 
 
@@ -112,9 +111,9 @@ def a_perfect_model_scores_the_best(found: Benchmark) -> Iterator[str]:
 def a_perfect_model_scores_the_best_by_published_parsers(found: Benchmark) -> Iterator[str]:
     """Complains likewise of parsers that read as published code does, in the answer format that suits each."""
     by_format = [_oracle(found, answer_format) for answer_format in ANSWER_FORMATS]
-    primary, scale = found.metrics[found.primary], found.scale(found.primary)
+    primary = found.primary_metric
     for name in (name for name in found.parsers if name.startswith(PUBLISHED)):
-        scores = [primary(covered(read[name], scale)) for read in by_format]
+        scores = [primary.value(primary.covered(read[name])) for read in by_format]
         best = by_format[scores.index(max(scores) if found.higher_is_better else min(scores))]
         yield from _not_at(best[name], found, "best", f"parser {name!r}")
 
@@ -173,12 +172,12 @@ def _oracle(found: Benchmark, answer_format: AnswerFormat) -> Mapping[str, Seque
 
 def _not_at(rows: Sequence[ParsedReply], found: Benchmark, end: Literal["best", "worst"], where: str) -> Iterator[str]:
     for name, metric in found.metrics.items():
-        scale = found.scale(name)
-        chosen, wanted = covered(rows, scale), float(getattr(scale, end))
-        if chosen and not isclose(metric(chosen), wanted, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+        silent = metric.worst if metric.silent is None else metric.silent
+        wanted, chosen = metric.best if end == "best" else silent, metric.covered(rows)
+        if chosen and not isclose(metric.value(chosen), wanted, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
             yield (
-                f"{where}: the metric {name!r} is {metric(chosen):.6g}, wanted {wanted:.6g}. Mend the parser or the "
-                "metric, or say the metric's range in Benchmark.scales"
+                f"{where}: the metric {name!r} is {metric.value(chosen):.6g}, wanted {wanted:.6g}. Mend the parser or "
+                "the metric, or say its range: Metric(..., worst=, best=, silent=)"
             )
 
 

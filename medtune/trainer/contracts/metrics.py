@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
@@ -13,7 +13,8 @@ from typing import cast
 
 from medtune.data import catalog
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import Metric, ParsedReply
+from medtune.eval.metric import Metric
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.trainer.contracts.contract import Contract
 
 OPTIONS = ("a", "b", "c")
@@ -23,7 +24,7 @@ _MOST_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A metric and the module that defines it."""
+    """A metric, the module that defines it, and the docstring of its function."""
 
     metric: Metric
     module: ModuleType
@@ -33,8 +34,8 @@ class Opened:
 @contextmanager
 def opened(name: str) -> Iterator[Opened]:
     """Gives the metric of that name with its module and docstring."""
-    metric = cast("Metric", catalog.load(catalog.METRICS, name))
-    yield Opened(metric, sys.modules[catalog.find(catalog.METRICS, name).module], metric.__doc__ or "")
+    make = cast("Callable[[], Metric]", catalog.load(catalog.METRICS, name))
+    yield Opened(make(), sys.modules[catalog.find(catalog.METRICS, name).module], make.__doc__ or "")
 
 
 def reply(number: int, true: str, said: str | None, is_answered: bool) -> ParsedReply:
@@ -56,7 +57,7 @@ def its_docstring_has_a_source_and_an_example_that_holds(found: Opened) -> Itera
 
 
 def its_value_stays_in_its_range(found: Opened) -> Iterator[str]:
-    """Complains about a value of drawn replies that is not from 0 to 1."""
+    """Complains about a value of drawn replies that lies outside `Metric.worst` and `Metric.best`."""
     draw = random.Random(0)
     for _ in range(_DRAWS):
         rows = [
@@ -67,16 +68,19 @@ def its_value_stays_in_its_range(found: Opened) -> Iterator[str]:
 
 
 def out_of_range(metric: Metric, rows: Sequence[ParsedReply]) -> Iterator[str]:
-    """Complains about a value of these replies that is not from 0 to 1."""
-    value = metric(rows)
-    if not 0 <= value <= 1:
-        yield f"the value of {len(rows)} replies is {value}; it has to be from 0 to 1"
+    """Complains about a value of these replies that lies outside the metric's range."""
+    value, bounds = metric.value(rows), metric.bounds
+    if not bounds.low <= value <= bounds.high:
+        yield (
+            f"the value of {len(rows)} replies is {value}; by Metric.worst and Metric.best it has to be from "
+            f"{bounds.low} to {bounds.high}"
+        )
 
 
 def no_questions_are_an_error(found: Opened) -> Iterator[str]:
     """Complains where the metric of no replies is a number."""
     try:
-        value = found.metric([])
+        value = found.metric.value([])
     except ValueError as error:
         if "at least one question" not in str(error):
             yield f"the message for no replies is {str(error)!r}; say that the metric needs at least one question"

@@ -65,7 +65,7 @@ def other_tensors(entry: ZooEntry) -> Iterator[str]:
         if built.get(name) != planned.get(name):
             yield f"the tensor {name} has the shape {built.get(name)}, in the skeleton {planned.get(name)}"
     if set(assembled.provenance) != set(PARTS):
-        yield f"Assembled.provenance is about {sorted(assembled.provenance)}; say where each of {', '.join(PARTS)} is from"
+        yield f"Assembled.provenance is about {sorted(assembled.provenance)}; say of each part where it is from"
 
 
 CONTRACT = Contract(

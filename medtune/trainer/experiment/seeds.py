@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from medtune.data.types import Interval, Question
-from medtune.eval.benchmark import ParsedReply, scored_everywhere
 from medtune.eval.comparing.seeds import MIN_SEEDS, SeedsGain, seeds_gain
 from medtune.eval.judge.verdicts import with_verdicts
+from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.predictions.shards import MERGED, stored_predictions
-from medtune.eval.scoring.score import covered, levels, parse_all
+from medtune.eval.scoring.score import levels, parse_all
 from medtune.eval.scoring.tables import Cell, Table, table_text
 from medtune.trainer.commands.audit import opened_experiment
 from medtune.trainer.experiment.evaluate import Experiment, primary_parser, write_json
@@ -84,11 +84,11 @@ def compare_seeds(out: Path, *, number: int) -> str:
     )
     if not runs[0].phases[0]:
         raise ValueError(f"{out}: all {unscored} answers wait for a judge; `medtune judge` each run, then --resume")
-    metric = benchmark.metrics[benchmark.primary]
+    metric = benchmark.primary_metric
     whole = seeds_gain([run.phases for run in runs], metric)
     tasks = _by_task(runs)
     by_task = {task: seeds_gain(phases, metric) for task, phases in tasks.items()}
-    values = [[metric(rows) for rows in run.phases] for run in runs]
+    values = [[metric.value(rows) for rows in run.phases] for run in runs]
     write_json(
         out / SEEDS,
         {
@@ -132,7 +132,7 @@ def phase_rows(experiment: Experiment, folder: Path, questions: Sequence[Questio
     parser = primary_parser(experiment.recipe, benchmark)
     if parser not in verdicts["image"]:
         raise ValueError(f"{folder}: no answers that {parser!r} could read; finish the run first")
-    return covered(verdicts["image"][parser], benchmark.scale(benchmark.primary))
+    return benchmark.primary_metric.covered(verdicts["image"][parser])
 
 
 def answered_rows(experiment: Experiment, folder: RunFolder) -> tuple[list[ParsedReply], list[ParsedReply]]:

@@ -18,7 +18,7 @@ from medtune.benchmarks.ctlesionvqa.v2_scoring import (
 )
 from medtune.benchmarks.ctlesionvqa.vsi_scoring import vsi_score
 from medtune.benchmarks.ctlesionvqa.word_parsers import normalised, official_letter, official_yes_no
-from medtune.eval.scoring.reasoning import without_thinking
+from medtune.eval.scoring.think_blocks import without_thinking
 from tests.eval.golden import near, recorded, rows
 
 ZERO = "error:ZeroDivisionError"

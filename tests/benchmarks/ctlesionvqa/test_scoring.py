@@ -19,7 +19,7 @@ from medtune.benchmarks.ctlesionvqa.terms import V1, V2_ONLY, answer_type, categ
 from medtune.benchmarks.ctlesionvqa.v2_scoring import aggregate_free_text, aggregate_letters, score_numeric
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
 from tests.eval.golden import near, recorded

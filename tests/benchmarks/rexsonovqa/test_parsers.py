@@ -13,7 +13,7 @@ from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_v
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS, official_letter, official_score_of_stored
 from medtune.benchmarks.rexsonovqa.rubric import JUDGE_MARK, rubric, scored_items, verdict, with_verdicts
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.benchmark import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply
 
 EXAMPLES = benchmark().examples
 MCQ, FREE = EXAMPLES[0], EXAMPLES[2]

@@ -27,7 +27,7 @@ from medtune.benchmarks.u2_bench.tasks import WEIGHTS
 from medtune.benchmarks.u2_bench.terms import TASKS
 from medtune.data.media.masks import LOCATIONS, NINE_CELLS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
-from medtune.eval.benchmark import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import judge
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table, table_text

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from medtune.eval.statistics.clustered import gain_interval
 
 from medtune.data.types import Interval, Question
-from medtune.eval.benchmark import ParsedReply
 from medtune.eval.comparing.seeds import seeds_gain
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.statistics import clustered
-from medtune.eval.statistics.clustered import gain_interval
 
 Run = tuple[list[ParsedReply], list[ParsedReply]]
 

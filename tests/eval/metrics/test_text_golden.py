@@ -15,11 +15,11 @@ from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.rouge.rouge import Rouge
 
 from medtune.data.types import Question
-from medtune.eval.benchmark import ParsedReply
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.bleu4 import metric as bleu4
 from medtune.eval.metrics.rouge_l import metric as mean_rouge_l
 from medtune.eval.metrics.rouge_l import rouge_l
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring import bertscore
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
 from medtune.models.weights.assets import AssetError, IndexFile, from_index

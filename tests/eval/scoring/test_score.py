@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from medtune.eval.statistics.clustered import wilson
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction
@@ -11,7 +12,6 @@ from medtune.eval.asking.ask import evaluate
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.score import score_phase
-from medtune.eval.statistics.clustered import wilson
 from tests.eval.answerers import Guessing, Oracle, Silent, groups, questions
 
 BUSI = find_benchmark("busi")

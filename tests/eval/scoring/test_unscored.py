@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from medtune.data.types import Prediction, PredictionKey
-from medtune.eval.benchmark import ParsedReply, scored_everywhere
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.compare_text import comparison_json, comparison_table, notes
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import DataLabel
+from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.results import gain_table, results_json
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase

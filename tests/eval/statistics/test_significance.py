@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from medtune.eval.statistics.clustered import Rows, mcnemar_exact, mean_interval, recomputed_interval, wilson
 from statsmodels.stats import contingency_tables
 
 from medtune.eval.statistics import significance
-from medtune.eval.statistics.clustered import Rows, mcnemar_exact, mean_interval, recomputed_interval, wilson
 from medtune.eval.statistics.significance import (
     McNemar,
     benjamini_hochberg,

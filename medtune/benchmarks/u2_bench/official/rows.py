@@ -18,9 +18,9 @@ from medtune.benchmarks.u2_bench.parsers import prepared_reply, task_of, truth_c
 from medtune.benchmarks.u2_bench.tasks import RANGES
 from medtune.benchmarks.u2_bench.terms import CLASSIFICATION, DETECTION, TASKS, TEXT
 from medtune.data.types import Question
-from medtune.eval.benchmark import ParsedReply
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import rouge_l
+from medtune.eval.parsed_reply import ParsedReply
 
 Pair = tuple[Question, str]
 OFFICIAL: Mapping[str, tuple[Mode, bool]] = {

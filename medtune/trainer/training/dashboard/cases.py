@@ -15,7 +15,7 @@ import PIL.Image
 
 from medtune.data.media.preview import preview
 from medtune.data.types import MediaRef, Prediction
-from medtune.eval.benchmark import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.statistics.calibration import option_probabilities
 

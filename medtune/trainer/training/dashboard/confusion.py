@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from medtune.eval.benchmark import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply
 
 UNREAD = "(not read)"
 MAX_CLASSES = 30

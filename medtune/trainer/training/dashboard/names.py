@@ -51,16 +51,8 @@ def definition(name: str, benchmark: Benchmark) -> Definition:
     if metric == "loss":
         return Definition("min,last", hidden=False)
     if "validation" in name.split("/") and metric in benchmark.metrics:
-        return Definition(f"{'max' if is_higher_better(metric, benchmark) else 'min'},last", hidden=False)
+        return Definition(f"{'max' if benchmark.metrics[metric].higher_is_better else 'min'},last", hidden=False)
     return Definition(None, hidden=metric.endswith("_n"))
-
-
-def is_higher_better(metric: str, benchmark: Benchmark) -> bool:
-    """Returns whether more of a metric is better."""
-    if metric == benchmark.primary:
-        return benchmark.higher_is_better
-    scale = benchmark.scale(metric)
-    return scale.best > scale.worst
 
 
 def reference_metrics(names: Iterable[str], benchmark: Benchmark) -> Mapping[str, float]:

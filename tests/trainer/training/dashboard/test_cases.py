@@ -12,7 +12,7 @@ import PIL.Image
 import pytest
 
 from medtune.data.types import Box, MediaRef, Prediction, PredictionKey, Provenance, Question
-from medtune.eval.benchmark import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import format_line
 from medtune.trainer.recipe.log_block import LogBlock
 from medtune.trainer.training.dashboard.cases import COLUMNS, MAX_CASES, MAX_SIDE_PX, case_rows, spread

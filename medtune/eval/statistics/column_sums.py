@@ -1,8 +1,8 @@
-"""Statistics that column sums over rows determine: a resample of them is one row of a matrix product.
+"""Statistics that column sums over rows determine: each resample is one row of a matrix product.
 
-Accuracy, F1, RMSE and BLEU are such: what each question adds to a few counts is known once, and every resample only
-adds up other questions. That makes an interval of 400,000 questions a matter of a second, and needs no state that
-processes would have to exchange: all of it is computed from the gathered predictions.
+Accuracy, F1, RMSE and BLEU belong here: each question adds to a few counts, which are known once, and a resample only
+adds up other questions. An interval over 400,000 questions therefore takes about a second. Processes need not exchange
+any state, because everything is computed from the gathered predictions.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Numbers = NDArray[np.intp]
+from medtune.eval.statistics import resampling
+from medtune.eval.statistics.resampling import Floats, Numbers, check_codes, num_clusters, times_drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """What each row adds to which column, and the statistic that the column sums give.
+    """A statistic as a table of what each row adds to which column, and a function of the column sums.
 
     Attributes:
         rows: Row number of each entry.
@@ -36,6 +35,11 @@ class Sums:
     num_rows: int
     width: int
     finish: Callable[[Floats], Floats]
+
+    @property
+    def max_resamples(self) -> int:
+        """Ten thousand: a resample costs little."""
+        return resampling.RESAMPLES
 
     def value(self) -> float:
         """Returns the statistic of all rows, the same to the last digit in whatever order they come."""
@@ -55,6 +59,30 @@ class Sums:
         return replace(
             self, rows=rows[kept], columns=self.columns[kept], values=self.values[kept], num_rows=len(chosen)
         )
+
+    def resampled(self, codes: Numbers, *, resamples: int, seed: int) -> Floats:
+        """Returns the statistic of each resample of whole clusters, from the clusters' own column sums.
+
+        Args:
+            codes: Cluster of each row (`cluster_codes`).
+            resamples: How many, >= 1; of a single cluster there is one, itself.
+            seed: Of the draws; one seed draws the same clusters for all statistics.
+
+        Raises:
+            ValueError: There is not one code for each row.
+        """
+        from scipy.sparse import coo_array
+
+        check_codes(codes, self.num_rows)
+        number = num_clusters(codes)
+        entries = (self.values, (codes[self.rows], self.columns))
+        by_cluster = coo_array(entries, shape=(number, self.width)).tocsr()
+        if number * self.width <= resampling.NUMBERS_AT_ONCE:
+            by_cluster = by_cluster.toarray()
+        times = times_drawn(number, resamples, seed)
+        at_once = max(1, resampling.NUMBERS_AT_ONCE // max(self.width, number))
+        parts = (times[start : start + at_once].astype(np.float64) for start in range(0, len(times), at_once))
+        return np.concatenate([self.finish(part @ by_cluster) for part in parts])
 
     def totals(self) -> Floats:
         """Returns the column sums over all rows."""

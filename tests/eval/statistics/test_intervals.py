@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.proportion import proportion_confint
-
 from medtune.eval.statistics.clustered import (
     gain_interval,
     mcnemar_exact,
@@ -18,6 +14,9 @@ from medtune.eval.statistics.clustered import (
     recomputed_interval,
     wilson,
 )
+from scipy.stats import binomtest
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.proportion import proportion_confint
 
 
 def clustered(num_clusters: int, per_cluster: int, seed: int = 0) -> tuple[list[float], list[str]]:

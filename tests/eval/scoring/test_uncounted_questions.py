@@ -16,7 +16,6 @@ from medtune.eval.report.headline import headline
 from medtune.eval.report.run_data import read_run
 from medtune.eval.report.write import write_runs
 from medtune.eval.results import gain_table, phase_json
-from medtune.eval.scoring import left_out
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.report.folders import change_json, write_run
 

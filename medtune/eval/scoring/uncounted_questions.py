@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from medtune.data.types import Question
-from medtune.eval.benchmark import ParsedReply, Scale
+from medtune.eval.metric import Metric
+from medtune.eval.parsed_reply import ParsedReply
 
 
-def uncounted(questions: Sequence[Question], rows: Sequence[ParsedReply], scale: Scale) -> dict[str, int]:
+def uncounted(questions: Sequence[Question], rows: Sequence[ParsedReply], primary: Metric) -> dict[str, int]:
     """Returns how many questions that the primary metric is about are in no row of its reading, by task."""
     counted = {row.question.id for row in rows}
-    left = [question for question in questions if scale.covers(question) and question.id not in counted]
+    left = [question for question in questions if primary.covers(question) and question.id not in counted]
     return dict(Counter(question.facets.get("task", "no task") for question in left))
 
 

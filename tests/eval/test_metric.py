@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from medtune.data.types import Interval, Question
-from medtune.eval.benchmark import ParsedReply, Scale, SummedMetric, measure
-from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.scoring.score import score_rows
 from medtune.eval.statistics.clustered import Rows, recomputed_interval, summed_gain_interval, summed_interval
 from medtune.eval.statistics.summed_metric import Floats, Sums, dense_sums, mean_of
+
+from medtune.data.types import Interval, Question
+from medtune.eval.benchmark import Scale, SummedMetric, measure
+from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.metrics.macro_f1 import metric as macro_f1
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.scoring.score import score_rows
 
 LABELS = ("a", "b", "c")
 PAIRS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from([*LABELS, None])), min_size=2, max_size=30)
