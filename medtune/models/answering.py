@@ -1,7 +1,8 @@
-"""Answers requests about media groups: several groups at a time, and what sequences share is computed once.
+"""Answers requests about media groups with a model in this process.
 
-`share_prefix=False` is the plain twin: the same code with a row for every option. A model that cannot be told who sees
-whom has nothing else. Replies are greedy, or drawn at a temperature, each by a seed of its own.
+Several groups are answered in one forward pass, and what their sequences share is computed once. `share_prefix=False`
+gives every option a row of its own instead, as do models that cannot be told which token sees which. Replies are
+greedy, or drawn at a temperature, each with a seed of its own.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from medtune.data.media.load import Shape
 from medtune.data.seeding import stable_int
 from medtune.data.types import MediaGroup, Prediction, PredictionKey, Request
 from medtune.models.contract import Assembled, Encoded, MediaItem
-from medtune.models.drawn_replies import drawn
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
+from medtune.models.reply_sampling import drawn
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, balanced, batched, pack
 from medtune.models.sequence.prompts import pad_left
@@ -31,11 +32,11 @@ Visit = tuple[MediaGroup, Sequence[Request]]
 
 
 class Asked(NamedTuple):
-    """A request as the model is asked it.
+    """A request with the sequences that the model reads for it.
 
     Attributes:
-        media: Which of the media items that are encoded together it shows; None where it shows none.
-        layouts: One for each option, or that of the prompt alone where a reply is generated.
+        media: Number of the media item that it shows, among those that are encoded together; None where it shows none.
+        layouts: One sequence for each option; the prompt's alone where a reply is generated.
     """
 
     request: Request
@@ -44,10 +45,10 @@ class Asked(NamedTuple):
 
 
 class LocalAnswerer:
-    """Reads option log-likelihoods and generates replies with a model in this process.
+    """Reads the log-likelihoods of options and generates replies with a model in this process.
 
-    Told what will be asked, it answers up to `batch_size` groups in one forward pass, as long as their sequences
-    hold no more than `batch_tokens` tokens together.
+    Once `expect` has announced what will be asked, it answers up to `batch_size` groups in one forward pass, as long as
+    their sequences together hold no more than `batch_tokens` tokens.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class LocalAnswerer:
         self._read_already: list[MediaItem] | None = None
 
     def expect(self, visits: Sequence[Visit]) -> None:
-        """Takes what `answer` will be asked, in that order."""
+        """Announces what `answer` will be asked, in that order."""
         self._waiting, self._read_already = deque(visits), None
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
@@ -99,7 +100,7 @@ class LocalAnswerer:
             return [*self._likelihoods(options, encoded), *self._generations(replies, encoded)]
 
     def _together(self, visit: Visit) -> tuple[list[MediaItem], list[Asked]]:
-        """Returns what is shown of as many visits as fit, and their requests."""
+        """Returns the media items of as many visits as fit into one pass, and their requests."""
         if not self._waiting or _keys(self._waiting[0]) != _keys(visit):
             alone = self._items(visit)
             return alone, self._asked(visit, 0 if alone else None)

@@ -1,4 +1,4 @@
-"""A zoo entry says how one model is assembled; this is what it may be told and what it gives."""
+"""Zoo entries: a module of medtune/models/zoo describes one model and how it is assembled; here it is found by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from medtune.data import catalog
 from medtune.models.contract import Assembled, Model
 from medtune.models.nano.twin import Twin
-from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 
@@ -23,11 +23,11 @@ class Assemble(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HubWeights:
-    """Where weights are that medtune does not bring along.
+    """A repository on the hub that holds a model's weights.
 
     Attributes:
-        repo_id: On the Hugging Face hub.
-        gated: Whether a licence has to be accepted there first.
+        repo_id: Name of the repository on the Hugging Face hub.
+        gated: Whether a licence has to be accepted on the hub first.
     """
 
     repo_id: str
@@ -36,10 +36,11 @@ class HubWeights:
 
 @dataclass(frozen=True, slots=True)
 class ZooEntry:
-    """One model.
+    """A model that can be assembled in this process.
 
     Attributes:
-        licence: Of the weights.
+        title: One line on the model, for `medtune list` and reports.
+        licence: Licence of the weights.
         assemble: Builds the model with its pretrained weights.
         skeleton: Builds the same modules without weights or network, on the meta device.
         hub: Where the weights are; None where nothing needs to be fetched by hand, or they are in a local folder.
@@ -66,10 +67,11 @@ class ZooEntry:
 
 @dataclass(frozen=True, slots=True)
 class ServedEntry:
-    """A model that is asked over the network: there is nothing to assemble, to train or to save.
+    """A model that is asked over the network. It can be evaluated, but not trained or saved.
 
     Attributes:
-        licence: Under which terms it may be asked.
+        title: One line on the model, for `medtune list` and reports.
+        licence: The terms under which it may be asked.
     """
 
     title: str
@@ -89,7 +91,7 @@ def zoo_entry(name: str) -> ZooEntry:
 
 
 def any_entry(name: str) -> ZooEntry | ServedEntry:
-    """Returns the zoo entry of that name, that of a served model too.
+    """Returns the zoo entry of that name, which may be the entry of a served model.
 
     Raises:
         ValueError: There is none; the message offers the nearest name.

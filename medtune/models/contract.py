@@ -1,4 +1,4 @@
-"""What the rest of medtune needs from a model, whichever way it is assembled.
+"""The interface of a model: what answering, training and the commands may ask of it, however it is assembled.
 
 Shape legend: M media items, X features, T target tokens, V vocabulary.
 """
@@ -28,11 +28,11 @@ PARTS: tuple[PartName, ...] = ("vision", "projector", "language")
 
 # Opaque on purpose: only the transform and the model that belong together look inside.
 MediaItem = Any
-"""One media item, ready for the tower: what a transform makes of it."""
+"""One media item as a transform prepares it for the tower."""
 MediaBatch = Any
-"""Several of them, as `encode` takes them."""
+"""Several prepared media items, as `Model.encode` takes them."""
 Encoded = Any
-"""What the language model is shown: visual tokens to be put into the rows, or states to be attended to."""
+"""Encoded media items, as the language model is shown them: visual tokens for the rows, or states to attend to."""
 
 
 class TargetLogprobs(NamedTuple):
@@ -40,7 +40,7 @@ class TargetLogprobs(NamedTuple):
 
     Attributes:
         logprobs_T: Natural logarithm, float32.
-        sequence_T: Whose token each is.
+        sequence_T: Number of the sequence that each token belongs to.
     """
 
     logprobs_T: Tensor
@@ -59,20 +59,20 @@ def read_targets(logits_TV: Tensor, id_T: Tensor, sequence_T: Tensor) -> TargetL
 
 
 class Transform(Protocol):
-    """How a media item becomes a tower's input; runs in the processes that load data."""
+    """Turns media items into the input of a tower; runs in the processes that load data."""
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """What it takes."""
+        """The kinds of media that the transform takes."""
         ...
 
     @property
     def sampling(self) -> Sampling | None:
-        """Which frames of a video it takes; None where it takes no videos."""
+        """The rule that chooses the frames of a video; None where the transform takes no videos."""
         ...
 
     def shape(self, ref: MediaRef, /) -> Shape | None:
-        """Returns what the sequence needs to know of a media item before it is decoded."""
+        """Returns the size or the frames of a media item, which the sequence needs before the item is decoded."""
         ...
 
     def __call__(self, media: Media, /) -> MediaItem:
@@ -98,12 +98,12 @@ class Model(nn.Module, ABC):
     @property
     @abstractmethod
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """Names of the modules and parameters that begin each part; the longest that fits a name decides."""
+        """The names of the modules and parameters that begin each part; the longest that fits a name decides."""
 
     @property
     @abstractmethod
     def plain_because(self) -> str | None:
-        """Why each sequence needs a row of its own; None where those that begin alike may share it as a tree."""
+        """The reason why each sequence needs a row of its own; None where sequences may share a row as a tree."""
 
     @property
     @abstractmethod
@@ -117,11 +117,11 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def features(self, media: MediaBatch, /) -> Tensor | None:
-        """Returns features_MX of the vision tower; None where images differ in how many they have."""
+        """Returns the features_MX of the vision tower; None where images have different numbers of features."""
 
     @abstractmethod
     def encode(self, media: MediaBatch, /) -> Encoded:
-        """Returns what the language model is shown; moves its input to its own device and type."""
+        """Returns the encoded media items; moves its input to the model's device and type."""
 
     @abstractmethod
     def forward(self, rows: PackedRows, encoded: Encoded | None, /) -> TargetLogprobs:

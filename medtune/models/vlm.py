@@ -27,7 +27,7 @@ _ONE_FILE = "1TB"
 
 
 class VisionLanguageModel(Model):
-    """Three modules, each of which can be frozen, adapted or trained."""
+    """A model of a tower, a projector and a language model, each of which can be frozen, adapted or trained."""
 
     def __init__(self, vision: nn.Module, projector: nn.Module, language: PreTrainedModel) -> None:
         super().__init__()

@@ -15,7 +15,8 @@ from medtune.models.answering import LocalAnswerer
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
 from tests.data.media.videos.making import mp4
-from tests.models.transformers_vlm.twins import NANOS, saved, twin
+from tests.models.transformers_vlm.asking import saved
+from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS, twin
 
 OPTIONS = ("head", "femur")
 
@@ -34,13 +35,13 @@ def read(name: str, ref: MediaRef) -> list[float]:
     return list(found["likelihood"].option_logprobs or ())
 
 
-@pytest.mark.parametrize("name", ["nano_pocket", *NANOS])
+@pytest.mark.parametrize("name", OF_IMAGES)
 def test_a_picture_of_one_pixel_is_answered(name: str, tmp_path: Path) -> None:
     PIL.Image.new("RGB", (1, 1), (90, 80, 70)).save(tmp_path / "dot.png")
     assert all(map(math.isfinite, read(name, MediaRef(tmp_path / "dot.png"))))
 
 
-@pytest.mark.parametrize("name", [name for name in NANOS if name != "nano_mllama"])
+@pytest.mark.parametrize("name", [name for name in OF_VIDEOS if name in OF_TRANSFORMERS])
 def test_a_clip_of_one_frame_is_answered_or_named(name: str, tmp_path: Path) -> None:
     ref = MediaRef(mp4(tmp_path / "still.mp4", [0.0]), kind="video")
     if name == "nano_qwen3vl":

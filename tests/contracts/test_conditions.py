@@ -26,10 +26,10 @@ from medtune.models.answering import LocalAnswerer
 from medtune.models.endpoint.pictures import sampling
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.endpoint.settings import Endpoint
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
 from tests.data.media.volumes.making import nifti
 from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving
-from tests.models.transformers_vlm.twins import twin
+from tests.models.twins import twin
 
 TWINS: dict[MediaKind, str] = {"image": "nano_pocket", "video": "nano_pocket_video", "volume": "nano_pocket_ct"}
 NOUNS: dict[MediaKind, str] = {"image": "image", "video": "video", "volume": "scan"}

@@ -21,16 +21,13 @@ from medtune.data.prepared.splits import Fractions
 from medtune.trainer.commands.cli import main
 from tests.conftest import REPOSITORY
 from tests.data.media.videos.real_clips import write_release
-from tests.models.transformers_vlm.twins import NANOS
+from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS
 
 QUICK = ("nano_gemma3", "nano_mllama", "nano_pocket", "nano_qwen25vl")
 """One of each kind: rows alone, an image beside the row, rows of several trees, positions on three axes."""
 VIDEO_QUICK = ("nano_pocket_video",)
-TWINS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in ("nano_pocket", *NANOS)]
-VIDEO_TWINS = [
-    pytest.param(n, marks=() if n in VIDEO_QUICK else pytest.mark.slow)
-    for n in ("nano_pocket_video", *(n for n in NANOS if n != "nano_mllama"))
-]
+TWINS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in OF_IMAGES]
+VIDEO_TWINS = [pytest.param(n, marks=() if n in VIDEO_QUICK else pytest.mark.slow) for n in OF_VIDEOS]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +68,7 @@ def test_run_and_evaluate_again(name: str, prepared_images: Path, tmp_path: Path
 @pytest.mark.parametrize("name", VIDEO_TWINS)
 def test_run_and_evaluate_again_on_clips(name: str, prepared_clips: Path, tmp_path: Path) -> None:
     settings = [f"model.name={name}", f"data.root={prepared_clips}", "data.benchmark=rexsonovqa"]
-    if name != "nano_pocket_video":
+    if name in OF_TRANSFORMERS:
         settings.append("model.video_frames=4")
     _run_and_evaluate_again(tmp_path, [*settings, "model.answer_format=letter"])
 

@@ -18,7 +18,7 @@ from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.precision import Precise, narrow_frozen, precise, resolved
 from medtune.models.tuning.quantize import quantize_language
-from tests.models.any_twin import EVERY_TWIN, logprobs
+from tests.models.twins import EVERY_TWIN, logprobs
 
 pytestmark = pytest.mark.gpu
 

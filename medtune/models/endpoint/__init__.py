@@ -1,1 +1,1 @@
-"""Models behind an OpenAI-compatible endpoint: requests, replies, retries, a cache and a purse; evaluation only."""
+"""Models behind an OpenAI-compatible endpoint: requests, replies, retries, a cache and a budget; evaluation only."""

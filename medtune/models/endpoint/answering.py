@@ -64,15 +64,15 @@ class EndpointAnswerer:
         wanted = [(group, request) for group, requests in visits for request in requests]
         for _, request in wanted:
             _refuse_likelihood(request)
-        purse, tokens, kept = self._client.purse, self._total(wanted), 0
-        if purse.is_above_cap(tokens):
+        budget, tokens, kept = self._client.budget, self._total(wanted), 0
+        if budget.is_above_cap(tokens):
             # Hashing every picture takes its time: only where it decides.
             rest = [asked for asked in wanted if not self._is_kept(*asked)]
             tokens, kept = self._total(rest), len(wanted) - len(rest)
         number = len(wanted) - kept
-        said = purse.estimate_text(tokens, number=number)
+        said = budget.estimate_text(tokens, number=number)
         self._say(f"endpoint   {said}{f', and {kept:,} in the cache' if kept else ''}")
-        purse.refuse_above_cap(tokens, what=f"asking {number:,} questions")
+        budget.refuse_above_cap(tokens, what=f"asking {number:,} questions")
         self._waiting.extend(wanted)
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:

@@ -12,9 +12,9 @@ from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, NoReturn
 
+from medtune.models.endpoint.budget import Budget
 from medtune.models.endpoint.cache import ReplyCache, request_hash
 from medtune.models.endpoint.messages import Body, Tokens
-from medtune.models.endpoint.purse import Purse
 from medtune.models.endpoint.replies import (
     CONTENT_FILTER,
     Reply,
@@ -69,7 +69,7 @@ class ChatClient:
         *,
         key: str | None,
         cache: ReplyCache,
-        purse: Purse,
+        budget: Budget,
         first_wait_s: float = FIRST_WAIT_S,
     ) -> None:
         import openai
@@ -88,7 +88,7 @@ class ChatClient:
             # Its own repetitions know nothing of replies that cannot be read, nor of the cap.
             max_retries=0,
         )
-        self.purse = purse
+        self.budget = budget
         self.from_cache = 0
         self.sent = 0
 
@@ -143,7 +143,7 @@ class ChatClient:
         why = ""
         for attempt in range(self._endpoint.max_retries + 1):
             try:
-                with self.purse.reserved(estimate):
+                with self.budget.reserved(estimate):
                     reply = self._once(body, estimate, what)
                 wrong = accept(reply)
                 if wrong is not None:
@@ -181,7 +181,7 @@ class ChatClient:
                 # Not charged, as no model has seen it.
                 return Reply("", CONTENT_FILTER)
         reply = without_secret(reply, self._key)
-        self.purse.pay(reply, estimate)
+        self.budget.pay(reply, estimate)
         return reply
 
     def _whole(self, body: Body) -> Reply:

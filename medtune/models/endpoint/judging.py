@@ -52,8 +52,8 @@ class EndpointJudge:
             return
         tokens = [self._tokens(request) for request in asked]
         total = Tokens(sum(each.input for each in tokens), sum(each.output for each in tokens))
-        self._say(f"judge      {self._client.purse.estimate_text(total, number=len(asked))}")
-        self._client.purse.refuse_above_cap(total, what=f"judging {len(asked):,} answers")
+        self._say(f"judge      {self._client.budget.estimate_text(total, number=len(asked))}")
+        self._client.budget.refuse_above_cap(total, what=f"judging {len(asked):,} answers")
         failures = 0
         with ThreadPoolExecutor(self._endpoint.concurrency, thread_name_prefix="judge") as pool:
             under_way = {pool.submit(self._reply, request, is_usable): request.key for request in asked}

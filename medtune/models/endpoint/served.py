@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medtune.models.endpoint.answering import EndpointAnswerer
+from medtune.models.endpoint.budget import Budget
 from medtune.models.endpoint.cache import ReplyCache
 from medtune.models.endpoint.client import ChatClient
-from medtune.models.endpoint.purse import Purse
 from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.weights.assets import cache_folder
 
@@ -45,13 +45,13 @@ def open_client(served: Served, *, say: Callable[[str], None]) -> Iterator[ChatC
     """
     key = read_key(served.endpoint, where=served.where)
     cache = ReplyCache(served.endpoint.cache or cache_folder() / "endpoint")
-    client = ChatClient(served.endpoint, key=key, cache=cache, purse=Purse(served.endpoint, served.ledger))
+    client = ChatClient(served.endpoint, key=key, cache=cache, budget=Budget(served.endpoint, served.ledger))
     try:
         with client:
             yield client
     finally:
         say(f"endpoint   {client.sent:,} requests sent, {client.from_cache:,} replies from the cache")
-        say(f"           spent in this folder: {client.purse.text()}")
+        say(f"           spent in this folder: {client.budget.text()}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One stage against its record: the first thing that differs, in words."""
+"""One value against its record: the first thing that differs, in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STATISTICS = ("mean", "std", "min", "max")
 
 
 class Verdict(NamedTuple):
-    """How a stage compares.
+    """How a value compares.
 
     Attributes:
         difference: The first difference above tolerance, in words; None where there is none.

@@ -1,4 +1,4 @@
-"""CT-CLIP's recorded stages, and those of CT-CHAT's projector."""
+"""CT-CLIP's recorded values, and those of CT-CHAT's projector."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POINTS = {name: name for name in ("patch_embedding", "position_bias", "spatial"
 
 
 def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded stage of ctclip-vision, by `<input>/<stage>`."""
+    """Yields every recorded value of ctclip-vision, by `<input>/<value>`."""
     config = golden.config
     sizes = CTViTConfig(
         patch=(int(config["temporal_patch"]), int(config["patch"]), int(config["patch"])),
@@ -36,19 +36,19 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
         tower = CTViT(sizes)
     model = nn.ModuleDict({"vision": tower}).eval()
     load_published(model, golden.tensors(), ct_clip.CT_CLIP, where=str(golden.path))
-    for name in golden.stages():
+    for name in golden.recorded_values():
         with torch.inference_mode(), recorded(tower, _POINTS) as seen:
             encoded = tower.encode(golden.input(name))
             codes = tower.quantise(encoded)
-        for stage in _POINTS:
-            yield f"{name}/{stage}", seen[stage]
+        for value_name in _POINTS:
+            yield f"{name}/{value_name}", seen[value_name]
         yield f"{name}/encoded", encoded
         yield f"{name}/tokens", codes.tokens
         yield f"{name}/codebook_ids", codes.ids
 
 
 def projector(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded stage of ctchat-projector, by `<input>/<stage>`."""
+    """Yields every recorded value of ctchat-projector, by `<input>/<value>`."""
     linears = sorted(n for n in golden.weights if n.startswith(_PROJECTOR + "proj.") and n.endswith("bias"))
     config = CoCaConfig(
         width=golden.width_of(_PROJECTOR + "attn_pool.query", 1),
@@ -60,7 +60,7 @@ def projector(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
         module = CoCaProjector(config, golden.width_of(linears[-1]))
     model = nn.ModuleDict({"projector": module}).eval()
     load_published(model, golden.tensors(), ct_chat.KEY_MAP, where=str(golden.path))
-    for name in golden.stages():
+    for name in golden.recorded_values():
         with torch.inference_mode(), recorded(module, {"pooled": "pool", "normed": "norm"}) as seen:
             tokens = module(golden.input(name))
         yield f"{name}/pooled", seen["pooled"]

@@ -1,4 +1,4 @@
-"""A golden file: recorded stages of one published model, and the rule that makes its weights and inputs from names.
+"""A golden file: recorded values of one published model, and the rule that makes its weights and inputs from names.
 
 Source: shared/golden/README.md.
 """
@@ -27,7 +27,7 @@ class GoldenFile:
     Attributes:
         weights: How to draw each tensor, by its name in the published checkpoint.
         inputs: How to draw (or build) each input.
-        outputs: What was recorded, by `<input>/<stage>`, early stages first.
+        outputs: What was recorded, by `<input>/<value>`, early values first.
     """
 
     path: Path
@@ -57,12 +57,12 @@ class GoldenFile:
         """Returns how many numbered members follow a prefix: 12 for `blocks.0.`, ..., `blocks.11.`."""
         return len({name[len(prefix) :].partition(".")[0] for name in self.weights if name.startswith(prefix)})
 
-    def stages(self) -> dict[str, list[str]]:
-        """Returns the recorded stages by input, early first."""
+    def recorded_values(self) -> dict[str, list[str]]:
+        """Returns the names of the recorded values by input, early ones first."""
         found: dict[str, list[str]] = {}
         for key in self.outputs:
-            name, _, stage = key.partition("/")
-            found.setdefault(name, []).append(stage)
+            name, _, value_name = key.partition("/")
+            found.setdefault(name, []).append(value_name)
         return found
 
 

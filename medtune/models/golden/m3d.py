@@ -1,4 +1,4 @@
-"""M3D's recorded stages: vision tower and spatial pooling."""
+"""M3D's recorded values: vision tower and spatial pooling."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _POINTS = {"patch_embedding": "vision.vit.patch_embedding", "block0": "vision.vi
 
 
 def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded stage of m3d-vision, by `<input>/<stage>`."""
+    """Yields every recorded value of m3d-vision, by `<input>/<value>`."""
     linears = sorted(n for n in golden.weights if n.startswith(_PROJECTOR) and n.endswith("bias"))
-    for name in golden.stages():
+    for name in golden.recorded_values():
         config = M3DViTConfig(
             image_size=tuple(golden.inputs[name]["shape"][2:]),
             patch=tuple(golden.config["patch"]),

@@ -1,4 +1,4 @@
-"""Merlin's recorded stages: tower with heads, and the report model's grid tokens and adapter."""
+"""Merlin's recorded values: tower with heads, and the report model's grid tokens and adapter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.weights.keymaps import merlin
 from medtune.models.weights.keymaps.key_map import load_published
 
-_STAGES = ("maxpool", "layer1", "layer2", "layer3", "layer4")
+_LAYERS = ("maxpool", "layer1", "layer2", "layer3", "layer4")
 _REPORT_LAYERS = tuple(f"encode_image.vision_model.features.{index}." for index in (4, 5, 6, 7))
 _CLIP_LAYERS = tuple(f"encode_image.i3_resnet.layer{index}." for index in (1, 2, 3, 4))
 
@@ -31,7 +31,7 @@ def _config(golden: GoldenFile, layers: tuple[str, ...], **heads: int) -> Merlin
 
 
 def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded stage of merlin-vision, by `<input>/<stage>`."""
+    """Yields every recorded value of merlin-vision, by `<input>/<value>`."""
     config = _config(
         golden,
         _CLIP_LAYERS,
@@ -41,12 +41,12 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     with torch.device("meta"):
         tower = MerlinResNet(config)
     model = nn.ModuleDict({"vision": tower}).eval()
-    load_published(model, golden.tensors(), merlin.contrastive(heads=True), where=str(golden.path))
-    for name in golden.stages():
-        with torch.inference_mode(), recorded(tower, {stage: f"net.{stage}" for stage in _STAGES}) as seen:
+    load_published(model, golden.tensors(), merlin.CONTRASTIVE, where=str(golden.path))
+    for name in golden.recorded_values():
+        with torch.inference_mode(), recorded(tower, {layer: f"net.{layer}" for layer in _LAYERS}) as seen:
             heads = tower.heads(golden.input(name))
-        for stage in _STAGES:
-            yield f"{name}/{stage}", seen[stage]
+        for layer in _LAYERS:
+            yield f"{name}/{layer}", seen[layer]
         # The release puts an axis of length one before the batch.
         yield f"{name}/pooled", heads.pooled_BD[None]
         yield f"{name}/contrastive", heads.contrastive_BE
@@ -54,13 +54,13 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
 
 
 def report_tokens(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded stage of merlin-report-tokens, by `<input>/<stage>`."""
+    """Yields every recorded value of merlin-report-tokens, by `<input>/<value>`."""
     with torch.device("meta"):
         tower = MerlinResNet(_config(golden, _REPORT_LAYERS))
         projector = linear(tower.config.width, golden.width_of("adapter.linear2.bias"))
     model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
     load_published(model, merlin.merged(golden.tensors()), merlin.REPORT, where=str(golden.path))
-    for name in golden.stages():
+    for name in golden.recorded_values():
         with torch.inference_mode():
             features = tower(golden.input(name))
             tokens = projector(features)

@@ -51,25 +51,25 @@ def phantom(spec: Mapping[str, Any]) -> NDArray[np.int16]:
 def _run(golden: GoldenFile, variants: Mapping[str, VolumeTransform], *, leading: int) -> Arrays:
     with TemporaryDirectory() as scratch:
         cache = VolumeCache(Path(scratch) / "cache")
-        for name, stages in golden.stages().items():
+        for name, wanted in golden.recorded_values().items():
             path = Path(scratch) / f"{name}.nii.gz"
             spec = golden.inputs[name]
             write_nifti(path, phantom(spec), np.asarray(spec["affine"], dtype=np.float64))
-            for stage in stages:
-                if stage in variants:
-                    values = cache.prepared(MediaRef(path, kind="volume"), variants[stage])
-                    yield f"{name}/{stage}", values.reshape((1,) * leading + values.shape)
+            for value_name in wanted:
+                if value_name in variants:
+                    values = cache.prepared(MediaRef(path, kind="volume"), variants[value_name])
+                    yield f"{name}/{value_name}", values.reshape((1,) * leading + values.shape)
 
 
 def run_radfm(golden: GoldenFile) -> Arrays:
-    """Yields every recorded stage of radfm-preprocess."""
+    """Yields every recorded value of radfm-preprocess."""
     variants = {axes: radfm.RadFMTransform(axes=axes) for axes in ("hwd", "nifti_npy", "nifti_direct")}
     variants["hwd_batch_of_two"] = radfm.RadFMTransform(in_plane=512)
     return _run(golden, variants, leading=1)
 
 
 def run_m3d(golden: GoldenFile) -> Arrays:
-    """Yields every recorded stage of m3d-preprocess."""
+    """Yields every recorded value of m3d-preprocess."""
     size = tuple(golden.config["size"][1:])
     return _run(
         golden,
@@ -82,7 +82,7 @@ def run_m3d(golden: GoldenFile) -> Arrays:
 
 
 def run_merlin(golden: GoldenFile) -> Arrays:
-    """Yields every recorded stage of merlin-preprocess."""
+    """Yields every recorded value of merlin-preprocess."""
     config = golden.config
     transform = merlin.MerlinTransform(
         spacing_mm=tuple(config["spacing"]), window_hu=tuple(config["window"]), size=tuple(config["size"])
@@ -91,7 +91,7 @@ def run_merlin(golden: GoldenFile) -> Arrays:
 
 
 def run_ct_clip(golden: GoldenFile) -> Arrays:
-    """Yields every recorded stage of ctclip-preprocess."""
+    """Yields every recorded value of ctclip-preprocess."""
     target = golden.config["target_spacing"]
     spacing = (float(target["xy"]), float(target["xy"]), float(target["z"]))
     return _run(

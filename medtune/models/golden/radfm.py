@@ -1,4 +1,4 @@
-"""RadFM's recorded stages: vision tower, resampler and linear layer."""
+"""RadFM's recorded values: vision tower, resampler and linear layer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def vision_config(golden: GoldenFile) -> RadFMViTConfig:
 
 
 def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded stage of radfm-vision, by `<input>/<stage>`."""
+    """Yields every recorded value of radfm-vision, by `<input>/<value>`."""
     perceiver = golden.config["perceiver"]
     resampler = PerceiverConfig(
         width=golden.width_of(_PERCEIVER + "latents", 1),
@@ -56,7 +56,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
         "perceiver": "projector.resampler",
         "tokens": "projector.linear",
     }
-    for name in golden.stages():
+    for name in golden.recorded_values():
         scans = golden.input(name)
         if "then" in golden.inputs[name]:
             scans = as_slab(scans, tuple(golden.config["max_size"][:2]), tower.config.patch[2])[:, None]

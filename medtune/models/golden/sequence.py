@@ -98,7 +98,7 @@ def _loss(logits_BLV: Tensor, labels_BL: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def run_radfm(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded stage of radfm-sequence."""
+    """Yields every recorded value of radfm-sequence."""
     config = golden.config
     embed = "lang_model.model.embed_tokens.weight"
     tags = _Tags(golden.width_of(embed, 1))
@@ -164,7 +164,7 @@ def _loss_weights(labels_BL: Tensor, samples: Sequence[Mapping[str, Any]], famil
 
 @torch.inference_mode()
 def run_m3d(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded stage of m3d-sequence."""
+    """Yields every recorded value of m3d-sequence."""
     config = golden.config
     model = _language(golden, "model.embed_tokens.weight", m3d_keys.LAMED, {})
     num_tokens = int(config["image_tokens"])

@@ -1,4 +1,4 @@
-"""Runs golden cases and compares them stage by stage."""
+"""Runs golden cases and compares them value by value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from medtune.models.golden.compare import compare
 from medtune.models.golden.file import GoldenFile, read_golden
 
-Stages = Iterator[tuple[str, Tensor | NDArray[np.generic]]]
+RecordedValues = Iterator[tuple[str, Tensor | NDArray[np.generic]]]
 
 CASES = {
     "radfm-vision": "radfm.vision",
@@ -37,19 +37,19 @@ class Result(NamedTuple):
     """How one file came out.
 
     Attributes:
-        difference: The first difference above tolerance, with its stage; None where there is none.
-        largest: The largest absolute difference of any recorded value, in the stages up to there.
-        num_stages: How many recorded stages were compared and agree.
+        difference: The first difference above tolerance, with the name of the value; None where there is none.
+        largest: The largest absolute difference of any recorded value, in the values up to there.
+        num_values: How many recorded values were compared and agree.
     """
 
     case: str
     difference: str | None
     largest: float
-    num_stages: int
+    num_values: int
 
 
 def verify_file(path: Path) -> Result:
-    """Builds what the file names, fills it through the key maps, and compares every recorded stage.
+    """Builds what the file names, fills it through the key maps, and compares every recorded value.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -75,9 +75,11 @@ def verify_file(path: Path) -> Result:
     return Result(golden.case, None, largest, len(golden.outputs))
 
 
-def _runner(golden: GoldenFile) -> Callable[[GoldenFile], Stages]:
+def _runner(golden: GoldenFile) -> Callable[[GoldenFile], RecordedValues]:
     kinds = [kind for kind in CASES if golden.case == kind or golden.case.startswith(f"{kind}-")]
     if not kinds:
         raise ValueError(f"{golden.path}: the case {golden.case!r} is not known; known are {', '.join(sorted(CASES))}")
     module, _, function = CASES[max(kinds, key=len)].partition(".")
-    return cast("Callable[[GoldenFile], Stages]", getattr(import_module(f"medtune.models.golden.{module}"), function))
+    return cast(
+        "Callable[[GoldenFile], RecordedValues]", getattr(import_module(f"medtune.models.golden.{module}"), function)
+    )

@@ -24,6 +24,7 @@ class Twin:
         projector_weights: Parameters of the projector that learn when it is trained whole.
         unreached: Adapted layers on which no answer depends, so that no gradient reaches their adapters.
         volume: Shape of a small input of the tower, (channels, three sides), where the tower takes volumes.
+        video: Whether the tower takes videos and nothing else.
         processor_writes_videos: Whether the processor of transformers writes a video as the model reads it, so that
             tests can ask transformers about one.
     """
@@ -34,6 +35,7 @@ class Twin:
     projector_weights: tuple[str, ...]
     unreached: tuple[str, ...] = ()
     volume: tuple[int, int, int, int] | None = None
+    video: bool = False
     processor_writes_videos: bool = True
 
 

@@ -20,10 +20,10 @@ from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.projectors import Projector, find_projector
 from medtune.models.sequence.chat_template import ChatTemplate
 from medtune.models.sequence.chatml import ChatML
-from medtune.models.sequence.limited import Limited
+from medtune.models.sequence.context_limit import ContextLimited
 from medtune.models.towers import Tower, find_tower
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.causal_language import context_of, load_language
 from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
 
@@ -63,7 +63,7 @@ def pocket_entry(
         untrained = f"random (seed {seed}); untrained at zero-shot"
         return Assembled(
             model=_model(eyes, bridge, language.model),
-            family=Limited(
+            family=ContextLimited(
                 family(language.tokenizer, num_media_tokens=bridge.num_tokens),
                 max_tokens=context_of(language.model.config),
             ),

@@ -14,10 +14,10 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
+from medtune.models.sequence.builder import SequenceBuilder
 from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
-from medtune.models.sequence.templated import ANSWER, QUESTION, TODAY
+from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 
 
 class _Frame(NamedTuple):
@@ -60,7 +60,7 @@ class ChatTemplate:
         self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
     ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn. Any image has one size."""
-        frame, row = self._frame, Pieces(self._frame.stop_id)
+        frame, row = self._frame, SequenceBuilder(self._frame.stop_id)
         row.text(frame.before)
         if with_media:
             row.media(self._num_media_tokens)

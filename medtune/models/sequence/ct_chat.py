@@ -20,8 +20,8 @@ from typing import Literal
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
+from medtune.models.sequence.builder import SequenceBuilder
 from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
 
 NUM_TOKENS = 256
@@ -60,7 +60,7 @@ class CTChat:
     ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
         encode = self._text.encode
-        row = Pieces(self.stop_id)
+        row = SequenceBuilder(self.stop_id)
         row.text([self._open])
         if self._system:
             self._header(row, "system")
@@ -77,5 +77,5 @@ class CTChat:
         row.text((*encode(answer), self.stop_id))
         return row.sequence(learnt_from=learnt_from)
 
-    def _header(self, row: Pieces, role: str) -> None:
+    def _header(self, row: SequenceBuilder, role: str) -> None:
         row.text((self._head, *self._text.encode(role), self._end_head, *self._text.encode("\n\n")))

@@ -1,4 +1,4 @@
-"""What every sequence family returns."""
+"""The sequence of tokens that a model reads for one question, and the interface of the families that lay it out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from medtune.data.media.load import Shape
 
 Position = int | tuple[int, int, int]
-"""Where a token stands; three numbers (time, row, column) for M-RoPE."""
+"""The position of a token; three numbers (time, row, column) for M-RoPE."""
 
 IGNORED = -100
 """Label of a token that is not learnt. Source: torch.nn.functional.cross_entropy, `ignore_index`."""
@@ -31,7 +31,7 @@ class Sequence:
         ids: Token ids; at the media spans a placeholder that is never embedded.
         labels: The id to be learnt at each position, `IGNORED` everywhere but in the answer.
         positions: Position ids.
-        media_spans: Where the visual tokens go.
+        media_spans: The places of the visual tokens, one span for each run of them.
     """
 
     ids: tuple[int, ...]
@@ -41,7 +41,7 @@ class Sequence:
 
     @property
     def num_targets(self) -> int:
-        """How many tokens are learnt."""
+        """The number of tokens that are learnt."""
         return sum(label != IGNORED for label in self.labels)
 
 
@@ -50,12 +50,12 @@ class SequenceFamily(Protocol):
 
     @property
     def pad_id(self) -> int:
-        """Fills the shorter rows of a batch; masked, never read."""
+        """The token that fills the shorter rows of a batch. It is masked, so no other token sees it."""
         ...
 
     @property
     def stop_id(self) -> int:
-        """Ends a turn."""
+        """The token that ends a turn."""
         ...
 
     def layout(
@@ -64,10 +64,11 @@ class SequenceFamily(Protocol):
         """Returns the sequence of one question; without an answer it ends where the answer would begin.
 
         Args:
-            prompt: What the user says.
-            answer: What the model should say.
+            prompt: The text of the user's turn.
+            answer: The text that the model should reply; None where it is to be generated or not known.
             with_media: Whether the media item is shown.
-            shape: Of the media item; must be given to a family whose number of visual tokens depends on it.
+            shape: Size of the image or frames of the video; needed by families whose number of visual tokens depends on
+                it.
         """
         ...
 

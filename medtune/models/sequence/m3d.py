@@ -10,8 +10,8 @@ from __future__ import annotations
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
+from medtune.models.sequence.builder import SequenceBuilder
 from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
 
 NUM_TOKENS = 256
@@ -46,7 +46,7 @@ class M3D:
             whole: The question with its answer; None where the answer is to be written.
             with_media: Whether the image stands before it.
         """
-        row = Pieces(self.stop_id)
+        row = SequenceBuilder(self.stop_id)
         row.text([self._bos_id])
         if with_media:
             row.media(self._num_media_tokens)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
+from medtune.models.sequence.builder import SequenceBuilder
 from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
 
 MARK = "###\n"
@@ -42,7 +42,7 @@ class Merlin:
 
         Without media the first token has nothing before it; it is the prompt's own.
         """
-        row = Pieces(self.stop_id)
+        row = SequenceBuilder(self.stop_id)
         if with_media:
             row.media(self._num_media_tokens)
         row.text(self._text.encode(f"{prompt}{MARK}"))

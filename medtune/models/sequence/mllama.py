@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from medtune.models.sequence.templated import MediaText, Placement, Templated, Writing, Written
+from medtune.models.sequence.processor_template import MediaText, Placement, ProcessorTemplate, Writing, Written
 
 IMAGE = "<|image|>"
 
 
-def family(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+def family(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
     """Returns the sequence family of a Llama-3.2-Vision processor."""
     written = Written(IMAGE, (Placement((0,), 1),))
     image = MediaText(content="image", marker=IMAGE, token=IMAGE, write=lambda size: written)
-    return Templated(processor, writing=Writing(image), max_tokens=max_tokens)
+    return ProcessorTemplate(processor, writing=Writing(image), max_tokens=max_tokens)

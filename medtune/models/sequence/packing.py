@@ -1,4 +1,4 @@
-"""Trees become the rows of one forward pass: several to a row, a mask that keeps them apart.
+"""Packs trees of tokens into the rows of one forward pass, with a mask that keeps the trees of a row apart.
 
 Shape legend: B rows, L tokens, T target tokens, S media spans.
 """
@@ -24,7 +24,7 @@ class Shown(NamedTuple):
 
 
 class PackedRows(NamedTuple):
-    """What a model forwards to read log-probabilities.
+    """Rows of packed trees, as a model takes them to compute log-probabilities.
 
     Attributes:
         ids_BL: int64; a placeholder at visual tokens.
@@ -50,7 +50,7 @@ class PackedRows(NamedTuple):
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens are no padding: those that see another token, or are seen by one."""
+        """The number of tokens that are no padding: they see another token, or another token sees them."""
         return int(((self.mask_BLL.sum(dim=1) > 1) | (self.mask_BLL.sum(dim=2) > 1)).sum())
 
     def to(self, device: torch.device) -> PackedRows:
@@ -148,7 +148,7 @@ def additive(mask_BLL: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class RowMedia(NamedTuple):
-    """What rows show that show one image at most.
+    """The image of each row, where a row shows one image at most.
 
     Attributes:
         index_B: Which image, -1 for none; int64.

@@ -16,7 +16,7 @@ from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize 
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
-from medtune.models.sequence.templated import MediaText, Placement, Templated, Writing, Written
+from medtune.models.sequence.processor_template import MediaText, Placement, ProcessorTemplate, Writing, Written
 
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
@@ -30,22 +30,22 @@ class _Grid(NamedTuple):
     columns: int
 
 
-def qwen2_vl(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+def qwen2_vl(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
     """Returns the sequence family of a Qwen2-VL or Qwen2.5-VL processor."""
     tokens_per_s = getattr(config.vision_config, "tokens_per_second", None)
     write = partial(_one_run, video_processor=processor.video_processor, tokens_per_s=tokens_per_s)
     return _family(processor, MediaText("video", VIDEO, _VIDEO_TOKEN, write), max_tokens)
 
 
-def qwen3_vl(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+def qwen3_vl(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
     """Returns the sequence family of a Qwen3-VL processor."""
     write = partial(_run_per_pair, video_processor=processor.video_processor)
     return _family(processor, MediaText("video", _VIDEO_TOKEN, _VIDEO_TOKEN, write), max_tokens)
 
 
-def _family(processor: Any, video: MediaText[Frames], max_tokens: int) -> Templated:
+def _family(processor: Any, video: MediaText[Frames], max_tokens: int) -> ProcessorTemplate:
     image = MediaText("image", IMAGE, "<|image_pad|>", partial(_image, image_processor=processor.image_processor))
-    return Templated(processor, writing=Writing(image, video, axes=3), max_tokens=max_tokens)
+    return ProcessorTemplate(processor, writing=Writing(image, video, axes=3), max_tokens=max_tokens)
 
 
 def _image(size: Size, *, image_processor: Any) -> Written:

@@ -14,8 +14,8 @@ from collections.abc import Sequence as Many
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
+from medtune.models.sequence.builder import SequenceBuilder
 from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.pieces import Pieces
 from medtune.models.sequence.plain_text import PlainText
 
 TOKENS_PER_SCAN = 34
@@ -62,8 +62,8 @@ class RadFM:
         whole.text([self.stop_id])
         return whole.sequence(learnt_from=num_question)
 
-    def _row(self, parts: Many[str]) -> Pieces:
-        row = Pieces(self.stop_id)
+    def _row(self, parts: Many[str]) -> SequenceBuilder:
+        row = SequenceBuilder(self.stop_id)
         row.text([self._bos_id])
         for index, part in enumerate(parts):
             if index:

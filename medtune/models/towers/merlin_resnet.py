@@ -27,8 +27,8 @@ class MerlinResNetConfig:
     """Sizes; the defaults are the release's backbone.
 
     Attributes:
-        layers: Blocks per stage.
-        planes: Inner width per stage; a stage puts out four times as much.
+        layers: Number of blocks in layer1 to layer4.
+        planes: Inner width of layer1 to layer4; each puts out four times as many channels.
         pooled: One token per volume (the mean over the map) instead of the whole map.
         phenotypes: Classes of the phenotype head; 0 leaves it out.
         contrastive_width: Of the head that was trained against reports; 0 leaves it out.
@@ -112,7 +112,7 @@ def tower(size: Size) -> Tower:
     A small volume is enlarged first, so that a grid of at least two features along each axis is left.
     """
     config = MerlinResNetConfig((3, 4, 6, 3), (8, 16, 24, 24))
-    # The stem halves the slice plane and pools every axis; three stages halve every axis again. Depth comes first.
+    # The stem halves the slice plane and pools every axis; layer2 to layer4 halve every axis again. Depth comes first.
     factor = math.ceil(max(_LEAST_GRID * by / side for side, by in zip(size, _SHRINKS, strict=True)))
     height, width, depth = (math.ceil(factor * side / by) for side, by in zip(size, _SHRINKS, strict=True))
     return Tower(

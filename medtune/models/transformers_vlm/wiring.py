@@ -2,9 +2,9 @@
 
 There are two ways, and every family takes one of them:
 
-- *in the sequence*: visual tokens stand in the row, in place of placeholder tokens (`in_sequence`);
+- *in the sequence*: visual tokens stand in the row, in place of placeholder tokens (`visual_tokens`);
 - *beside the sequence*: the row holds one token that says "an image", and every later token attends to the image's
-  states through cross-attention layers (`cross_attention`).
+  states through cross-attention layers (`families.mllama`).
 
 Shape legend: B rows, L new tokens, K all tokens so far, E embedding width.
 """
@@ -64,7 +64,7 @@ class Wiring:
     """One family's part of the model.
 
     Attributes:
-        roots: Each group's modules and parameters, by their names in the transformers model.
+        roots: Each part's modules and parameters, by their names in the transformers model.
         encode: (model, one item per image) -> what `hidden` is shown.
         hidden: (model, step, encoded, cache) -> hidden_BLE before the output layer; fills the cache where there is one.
         plain_because: Why the decoder cannot be told who sees whom; None where it can.

@@ -1,4 +1,4 @@
-"""Carries a tuning plan out: freezes, adapts or frees each part, and watches that just those learn."""
+"""Applies a tuning plan to a model: freezes, adapts or trains each part, and checks which parts get gradients."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from peft import LoraConfig, inject_adapter_in_model
 from torch import Tensor
 
 from medtune.models.contract import PARTS, Model, part_parameters, root_of
-from medtune.models.tuning.adaptable import linear_names
+from medtune.models.tuning.linear_layers import linear_names
 from medtune.models.tuning.plan import Lora, Mode, PartName, PartTuning, Tuning
 from medtune.models.tuning.quantize import is_quantized, logical_size, quantized_size
 
 ADAPTER = ".lora_"
-"""What stands in the names of adapters' parameters."""
+"""A piece of text that the names of all adapters' parameters contain, and no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,14 @@ class PartRow:
     """One line of the table of trainable parts.
 
     Attributes:
-        parameters: Of the part without adapters.
-        trainable: What learns, adapters among it.
-        adapters: What of it is adapters.
-        adapted_modules: How many layers have one.
-        quantized: How many of the parameters are held in 4 bits.
+        part: Name of the part.
+        mode: How the part learns.
+        lr: Peak learning rate; None where the part is frozen.
+        parameters: Number of parameters of the part, without adapters.
+        trainable: Number of parameters that learn, adapters included.
+        adapters: Number of those that are adapters.
+        adapted_modules: Number of layers that have an adapter.
+        quantized: Number of parameters that are held in 4 bits.
     """
 
     part: str
@@ -75,7 +78,7 @@ def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
 
 
 def set_learning(model: Model, tuning: Tuning) -> tuple[PartRow, ...]:
-    """Lets just that learn which the tuning names, in place, and returns the table of parts.
+    """Makes the parameters that the tuning names learn, and no others, in place; returns the table of parts.
 
     Raises:
         ValueError: Nothing at all would learn.
@@ -194,7 +197,7 @@ def _axes(parameter: Tensor) -> int:
 
 
 class GradientAudit:
-    """Watches one backward pass: every part that should learn must receive a gradient, no other may.
+    """Checks in one backward pass that every part that should learn receives a gradient, and that no other part does.
 
     Works by hooks on the parameters, since sharded strategies drop `.grad` before anyone could look.
     """

@@ -8,7 +8,7 @@ from medtune.models.contract import Model
 def recompute_activations(model: Model) -> None:
     """Makes the layers of a transformers model keep nothing but their inputs while training, in place.
 
-    The gradients are those without it. Towers of our own keep theirs: most are frozen and keep nothing anyway.
+    The gradients do not change. Towers of our own are left as they are: most are frozen and keep no activations anyway.
 
     Source: Chen et al. 2016, arXiv 1604.06174.
     """

@@ -1,4 +1,4 @@
-"""Which optimizer moves what learns."""
+"""Builds the optimizer that a recipe names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from medtune.models.tuning.plan import OptimizerName
 
 
 def build_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, scaled_loss: bool) -> torch.optim.Optimizer:
-    """Returns the optimizer over parameter groups, which bring their rates and weight decays along.
+    """Returns the optimizer for parameter groups that state their own learning rates and weight decays.
 
     Args:
         name: AdamW, or AdamW with moments in 8 bits. Source: Loshchilov & Hutter 2019, arXiv 1711.05101; Dettmers et
             al. 2022, arXiv 2110.02861.
-        groups: As `parameters_by_part` gives them.
-        scaled_loss: Whether gradients come scaled. A fused optimizer takes them as they are, but they are to be
-            measured and clipped before.
+        groups: The groups that `parameters_by_part` returns.
+        scaled_loss: Whether the gradients are scaled (16-mixed). They have to be unscaled, measured and clipped before
+            the step, so the fused optimizer, which would unscale them itself, is not used.
 
     Raises:
         ValueError: bitsandbytes is wanted and not installed.

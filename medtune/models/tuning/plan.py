@@ -1,4 +1,4 @@
-"""How each part of a model learns, and at which rate. Loads no torch: recipes are made of it."""
+"""The tuning plan of a recipe: how each part of a model learns, and at which rate. Loads no torch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PartTuning:
 
     Attributes:
         mode: frozen; part: only `parameters`; lora: adapters, and `parameters` where they are given; full.
-        lr: Peak learning rate of the part; not used where it is frozen.
+        lr: Peak learning rate of the part; ignored where the part is frozen.
         parameters: Regular expression that the full name of a parameter inside its part must match to learn whole,
             for instance the rows of new tokens: '.*embed_tokens.weight|lm_head.weight'.
     """

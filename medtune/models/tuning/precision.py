@@ -1,4 +1,4 @@
-"""In which numbers a model computes: the same before, during and after training."""
+"""The number format that a model computes in, which is the same before, during and after training."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch import nn
 from medtune.models.tuning.plan import Precision
 
 NARROW: dict[Precision, torch.dtype] = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
-"""In which numbers the mixed precisions compute."""
+"""The number formats that the mixed precisions compute in."""
 Precise = Callable[[], AbstractContextManager[object]]
-"""Gives the context in which a model answers."""
+"""Returns the context manager under which a model answers."""
 
 
 def resolved(wanted: Precision, device: torch.device) -> Precision:
-    """Returns what "auto" stands for on a device: bf16-mixed where it computes bfloat16 natively, else 32-true.
+    """Returns the precision for a device; "auto" becomes bf16-mixed where bfloat16 is native there, else 32-true.
 
     Raises:
         ValueError: 16-mixed is wanted of a CPU.
@@ -34,7 +34,7 @@ def resolved(wanted: Precision, device: torch.device) -> Precision:
 
 
 def precise(precision: Precision, device: torch.device) -> Precise:
-    """Returns what gives the context of a forward pass outside of training.
+    """Returns a function that gives the context manager for a forward pass outside of training.
 
     Raises:
         ValueError: The precision is still "auto".
@@ -47,7 +47,7 @@ def precise(precision: Precision, device: torch.device) -> Precise:
 
 
 def narrow_frozen(model: nn.Module, precision: Precision) -> None:
-    """Stores what does not learn in 16 bits, in place, under mixed precision; what learns stays in float32."""
+    """Stores parameters that do not learn in 16 bits, in place, under mixed precision; the others stay in float32."""
     if precision not in NARROW:
         return
     narrow = NARROW[precision]

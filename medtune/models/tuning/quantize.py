@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from medtune.models.contract import Model, root_of
-from medtune.models.tuning.adaptable import linear_names
+from medtune.models.tuning.linear_layers import linear_names
 from medtune.models.tuning.plan import PartName, Precision
 from medtune.models.tuning.precision import NARROW
 
 NF4_BYTES = 0.5 + (1 + 4 / 256) / 64
-"""Of one weight: 4 bits, a byte per block of 64, and a float32 per 256 of those bytes."""
+"""Bytes of one weight: 4 bits, a share of one byte per block of 64, and of one float32 per 256 of those bytes."""
 
 
 def quantize_language(model: Model, *, precision: Precision, device: torch.device) -> None:
@@ -27,8 +27,8 @@ def quantize_language(model: Model, *, precision: Precision, device: torch.devic
 
     Args:
         model: Not adapted yet.
-        precision: In which numbers the layers compute.
-        device: Where the model is going to be.
+        precision: The number format that the layers compute in.
+        device: The device that the model will run on.
 
     Raises:
         ValueError: bitsandbytes is not installed.

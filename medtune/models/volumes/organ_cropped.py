@@ -1,4 +1,4 @@
-"""nn models: another model over volumes that sees a crop around target organs in place of the whole scan.
+"""The nn models: a model over volumes that sees a crop around target organs instead of the whole scan.
 
 Source: the seed paper's section 4.5 (nnVLM). It crops by nnU-Net's masks; here the masks come with the scans.
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 from medtune.data.media.volumes.transforms.organ_crop import MARGIN_MM, TARGETS, CroppedTransform
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 

@@ -24,7 +24,7 @@ from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.tuning.quantize import is_quantized, widened
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
-from medtune.models.volumes.code_input import recoded
+from medtune.models.volumes.ctvit_code_input import recoded
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.loading_options import DEFAULT, Loading
 

@@ -15,7 +15,7 @@ from medtune.models.contract import Assembled
 from medtune.models.nano.volume import tokenizer
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import put_together
-from medtune.models.volumes.vlm import chosen, modules
+from medtune.models.volumes.volume_parts import chosen, modules
 from medtune.models.weights.loading_options import DEFAULT
 from medtune.models.zoo import nano_qwen25vl, qwen25vl_7b
 

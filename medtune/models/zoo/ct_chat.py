@@ -15,15 +15,15 @@ from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
 from medtune.models.towers.ctvit import CTViT
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.volumes.code_input import as_codes
-from medtune.models.volumes.vlm import VolumeParts, chosen, skeleton
+from medtune.models.volumes.ctvit_code_input import as_codes
+from medtune.models.volumes.volume_parts import VolumeParts, chosen, skeleton
 from medtune.models.weights.causal_language import read_language
 from medtune.models.weights.keymaps import ct_chat as projector_keys
 from medtune.models.weights.keymaps import ct_clip as tower_keys
 from medtune.models.weights.keymaps.key_map import load_published
 from medtune.models.weights.keymaps.read_file import read_tensors
 from medtune.models.weights.loading_options import CODES, DEFAULT, Loading, refuse_loading
-from medtune.models.weights.release import read_tokenizer, release_folder
+from medtune.models.weights.volume_release import read_tokenizer, release_folder
 
 TOWER_FILES = (("CT-CLIP_v2.pt", tower_keys.CT_CLIP), ("clip_visual_encoder.pth", tower_keys.VISUAL_ENCODER))
 PROJECTOR_FILE = "non_lora_trainables.bin"

@@ -11,9 +11,9 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.sequence.m3d import M3D
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
-from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.keymaps import m3d as keys
-from medtune.models.weights.release import Release, release_entry
+from medtune.models.weights.volume_release import Release, release_entry
 
 RELEASE = Release("*.safetensors", keys.LAMED, "model.embed_tokens.weight")
 

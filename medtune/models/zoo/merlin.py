@@ -11,9 +11,9 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.projectors.linear import linear
 from medtune.models.sequence.merlin import REPORT_STOP_ID, Merlin
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
-from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.keymaps import merlin as keys
-from medtune.models.weights.release import Release, release_entry
+from medtune.models.weights.volume_release import Release, release_entry
 
 RELEASE = Release(
     "resnet_gpt2_best_stanford_report_generation_*.pt",

@@ -9,8 +9,8 @@ from medtune.models.nano.twin import Twin
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.sequence.ct_chat import CTChat
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
-from medtune.models.volumes.code_input import as_codes
-from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.volumes.ctvit_code_input import as_codes
+from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.loading_options import CODES
 
 TOWER = CTViTConfig((40, 80, 80), 16, spatial_depth=1, temporal_depth=1, heads=2, head_width=8, mlp_width=21, codes=64)

@@ -9,7 +9,7 @@ from medtune.models.nano.twin import Twin
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.sequence.m3d import M3D
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
-from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.volumes.volume_parts import VolumeParts
 
 TOWER = M3DViTConfig(patch=(8, 64, 64), width=24, mlp_width=32, depth=1, heads=2)
 NUM_TOKENS = 8

@@ -9,7 +9,7 @@ from medtune.models.nano.twin import Twin
 from medtune.models.projectors.linear import linear
 from medtune.models.sequence.merlin import Merlin
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
-from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.volumes.volume_parts import VolumeParts
 
 TOWER = MerlinResNetConfig(layers=(1, 1, 1, 1), planes=(2, 4, 4, 8), pooled=True)
 

@@ -27,6 +27,7 @@ TWIN = Twin(
         "language.model.layers.{0,1}.mlp.{gate,up,down}_proj",
     ),
     projector_weights=("projector.{reduce.0,reduce.1,reduce.4,mix}.{weight,bias}",),
+    video=True,
 )
 
 

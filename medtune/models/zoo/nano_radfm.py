@@ -9,8 +9,8 @@ from medtune.models.nano.twin import Twin
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
-from medtune.models.volumes.scan_input import ScanInput
-from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.volumes.radfm_input import RadFMInput
+from medtune.models.volumes.volume_parts import VolumeParts
 
 TOWER = RadFMViTConfig(width=24, depth=1, heads=2, head_width=8, mlp_width=32)
 RESAMPLER = PerceiverConfig(width=24, depth=1, heads=2, head_width=8, latents=4)
@@ -52,5 +52,5 @@ def parts() -> VolumeParts:
         language=volume.llama(),
         family=lambda tokenizer: RadFM(tokenizer, tokens_per_scan=RESAMPLER.num_tokens),
         transform=preparation.PAPER,
-        seen_as=lambda transform, _: ScanInput(transform),
+        seen_as=lambda transform, _: RadFMInput(transform),
     )

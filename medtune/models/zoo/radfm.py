@@ -11,10 +11,10 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.towers.radfm_vit import RadFMViT
-from medtune.models.volumes.scan_input import ScanInput
-from medtune.models.volumes.vlm import VolumeParts
+from medtune.models.volumes.radfm_input import RadFMInput
+from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.keymaps import radfm as keys
-from medtune.models.weights.release import Release, release_entry
+from medtune.models.weights.volume_release import Release, release_entry
 
 RELEASE = Release("pytorch_model.bin", keys.KEY_MAP, "lang_model.model.embed_tokens.weight")
 
@@ -50,5 +50,5 @@ def parts() -> VolumeParts:
         ),
         family=RadFM,
         transform=preparation.PAPER,
-        seen_as=lambda transform, _: ScanInput(transform),
+        seen_as=lambda transform, _: RadFMInput(transform),
     )

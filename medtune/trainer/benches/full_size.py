@@ -26,7 +26,7 @@ from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.plan import Tuning
 from medtune.models.tuning.precision import narrow_frozen, resolved
-from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.random_weights import PICTURE_PX, random_weights
 from medtune.trainer.benches.shared_prefix import Work, answering, device_text, training, two_ways, widest_apart
 from medtune.trainer.commands.bench import GB, Limit, Measured

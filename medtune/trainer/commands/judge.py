@@ -23,7 +23,7 @@ from medtune.eval.predictions.shards import MERGED
 from medtune.eval.scoring.tables import table_text
 from medtune.models.endpoint.judging import EndpointJudge
 from medtune.models.endpoint.served import Served, open_client
-from medtune.models.text_judge import LocalJudge
+from medtune.models.local_judge import LocalJudge
 from medtune.trainer.commands.audit import opened_experiment
 from medtune.trainer.commands.judge_settings import JudgeSettings, instructions
 from medtune.trainer.commands.prepare_and_score import score_file

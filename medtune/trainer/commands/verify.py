@@ -31,7 +31,7 @@ def verify(paths: Sequence[Path]) -> int:
             failed += 1
         else:
             print(
-                f"{file.name:<{width}}  ok      {result.num_stages} stages, largest difference {result.largest:.2g}",
+                f"{file.name:<{width}}  ok      {result.num_values} values, largest difference {result.largest:.2g}",
                 flush=True,
             )
     print(f"{len(files) - failed} of {len(files)} golden files agree")

@@ -22,7 +22,7 @@ from medtune.eval.predictions.shards import MERGED, stored_predictions
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import Served
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
 from medtune.trainer.experiment.evaluate import Experiment, answer_groups, primary_parser, write_json
 from medtune.trainer.experiment.run_folder import RunFolder
 

@@ -21,7 +21,7 @@ from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.precision import narrow_frozen, resolved
 from medtune.models.tuning.quantize import quantize_language
-from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.checkpoint import load_trained, read_about, trainable_names
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.experiment.evaluate import Experiment

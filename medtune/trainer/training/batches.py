@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from medtune.data.media.load import Shape
 from medtune.data.types import MediaGroup, Prompt, Question
 from medtune.models.contract import Assembled, MediaBatch, MediaItem, Transform
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack

@@ -15,7 +15,7 @@ from medtune.data.prepared.folder import Prepared
 from medtune.data.types import SPLITS, Media, MediaGroup, Prompt, Question, Split, UnofficialSplit
 from medtune.eval.asking.official_prompts import worded
 from medtune.eval.benchmark import Benchmark
-from medtune.models.read_media import unchanged
+from medtune.models.media_item import unchanged
 from medtune.trainer.experiment.open_data import opened
 from medtune.trainer.experiment.unofficial import whole_test
 from medtune.trainer.recipe.schema import DataBlock, Recipe, Stage, TrainFolder

@@ -12,31 +12,40 @@ import pytest
 import torch
 
 from medtune.data.media.volumes.formats.nifti import write_nifti
-from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Prompt, Question, Request
+from medtune.data.media.volumes.transforms.organ_crop import TARGETS
+from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prediction, PredictionKey, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer, Visit
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from tests.models.transformers_vlm.twins import NANOS
+from tests.data.media.videos.making import mp4
+from tests.models.twins import EVERY_TWIN, OF_IMAGES, OF_VOLUMES
 
-VOLUMES = ("nano_m3d_phi3", "nano_pocket_ct")
+QUICK = ("nano_m3d_phi3", "nano_pocket_ct")
+"""Those that look at volumes of a size that is soon prepared; the others are slow."""
+EVERY = [pytest.param(n, marks=() if n in QUICK or n not in OF_VOLUMES else pytest.mark.slow) for n in EVERY_TWIN]
 OPTIONS = ("normal", "benign lesion", "malignant lesion")
 NEW_TOKENS = 3
 NUM_GROUPS = 4
 
 
-def _media(folder: Path, number: int, *, is_volume: bool) -> MediaRef:
+def _media(folder: Path, number: int, kind: MediaKind) -> MediaRef:
     rng = np.random.default_rng(number)
-    if is_volume:
-        path = folder / f"{number}.nii.gz"
-        write_nifti(path, rng.integers(-200, 300, (24, 24, 16)).astype(np.int16), np.diag([8.0, 8.0, 8.0, 1.0]))
-        return MediaRef(path, kind="volume")
+    if kind == "volume":
+        path, affine = folder / f"{number}.nii.gz", np.diag([8.0, 8.0, 8.0, 1.0])
+        write_nifti(path, rng.integers(-200, 300, (24, 24, 16)).astype(np.int16), affine)
+        organs_IJK = np.zeros((24, 24, 16), np.uint8)
+        organs_IJK[4:9, 6:20, 3:12] = 1
+        write_nifti(folder / "organs.nii.gz", organs_IJK, affine)
+        return MediaRef(path, kind=kind, masks=tuple((organ, folder / "organs.nii.gz") for organ in TARGETS))
+    if kind == "video":
+        return MediaRef(mp4(folder / f"{number}.mp4", [n / (10 + number) for n in range(6)]), kind=kind)
     path = folder / f"{number}.png"
     noise_HWC = rng.integers(0, 255, (40 + 30 * number, 50 + 7 * number, 3), dtype=np.uint8)
     PIL.Image.fromarray(noise_HWC).save(path)
     return MediaRef(path)
 
 
-def four_visits(folder: Path, *, is_volume: bool) -> list[Visit]:
+def four_visits(folder: Path, *, kind: MediaKind = "image") -> list[Visit]:
     found: list[Visit] = []
     for number in range(NUM_GROUPS):
         asked = f"Is it {'very ' * number}odd?"
@@ -47,7 +56,7 @@ def four_visits(folder: Path, *, is_volume: bool) -> list[Visit]:
             for condition in ("image", "text_only")
             for reading in ("likelihood", "generation")
         )
-        found.append((MediaGroup(str(number), _media(folder, number, is_volume=is_volume), (question,)), requests))
+        found.append((MediaGroup(str(number), _media(folder, number, kind), (question,)), requests))
     return found
 
 
@@ -66,11 +75,12 @@ def answers(
     return {told.key: told for group, requests in visits for told in answerer.answer(group, requests)}
 
 
-@pytest.mark.parametrize("name", ["nano_pocket", *NANOS, *VOLUMES])
+@pytest.mark.parametrize("name", EVERY)
 def test_groups_answered_together_are_answered_as_if_alone(name: str, tmp_path: Path) -> None:
     assembled = zoo_entry(name).assemble(0)
     assembled.model.eval()
-    visits = four_visits(tmp_path, is_volume=name in VOLUMES)
+    kind: MediaKind = "volume" if name in OF_VOLUMES else "image" if name in OF_IMAGES else "video"
+    visits = four_visits(tmp_path, kind=kind)
     alone, together = answers(assembled, visits), answers(assembled, visits, batch_size=NUM_GROUPS)
     assert alone.keys() == together.keys()
     assert len(alone) == 4 * NUM_GROUPS
@@ -97,7 +107,7 @@ def _passes(assembled: Assembled, visits: Sequence[Visit], monkeypatch: pytest.M
 def test_as_many_groups_go_together_as_both_limits_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assembled = zoo_entry("nano_pocket").assemble(0)
     assembled.model.eval()
-    visits = four_visits(tmp_path, is_volume=False)
+    visits = four_visits(tmp_path)
     assert _passes(assembled, visits, monkeypatch, batch_size=1) == [1, 1, 1, 1]
     assert _passes(assembled, visits, monkeypatch, batch_size=3) == [3, 1]
     assert _passes(assembled, visits, monkeypatch, batch_size=8, batch_tokens=1) == [1, 1, 1, 1]
@@ -106,7 +116,7 @@ def test_as_many_groups_go_together_as_both_limits_allow(tmp_path: Path, monkeyp
 def test_a_group_that_was_not_announced_is_answered_alone(tmp_path: Path) -> None:
     assembled = zoo_entry("nano_pocket").assemble(0)
     assembled.model.eval()
-    first, second, *_ = four_visits(tmp_path, is_volume=False)
+    first, second, *_ = four_visits(tmp_path)
     answerer = LocalAnswerer(
         assembled,
         device=torch.device("cpu"),

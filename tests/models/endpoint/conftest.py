@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from medtune.models.endpoint.budget import Budget
 from medtune.models.endpoint.cache import ReplyCache
 from medtune.models.endpoint.client import ChatClient
-from medtune.models.endpoint.purse import Purse
 from medtune.models.endpoint.settings import Endpoint
 from tests.models.endpoint.chat_server import KEY, ChatServer, serving
 
@@ -30,8 +30,8 @@ def opened(chat: ChatServer, tmp_path: Path) -> Iterator[Opened]:
 
         def of(**settings: object) -> ChatClient:
             endpoint = Endpoint(chat.base_url, "test-model", **{"max_retries": 3, "timeout_s": 5.0, **settings})  # type: ignore[arg-type]
-            purse = Purse(endpoint, tmp_path / "spending.jsonl")
+            budget = Budget(endpoint, tmp_path / "spending.jsonl")
             cache = ReplyCache(tmp_path / "cache")
-            return stack.enter_context(ChatClient(endpoint, key=KEY, cache=cache, purse=purse, first_wait_s=0.01))
+            return stack.enter_context(ChatClient(endpoint, key=KEY, cache=cache, budget=budget, first_wait_s=0.01))
 
         yield of

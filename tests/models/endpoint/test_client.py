@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from medtune.data.types import Prompt
+from medtune.models.endpoint.budget import CostCapError
 from medtune.models.endpoint.client import ChatClient, EndpointError
 from medtune.models.endpoint.messages import Tokens, request_body
-from medtune.models.endpoint.purse import CostCapError
 from medtune.models.endpoint.replies import Reply
 from medtune.models.endpoint.settings import Endpoint
 from tests.models.endpoint.chat_server import KEY, SERVED_MODEL, ChatServer, Said, completion, failure, streamed
@@ -189,16 +189,16 @@ def test_another_model_text_or_sampling_is_another_request(chat: ChatServer, ope
 
 def test_spending_is_counted_over_clients(chat: ChatServer, opened: Opened, tmp_path: Path) -> None:
     asked(opened(**PRICED), "one")
-    purse = opened(**PRICED).purse
-    assert (purse.requests, purse.spent) == (1, Tokens(100, 2))
-    assert purse.spent_usd == pytest.approx(1.02)
+    budget = opened(**PRICED).budget
+    assert (budget.requests, budget.spent) == (1, Tokens(100, 2))
+    assert budget.spent_usd == pytest.approx(1.02)
     (line,) = (tmp_path / "spending.jsonl").read_text().splitlines()
     assert json.loads(line)["model"] == SERVED_MODEL
 
 
 def test_torn_last_line_of_the_ledger_is_cut(opened: Opened, tmp_path: Path) -> None:
     (tmp_path / "spending.jsonl").write_text('{"input": 3, "output": 1, "usd": 0.5}\n{"inp')
-    assert opened(**PRICED).purse.spent_usd == 0.5
+    assert opened(**PRICED).budget.spent_usd == 0.5
     assert (tmp_path / "spending.jsonl").read_text().endswith("\n")
 
 
@@ -207,7 +207,7 @@ def test_reply_that_cannot_be_used_is_paid_for_all_the_same(chat: ChatServer, op
     body = request_body(Endpoint("", "m"), Prompt("x", (), ""), [], max_new_tokens=5)
     with pytest.raises(EndpointError, match="too short"):
         client.ask(body, estimate=Tokens(1, 1), what="q", accept=lambda reply: "too short")
-    assert client.purse.requests == len(chat.bodies) == 4
+    assert client.budget.requests == len(chat.bodies) == 4
     assert not client.is_kept(body, repeat=0)
 
 

@@ -50,7 +50,7 @@ def test_golden_files_are_there(golden_root: Path) -> None:
 def test_golden_file_agrees(path: Path) -> None:
     result = verify_file(path)
     assert result.difference is None
-    assert result.num_stages > 0
+    assert result.num_values > 0
 
 
 def test_golden_generator_gives_the_worked_examples() -> None:
@@ -65,7 +65,7 @@ def test_golden_generator_gives_the_worked_examples() -> None:
     assert cut[:2].tolist() == [0.5555968284606934, 0.0]
 
 
-def test_golden_verify_names_the_first_stage_that_differs(
+def test_golden_verify_names_the_first_value_that_differs(
     golden_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = json.loads((golden_root / "ctchat-projector.json").read_text("utf-8"))

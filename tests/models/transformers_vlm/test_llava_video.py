@@ -25,7 +25,8 @@ from medtune.models.transformers_vlm.families.llava_video.release import assembl
 from medtune.models.transformers_vlm.loading import pretrained, put_together
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo import nano_llava_video
-from tests.models.transformers_vlm.twins import prompts, rows, saved, twin, whole
+from tests.models.transformers_vlm.asking import prompts, saved, whole
+from tests.models.twins import row_each, twin
 
 QUESTION, ANSWER = "Which way?", "down"
 NAME = "nano_llava_video"
@@ -48,7 +49,7 @@ def shown(assembled: Assembled, video: Video) -> Any:
 def logprobs(assembled: Assembled, video: Video) -> list[float]:
     layout = assembled.family.layout(QUESTION, ANSWER, shape=frames_of(video))
     with torch.no_grad():
-        read = assembled.model(rows(assembled, [layout], [0]), shown(assembled, video))
+        read = assembled.model(row_each(assembled, [layout], [0]), shown(assembled, video))
     found: list[float] = read.logprobs_T.tolist()
     return found
 
@@ -135,8 +136,8 @@ def test_a_batch_of_one_answers_as_a_batch_of_eight() -> None:
     assert together == alone
     told = [family.layout("Which way?" + " please" * number, ANSWER, shape=shape) for number in range(8)]
     with torch.no_grad():
-        sums = assembled.model(rows(assembled, told, [0] * 8), encoded).sums(8)
-        each = [assembled.model(rows(assembled, [one], [0]), encoded).sums(1)[0] for one in told]
+        sums = assembled.model(row_each(assembled, told, [0] * 8), encoded).sums(8)
+        each = [assembled.model(row_each(assembled, [one], [0]), encoded).sums(1)[0] for one in told]
     assert torch.allclose(sums, torch.stack(each), atol=1e-4)
 
 

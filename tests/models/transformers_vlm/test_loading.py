@@ -13,7 +13,8 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.transformers_vlm.loading import kept_weights
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.loading_options import Loading
-from tests.models.transformers_vlm.twins import picture, saved, twin, whole
+from tests.models.transformers_vlm.asking import saved, whole
+from tests.models.twins import picture, twin
 
 
 @pytest.fixture

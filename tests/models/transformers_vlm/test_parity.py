@@ -8,29 +8,25 @@ import pytest
 import torch
 
 from medtune.models.sequence.packing import PackedRows
-from tests.models.transformers_vlm.twins import (
-    NANOS,
+from tests.models.transformers_vlm.asking import (
     conversation,
     encoded,
     expected,
-    picture,
     pillow,
     plain,
     processor,
     prompts,
-    rows,
-    size_of,
-    twin,
     whole,
 )
+from tests.models.twins import OF_TRANSFORMERS, picture, row_each, size_of, twin
 
 QUESTION, ANSWER = "Which plane?", "abdomen"
-each_family = pytest.mark.parametrize("name", NANOS)
+each_family = pytest.mark.parametrize("name", OF_TRANSFORMERS)
 
 
 def _ours(name: str, image: Any, *, change: Any = None, shown: Any = None, answer: str = ANSWER) -> list[float]:
     assembled = twin(name)
-    laid: PackedRows = rows(assembled, [assembled.family.layout(QUESTION, answer, shape=size_of(image))], [0])
+    laid: PackedRows = row_each(assembled, [assembled.family.layout(QUESTION, answer, shape=size_of(image))], [0])
     laid = change(laid) if change else laid
     with torch.no_grad():
         return assembled.model(laid, encoded(assembled, shown or image)).logprobs_T.tolist()  # type: ignore[no-any-return]
@@ -56,7 +52,7 @@ def test_text_alone_equals_transformers_own_forward(name: str) -> None:
     layout = assembled.family.layout(QUESTION, ANSWER, with_media=False)
     told = plain(assembled, None, QUESTION, ANSWER)
     assert tuple(told.ids[: len(layout.ids)]) == layout.ids
-    read = assembled.model(rows(assembled, [layout], [None]), None).logprobs_T.tolist()
+    read = assembled.model(row_each(assembled, [layout], [None]), None).logprobs_T.tolist()
     assert read == pytest.approx(expected(told, layout), abs=2e-4)
 
 
@@ -122,10 +118,10 @@ def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
     both = encoded(assembled, *images)
     answers = [ANSWER[: n + 1] for n in range(8)]
     with torch.no_grad():
-        together = assembled.model(rows(assembled, [laid(n, answers[n]) for n in range(8)], media), both)
+        together = assembled.model(row_each(assembled, [laid(n, answers[n]) for n in range(8)], media), both)
         for n in range(8):
             shown, index = alone(n)
-            one = assembled.model(rows(assembled, [laid(n, answers[n])], index), shown)
+            one = assembled.model(row_each(assembled, [laid(n, answers[n])], index), shown)
             mine = together.logprobs_T[together.sequence_T == n].tolist()
             assert mine == pytest.approx(one.logprobs_T.tolist(), abs=2e-4), n
     stop = assembled.family.stop_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,12 +17,14 @@ from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
+from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.model import TransformersVlm
-from tests.models.transformers_vlm.twins import NANOS, encoded, picture, size_of, twin, whole
+from tests.models.transformers_vlm.asking import encoded, whole
+from tests.models.twins import MODELS, OF_TRANSFORMERS, picture, size_of, twin
 
-ALONE = ("nano_gemma3",)
+SHARING = [name for name in OF_TRANSFORMERS if find_family(MODELS[name].family or "").wiring.plain_because is None]
+ALONE = [name for name in OF_TRANSFORMERS if name not in SHARING]
 """Families of which each sequence needs a row of its own."""
-SHARING = [name for name in NANOS if name not in ALONE]
 OPTIONS = ("normal", "benign lesion", "benign tumour", "no")
 Tamper = Callable[[PackedRows], PackedRows]
 
@@ -107,7 +110,8 @@ def test_a_family_that_cannot_be_told_who_sees_whom_gets_a_row_for_every_option(
         [assembled.family.layout("Plane?", answer, shape=size_of(image)) for answer in ("head", "femur")], [0, 1]
     )
     rows = pack([[Shown(tree, 0)]], pad_id=assembled.family.pad_id)
-    with pytest.raises(ValueError, match="more than one sequence, but each needs its own: the tokens of an image see"):
+    why = re.escape(assembled.model.plain_because or "")
+    with pytest.raises(ValueError, match=f"more than one sequence, but each needs its own: {why}"):
         assembled.model(rows, encoded(assembled, image))
 
 

@@ -9,25 +9,14 @@ import torch
 
 from medtune.data.media.images import Size
 from medtune.models.sequence.layout import IGNORED
-from medtune.models.sequence.templated import Templated
+from medtune.models.sequence.processor_template import ProcessorTemplate
 from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.visual_tokens import VisualTokens
 from medtune.models.zoo import nano_mllama
-from tests.models.transformers_vlm.twins import (
-    NANOS,
-    conversation,
-    encoded,
-    expected,
-    picture,
-    pillow,
-    plain,
-    processor,
-    rows,
-    size_of,
-    twin,
-    whole,
-)
+from tests.models.transformers_vlm.asking import conversation, encoded, expected, pillow, plain, processor, whole
+from tests.models.twins import OF_TRANSFORMERS, picture, row_each, size_of, twin
 
-each_family = pytest.mark.parametrize("name", NANOS)
+each_family = pytest.mark.parametrize("name", OF_TRANSFORMERS)
 
 
 def test_without_mm_token_type_ids_transformers_itself_goes_wrong_and_we_do_not() -> None:
@@ -37,7 +26,7 @@ def test_without_mm_token_type_ids_transformers_itself_goes_wrong_and_we_do_not(
     right = expected(plain(assembled, image, "Plane?", "head"), layout)
     wrong = expected(plain(assembled, image, "Plane?", "head", mm_token_type_ids=None), layout)
     assert max(abs(a - b) for a, b in zip(right, wrong, strict=True)) > 1e-2
-    ours = assembled.model(rows(assembled, [layout], [0]), encoded(assembled, image)).logprobs_T.tolist()
+    ours = assembled.model(row_each(assembled, [layout], [0]), encoded(assembled, image)).logprobs_T.tolist()
     assert ours == pytest.approx(right, abs=2e-4)
 
 
@@ -68,7 +57,7 @@ def test_cross_attention_mask_is_that_of_the_processor(monkeypatch: pytest.Monke
         return forward(self, **arguments)
 
     monkeypatch.setattr(type(model), "forward", spy)
-    assembled.model(rows(assembled, [layout], [0]), encoded(assembled, image))
+    assembled.model(row_each(assembled, [layout], [0]), encoded(assembled, image))
     text = conversation(assembled, image, "Plane?") + "head<|eot_id|>"
     told = processor(assembled)(text=text, images=[pillow(image)], return_tensors="pt")
     # The last token is predicted, never read.
@@ -170,28 +159,37 @@ def test_prompt_does_not_change_over_night() -> None:
 
     dated = copy(processor(twin("nano_mllama")))
     dated.chat_template = "Today: {{ date_string }} " + nano_mllama.CHAT_TEMPLATE.replace("{{ bos_token }}", "")
-    family = Templated(dated, writing=twin("nano_mllama").family._writing, max_tokens=4096)  # type: ignore[attr-defined]
+    family = ProcessorTemplate(dated, writing=twin("nano_mllama").family._writing, max_tokens=4096)  # type: ignore[attr-defined]
     assert "Today: 26 Jul 2024" in family.decode(family.layout("Q", None, with_media=False).ids)
 
 
-@pytest.mark.parametrize("name", [n for n in NANOS if n not in ("nano_mllama",)])
+@each_family
 def test_visual_tokens_are_counted_before_the_image_is_read(name: str) -> None:
     assembled = twin(name)
     for width, height in ((90, 60), (30, 170), (56, 56), (9, 8)):
         image = picture(width=width, height=height)
         (span,) = assembled.family.layout("Plane?", "a", shape=size_of(image)).media_spans
-        assert span.stop - span.start == len(encoded(assembled, image).tokens[0]), (width, height)
+        found = encoded(assembled, image)
+        # What stands beside the row is one token in it.
+        count = len(found.tokens[0]) if isinstance(found, VisualTokens) else 1
+        assert span.stop - span.start == count, (width, height)
 
 
-def test_images_of_several_sizes_are_encoded_together_as_alone() -> None:
-    for name in ("nano_llava_onevision", "nano_llava_video", "nano_internvl", "nano_qwen25vl", "nano_qwen3vl"):
-        assembled, images = twin(name), [picture(1), picture(2, width=30, height=170)]
-        together = encoded(assembled, *images)
-        for index, image in enumerate(images):
-            alone = encoded(assembled, image)
-            assert torch.allclose(together.tokens[index], alone.tokens[0], atol=1e-5), name
-            for many, one in zip(together.deep, alone.deep, strict=True):
-                assert torch.allclose(many[index], one[0], atol=1e-5), name
+@each_family
+def test_images_of_several_sizes_are_encoded_together_as_alone(name: str) -> None:
+    assembled, images = twin(name), [picture(1), picture(2, width=30, height=170)]
+    together = encoded(assembled, *images)
+    for index, image in enumerate(images):
+        alone = encoded(assembled, image)
+        for many, one in zip(_encoded_item(together, index), _encoded_item(alone, 0), strict=True):
+            assert torch.allclose(many, one, atol=1e-5)
+
+
+def _encoded_item(found: Any, index: int) -> list[torch.Tensor]:
+    """Returns all that is shown of one image."""
+    if isinstance(found, VisualTokens):
+        return [found.tokens[index], *(layer[index] for layer in found.deep)]
+    return [found.states_MTPE[index][found.is_tile_MT[index]]]
 
 
 def test_gemma_looks_both_ways_inside_an_image() -> None:
@@ -201,7 +199,7 @@ def test_gemma_looks_both_ways_inside_an_image() -> None:
     right = expected(plain(assembled, image, "Plane?", "head"), layout)
     wrong = expected(plain(assembled, image, "Plane?", "head", token_type_ids=None), layout)
     assert max(abs(a - b) for a, b in zip(right, wrong, strict=True)) > 1e-2
-    ours = assembled.model(rows(assembled, [layout], [0]), encoded(assembled, image)).logprobs_T.tolist()
+    ours = assembled.model(row_each(assembled, [layout], [0]), encoded(assembled, image)).logprobs_T.tolist()
     assert ours == pytest.approx(right, abs=2e-4)
 
 

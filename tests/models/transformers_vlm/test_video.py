@@ -13,17 +13,17 @@ import torch
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import MediaRef, Video
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
-from tests.models.transformers_vlm.twins import picture, processor, rows, size_of, twin, whole
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.media import as_images
+from tests.models.transformers_vlm.asking import processor, whole
+from tests.models.twins import MODELS, OF_TRANSFORMERS, OF_VIDEOS, TWINS, picture, row_each, size_of, twin
 
-AS_IMAGES = ("nano_gemma3", "nano_llava")
-FAMILIES = (
-    *AS_IMAGES, "nano_internvl", "nano_llava_next_video", "nano_llava_onevision", "nano_llava_video", "nano_qwen25vl",
-    "nano_qwen2vl", "nano_qwen3vl",
-)  # fmt: skip
+FAMILIES = [name for name in OF_VIDEOS if MODELS[name].family is not None]
+AS_IMAGES = [name for name in FAMILIES if find_family(MODELS[name].family or "").video is as_images]
 QUESTION, ANSWER = "Which way?", "down"
 each_family = pytest.mark.parametrize("name", FAMILIES)
 
@@ -47,7 +47,7 @@ def ours(name: str, video: Video, *, shown: Video | None = None) -> list[float]:
     assembled = twin(name)
     encoded = assembled.model.encode(assembled.transform.stack([assembled.transform(shown or video)]))
     with torch.no_grad():
-        found = assembled.model(rows(assembled, [laid(name, video)], [0]), encoded)
+        found = assembled.model(row_each(assembled, [laid(name, video)], [0]), encoded)
     read: list[float] = found.logprobs_T.tolist()
     return read
 
@@ -55,8 +55,7 @@ def ours(name: str, video: Video, *, shown: Video | None = None) -> list[float]:
 def told(name: str, video: Video) -> Any:
     """Transformers' ids and log-probabilities of the same conversation."""
     assembled = twin(name)
-    if name == "nano_llava_video":
-        # Its processor is OneVision's, which counts other tokens; tests/.../test_llava_video.py counts these by hand.
+    if not TWINS[name].processor_writes_videos:
         ids = laid(name, video).ids
         with torch.no_grad():
             logits_LV = whole(assembled)(input_ids=torch.tensor([ids]), **assembled.transform(video)).logits[0]
@@ -120,7 +119,7 @@ def test_questions_about_a_video_share_it(name: str) -> None:
     still = assembled.family.layout(QUESTION, ANSWER, shape=size_of(image))
     items = [assembled.transform(video), assembled.transform(image), assembled.transform(clip(3, seed=1))]
     encoded = assembled.model.encode(assembled.transform.stack(items))
-    alone = rows(assembled, [*layouts, still, laid(name, clip(3, seed=1))], [0, 0, 1, 2])
+    alone = row_each(assembled, [*layouts, still, laid(name, clip(3, seed=1))], [0, 0, 1, 2])
     trees = [grow(layouts, [0, 1]), grow([still], [2]), grow([laid(name, clip(3))], [3])]
     shared = pack([[Shown(tree, media)] for media, tree in enumerate(trees)], pad_id=assembled.family.pad_id)
     with torch.no_grad():
@@ -136,13 +135,14 @@ def test_a_real_clip_is_read_and_answered(name: str, shared_real: Path) -> None:
     encoded = assembled.model.encode(assembled.transform.stack([read_item(ref, assembled.transform)]))
     layout = assembled.family.layout(QUESTION, ANSWER, shape=assembled.transform.shape(ref))
     with torch.no_grad():
-        logprobs = assembled.model(rows(assembled, [layout], [0]), encoded).logprobs_T
+        logprobs = assembled.model(row_each(assembled, [layout], [0]), encoded).logprobs_T
     assert len(layout.media_spans) in (1, 8, 16)
     assert torch.isfinite(logprobs).all()
 
 
-def test_mllama_takes_no_videos() -> None:
-    assembled = twin("nano_mllama")
+@pytest.mark.parametrize("name", [name for name in OF_TRANSFORMERS if name not in FAMILIES])
+def test_a_family_without_videos_says_so(name: str) -> None:
+    assembled = twin(name)
     assert assembled.transform.kinds == ("image",)
     with pytest.raises(ValueError, match="takes no videos"):
         assembled.family.layout(QUESTION, ANSWER, shape=frames_of(clip()))

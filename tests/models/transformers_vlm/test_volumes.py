@@ -17,9 +17,9 @@ from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request, 
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
 from medtune.models.weights.loading_options import Loading
-from tests.models.transformers_vlm.twins import rows, twin
+from tests.models.twins import picture, row_each, twin
 
 QUESTION, ANSWER = "Is there a cyst?", "no"
 
@@ -47,7 +47,7 @@ def _read(assembled: Assembled, ref: MediaRef) -> list[float]:
     layout = assembled.family.layout(QUESTION, ANSWER, shape=transform.shape(ref))
     with torch.no_grad():
         encoded = assembled.model.encode(transform.stack([read_item(ref, transform)]))
-        found: list[float] = assembled.model(rows(assembled, [layout], [0]), encoded).logprobs_T.tolist()
+        found: list[float] = assembled.model(row_each(assembled, [layout], [0]), encoded).logprobs_T.tolist()
     return found
 
 
@@ -72,7 +72,7 @@ def test_a_scan_is_shown_as_the_frames_that_it_becomes(
     pictures: Any = assembled.transform.volumes  # type: ignore[attr-defined]
     shown = assembled.transform.stack([assembled.transform(pictures(_scan()))])
     with torch.no_grad():
-        told = assembled.model(rows(assembled, [layout], [0]), assembled.model.encode(shown)).logprobs_T.tolist()
+        told = assembled.model(row_each(assembled, [layout], [0]), assembled.model.encode(shown)).logprobs_T.tolist()
     assert _read(assembled, ref) == pytest.approx(told, abs=1e-5)
 
 
@@ -108,7 +108,6 @@ def test_models_that_read_volumes_themselves_take_no_way() -> None:
 
 
 def test_images_and_videos_are_read_as_ever() -> None:
-    from tests.models.transformers_vlm.twins import picture
 
     plain, with_volumes = twin("nano_gemma3"), _assembled("nano_gemma3", volumes_as="slices")
     shown = [each.transform(picture())["pixel_values"] for each in (plain, with_volumes)]

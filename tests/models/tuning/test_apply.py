@@ -9,11 +9,14 @@ import torch
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
+from medtune.models.nano.twin import expanded
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.vlm import VisionLanguageModel
+from medtune.models.weights.checkpoint import trainable_names
+from tests.models.twins import OF_TRANSFORMERS, TWINS
 
 ATTENTION = [f"self_attn.{name}_proj" for name in "qkvo"]
 MLP = [f"mlp.{name}_proj" for name in ("gate", "up", "down")]
@@ -130,3 +133,27 @@ def test_same_seed_same_adapters() -> None:
     tuning = replace(Tuning(), language=PartTuning("lora"))
     one, two = _nano(tuning)[1].state_dict(), _nano(tuning)[1].state_dict()
     assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.parametrize("name", OF_TRANSFORMERS)
+def test_targets_count_from_the_part_on(name: str) -> None:
+    targets = Lora(targets=r"layers\.\d+\.(self_attn|cross_attn)\.(q|v)_proj")
+    model = zoo_entry(name).assemble(0).model
+    apply_tuning(model, Tuning(PartTuning(), PartTuning(), PartTuning("lora", lora=targets)), seed=0)
+    adapted = {each.removesuffix(".lora_A") for each, _ in model.named_modules() if each.endswith(".lora_A")}
+    wanted = {each for each in expanded(TWINS[name].language) if each.endswith(("attn.q_proj", "attn.v_proj"))}
+    assert adapted == wanted != set()
+
+
+def test_rows_of_new_tokens_learn_beside_lora() -> None:
+    def whole(language: PartTuning, **parts: PartTuning) -> set[str]:
+        model = zoo_entry("nano_m3d_llama2").assemble(0).model
+        apply_tuning(model, Tuning(language=language, **parts), seed=0)
+        return {n for n in trainable_names(model) if n.startswith("language.") and ".lora_" not in n}
+
+    pattern, full = r"model\.embed_tokens\.weight|lm_head\.weight", PartTuning("full")
+    rows = {"language.model.embed_tokens.weight", "language.lm_head.weight"}
+    assert whole(PartTuning("lora", parameters=pattern), vision=full) == rows
+    assert whole(PartTuning("part", parameters=pattern)) == rows
+    with pytest.raises(ValueError, match=r"model\.tuning\.language\.parameters: 'wte' fits no parameter of the part"):
+        whole(PartTuning("part", parameters="wte"))

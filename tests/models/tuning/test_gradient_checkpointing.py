@@ -10,7 +10,7 @@ from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
-from tests.models.transformers_vlm.twins import NANOS, encoded, picture, rows, size_of
+from tests.models.twins import EVERY_TWIN, layout, row_each, seen
 
 LEARNING = {
     "lora": Tuning(language=PartTuning("lora", lora=Lora(dropout=0.2))),
@@ -19,7 +19,7 @@ LEARNING = {
 }
 
 
-def _step(assembled: Assembled) -> tuple[dict[str, torch.Tensor], int]:
+def _step(name: str, assembled: Assembled) -> tuple[dict[str, torch.Tensor], int]:
     """Returns the gradients of one backward pass and the bytes that were kept for it."""
     kept: dict[int, int] = {}
 
@@ -27,18 +27,17 @@ def _step(assembled: Assembled) -> tuple[dict[str, torch.Tensor], int]:
         kept[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
         return tensor
 
-    image = picture()
-    laid = rows(assembled, [assembled.family.layout("Plane? " * 20, "head", shape=size_of(image))], [0])
-    shown = encoded(assembled, image)
+    laid = row_each(assembled, [layout(assembled, name, question="Plane? " * 20)], [0])
+    encoded = seen(assembled, name, 0)
     torch.manual_seed(2)
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        loss = -assembled.model(laid, shown).logprobs_T.sum()
+        loss = -assembled.model(laid, encoded).logprobs_T.sum()
     loss.backward()
     model = assembled.model
     return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}, sum(kept.values())
 
 
-@pytest.mark.parametrize("name", ["nano_pocket", *NANOS])
+@pytest.mark.parametrize("name", EVERY_TWIN)
 @pytest.mark.parametrize("how", LEARNING)
 def test_gradients_are_the_same_and_less_is_kept(name: str, how: str) -> None:
     plain, sparing = zoo_entry(name).assemble(0), zoo_entry(name).assemble(0)
@@ -47,7 +46,7 @@ def test_gradients_are_the_same_and_less_is_kept(name: str, how: str) -> None:
     recompute_activations(sparing.model)
     plain.model.train()
     sparing.model.train()
-    (wanted, most), (found, least) = _step(plain), _step(sparing)
+    (wanted, most), (found, least) = _step(name, plain), _step(name, sparing)
     assert found.keys() == wanted.keys()
     assert found
     for each, gradient in wanted.items():

@@ -9,7 +9,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import PartTuning, Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise
-from tests.models.any_twin import EVERY_TWIN, logprobs
+from tests.models.twins import EVERY_TWIN, logprobs
 
 CPU = torch.device("cpu")
 

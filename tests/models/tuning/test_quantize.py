@@ -12,6 +12,7 @@ from torch import nn
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
+from medtune.models.nano.twin import expanded
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import PartRow, apply_tuning
@@ -19,28 +20,9 @@ from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
+from tests.models.twins import EVERY_TWIN, TWINS
 
 CPU = torch.device("cpu")
-SPLIT = [*[f"self_attn.{n}_proj" for n in "qkvo"], *[f"mlp.{n}_proj" for n in ("gate", "up", "down")]]
-FUSED = ["self_attn.qkv_proj", "self_attn.o_proj", "mlp.gate_up_proj", "mlp.down_proj"]
-CROSS = [*[f"cross_attn.{n}_proj" for n in "qkvo"], *SPLIT[4:]]
-HELD = {
-    "nano_pocket": ("language.model.layers", [SPLIT] * 2),
-    "nano_radfm": ("language.model.layers", [SPLIT] * 2),
-    "nano_m3d_llama2": ("language.model.layers", [SPLIT] * 2),
-    "nano_m3d_phi3": ("language.model.layers", [FUSED] * 2),
-    "nano_merlin": ("language.model.layers", [SPLIT] * 2),
-    "nano_ct_chat": ("language.model.layers", [SPLIT] * 2),
-    "nano_gemma3": ("whole.model.language_model.layers", [SPLIT] * 2),
-    "nano_internvl": ("whole.model.language_model.layers", [SPLIT] * 2),
-    "nano_llava": ("whole.model.language_model.layers", [SPLIT] * 2),
-    "nano_llava_next_video": ("whole.model.language_model.layers", [SPLIT] * 2),
-    "nano_llava_onevision": ("whole.model.language_model.layers", [SPLIT] * 2),
-    "nano_mllama": ("whole.model.language_model.layers", [SPLIT, CROSS] * 2),
-    "nano_qwen25vl": ("whole.model.language_model.layers", [SPLIT] * 2),
-    "nano_qwen2vl": ("whole.model.language_model.layers", [SPLIT] * 2),
-    "nano_qwen3vl": ("whole.model.language_model.layers", [SPLIT] * 2),
-}
 ONE_OF_EACH_KIND = ("nano_pocket", "nano_m3d_phi3", "nano_mllama", "nano_qwen25vl")
 
 
@@ -85,14 +67,12 @@ def _unpacked(model: Model) -> Model:
     return plain
 
 
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("name", EVERY_TWIN)
 def test_just_the_language_models_linear_layers_are_held_in_4_bits(name: str) -> None:
     model = zoo_entry(name).assemble(0).model
     quantize_language(model, precision="32-true", device=CPU)
-    prefix, layers = HELD[name]
-    wanted = {f"{prefix}.{number}.{each}" for number, block in enumerate(layers) for each in block}
     found = {each for each, module in model.named_modules() if isinstance(module, bnb.nn.Linear4bit)}
-    assert found == wanted
+    assert found == expanded(TWINS[name].language) != set()
     assert all(model.get_parameter(f"{each}.weight").dtype == torch.uint8 for each in found)
     rest = {n: p for n, p in model.named_parameters() if n.rpartition(".")[0] not in found}
     assert {p.dtype for p in rest.values()} == {torch.float32}

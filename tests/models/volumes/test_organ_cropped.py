@@ -11,12 +11,12 @@ from medtune.data.media.volumes.formats.abdomen_atlas import cases
 from medtune.data.media.volumes.transforms.organ_crop import TARGETS, CroppedTransform
 from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
+from medtune.models.media_item import read_item
 from medtune.models.nano.volume import tokenizer
-from medtune.models.read_media import read_item
-from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo import nano_m3d_llama2
-from tests.models.volumes.test_vlm import TWINS, answered, own_model
+from tests.models.volumes.test_volume_parts import TWINS, answered, own_model
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ def test_grouped_answers_are_those_of_each_alone_and_read_back(kind: str, tmp_pa
     assembled = zoo_entry("nano_pocket_ct").assemble(0, loading)
     assembled.model.eval()
     assert assembled.provenance["language"] == kind
-    asked = four_visits(tmp_path, is_volume=True)
+    asked = four_visits(tmp_path, kind="volume")
     alone, together = answers(assembled, asked), answers(assembled, asked, batch_size=NUM_GROUPS)
     (tmp_path / "out").mkdir()
     write_exported(assembled, tmp_path / "out", name="nano_pocket_ct", base_weights=None)

@@ -23,7 +23,7 @@ from medtune.models.tuning.quantize import quantize_language
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.weights.export import MANIFEST, assemble_model, merge_adapters, write_exported
 from medtune.models.weights.loading_options import Loading
-from tests.models.transformers_vlm.twins import picture
+from tests.models.twins import OF_THREE_MODULES, picture
 
 OPTIONS = ("normal", "benign", "malignant")
 
@@ -95,8 +95,8 @@ def test_a_model_in_4_bits_is_exported_as_it_was_evaluated(tmp_path: Path) -> No
     assert said(read_back("nano_pocket", tmp_path)) == pytest.approx(adapted, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", ["nano_ct_chat", "nano_m3d_phi3", "nano_merlin", "nano_radfm"])
-def test_every_weight_of_a_3d_model_is_read_back(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", OF_THREE_MODULES)
+def test_every_weight_of_a_model_of_three_modules_is_read_back(name: str, tmp_path: Path) -> None:
     assembled = tuned(name)
     merge_adapters(assembled.model)
     write_exported(assembled, tmp_path, name=name, base_weights=None)

@@ -16,9 +16,9 @@ from medtune.data.media.volumes.transforms import ct_chat as preparation
 from medtune.data.prepared.folder import prepare
 from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
 from medtune.models.towers.ctvit import CTViT
-from medtune.models.volumes import code_input
+from medtune.models.volumes import ctvit_code_input
 from medtune.models.weights.loading_options import CODES, Loading
 from medtune.trainer.commands.cli import main
 
@@ -93,8 +93,8 @@ def test_each_scan_is_encoded_once(
     def refuse(*_: object) -> None:
         raise AssertionError("a scan was encoded again")
 
-    monkeypatch.setattr(code_input, "load_volume", refuse)
-    monkeypatch.setattr(code_input, "read_encoding", refuse)
+    monkeypatch.setattr(ctvit_code_input, "load_volume", refuse)
+    monkeypatch.setattr(ctvit_code_input, "read_encoding", refuse)
     assert run(prepared_codes, tmp_path / "again") == 0
     assert sorted((prepared_codes / "cache").iterdir()) == kept
     again = (tmp_path / "again" / "final" / "predictions.jsonl").read_bytes()
@@ -122,7 +122,7 @@ def _logprobs(folder: Path) -> list[list[float]]:
 def test_a_tower_that_is_to_learn_is_refused(
     setting: str, field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = ["train.max_steps=null"] if "phases" in setting else []
+    more = ["train.max_steps=null"] if "stages" in setting else []
     assert run(tmp_path / "nothing", tmp_path / "run", setting, *more) == 1
     said = capsys.readouterr().err
     assert "model.variant is codes" in said

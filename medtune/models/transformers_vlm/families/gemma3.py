@@ -7,10 +7,10 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedModel
 
-from medtune.models.sequence import placeholder
+from medtune.models.sequence import visual_placeholders
 from medtune.models.transformers_vlm.family import Family, parts
-from medtune.models.transformers_vlm.in_sequence import VisualTokens, in_sequence
 from medtune.models.transformers_vlm.media import as_images
+from medtune.models.transformers_vlm.visual_tokens import VisualTokens, in_sequence
 from medtune.models.transformers_vlm.wiring import Step
 
 
@@ -24,7 +24,7 @@ def family() -> Family:
             shown=_token_types,
             plain_because="the tokens of an image see one another both ways, which transformers works out itself",
         ),
-        sequence=placeholder.gemma3,
+        sequence=visual_placeholders.gemma3,
         pixels=("pixel_values",),
         video=as_images,
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from medtune.models.sequence import placeholder
+from medtune.models.sequence import visual_placeholders
 from medtune.models.transformers_vlm.family import Family, language_model, parts
-from medtune.models.transformers_vlm.in_sequence import in_sequence
 from medtune.models.transformers_vlm.media import as_tiles
+from medtune.models.transformers_vlm.visual_tokens import in_sequence
 
 
 def family() -> Family:
@@ -13,7 +13,7 @@ def family() -> Family:
     return Family(
         model_types=("internvl",),
         wiring=in_sequence(parts("model.vision_tower", "model.multi_modal_projector"), decoder=language_model),
-        sequence=placeholder.internvl,
+        sequence=visual_placeholders.internvl,
         pixels=("pixel_values",),
         video=as_tiles,
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from medtune.models.sequence import placeholder
+from medtune.models.sequence import visual_placeholders
 from medtune.models.transformers_vlm.family import Family, language_model, parts
-from medtune.models.transformers_vlm.in_sequence import in_sequence
 from medtune.models.transformers_vlm.media import as_images
+from medtune.models.transformers_vlm.visual_tokens import in_sequence
 
 
 def family() -> Family:
@@ -13,7 +13,7 @@ def family() -> Family:
     return Family(
         model_types=("llava",),
         wiring=in_sequence(parts("model.vision_tower", "model.multi_modal_projector"), decoder=language_model),
-        sequence=placeholder.llava,
+        sequence=visual_placeholders.llava,
         pixels=("pixel_values",),
         video=as_images,
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from medtune.models.sequence import placeholder
+from medtune.models.sequence import visual_placeholders
 from medtune.models.transformers_vlm.family import Family, language_model, parts
-from medtune.models.transformers_vlm.in_sequence import in_sequence
 from medtune.models.transformers_vlm.media import as_video
+from medtune.models.transformers_vlm.visual_tokens import in_sequence
 
 
 def family() -> Family:
@@ -17,7 +17,7 @@ def family() -> Family:
         wiring=in_sequence(
             parts("model.vision_tower", "model.multi_modal_projector", "model.image_newline"), decoder=language_model
         ),
-        sequence=placeholder.llava_onevision,
+        sequence=visual_placeholders.llava_onevision,
         pixels=("pixel_values", "image_sizes"),
         video=partial(as_video, names=("pixel_values_videos",)),
     )

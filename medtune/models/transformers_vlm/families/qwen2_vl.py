@@ -6,8 +6,8 @@ from functools import partial
 
 from medtune.models.sequence import qwen_vl
 from medtune.models.transformers_vlm.family import Family, language_model, parts
-from medtune.models.transformers_vlm.in_sequence import in_sequence
 from medtune.models.transformers_vlm.media import as_video
+from medtune.models.transformers_vlm.visual_tokens import in_sequence
 
 
 def family() -> Family:

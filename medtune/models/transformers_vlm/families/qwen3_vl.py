@@ -7,8 +7,8 @@ from typing import Any
 
 from medtune.models.sequence import qwen_vl
 from medtune.models.transformers_vlm.family import Family, language_model, parts
-from medtune.models.transformers_vlm.in_sequence import VisualTokens, in_sequence, rows_of
 from medtune.models.transformers_vlm.media import as_video
+from medtune.models.transformers_vlm.visual_tokens import VisualTokens, in_sequence, rows_of
 from medtune.models.transformers_vlm.wiring import Step
 
 

@@ -1,25 +1,11 @@
-"""M3D-CLIP's pretrained_ViT.bin and M3D-LaMed's checkpoints.
+"""M3D-LaMed's checkpoints.
 
-Source: BAAI-DCAI/M3D@63e72005; BAAI-DCAI/M3D issue 24 (names after one's own CLIP training).
+Source: BAAI-DCAI/M3D@63e72005.
 """
 
 from __future__ import annotations
 
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
-
-VIT = KeyMap(
-    checkpoint="M3D-CLIP's pretrained_ViT.bin",
-    rules=(
-        # Written by one's own CLIP training; the published file has no prefix.
-        rename("vision_encoder.", "vision.vit."),
-        Rule("((cls_token|patch_embedding|blocks|norm).*)", (r"vision.vit.\1",)),
-    ),
-    left_out=(
-        r"blocks\.\d+\.norm_cross_attn\..+",
-        r"(language_encoder|mm_vision_proj|mm_language_proj)\..+",
-        "logit_scale",
-    ),
-)
 
 LAMED = KeyMap(
     checkpoint="an M3D-LaMed checkpoint",

@@ -1,4 +1,4 @@
-"""Merlin's contrastive checkpoint, its disease-prediction checkpoint and its report model.
+"""Merlin's contrastive checkpoint and its report model.
 
 Source: StanfordMIMI/Merlin@2489a96b and merlin-vlm 0.0.7; StanfordMIMI/Merlin issue 36 (the image encoders of the
 files differ, so that each is read from its own file).
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
 
-_STAGES = ((0, "conv1"), (1, "bn1"), (4, "layer1"), (5, "layer2"), (6, "layer3"), (7, "layer4"))
+_MODULES = ((0, "conv1"), (1, "bn1"), (4, "layer1"), (5, "layer2"), (6, "layer3"), (7, "layer4"))
 _BACKBONE = r"((?:conv1|bn1|layer[1-4])\..+)"
 _HEADS = r"((?:classifier|contrastive_head)\..+)"
 _TEXT_TOWER = (r"encode_text\..+", "logit_scale")
@@ -23,31 +23,20 @@ LORA_SCALE = 16 / 512
 """alpha / r of the report model's adapter. Source: merlin-vlm 0.0.7."""
 
 
-def contrastive(*, heads: bool) -> KeyMap:
-    """Returns the map of the contrastive checkpoint, for a tower with or without its two heads."""
-    prefix = r"encode_image\.i3_resnet\."
-    head = (Rule(prefix + _HEADS, (r"vision.\1",)),) if heads else ()
-    return KeyMap(
-        checkpoint="Merlin's contrastive checkpoint",
-        rules=(Rule(prefix + _BACKBONE, (r"vision.net.\1",)), *head),
-        left_out=_TEXT_TOWER if heads else (*_TEXT_TOWER, prefix + _HEADS),
-    )
-
-
-def disease_prediction(*, heads: bool) -> KeyMap:
-    """Returns the map of the five-year disease checkpoint, whose names have no prefix."""
-    head = (Rule(_HEADS, (r"vision.\1",)),) if heads else ()
-    return KeyMap(
-        checkpoint="Merlin's disease-prediction checkpoint",
-        rules=(Rule(_BACKBONE, (r"vision.net.\1",)), *head),
-        left_out=() if heads else (_HEADS,),
-    )
-
+CONTRASTIVE = KeyMap(
+    checkpoint="Merlin's contrastive checkpoint",
+    rules=(
+        Rule(r"encode_image\.i3_resnet\." + _BACKBONE, (r"vision.net.\1",)),
+        Rule(r"encode_image\.i3_resnet\." + _HEADS, (r"vision.\1",)),
+    ),
+    left_out=_TEXT_TOWER,
+)
+"""For a tower that has its two heads."""
 
 REPORT = KeyMap(
     checkpoint="Merlin's report model",
     rules=(
-        *(rename(f"encode_image.vision_model.features.{index}.", f"vision.net.{name}.") for index, name in _STAGES),
+        *(rename(f"encode_image.vision_model.features.{index}.", f"vision.net.{name}.") for index, name in _MODULES),
         rename("adapter.linear2.", "projector.each."),
         Rule(_PEFT + r"(.+?)\.base_layer\.(.+)", (r"language.\1.\2",)),
         Rule(_PEFT + r"((?!.*\.lora_).+)", (r"language.\1",)),

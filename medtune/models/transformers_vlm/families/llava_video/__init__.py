@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from medtune.models.sequence import placeholder
+from medtune.models.sequence import visual_placeholders
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig
 from medtune.models.transformers_vlm.family import Family, language_model, parts
-from medtune.models.transformers_vlm.in_sequence import in_sequence
 from medtune.models.transformers_vlm.media import as_video
+from medtune.models.transformers_vlm.visual_tokens import in_sequence
 
 
 def family() -> Family:
@@ -18,7 +18,7 @@ def family() -> Family:
         wiring=in_sequence(
             parts("model.vision_tower", "model.multi_modal_projector", "model.image_newline"), decoder=language_model
         ),
-        sequence=placeholder.llava_video,
+        sequence=visual_placeholders.llava_video,
         pixels=("pixel_values", "image_sizes"),
         video=partial(as_video, names=("pixel_values_videos",)),
     )

@@ -20,7 +20,7 @@ from medtune.models.weights.keymaps.key_map import load_published
 from medtune.models.weights.keymaps.llava_video import KEY_MAP
 from medtune.models.weights.keymaps.read_file import read_tensors
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.release import read_tokenizer, release_folder
+from medtune.models.weights.volume_release import read_tokenizer, release_folder
 
 SO400M: Mapping[str, Any] = {
     "model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 26,

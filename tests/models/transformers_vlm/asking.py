@@ -1,39 +1,21 @@
-"""What the tests of all families share: a twin, a picture, and transformers' own way of asking."""
+"""Asks transformers itself about a picture, to compare its answers with those of our adapter."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.media.images import Size
 from medtune.data.types import Image
-from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.prompts import PromptRows, pad_left
-from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.model import TransformersVlm
-
-NANOS = (
-    "nano_gemma3", "nano_internvl", "nano_llava", "nano_llava_next_video", "nano_llava_onevision", "nano_llava_video",
-    "nano_mllama", "nano_qwen25vl", "nano_qwen2vl", "nano_qwen3vl",
-)  # fmt: skip
-
-
-@cache
-def twin(name: str) -> Assembled:
-    """The twin in evaluation mode; tests that change a model take their own."""
-    assembled = zoo_entry(name).assemble(0)
-    assembled.model.eval()
-    return assembled
+from tests.models.twins import twin
 
 
 def whole(assembled: Assembled) -> Any:
@@ -46,22 +28,8 @@ def processor(assembled: Assembled) -> Any:
     return family._processor
 
 
-def picture(seed: int = 0, *, width: int = 90, height: int = 60) -> Image:
-    return Image(np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8))
-
-
-def size_of(image: Image) -> Size:
-    return Size(image.pixels_HWC.shape[1], image.pixels_HWC.shape[0])
-
-
 def encoded(assembled: Assembled, *images: Image) -> Any:
     return assembled.model.encode(assembled.transform.stack([assembled.transform(image) for image in images]))
-
-
-def rows(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PackedRows:
-    """A row for each sequence, in their order."""
-    trees = [Shown(grow([layout], [n]), shown) for n, (layout, shown) in enumerate(zip(layouts, media, strict=True))]
-    return pack([[tree] for tree in trees], pad_id=assembled.family.pad_id)
 
 
 def prompts(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PromptRows:

@@ -45,7 +45,7 @@ def in_sequence(
     """Returns the wiring of a family.
 
     Args:
-        roots: The family's groups.
+        roots: Names of the modules and parameters of the family's parts.
         decoder: The module of the transformers model that takes embeddings.
         shown: What that module needs besides embeddings, mask and positions.
         plain_because: As `Wiring.plain_because`.

@@ -97,7 +97,7 @@ class _Frame(NamedTuple):
     lead: str
 
 
-class Templated:
+class ProcessorTemplate:
     """Lays out one question for a model of transformers.
 
     Raises:

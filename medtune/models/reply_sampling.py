@@ -1,8 +1,9 @@
-"""Replies drawn at a temperature: noise on the logits turns a model's greedy choice into a draw from its softmax.
+"""Draws replies at a temperature, by adding noise to the logits of a model that chooses greedily.
 
-The place of the largest of logits / temperature + Gumbel noise is a draw from softmax(logits / temperature), exactly.
-So every model draws that chooses greedily, whatever its own loop over tokens is, and a row's words depend on its own
-seed alone: not on who else is in the batch, and not on where a killed evaluation went on.
+The index of the largest value of logits / temperature + Gumbel noise is an exact draw from
+softmax(logits / temperature). Any model that chooses greedily can therefore draw, whatever its loop over tokens looks
+like. A row's words depend on its own seed alone: neither the other rows of the batch nor an interrupted evaluation
+that is continued change them.
 
 Shape legend: B rows, V vocabulary.
 
@@ -24,12 +25,12 @@ _BEHIND = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 
 @contextmanager
 def drawn(model: nn.Module, *, temperature: float, seeds: Sequence[int]) -> Iterator[None]:
-    """Makes what the model generates inside the context a draw.
+    """Makes the model draw the tokens that it generates inside the context.
 
     Args:
         model: Holds a language model of transformers; it goes on as greedily as before when the context ends.
         temperature: Above 0; 1 draws from the model's own distribution.
-        seeds: One for each row of the batch, in their order; the same seed draws the same noise.
+        seeds: One seed for each row of the batch, in the order of the rows; the same seed draws the same noise.
 
     Raises:
         ValueError: The temperature is not above 0, the batch has another number of rows, or the model changes its

@@ -18,12 +18,12 @@ from torch import Tensor
 
 from medtune.data.media.volumes.transforms.radfm import DEPTHS, IN_PLANE, nearest_depth
 from medtune.data.types import Image, Media, MediaKind
-from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.volumes.volume_input import VolumeInput
 
 
 @dataclass(frozen=True, slots=True)
-class ScanInput(VolumeInput):
-    """A preparation of volumes, and RadFM's own of images: 512 x 512, RGB in [0, 1], four equal slices."""
+class RadFMInput(VolumeInput):
+    """Prepares volumes with a transform, and images as RadFM does: 512 x 512, RGB in [0, 1], four equal slices."""
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:

@@ -13,8 +13,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from medtune.data.media.blank import BLANKS
 from medtune.data.types import MediaGroup, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
-from medtune.models.drawn_replies import drawn
-from tests.models.transformers_vlm.twins import twin
+from medtune.models.reply_sampling import drawn
+from tests.models.twins import twin
 
 SIZES: dict[str, Any] = {
     "vocab_size": 5,

@@ -1,4 +1,4 @@
-"""From a reference on disk to what a model's tower takes."""
+"""Reads one media item from disk and prepares it for a model's tower."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from medtune.data.media.load import load_media
 from medtune.data.types import Media, MediaRef
 from medtune.models.contract import MediaItem, Transform
-from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.volumes.volume_input import VolumeInput
 
 
 def unchanged(media: Media) -> Media:

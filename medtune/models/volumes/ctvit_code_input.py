@@ -1,4 +1,4 @@
-"""Volumes as the code ids of a frozen CTViT: from the cache, from a saved encoding, or from the tower itself.
+"""Shows a model the code ids of its frozen CTViT, read from the cache or a saved encoding, or made by the tower.
 
 A full-size scan is 27 kB of ids, 28 MB of code vectors (what CT-CHAT's release trains on) or 221 MB of prepared voxels;
 what lies behind the tower sees the same in all three.
@@ -27,7 +27,8 @@ from medtune.data.media.volumes.transforms.transform import VolumeTransform
 from medtune.data.types import Media, MediaRef
 from medtune.models.contract import Transform
 from medtune.models.towers.ctvit import CTViT
-from medtune.models.volumes.vlm import VolumeInput, VolumeParts
+from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.loading_options import CODES
 
 FARTHEST = 1e-2
@@ -40,7 +41,7 @@ _OTHER_TOWER = (
 
 @dataclass(frozen=True, slots=True)
 class Coder:
-    """A frozen tower that says of which codes a volume is made.
+    """A frozen tower that turns volumes into code ids.
 
     It runs on the CPU in float32, wherever and however the model computes: ids are kept, and the next run reads them.
 

@@ -14,8 +14,8 @@ from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.media.volumes.transforms.m3d import M3DTransform
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.data.types import Media, MediaRef
-from medtune.models.read_media import read_item
-from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.media_item import read_item
+from medtune.models.volumes.volume_input import VolumeInput
 
 SMALL = M3DTransform(window_hu=None, size=(8, 8, 8))
 LPS = np.diag([-2.0, -2.0, 5.0, 1.0])

@@ -1,4 +1,4 @@
-"""A judge in this process: any instruction-tuned text model of transformers, greedy."""
+"""A judge that runs in this process: any instruction-tuned text model of transformers, with greedy decoding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medtune.models.weights.loading_options import DtypeName
 
 
 class LocalJudge:
-    """Reads one answer after the other. The same answer gets the same verdict, so nothing is asked twice."""
+    """Judges one answer after the other. The same answer always gets the same verdict."""
 
     def __init__(self, weights: str, *, dtype: DtypeName, max_new_tokens: int, device: torch.device) -> None:
         """Loads a model from the hub or a folder.
@@ -34,7 +34,7 @@ class LocalJudge:
 
     @property
     def name(self) -> str:
-        """Hub id, or the folder's name."""
+        """The hub id of the model, or the name of its folder."""
         return self._name
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""A family whose sequences may not be longer than what its language model reads; nothing is ever cut."""
+"""Refuses sequences that are longer than the context of the language model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from medtune.data.media.load import Shape
 from medtune.models.sequence.layout import Sequence, SequenceFamily
 
 
-class Limited:
-    """Lays out as another family does, and refuses what is too long."""
+class ContextLimited:
+    """A sequence family that lays out as another family does, and refuses sequences that are too long."""
 
     def __init__(self, family: SequenceFamily, *, max_tokens: int) -> None:
         self.family = family
@@ -18,12 +18,12 @@ class Limited:
 
     @property
     def pad_id(self) -> int:
-        """The family's."""
+        """The token of the other family."""
         return self.family.pad_id
 
     @property
     def stop_id(self) -> int:
-        """The family's."""
+        """The token of the other family."""
         return self.family.stop_id
 
     def layout(

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.types import JudgeRequest, PredictionKey
-from medtune.models.text_judge import LocalJudge
+from medtune.models.local_judge import LocalJudge
 from tests.models.tiny_judge import VERDICT, write_tiny_judge
 
 

@@ -23,12 +23,14 @@ from medtune.models.sequence.prompts import PromptRows, pad_left
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.volumes.vlm import VolumeParts, modules
+from medtune.models.volumes.volume_parts import VolumeParts, modules
 from medtune.models.weights.keymaps import m3d
-from medtune.models.weights.release import Release, assemble_release, load_release
+from medtune.models.weights.volume_release import Release, assemble_release, load_release
 from medtune.models.zoo import nano_m3d_llama2, nano_radfm
+from tests.models.twins import MODELS, OF_VOLUMES
 
-TWINS = ("nano_radfm", "nano_m3d_llama2", "nano_m3d_phi3", "nano_merlin", "nano_ct_chat")
+TWINS = [name for name in OF_VOLUMES if not MODELS[name].by_organ]
+"""Those that look at the whole scan."""
 RELEASE = Release("*.safetensors", m3d.LAMED, "model.embed_tokens.weight")
 
 

@@ -17,7 +17,7 @@ class CostCapError(ValueError):
     """The next request may cost more than is left."""
 
 
-class Purse:
+class Budget:
     """Counts what an endpoint charges, over all commands that share one file; safe for threads.
 
     Before a request is sent, what it may cost at most is set aside, so that requests under way cannot go over the cap

@@ -17,14 +17,14 @@ from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.read_media import read_item
+from medtune.models.media_item import read_item
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.volumes import code_input
-from medtune.models.volumes.code_input import CodesInput, coder_of, recoded
-from medtune.models.volumes.vlm import VolumeInput
+from medtune.models.volumes import ctvit_code_input
+from medtune.models.volumes.ctvit_code_input import CodesInput, coder_of, recoded
+from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import CODES, Loading
 from tests.data.media.volumes.making import nifti, scan
@@ -92,8 +92,8 @@ def test_ids_from_volume_encoding_and_cache_are_the_same(
     for seen in (ref, encoded):
         assert torch.equal(transform.read(seen), ids)
         assert torch.equal(keeping.read(seen), ids)
-    monkeypatch.setattr(code_input, "load_volume", refuse)
-    monkeypatch.setattr(code_input, "read_encoding", refuse)
+    monkeypatch.setattr(ctvit_code_input, "load_volume", refuse)
+    monkeypatch.setattr(ctvit_code_input, "read_encoding", refuse)
     for seen in (ref, encoded):
         kept = read_item(seen, replace(keeping, cache=VolumeCache(tmp_path)))
         assert kept.dtype == torch.int64
@@ -146,7 +146,7 @@ def test_encodings_saved_in_16_bits_are_recognised() -> None:
         vectors = tower.decode_ids(ids_thw[None]).to(dtype).float().numpy()
         path = Path("unread.npz")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(code_input, "read_encoding", lambda _, found=vectors[0]: found)
+            patch.setattr(ctvit_code_input, "read_encoding", lambda _, found=vectors[0]: found)
             assert torch.equal(coder_of(tower).of_encoding(path), ids_thw)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
-from medtune.models.sequence.templated import MediaText, Placement, Templated, Writing, Written
+from medtune.models.sequence.processor_template import MediaText, Placement, ProcessorTemplate, Writing, Written
 
 
-def llava(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+def llava(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
     """Returns the sequence family of a LLaVA-1.5 processor; the frames of a video are images on lines of their own."""
     token = processor.image_token
     image, count = _image(processor, marker=token, written=token, around=0), _counted(processor, around=0)
@@ -19,22 +19,22 @@ def llava(processor: Any, *, config: Any, max_tokens: int) -> Templated:
         return _frames(shape, count(shape.size), lambda _: token, "\n")
 
     video = MediaText("image", token, token, write)
-    return Templated(processor, writing=Writing(image, video), max_tokens=max_tokens)
+    return ProcessorTemplate(processor, writing=Writing(image, video), max_tokens=max_tokens)
 
 
-def llava_next_video(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+def llava_next_video(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
     """Returns the sequence family of a LLaVA-NeXT-Video processor: four patches of a frame become a token."""
     side = processor.video_processor.crop_size["height"] // processor.patch_size
     return _llava_with_video(processor, max_tokens=max_tokens, count=lambda frames: side * side // 4 * frames)
 
 
-def llava_onevision(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+def llava_onevision(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
     """Returns the sequence family of a LLaVA-OneVision processor: a line break ends the video."""
     side = -(-config.vision_config.image_size // config.vision_config.patch_size // 2)
     return _llava_with_video(processor, max_tokens=max_tokens, count=lambda frames: side * side * frames + 1)
 
 
-def llava_video(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+def llava_video(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
     """Returns the sequence family of LLaVA-Video: a line break ends each row of a frame, and words say when they are.
 
     The model was trained with a sentence on the clip's length and the times of its frames behind the video
@@ -47,10 +47,12 @@ def llava_video(processor: Any, *, config: Any, max_tokens: int) -> Templated:
         return Written(f"{clip}\n{_when(shape)}", (_row(side * (side + 1) * len(shape.times_s)),))
 
     image = _image(processor, marker=token, written=token, around=0)
-    return Templated(processor, writing=Writing(image, MediaText("video", clip, clip, write)), max_tokens=max_tokens)
+    return ProcessorTemplate(
+        processor, writing=Writing(image, MediaText("video", clip, clip, write)), max_tokens=max_tokens
+    )
 
 
-def internvl(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+def internvl(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
     """Returns the sequence family of an InternVL processor; the processor counts the two tags around an image."""
     token = processor.image_token
     tagged = f"{processor.start_image_token}{token}{processor.end_image_token}"
@@ -60,10 +62,10 @@ def internvl(processor: Any, *, config: Any, max_tokens: int) -> Templated:
         return _frames(shape, processor.image_seq_length, lambda number: f"Frame{number + 1}: {tagged}", "\n")
 
     video = MediaText("video", processor.video_token, token, write)
-    return Templated(processor, writing=Writing(image, video), max_tokens=max_tokens)
+    return ProcessorTemplate(processor, writing=Writing(image, video), max_tokens=max_tokens)
 
 
-def gemma3(processor: Any, *, config: Any, max_tokens: int) -> Templated:
+def gemma3(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
     """Returns the sequence family of a Gemma 3 (MedGemma) processor; the frames of a video are images in a row."""
     tokenizer = processor.tokenizer
     token, opening = tokenizer.image_token, tokenizer.boi_token
@@ -75,10 +77,10 @@ def gemma3(processor: Any, *, config: Any, max_tokens: int) -> Templated:
         return _frames(shape, count(shape.size), lambda _: written, "")
 
     video = MediaText("image", opening, token, write)
-    return Templated(processor, writing=Writing(image, video), max_tokens=max_tokens)
+    return ProcessorTemplate(processor, writing=Writing(image, video), max_tokens=max_tokens)
 
 
-def _llava_with_video(processor: Any, *, max_tokens: int, count: Callable[[int], int]) -> Templated:
+def _llava_with_video(processor: Any, *, max_tokens: int, count: Callable[[int], int]) -> ProcessorTemplate:
     token, clip = processor.image_token, processor.video_token
     image = _image(processor, marker=token, written=token, around=0)
 
@@ -86,7 +88,7 @@ def _llava_with_video(processor: Any, *, max_tokens: int, count: Callable[[int],
         return Written(clip, (_row(count(len(shape.times_s))),))
 
     video = MediaText("video", clip, clip, write)
-    return Templated(processor, writing=Writing(image, video), max_tokens=max_tokens)
+    return ProcessorTemplate(processor, writing=Writing(image, video), max_tokens=max_tokens)
 
 
 def _when(shape: Frames) -> str:

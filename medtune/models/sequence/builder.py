@@ -1,4 +1,4 @@
-"""Builds one sequence from its pieces: text ids, room for media, and where learning begins."""
+"""Builds one sequence piece by piece from ids of text and places for visual tokens."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence as Many
 from medtune.models.sequence.layout import IGNORED, Sequence, Span
 
 
-class Pieces:
-    """Collects ids and media spans in order."""
+class SequenceBuilder:
+    """Collects the ids and media spans of one sequence in order."""
 
     def __init__(self, placeholder: int) -> None:
         self._placeholder = placeholder
@@ -20,16 +20,16 @@ class Pieces:
         return len(self._ids)
 
     def text(self, ids: Many[int]) -> None:
-        """Adds ids that are embedded."""
+        """Adds the ids of a text."""
         self._ids += ids
 
     def media(self, num_tokens: int) -> None:
-        """Adds room for the visual tokens of one media item."""
+        """Adds places for the visual tokens of one media item."""
         self._spans.append(Span(len(self._ids), len(self._ids) + num_tokens))
         self._ids += [self._placeholder] * num_tokens
 
     def sequence(self, *, learnt_from: int | None) -> Sequence:
-        """Returns the sequence; its labels begin at a position, or there are none."""
+        """Returns the sequence; labels begin at the position `learnt_from`, and there are none where it is None."""
         first = len(self._ids) if learnt_from is None else learnt_from
         return Sequence(
             ids=tuple(self._ids),

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.volumes.vlm import VolumeParts, chosen, modules, skeleton
+from medtune.models.volumes.volume_parts import VolumeParts, chosen, modules, skeleton
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.keymaps.key_map import KeyMap, load_published
 from medtune.models.weights.keymaps.read_file import read_tensors

@@ -1,0 +1,77 @@
+"""How a volume becomes the input of a tower: read from its files or from a cache, and prepared.
+
+Shape legend: C channels; the other axes are the tower's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from medtune.data.media.load import Shape
+from medtune.data.media.organ_masks import other_side
+from medtune.data.media.volumes.cache import VolumeCache
+from medtune.data.media.volumes.read import load_volume
+from medtune.data.media.volumes.transforms.transform import VolumeTransform
+from medtune.data.types import Media, MediaKind, MediaRef, Volume, wanted
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeInput:
+    """Prepares volumes with one of `data`'s transforms; runs in the processes that load data.
+
+    Attributes:
+        prepare: The transform.
+        cache: Folder that keeps prepared volumes; None prepares them every time.
+    """
+
+    prepare: VolumeTransform
+    cache: VolumeCache | None = None
+
+    @property
+    def kinds(self) -> tuple[MediaKind, ...]:
+        """The transform takes volumes alone."""
+        return ("volume",)
+
+    @property
+    def sampling(self) -> None:
+        """None, because the transform takes no videos."""
+        return None
+
+    def shape(self, ref: MediaRef) -> Shape | None:
+        """Returns None, because every volume has the same number of tokens."""
+        return None
+
+    def __call__(self, media: Media) -> Tensor:
+        """Returns one prepared volume, (C, ...), float32."""
+        return torch.from_numpy(np.ascontiguousarray(self.prepare(wanted(media, Volume))))
+
+    def read(self, ref: MediaRef) -> Tensor:
+        """Returns one prepared volume from its files or from the cache, with the masks that the preparation reads.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: A file is refused.
+        """
+        if self.cache is None:
+            return self(load_volume(ref, self.prepare.organs))
+        return torch.from_numpy(self.cache.prepared(ref, self.prepare))
+
+    def changed(self, ref: MediaRef, change: Callable[[Media], Media]) -> Tensor:
+        """Returns one volume, changed and then prepared; read from its files, as a change is drawn anew each time.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: A file is refused.
+        """
+        organs = self.prepare.organs
+        # In a mirror, the organ to look at is the other side's.
+        return self(change(load_volume(ref, {*organs, *map(other_side, organs)})))
+
+    def stack(self, items: Sequence[Tensor]) -> Tensor:
+        """Returns prepared volumes as one batch."""
+        return torch.stack(list(items))

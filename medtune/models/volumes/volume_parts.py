@@ -1,0 +1,76 @@
+"""Builds a model over volumes from its parts: tower, projector, language model, sequence family and preparation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedTokenizerFast
+
+from medtune.data.catalog import nearest
+from medtune.data.media.volumes.transforms.transform import VolumeTransform
+from medtune.models.sequence.context_limit import ContextLimited
+from medtune.models.sequence.layout import SequenceFamily
+from medtune.models.vlm import VisionLanguageModel
+from medtune.models.volumes.volume_input import VolumeInput
+
+
+def _as_volume(transform: VolumeTransform, _: nn.Module) -> VolumeInput:
+    return VolumeInput(transform)
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeParts:
+    """How a model over volumes is built.
+
+    Attributes:
+        vision: Builds the tower; it gives a grid of features, (B, ..., D).
+        projector: Builds what maps that grid to tokens of the language model's width.
+        language: Configuration of a decoder of transformers.
+        family: Returns the sequence family for a tokenizer.
+        transform: Prepares a volume.
+        seen_as: Returns the model's transform for a preparation and the tower.
+    """
+
+    vision: Callable[[], nn.Module]
+    projector: Callable[[int], nn.Module]
+    language: PreTrainedConfig
+    family: Callable[[PreTrainedTokenizerFast], SequenceFamily]
+    transform: VolumeTransform
+    seen_as: Callable[[VolumeTransform, nn.Module], VolumeInput] = _as_volume
+
+    def input_of(self, vision: nn.Module) -> VolumeInput:
+        """Returns the transform that makes a media item the input of this tower, whose weights have been read."""
+        return self.seen_as(self.transform, vision)
+
+    def limited(self, tokenizer: PreTrainedTokenizerFast) -> ContextLimited:
+        """Returns the sequence family, which refuses sequences that are longer than the language model's context."""
+        return ContextLimited(self.family(tokenizer), max_tokens=int(self.language.max_position_embeddings))
+
+
+def chosen(variants: Mapping[str, VolumeParts], name: str | None) -> VolumeParts:
+    """Returns the variant of that name, the first one for None.
+
+    Raises:
+        ValueError: There is no such variant.
+    """
+    if name is None:
+        return next(iter(variants.values()))
+    if name not in variants:
+        raise ValueError(f"model.variant: no {name!r}.{nearest(name, variants)} There are: {', '.join(variants)}")
+    return variants[name]
+
+
+def modules(parts: VolumeParts) -> VisionLanguageModel:
+    """Returns the model with random weights, drawn from torch's generator."""
+    vision = parts.vision()
+    projector = parts.projector(int(parts.language.hidden_size))
+    return VisionLanguageModel(vision, projector, AutoModelForCausalLM.from_config(parts.language))
+
+
+def skeleton(parts: VolumeParts) -> VisionLanguageModel:
+    """Returns the same modules on the meta device: no memory, no weights."""
+    with torch.device("meta"):
+        return modules(parts)

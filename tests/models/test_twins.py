@@ -1,0 +1,54 @@
+"""Each model has a tiny twin, and on each twin a parity test runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import pytest
+
+from medtune.data import catalog
+from medtune.models.nano.twin import Twin, expanded
+from medtune.models.transformers_vlm.families import PACKAGE
+from tests.models import test_vlm
+from tests.models.transformers_vlm import test_parity
+from tests.models.twins import MODELS, TWINS
+
+
+def _names_of(test: Callable[..., None]) -> set[str]:
+    """Returns the twins that a test is run on, as pytest is told."""
+    marks: list[pytest.Mark] = test.pytestmark  # type: ignore[attr-defined]
+    return {name for mark in marks if mark.args[0] == "name" for name in mark.args[1]}
+
+
+def _without_parity(twins: Collection[str]) -> set[str]:
+    checked = _names_of(test_parity.test_logits_equal_transformers_own_forward)
+    checked |= _names_of(test_vlm.test_logits_equal_transformers_own_forward)
+    return set(twins) - checked
+
+
+def _without_twin(names: Collection[str]) -> set[str]:
+    """Returns the models that neither a twin of the same family stands for nor one of the same name."""
+    families = {MODELS[name].family for name in TWINS} - {None}
+    return {name for name in names if MODELS[name].family not in families and f"nano_{name}" not in TWINS}
+
+
+def test_a_parity_test_runs_on_each_twin() -> None:
+    assert _without_parity(TWINS) == set()
+    assert _without_parity([*TWINS, "nano_new"]) == {"nano_new"}
+
+
+def test_each_model_has_a_twin() -> None:
+    assert _without_twin(set(MODELS) - set(TWINS)) == set()
+    assert {name for name in MODELS if name.startswith("nano_")} == set(TWINS)
+
+
+def test_each_family_has_a_twin() -> None:
+    assert set(catalog.names(PACKAGE, defining="family")) == {MODELS[name].family for name in TWINS} - {None}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_names_beside_a_twin_say_something(name: str) -> None:
+    twin: Twin = TWINS[name]
+    assert expanded(twin.language)
+    assert expanded(twin.projector_weights)
+    assert expanded(twin.unreached) <= expanded((*twin.vision, *twin.projector, *twin.language))

@@ -1,0 +1,169 @@
+"""Every twin of three modules against its own language model, run plainly, with negative controls that must fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from medtune.models.contract import Assembled
+from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.packing import PackedRows, Shown, pack
+from medtune.models.sequence.prompts import pad_left
+from medtune.models.sequence.tree import grow
+from medtune.models.vlm import VisionLanguageModel
+from tests.models.twins import OF_THREE_MODULES, layout, row_each, seen, twin
+
+QUESTION, ANSWER = "Which plane?", "abdomen"
+each_twin = pytest.mark.parametrize("name", OF_THREE_MODULES)
+
+
+def _own(assembled: Assembled) -> VisionLanguageModel:
+    assert isinstance(assembled.model, VisionLanguageModel)
+    return assembled.model
+
+
+def _embedded(assembled: Assembled, laid: Sequence, visual_NE: Tensor | None) -> Tensor:
+    """Returns the sequence's embeddings, the visual tokens put in by hand."""
+    embeddings_LE: Tensor = _own(assembled).language.get_input_embeddings()(torch.tensor(laid.ids)).clone()
+    for span in laid.media_spans:
+        assert visual_NE is not None
+        embeddings_LE[span.start : span.stop] = visual_NE
+    return embeddings_LE
+
+
+@torch.no_grad()
+def _told(assembled: Assembled, laid: Sequence, visual_NE: Tensor | None) -> list[float]:
+    """Returns what transformers' own forward of the language model says about each token that is learnt."""
+    embeddings_LE = _embedded(assembled, laid, visual_NE)
+    logits_LV = _own(assembled).language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0]
+    logprobs_LV = logits_LV.float().log_softmax(-1)
+    return [float(logprobs_LV[place - 1, label]) for place, label in enumerate(laid.labels) if label >= 0]
+
+
+@torch.no_grad()
+def _ours(name: str, *, seed: int = 0, change: Any = None) -> list[float]:
+    assembled = twin(name)
+    laid: PackedRows = row_each(assembled, [layout(assembled, name, ANSWER, QUESTION)], [0])
+    laid = change(laid) if change else laid
+    found: list[float] = assembled.model(laid, seen(assembled, name, seed)).logprobs_T.tolist()
+    return found
+
+
+def _apart(left: list[float], right: list[float]) -> float:
+    return max(abs(a - b) for a, b in zip(left, right, strict=True))
+
+
+@each_twin
+def test_logits_equal_transformers_own_forward(name: str) -> None:
+    assembled = twin(name)
+    with torch.no_grad():
+        visual_NE = seen(assembled, name, 0)[0]
+    assert _ours(name) == pytest.approx(
+        _told(assembled, layout(assembled, name, ANSWER, QUESTION), visual_NE), abs=2e-4
+    )
+
+
+@each_twin
+def test_text_alone_equals_transformers_own_forward(name: str) -> None:
+    assembled = twin(name)
+    laid = assembled.family.layout(QUESTION, ANSWER, with_media=False)
+    with torch.no_grad():
+        read = assembled.model(row_each(assembled, [laid], [None]), None).logprobs_T.tolist()
+    assert read == pytest.approx(_told(assembled, laid, None), abs=2e-4)
+
+
+@each_twin
+@pytest.mark.parametrize("broken", ["media", "positions", "mask"])
+def test_negative_controls_move_the_logits(name: str, broken: str) -> None:
+    def change(laid: PackedRows) -> PackedRows:
+        if broken == "positions":
+            return laid._replace(positions_BL=laid.positions_BL + torch.arange(laid.ids_BL.shape[1]) % 2)
+        if broken == "mask":
+            # One token of the question becomes padding.
+            mask_BLL, place = laid.mask_BLL.clone(), int(laid.target_place_T.min()) - 3
+            mask_BLL[:, place], mask_BLL[:, :, place], mask_BLL[:, place, place] = False, False, True
+            return laid._replace(mask_BLL=mask_BLL)
+        return laid
+
+    assert _apart(_ours(name, change=change, seed=9 if broken == "media" else 0), _ours(name)) > 1e-2
+
+
+@each_twin
+def test_greedy_reply_is_the_likeliest_token_each_time(name: str) -> None:
+    assembled = twin(name)
+    laid, stop = layout(assembled, name, None, QUESTION), assembled.family.stop_id
+    with torch.no_grad():
+        encoded = seen(assembled, name, 0)
+        embeddings_LE, said = _embedded(assembled, laid, encoded[0]), list[int]()
+        embed = _own(assembled).language.get_input_embeddings()
+        while len(said) < 6 and (not said or said[-1] != stop):
+            said.append(int(_own(assembled).language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0, -1].argmax()))
+            embeddings_LE = torch.cat([embeddings_LE, embed(torch.tensor([said[-1]]))])
+    left = pad_left([laid], [0], pad_id=assembled.family.pad_id)
+    assert assembled.model.generate(left, encoded, max_new_tokens=6, stop_id=stop) == [said]
+
+
+@each_twin
+def test_batch_of_one_equals_batch_of_six(name: str) -> None:
+    """Rows of several lengths, two media items, with and without one, padded on either side."""
+    assembled, media = twin(name), [0, 1, None, 0, 1, None]
+    stop, pad = assembled.family.stop_id, assembled.family.pad_id
+
+    def laid(n: int, answer: str | None) -> Sequence:
+        question = "Plane?" + "x" * (3 * n)
+        if media[n] is None:
+            return assembled.family.layout(question, answer, with_media=False)
+        return layout(assembled, name, answer, question)
+
+    with torch.no_grad():
+        both = seen(assembled, name, 1, 2)
+        answered = [laid(n, ANSWER[: n + 1]) for n in range(6)]
+        together = assembled.model(row_each(assembled, answered, media), both)
+        asked = [laid(n, None) for n in range(6)]
+        many = assembled.model.generate(pad_left(asked, media, pad_id=pad), both, max_new_tokens=4, stop_id=stop)
+        for n, item in enumerate(media):
+            shown = None if item is None else both[item : item + 1]
+            index: list[int | None] = [None if item is None else 0]
+            one = assembled.model(row_each(assembled, [answered[n]], index), shown).logprobs_T.tolist()
+            assert together.logprobs_T[together.sequence_T == n].tolist() == pytest.approx(one, abs=2e-4), n
+            left = pad_left([asked[n]], index, pad_id=pad)
+            assert assembled.model.generate(left, shown, max_new_tokens=4, stop_id=stop) == [many[n]], n
+
+
+@each_twin
+def test_sequences_that_begin_alike_share_a_tree(name: str) -> None:
+    assembled = twin(name)
+    laid = [layout(assembled, name, answer, QUESTION) for answer in ("head", "heart", "femur", "no")]
+    shared = pack([[Shown(grow(laid, range(4)), 0)]], pad_id=assembled.family.pad_id)
+    leaking = shared._replace(mask_BLL=torch.ones_like(shared.mask_BLL).tril())
+    with torch.no_grad():
+        encoded = seen(assembled, name, 0)
+        plain, together, wrong = (
+            assembled.model(rows, encoded).sums(4).tolist()
+            for rows in (row_each(assembled, laid, [0] * 4), shared, leaking)
+        )
+    assert shared.ids_BL.numel() < sum(len(each.ids) for each in laid) / 2
+    assert together == pytest.approx(plain, abs=1e-4)
+    assert _apart(wrong, plain) > 1e-2
+
+
+@each_twin
+def test_a_row_cut_through_its_media_is_refused(name: str) -> None:
+    def cut(laid: PackedRows) -> PackedRows:
+        return laid._replace(media_BL=laid.media_BL & (laid.media_BL.cumsum(1) > 1))
+
+    with pytest.raises(ValueError, match="cut through its image"):
+        _ours(name, change=cut)
+
+
+@each_twin
+def test_right_padded_generation_is_refused(name: str) -> None:
+    assembled = twin(name)
+    short, long = (assembled.family.layout(q, None, with_media=False) for q in ("a", "bcd"))
+    left = pad_left([short, long], [None, None], pad_id=assembled.family.pad_id)
+    right = left._replace(attention_BL=left.attention_BL.flip(1))
+    with pytest.raises(ValueError, match="left-padded"):
+        assembled.model.generate(right, None, max_new_tokens=2, stop_id=0)

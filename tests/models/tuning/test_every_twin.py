@@ -1,0 +1,156 @@
+"""What LoRA reaches in every model, against the lists beside the twins; what is saved; the same answers read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from medtune.models.assemble import zoo_entry
+from medtune.models.contract import PARTS, Assembled, Model, part_parameters
+from medtune.models.nano.twin import expanded
+from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
+from medtune.models.tuning.plan import PartTuning, Tuning
+from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
+from tests.models.twins import EVERY_TWIN, TWINS, logprobs, seen
+
+FROZEN, FULL, LORA = PartTuning("frozen"), PartTuning("full"), PartTuning("lora")
+each_twin = pytest.mark.parametrize("name", EVERY_TWIN)
+
+
+def _tuned(name: str, tuning: Tuning) -> tuple[Assembled, Model]:
+    assembled = zoo_entry(name).assemble(0)
+    apply_tuning(assembled.model, tuning, seed=0)
+    assembled.model.train()
+    return assembled, assembled.model
+
+
+def _adapted(model: Model) -> set[str]:
+    return {name.removesuffix(".lora_A") for name, _ in model.named_modules() if name.endswith(".lora_A")}
+
+
+def _lora_where_possible(name: str) -> Tuning:
+    return Tuning(LORA if TWINS[name].vision else FROZEN, LORA if TWINS[name].projector else FROZEN, LORA)
+
+
+@each_twin
+def test_lora_reaches_the_layers_of_the_language_model_and_nothing_else(name: str) -> None:
+    _, model = _tuned(name, Tuning(FROZEN, FROZEN, LORA))
+    assert _adapted(model) == expanded(TWINS[name].language) != set()
+    assert all(".lora_" in n for n in trainable_names(model))
+
+
+@each_twin
+def test_lora_of_the_tower_leaves_the_projector_out(name: str) -> None:
+    if not TWINS[name].vision:
+        with pytest.raises(ValueError, match="has none that LoRA could adapt; use full"):
+            _tuned(name, Tuning(LORA, FROZEN, FROZEN))
+        return
+    assert _adapted(_tuned(name, Tuning(LORA, FROZEN, FROZEN))[1]) == expanded(TWINS[name].vision)
+
+
+@each_twin
+def test_lora_of_the_projector(name: str) -> None:
+    if not TWINS[name].projector:
+        with pytest.raises(ValueError, match="has none that LoRA could adapt; use full"):
+            _tuned(name, Tuning(FROZEN, LORA, FROZEN))
+        return
+    assert _adapted(_tuned(name, Tuning(FROZEN, LORA, FROZEN))[1]) == expanded(TWINS[name].projector)
+
+
+@each_twin
+def test_projector_is_trained_beside_lora(name: str) -> None:
+    twin = TWINS[name]
+    _, model = _tuned(name, Tuning(LORA if twin.vision else FROZEN, FULL, LORA))
+    learning = set(trainable_names(model))
+    assert {n for n in learning if ".lora_" not in n} == expanded(twin.projector_weights) != set()
+    assert _adapted(model) == expanded(twin.language) | expanded(twin.vision)
+
+
+@each_twin
+def test_every_parameter_has_one_part_and_one_rate(name: str) -> None:
+    tuning = Tuning(LORA if TWINS[name].vision else FROZEN, FULL, LORA)
+    _, model = _tuned(name, tuning)
+    named = [n for part in PARTS for n, _ in part_parameters(model, part)]
+    assert sorted(named) == sorted(n for n, _ in model.named_parameters())
+    rated = [p for group in parameters_by_part(model, tuning, weight_decay=0.1) for p in group["params"]]
+    assert {id(p) for p in rated} == {id(p) for p in model.parameters() if p.requires_grad}
+    assert len(rated) == len({id(p) for p in rated})
+
+
+@each_twin
+def test_every_adapter_lies_on_the_data_s_way(name: str) -> None:
+    """A module whose weight is taken past its forward would keep its adapter at zero in silence."""
+    assembled, model = _tuned(name, _lora_where_possible(name))
+    (-logprobs(assembled, name).sum()).backward()
+    grads = {n: p.grad for n, p in model.named_parameters() if ".lora_B" in n}
+    untouched = {n.partition(".lora_B")[0] for n, grad in grads.items() if grad is None or not grad.any()}
+    assert untouched == expanded(TWINS[name].unreached)
+
+
+@each_twin
+def test_untrained_lora_answers_like_the_model_without_it(name: str) -> None:
+    plain, (tuned, _) = (
+        zoo_entry(name).assemble(0),
+        _tuned(name, Tuning(LORA if TWINS[name].vision else FROZEN, FULL, LORA)),
+    )
+    plain.model.eval()
+    tuned.model.eval()
+    assert torch.equal(logprobs(plain, name), logprobs(tuned, name))
+
+
+@each_twin
+def test_what_learnt_is_saved_and_answers_the_same_when_read_back(name: str, tmp_path: Path) -> None:
+    tuning = Tuning(FROZEN, FULL, LORA)
+    assembled, model = _tuned(name, tuning)
+    audit = GradientAudit(model, tuning)
+    optimizer = torch.optim.AdamW(parameters_by_part(model, tuning, weight_decay=0.0))
+    before = logprobs(assembled, name).detach()
+    for _ in range(2):
+        optimizer.zero_grad()
+        (-logprobs(assembled, name).sum()).backward()
+        optimizer.step()
+    audit.judge(audit.reached())
+    model.eval()
+    after = logprobs(assembled, name).detach()
+    assert float((after - before).abs().max()) > 1e-3
+    path = tmp_path / "weights.safetensors"
+    write_trained(path, {n: p for n, p in model.named_parameters() if p.requires_grad}, about={})
+    again, other = _tuned(name, tuning)
+    load_trained(other, path)
+    other.eval()
+    assert torch.equal(logprobs(again, name), after)
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY_TWIN if name != "nano_pocket"])
+def test_weights_of_another_model_are_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "pocket.safetensors"
+    _, pocket = _tuned("nano_pocket", Tuning(FROZEN, FULL, LORA))
+    write_trained(path, {n: p for n, p in pocket.named_parameters() if p.requires_grad}, about={})
+    _, model = _tuned(name, Tuning(FROZEN, FULL, LORA))
+    with pytest.raises(ValueError, match=r"pocket\.safetensors: the weights are not those of this recipe's"):
+        load_trained(model, path)
+
+
+@each_twin
+def test_frozen_tower_and_projector_build_no_graph(name: str) -> None:
+    assembled, _ = _tuned(name, Tuning(FROZEN, FROZEN, LORA))
+    assert not _tensor(seen(assembled, name, 0)).requires_grad
+    assembled, _ = _tuned(name, Tuning(FROZEN, FULL, LORA))
+    assert _tensor(seen(assembled, name, 0)).requires_grad
+
+
+@each_twin
+def test_parts_that_do_not_learn_stay_in_evaluation_mode(name: str) -> None:
+    _, model = _tuned(name, Tuning(FROZEN, FULL, FROZEN))
+    modes = {part: model.get_submodule(model.part_roots[part][0]).training for part in PARTS}
+    assert modes == {"vision": False, "projector": True, "language": False}
+
+
+def _tensor(encoded: Any) -> torch.Tensor:
+    if isinstance(encoded, torch.Tensor):
+        return encoded
+    found: torch.Tensor = encoded.states_MTPE if hasattr(encoded, "states_MTPE") else encoded.tokens[0]
+    return found

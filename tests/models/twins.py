@@ -1,0 +1,95 @@
+"""The tiny twins, found in the zoo, each with something small to look at: a picture, a clip, or a volume."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from medtune.data import catalog
+from medtune.data.media.images import Size
+from medtune.data.types import Image, Video
+from medtune.models.assemble import PACKAGE, ZooEntry, any_entry, zoo_entry
+from medtune.models.contract import Assembled
+from medtune.models.nano.twin import Twin
+from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.packing import PackedRows, Shown, pack
+from medtune.models.sequence.tree import grow
+from medtune.models.transformers_vlm.families import find_family
+
+_ENTRIES = {name: any_entry(name) for name in catalog.names(PACKAGE)}
+MODELS = {name: each for name, each in _ENTRIES.items() if isinstance(each, ZooEntry)}
+TWINS = {name: each.twin for name, each in MODELS.items() if each.twin is not None}
+EVERY_TWIN = tuple(TWINS)
+OF_TRANSFORMERS = tuple(name for name in TWINS if MODELS[name].family is not None)
+OF_THREE_MODULES = tuple(name for name in TWINS if MODELS[name].family is None)
+OF_VOLUMES = tuple(name for name, each in TWINS.items() if each.volume is not None)
+OF_IMAGES = tuple(name for name, each in TWINS.items() if each.volume is None and not each.video)
+
+
+def _takes_videos(name: str, twin: Twin) -> bool:
+    family = MODELS[name].family
+    return twin.video or (family is not None and find_family(family).video is not None)
+
+
+OF_VIDEOS = tuple(name for name, each in TWINS.items() if _takes_videos(name, each))
+
+
+@cache
+def twin(name: str) -> Assembled:
+    """The twin in evaluation mode; tests that change a model take their own."""
+    assembled = zoo_entry(name).assemble(0)
+    assembled.model.eval()
+    return assembled
+
+
+def picture(seed: int = 0, *, width: int = 90, height: int = 60) -> Image:
+    return Image(np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8))
+
+
+def size_of(image: Image) -> Size:
+    return Size(image.pixels_HWC.shape[1], image.pixels_HWC.shape[0])
+
+
+def seen(assembled: Assembled, name: str, *seeds: int) -> Any:
+    """Returns encoded media items, one for each seed."""
+    return assembled.model.encode(shown(assembled, name, *seeds))
+
+
+def shown(assembled: Assembled, name: str, *seeds: int) -> Any:
+    """Returns a batch of media items as the tower takes them, one for each seed."""
+    if (shape := TWINS[name].volume) is not None:
+        # Smaller than the model's own volumes, where the tower takes other sizes.
+        noise = [torch.rand(shape, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
+        return torch.stack(noise)
+    if TWINS[name].video:
+        return assembled.transform.stack([assembled.transform(_clip(assembled, seed)) for seed in seeds])
+    return assembled.transform.stack([assembled.transform(picture(seed)) for seed in seeds])
+
+
+def _clip(assembled: Assembled, seed: int) -> Video:
+    count = assembled.transform.sampling.at_most if assembled.transform.sampling else 1
+    frames = [picture(1000 * seed + number).pixels_HWC for number in range(count)]
+    return Video(np.stack(frames), tuple(map(float, range(count))))
+
+
+def layout(assembled: Assembled, name: str, answer: str | None = "head", question: str = "Plane?") -> Sequence:
+    """Returns the sequence of a question about one of these media items."""
+    shape = size_of(picture()) if name in OF_IMAGES else None
+    return assembled.family.layout(question, answer, shape=shape)
+
+
+def logprobs(assembled: Assembled, name: str, *, seed: int = 0, question: str = "Plane?") -> torch.Tensor:
+    """Returns the log-probabilities of an answer about the media item of that seed."""
+    rows = row_each(assembled, [layout(assembled, name, question=question)], [0])
+    device = next(assembled.model.parameters()).device
+    read: torch.Tensor = assembled.model(rows.to(device), seen(assembled, name, seed)).logprobs_T
+    return read
+
+
+def row_each(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PackedRows:
+    """A row for each sequence, in their order."""
+    trees = [Shown(grow([each], [n]), item) for n, (each, item) in enumerate(zip(layouts, media, strict=True))]
+    return pack([[tree] for tree in trees], pad_id=assembled.family.pad_id)
