@@ -1,4 +1,4 @@
-"""A benchmark is a composition: prompts, parsers, metrics and the sources that it accepts."""
+"""A benchmark: its prompts, parsers and metrics, and the sources whose data it accepts."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from medtune.eval.published_numbers import Reference, no_references
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.tables import Table
 
-Verdicts = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
+ParsedReplies = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a benchmark's own tables may be made of.
+    """Everything from which a benchmark may make its own tables.
 
     Attributes:
-        predictions: Every one of the file, further repeats included; `judging.judge` reads those.
-        verdicts: Condition -> parser -> parsed replies of the first pass.
-        parser: Whose reading is primary.
+        predictions: All predictions of the file, further repeats included, which `parse_replies` can read.
+        parsed: Parsed replies of the first pass, by condition and parser.
+        parser: Name of the primary parser.
         text_model: For BERTScore; None leaves it out.
     """
 
     questions: Sequence[Question]
     predictions: Sequence[Prediction]
-    verdicts: Verdicts
+    parsed: ParsedReplies
     parser: str
     text_model: BertModel | None = None
 
     def rows(self, condition: Condition) -> Sequence[ParsedReply]:
-        """Returns one parsed reply per question, by the primary parser.
+        """Returns one parsed reply per question, read by the primary parser.
 
-        A likelihood says nothing of questions without options; those go by the first parser that has them.
+        A likelihood reading has no reply to questions without options; the first parser that has one is taken there.
         """
-        read = self.verdicts.get(condition, {})
+        read = self.parsed.get(condition, {})
         found = dict[str, ParsedReply]()
         for rows in (read.get(self.parser, ()), *read.values()):
             for row in rows:
@@ -72,21 +72,21 @@ class Benchmark:
 
     Attributes:
         version: Changes whenever a number could: prompts, parsers or metrics.
-        licence: Of the questions and media, not of this code.
+        licence: The licence of the questions and media, not of this code.
         sources: Names of the sources whose prepared folders it accepts; the first is the default.
-        facets: What scores are broken down by.
-        render: Words a question; training and evaluation use this one function.
-        parsers: Reply -> option, by name; the first is the default.
-        metrics: By name; the first is primary.
+        facets: Names of the facets by which scores are broken down.
+        render: Puts a question into words; training and evaluation use this one function.
+        parsers: Functions that read an answer from a reply, by name; the first is the default.
+        metrics: The metrics by name; the first is primary.
         examples: Synthetic questions, for the contract tests and for a first look.
         renders: Other wordings, for conditions that change the prompt, e.g. "with_anatomy".
-        tables: What `medtune score` prints beside the scores.
+        tables: Makes the tables that `medtune score` prints beside the scores.
         judging: How free answers are judged by a language model; None where no answer needs it.
         references: Printed numbers of other models on other data, comparable with the primary metric.
         protocol: How its authors had their models answer; None where they do not say.
         official: How the benchmark's own prompts are read; None where there are none to read.
-        wording: Whose prompts `render` gives: "ours", or which official ones.
-        keeps: Which changes of a training image leave a question's answer true.
+        wording: The author of the prompts that `render` gives: "ours", or which official ones.
+        allowed_changes: Says which changes of a training image leave a question's answer true.
     """
 
     title: str
@@ -111,17 +111,17 @@ class Benchmark:
 
     @property
     def primary(self) -> str:
-        """Name of the metric that results and checkpoints go by."""
+        """The name of the metric by which results are reported and checkpoints are chosen."""
         return next(iter(self.metrics))
 
     @property
     def primary_metric(self) -> Metric:
-        """The metric that results and checkpoints go by."""
+        """The metric by which results are reported and checkpoints are chosen."""
         return self.metrics[self.primary]
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether more of the primary metric is better."""
+        """True where a higher value of the primary metric is better."""
         return self.primary_metric.higher_is_better
 
     def for_part(self, questions: Sequence[Question]) -> Benchmark:

@@ -61,7 +61,7 @@ class Metric:
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether more of it is better."""
+        """True where a higher value is better."""
         return self.best > self.worst
 
     def on(self, rows: Sequence[ParsedReply]) -> Statistic:
@@ -111,7 +111,7 @@ def sums_of_rows(counts: Callable[[ParsedReply], Sequence[float]], finish: Calla
     """Returns the statistic of a metric that is a formula of counts, which are added up over the replies.
 
     Args:
-        counts: What one reply adds to each sum; the same number of them for every reply.
+        counts: Takes a reply and returns the number that it adds to each sum; every reply has as many numbers.
         finish: (..., counts) sums -> (...) values.
 
     Example:

@@ -1,4 +1,4 @@
-"""What a parser read from one reply, beside its question: the rows that every metric counts."""
+"""A question with a reply and the answer that a parser read from it: the rows that every metric counts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from medtune.data.types import Prediction, Question
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A question, what was answered, and what a parser read from it.
+    """A question, the reply to it, and the answer that a parser read from the reply.
 
     Attributes:
-        prediction: None where the question was never answered: it counts as wrong.
-        parsed: The option (or value) that was read; None where nothing could be.
-        unscored: Whether the reply waits for a judge: it is neither right nor wrong, and no score counts it.
+        prediction: The reply; None where the question was never answered, which counts as wrong.
+        parsed: The option or value that was read; None where nothing could be read.
+        unscored: True where the reply waits for a judge. It is neither right nor wrong then, and no score counts it.
     """
 
     question: Question
@@ -26,12 +26,12 @@ class ParsedReply:
 
     @property
     def correct(self) -> bool:
-        """Whether the parsed answer is the true one, to the letter."""
+        """True where the parsed answer equals the true one, to the letter."""
         return self.parsed is not None and self.parsed == self.question.answer
 
 
 def scored_everywhere(sides: Sequence[Sequence[ParsedReply]]) -> list[list[ParsedReply]]:
-    """Returns each side's rows of the questions that wait for a judge on none of them.
+    """Returns the rows of each side without the questions whose reply waits for a judge on any side.
 
     Args:
         sides: Rows of the same questions in the same order.

@@ -14,7 +14,7 @@ from medtune.eval.parsed_reply import ParsedReply
 @pytest.mark.parametrize("name", names())
 def test_references_are_of_known_facets_and_within_the_metric(name: str) -> None:
     found = find_benchmark(name)
-    bounds = found.scale(found.primary).bounds
+    bounds = found.primary_metric.bounds
     references = found.references()
     for reference in references:
         assert bounds.low <= reference.value <= bounds.high
@@ -52,4 +52,4 @@ def test_the_score_of_these_tasks_of_u2_bench_is_their_accuracy() -> None:
         if example.facets["task"] in (*CLASSIFICATION, *DETECTION):
             asked = [replace(example, id=str(number)) for number in range(4)]
             rows = [ParsedReply(one, None, example.answer if number else None) for number, one in enumerate(asked)]
-            assert u2.metrics["u2_score"](rows) == pytest.approx(0.75)
+            assert u2.metrics["u2_score"].value(rows) == pytest.approx(0.75)

@@ -1,79 +1,210 @@
+"""Metrics that are no share of right answers: an error in mm, a Dice score and corpus BLEU under one contract."""
+
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from medtune.eval.statistics.clustered import Rows, recomputed_interval, summed_gain_interval, summed_interval
-from medtune.eval.statistics.summed_metric import Floats, Sums, dense_sums, mean_of
 
-from medtune.data.types import Interval, Question
-from medtune.eval.benchmark import Scale, SummedMetric, measure
-from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.metrics.macro_f1 import metric as macro_f1
+from medtune.data.types import AnswerFormat, Prediction, PredictionKey, Prompt, Question
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.comparing.compare import About, Side, compare
+from medtune.eval.comparing.gain import gain_between
+from medtune.eval.comparing.seeds import seeds_gain
+from medtune.eval.data_label import DataLabel
+from medtune.eval.metric import Metric, mean_of_rows, recomputed, sums_of_rows
+from medtune.eval.metrics.bleu4 import metric as bleu4
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.score import score_rows
+from medtune.eval.report.headline import headline
+from medtune.eval.report.run_data import read_run
+from medtune.eval.results import gain_table, results_json
+from medtune.eval.scoring.score import PhaseScores, score_phase, score_rows
+from medtune.eval.statistics.resampling import Floats
+from tests.eval.report.folders import change_json, write_run
 
-LABELS = ("a", "b", "c")
-PAIRS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from([*LABELS, None])), min_size=2, max_size=30)
+LABEL = DataLabel("released", "ours")
+SILENT_MM = 50.0
+"""What a reply without a number costs."""
 
 
-def parsed(pairs: list[tuple[str, str | None]]) -> list[ParsedReply]:
+def error_mm(row: ParsedReply) -> float:
+    return SILENT_MM if row.parsed is None else abs(float(row.parsed) - float(row.question.answer))
+
+
+def is_number(question: Question) -> bool:
+    return question.answer_kind == "number"
+
+
+def mae_mm() -> Metric:
+    return Metric(mean_of_rows(error_mm), worst=math.inf, best=0.0, silent=SILENT_MM, covers=is_number)
+
+
+def numeric(metrics: dict[str, Metric]) -> Benchmark:
+    def render(question: Question, answer_format: AnswerFormat) -> Prompt:
+        return Prompt(question.text, (), question.answer)
+
+    def parse(reply: str, question: Question) -> str | None:
+        return reply if reply.replace(".", "", 1).isdecimal() else None
+
+    return Benchmark(
+        title="Lengths",
+        version="1.0",
+        licence="none",
+        url="https://example.invalid",
+        citation="none",
+        sources=("lengths",),
+        facets=("task",),
+        render=render,
+        parsers={"number": parse},
+        metrics=metrics,
+        examples=(),
+    )
+
+
+LENGTHS = numeric({"mae_mm": mae_mm()})
+ASKED = [
+    Question(f"q{n}", "m", "How long?", (), str(20 + n), "number", f"p{n // 2}", {"task": "femur"}) for n in range(24)
+]
+
+
+def said(off_mm: float | None) -> list[Prediction]:
+    """Replies that are off by so many mm, by 100 mm more for the first question; None for silence."""
+    texts = ["" if off_mm is None else f"{float(asked.answer) + off_mm + 100 * (asked.id == 'q0')}" for asked in ASKED]
     return [
-        ParsedReply(Question(f"q{n}", "m", "Which?", LABELS, true, "choice", f"p{n // 3}"), None, read)
-        for n, (true, read) in enumerate(pairs)
+        Prediction(PredictionKey(asked.id, "image", "generation", 0), text=text)
+        for asked, text in zip(ASKED, texts, strict=True)
     ]
 
 
-@given(PAIRS, st.data())
-def test_a_part_of_sums_is_the_metric_of_that_part(pairs: list[tuple[str, str | None]], data: st.DataObject) -> None:
-    rows = parsed(pairs)
-    part = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, unique=True))
-    for metric in (accuracy, macro_f1):
-        assert measure(metric, rows)(part) == pytest.approx(metric([rows[number] for number in part]), abs=1e-12)
+def phase(off_mm: float | None) -> PhaseScores:
+    return score_phase(ASKED, said(off_mm), LENGTHS, train=[replace(asked, answer="25") for asked in ASKED[:3]])
 
 
-def test_a_plain_metric_is_measured_on_the_rows_themselves() -> None:
-    rows = parsed([("a", "a"), ("b", "a"), ("c", "c")])
-    assert measure(lambda chosen: float(len(chosen)), rows)([0, 2]) == 2.0
+def test_an_error_without_limit_has_a_value_an_interval_and_baselines() -> None:
+    overall = phase(2.0).overall
+    assert overall.score.value == pytest.approx(2 + 100 / 24)
+    assert overall.score.ci95 is not None
+    assert 2 <= overall.score.ci95.low < overall.score.value < overall.score.ci95.high
+    assert overall.baselines["majority"] == np.mean([abs(25 - (20 + n)) for n in range(24)])
+    assert overall.baselines["random"] is overall.baselines["constant_letter"] is None
+    silent = phase(None).overall.score
+    assert (silent.value, silent.unparsable, silent.ci95) == (SILENT_MM, 24, None)
 
 
-@pytest.mark.parametrize("metric", [accuracy, macro_f1])
-def test_interval_of_sums_equals_the_recomputed_one(metric: SummedMetric) -> None:
-    rng = np.random.default_rng(0)
-    rows = parsed([(LABELS[rng.integers(3)], LABELS[rng.integers(3)]) for _ in range(60)])
-    clusters, right = [row.question.patient_id for row in rows], [float(row.correct) for row in rows]
-
-    def anew(numbers: Rows) -> float:
-        return metric([rows[number] for number in numbers])
-
-    summed = summed_interval(metric.sums(rows), clusters, right=right, resamples=300)
-    assert summed == pytest.approx(recomputed_interval(anew, right, clusters, resamples=300), abs=1e-12)
-
-
-def test_many_columns_give_the_same_interval_as_few() -> None:
-    rng = np.random.default_rng(0)
-    values = rng.random(400)
-    wide = Sums(
-        rows=np.arange(400),
-        columns=10_000 * np.ones(400, dtype=np.intp),
-        values=values,
-        num_rows=400,
-        width=10_001,
-        finish=lambda sums: sums[..., 10_000] / 400,
-    )
-    clusters = [f"p{n}" for n in range(400)]
-    found = summed_interval(wide, clusters, right=None, resamples=200)
-    assert found == pytest.approx(summed_interval(mean_of(values), clusters, right=None, resamples=200), abs=1e-12)
+def test_a_smaller_error_is_a_gain_whose_value_is_negative() -> None:
+    before, after = phase(8.0), phase(2.0)
+    gain = gain_between(before, after, LENGTHS)
+    assert gain is not None
+    assert gain.overall.value == pytest.approx(-6)
+    assert gain.overall.ci95 == pytest.approx((-6, -6))
+    results = results_json({"zero_shot": before, "final": after}, gain, LENGTHS, benchmark_name="lengths", model="nano")
+    assert results["primary"] == {"name": "mae_mm", "higher_is_better": False}
+    read = json.loads(json.dumps(results, allow_nan=False))
+    assert read["gain"]["by"]["task"]["femur"]["value"] == gain.overall.value
+    table = gain_table({"zero_shot": before, "final": after}, gain, LENGTHS, label=LABEL)
+    assert "-6.000" in table
+    assert "12.167" in table
 
 
-def test_totals_of_fractions_are_the_same_in_any_order() -> None:
-    values = np.random.default_rng(0).random(1000)
-    assert mean_of(values).value() == mean_of(values[::-1]).value()
-    assert mean_of(values).totals()[0] == math.fsum(values)
+def test_the_comparison_is_of_the_error_and_tests_no_right_answers() -> None:
+    about = About("one", "lengths 1.0", "hash", "test", "number", LABEL)
+    one, two = (Side(replace(about, name=name), phase(off_mm).rows) for name, off_mm in (("one", 8.0), ("two", 2.0)))
+    found = compare(one, two, LENGTHS)
+    assert (found.metric, found.both) == ("mae_mm", 24)
+    assert found.overall.first - found.overall.second == pytest.approx(6)
+    assert found.overall.paired.value == pytest.approx(-6)
+    assert found.overall.permutation_p is None
+
+
+def test_seeds_vary_in_mm() -> None:
+    rows = {off_mm: phase(off_mm).rows for off_mm in (8.0, 3.0, 2.0)}
+    found = seeds_gain([(rows[8.0], rows[2.0]), (rows[8.0], rows[3.0])], mae_mm())
+    assert found.value == pytest.approx(-5.5)
+    assert found.per_seed == pytest.approx((-6, -5))
+
+
+@pytest.mark.parametrize(("before", "after", "verdict"), [(8.0, 2.0, "gain"), (2.0, 8.0, "loss")])
+def test_the_report_knows_which_way_an_error_is_better(
+    prepared_tiny: Path, tmp_path: Path, before: float, after: float, verdict: str
+) -> None:
+    run = write_run(tmp_path / "run", prepared_tiny)
+    phases = {"zero_shot": phase(before), "final": phase(after)}
+    gain = gain_between(phases["zero_shot"], phases["final"], LENGTHS)
+    results = results_json(phases, gain, LENGTHS, benchmark_name="lengths", model="nano")
+    for key in ("primary", "phases", "gain"):
+        change_json(run / "results.json", key, value=results[key])
+    found = headline(read_run(run), num_patients=12)
+    assert found.verdict == verdict
+    assert "(lower is better)" in found.sentences[0]
+    assert ("lies below zero" in found.sentences[1]) == (verdict == "gain")
+
+
+def test_the_best_position_of_an_error_is_the_smallest() -> None:
+    letters = [Question(f"q{n}", "m", "?", ("1", "9", "30"), "10", "choice", f"p{n}") for n in range(4)]
+    error = Metric(mean_of_rows(error_mm), worst=math.inf, best=0.0)
+    nearest = replace(LENGTHS, metrics={"error": error}, parsers={"none": lambda reply, question: None})
+    assert score_phase(letters, [], nearest).overall.baselines["constant_letter"] == 1
+
+
+def words(text: str | None) -> set[str]:
+    return set((text or "").split())
+
+
+def dice(row: ParsedReply) -> float:
+    said, true = words(row.parsed), words(row.question.answer)
+    return 2 * len(said & true) / (len(said) + len(true))
+
+
+def dice_of_counts(sums: Floats) -> Floats:
+    found: Floats = 2 * sums[..., 0] / sums[..., 1]
+    return found
+
+
+def texts(said: Sequence[str | None]) -> list[ParsedReply]:
+    truths = ["the liver is of normal size", "a cyst in the left lobe of the liver", "no focal lesion is seen here"]
+    return [
+        ParsedReply(Question(f"q{n}", "m", "Report?", (), truths[n % 3], "text", f"p{n // 2}"), None, text)
+        for n, text in enumerate(said)
+    ]
+
+
+ROWS = texts(["the liver is of normal size", "a cyst in the liver", None, "the liver is large", "no lesion"] * 3)
+
+
+def test_dice_is_a_mean_of_rows_or_of_counts() -> None:
+    mean, pooled = Metric(mean_of_rows(dice)), Metric(sums_of_rows(_overlap, dice_of_counts))
+    assert mean.value(ROWS) == pytest.approx(np.mean([dice(row) for row in ROWS]))
+    for metric in (mean, pooled):
+        found = score_rows(ROWS, metric)
+        assert found.ci95 is not None
+        assert found.ci95.low < found.value < found.ci95.high
+
+
+def _overlap(row: ParsedReply) -> tuple[int, int]:
+    said, true = words(row.parsed), words(row.question.answer)
+    return len(said & true), len(said) + len(true)
+
+
+@pytest.mark.parametrize("metric", [bleu4(), Metric(sums_of_rows(_overlap, dice_of_counts))])
+def test_any_function_of_rows_scores_as_the_same_metric_of_sums(metric: Metric) -> None:
+    anew = Metric(recomputed(metric.value))
+    by_sums, by_rows = score_rows(ROWS, metric), score_rows(ROWS, anew)
+    assert by_rows.value == by_sums.value
+    assert by_rows.ci95 == pytest.approx(by_sums.ci95, abs=0.05)
+    assert anew.on(ROWS).part([4, 0]).value() == metric.value([ROWS[4], ROWS[0]])
+    assert anew.on(ROWS).part([4, 0, 2]).part([1]).value() == metric.value([ROWS[0]])
+
+
+def test_a_metric_about_other_questions_is_otherwise_the_same() -> None:
+    error = mae_mm()
+    other = error.only(lambda question: question.id == "q1")
+    assert [row.question.id for row in other.covered(phase(2.0).rows)] == ["q1"]
+    assert replace(other, covers=error.covers) == error
 
 
 def root_of_mean(sums: Floats) -> Floats:
@@ -81,8 +212,8 @@ def root_of_mean(sums: Floats) -> Floats:
     return root
 
 
-def squares(rows: Sequence[ParsedReply]) -> Sums:
-    return dense_sums(np.array([[float(row.parsed or 0) ** 2, 1.0] for row in rows]), root_of_mean)
+def squares(row: ParsedReply) -> tuple[float, float]:
+    return float(row.parsed or 0) ** 2, 1.0
 
 
 def numbers(texts: list[str], patients: int) -> list[ParsedReply]:
@@ -93,44 +224,14 @@ def numbers(texts: list[str], patients: int) -> list[ParsedReply]:
 
 
 def test_a_metric_without_limit_has_an_interval_unless_all_resamples_agree() -> None:
-    error = SummedMetric(squares)
-    scale = Scale(worst=math.inf, best=0.0)
-    found = score_rows(numbers(["1", "2", "30", "4"], 4), error, scale=scale)
+    error = Metric(sums_of_rows(squares, root_of_mean), worst=math.inf, best=0.0)
+    found = score_rows(numbers(["1", "2", "30", "4"], 4), error)
     assert found.ci95 is not None
     assert found.ci95.low < found.value < found.ci95.high
-    assert score_rows(numbers(["2", "2"], 2), error, scale=scale).ci95 is None
-    assert score_rows(numbers(["inf"], 1), error, scale=scale).ci95 is None
+    assert score_rows(numbers(["2", "2"], 2), error).ci95 is None
+    assert score_rows(numbers(["inf"], 1), error).ci95 is None
 
 
-def test_a_metric_outside_its_scale_is_refused() -> None:
+def test_a_metric_outside_its_bounds_is_refused() -> None:
     with pytest.raises(ValueError, match="within"):
-        score_rows(numbers(["3"], 1), SummedMetric(squares))
-
-
-def test_bounds_other_than_0_and_1_widen_in_their_own_units() -> None:
-    ten = summed_interval(mean_of([10.0] * 6), ["p"] * 6, right=None, bounds=Interval(0.0, 10.0))
-    one = summed_interval(mean_of([1.0] * 6), ["p"] * 6, right=None)
-    assert ten == pytest.approx((10 * one.low, 10.0))
-    phases = mean_of([0.0] * 6), mean_of([1.0] * 6)
-    tens = mean_of([0.0] * 6), mean_of([10.0] * 6)
-    gain = summed_gain_interval(*phases, ["p"] * 6, right=None)
-    assert gain.low < gain.high == 1.0
-    wide = summed_gain_interval(*tens, ["p"] * 6, right=None, bounds=Interval(0.0, 10.0))
-    assert wide == pytest.approx((10 * gain.low, 10.0))
-
-
-def test_resamples_that_hold_no_row_of_the_statistic_are_left_out() -> None:
-    table = np.zeros((20, 2))
-    table[0] = 1.0, 1.0
-    with np.errstate(invalid="ignore"):
-        found = summed_interval(
-            dense_sums(table, lambda sums: sums[..., 0] / sums[..., 1]), [f"p{n}" for n in range(20)], right=None
-        )
-    assert found.high == 1.0
-
-
-def test_sums_need_a_row_per_question() -> None:
-    with pytest.raises(ValueError, match="one row of sums per question"):
-        summed_interval(mean_of([1.0]), ["p", "q"], right=None)
-    with pytest.raises(ValueError, match="at least one question"):
-        mean_of([])
+        score_rows(numbers(["3"], 1), Metric(sums_of_rows(squares, root_of_mean)))

@@ -25,7 +25,7 @@ from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.asking.protocol import AnswerProtocol
 from medtune.eval.benchmark import Benchmark, Evidence
-from medtune.eval.scoring.parse_replies import judge
+from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.tables import Table
 
 
@@ -91,7 +91,7 @@ def own_tables(evidence: Evidence) -> Sequence[Table]:
     if len(passes) < 2 or evidence.parser not in benchmark().parsers:
         return tables(evidence, {})
     parsed = [
-        judge(evidence.questions, generated, benchmark(), reading="generation", repeat=number)[evidence.parser]
+        parse_replies(evidence.questions, generated, benchmark(), reading="generation", repeat=number)[evidence.parser]
         for number in passes
     ]
     return tables(evidence, repeated_accuracies(parsed))

@@ -109,7 +109,7 @@ def _v2_table(title: str, found: Json) -> Table:
 
 def _readings(evidence: Evidence) -> Table:
     rows: Rows = []
-    for name, parsed in evidence.verdicts["image"].items():
+    for name, parsed in evidence.parsed["image"].items():
         unread = sum(row.prediction is not None and row.parsed is None for row in parsed)
         halves = [[row for row in parsed if is_multiple_choice(row.question) is is_mc] for is_mc in (True, False)]
         means = [subtype_mean().value(half) if half else None for half in halves]

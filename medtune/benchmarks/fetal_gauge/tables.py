@@ -18,7 +18,7 @@ _SIZES = ("large", "medium", "small")
 
 def tables(evidence: Evidence) -> Sequence[Table]:
     """Returns main results, box sizes, phantom against clinical, fine-tuning, and the paper's contradictions."""
-    read = {name: rows for name, rows in evidence.verdicts["image"].items() if rows}
+    read = {name: rows for name, rows in evidence.parsed["image"].items() if rows}
     return (_main(read), _box_sizes(read), _phantom(read), _fine_tuning(), _contradictions())
 
 

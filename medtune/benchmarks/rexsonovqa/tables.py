@@ -53,7 +53,7 @@ def crossing_rows(cells: Cells, outcomes: Sequence[str]) -> tuple[tuple[Cell, ..
 def _readings(evidence: Evidence) -> Table:
     """Both parsers, and the paper's silent recoding, side by side."""
     rows = []
-    for name, parsed in evidence.verdicts["image"].items():
+    for name, parsed in evidence.parsed["image"].items():
         items = scored_items(parsed)
         mcq, free = [item for item in items if item.is_mcq], [item for item in items if not item.is_mcq]
         unread = [row for row in parsed if row.prediction is not None and row.parsed is None]

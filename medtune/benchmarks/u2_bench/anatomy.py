@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from medtune.data.types import Condition, Question, Reading
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN, judge
+from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN, parse_replies
 from medtune.eval.statistics.significance import mcnemar_exact
 
 
@@ -90,7 +90,7 @@ def _votes(evidence: Evidence, benchmark: Benchmark, condition: Condition) -> di
     passes = {each.key.repeat for each in evidence.predictions if each.key[1:3] == (condition, reading)}
     found: dict[str, list[str | None]] = {}
     for repeat in sorted(passes):
-        rows: Sequence[ParsedReply] = judge(
+        rows: Sequence[ParsedReply] = parse_replies(
             evidence.questions, evidence.predictions, benchmark, reading=reading, condition=condition, repeat=repeat
         )[evidence.parser]
         for row in rows:

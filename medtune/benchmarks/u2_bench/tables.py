@@ -27,7 +27,7 @@ _RANDOM = "random"
 
 def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
     """Returns Table 1, the parsers side by side, instruction following, kinds of replies, anatomy, and the rest."""
-    read = {name: rows for name, rows in evidence.verdicts["image"].items() if rows}
+    read = {name: rows for name, rows in evidence.parsed["image"].items() if rows}
     replies = [row for row in read.get("robust", ()) if row.prediction is not None and row.prediction.text is not None]
     found = outcomes(evidence, benchmark)
     has_values = any(task_of(question) == VALUE for question in evidence.questions)

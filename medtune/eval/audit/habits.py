@@ -55,7 +55,7 @@ def most_frequent_answer_row(subject: Subject, collapse: dict[str, Collapse]) ->
 
 def reading_rows(subject: Subject) -> list[AuditRow]:
     """Returns likelihood_against_generation, where both readings exist, and unparsable_share, where one generated."""
-    image = subject.verdicts["image"]
+    image = subject.parsed["image"]
     parsers = [name for name in image if name not in (LIKELIHOOD, PER_TOKEN)]
     rows = []
     is_likelihood = subject.parser in (LIKELIHOOD, PER_TOKEN)
@@ -105,7 +105,7 @@ def _disagreement(row: AuditRow) -> str | None:
 
 
 def _unparsable(subject: Subject, parser: str) -> AuditRow:
-    lost = [float(row.parsed is None) for row in subject.verdicts["image"][parser]]
+    lost = [float(row.parsed is None) for row in subject.parsed["image"][parser]]
     value = sum(lost) / len(lost)
     flag = f"{value:.0%} of the replies hold no answer" if value > UNPARSABLE_LIMIT else None
     return AuditRow(

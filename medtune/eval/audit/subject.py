@@ -8,10 +8,10 @@ from functools import cached_property
 
 from medtune.data.types import Condition, Prediction, Question
 from medtune.eval.audit.row import AuditRow, accuracy_row
-from medtune.eval.benchmark import Benchmark, Verdicts
+from medtune.eval.benchmark import Benchmark, ParsedReplies
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.baselines import TrainAnswers, train_answers
-from medtune.eval.scoring.score import parse_all
+from medtune.eval.scoring.parse_replies import parse_all
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,14 @@ class Subject:
         phase: "final" or "zero_shot".
         parser: Whose reading counts as the model's answer.
         questions: Those with options that the phase was asked.
-        verdicts: Condition -> parser -> parsed replies, one per question and in their order.
+        parsed: Condition -> parser -> parsed replies, one per question and in their order.
         train: The train split's questions with options; empty where there is none.
     """
 
     phase: str
     parser: str
     questions: tuple[Question, ...]
-    verdicts: Verdicts = field(repr=False)
+    parsed: ParsedReplies = field(repr=False)
     train: tuple[Question, ...] = field(repr=False)
 
     @cached_property
@@ -40,7 +40,7 @@ class Subject:
     @cached_property
     def answers(self) -> list[str | None]:
         """The model's, of each question; None where nothing could be read."""
-        return [row.parsed for row in self.verdicts["image"][self.parser]]
+        return [row.parsed for row in self.parsed["image"][self.parser]]
 
     @cached_property
     def right(self) -> list[float]:
@@ -58,7 +58,7 @@ class Subject:
 
     def seen(self, condition: Condition) -> Sequence[ParsedReply] | None:
         """Returns the parsed replies under a condition, read by the same parser; None where it was not asked."""
-        rows = self.verdicts.get(condition, {}).get(self.parser)
+        rows = self.parsed.get(condition, {}).get(self.parser)
         return rows if rows and any(row.prediction for row in rows) else None
 
     def row_of(self, name: str, title: str, answers: Sequence[str | None], *, note: str = "") -> AuditRow:
@@ -98,11 +98,11 @@ def subject_of(
     asked = tuple(question for question in questions if is_choice(question))
     if not asked:
         raise ValueError("none of these questions has options; an audit asks whether answers could be guessed")
-    verdicts: Mapping[Condition, Mapping[str, list[ParsedReply]]] = {
+    parsed: Mapping[Condition, Mapping[str, list[ParsedReply]]] = {
         condition: {name: [row for row in rows if is_choice(row.question)] for name, rows in parsers.items()}
         for condition, parsers in found.items()
     }
-    return Subject(phase, parser, asked, verdicts, tuple(question for question in train if is_choice(question)))
+    return Subject(phase, parser, asked, parsed, tuple(question for question in train if is_choice(question)))
 
 
 def is_choice(question: Question) -> bool:

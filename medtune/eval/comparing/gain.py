@@ -21,7 +21,7 @@ class LevelGain:
     """What changed on some of the questions.
 
     Attributes:
-        value: Primary metric after minus before. Negative is a loss where higher is better, and an improvement where lower is.
+        value: Primary metric after minus before; below 0 it is a loss, or an improvement where lower is better.
         n: Questions behind it: those whose answers have a score in both phases.
         ci95: Paired by question, resampled by patient.
         mcnemar_p: Exact, two-sided, of right and wrong; takes questions as independent.
@@ -57,7 +57,7 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
     """Returns the gain of the primary metric from one phase to the other; None where no pair of answers is scored.
 
     Raises:
-        ValueError: The phases judged other questions, or with different parsers.
+        ValueError: The phases scored other questions, or with different parsers.
     """
     if before.parser != after.parser:
         raise ValueError(f"before was read by {before.parser!r}, after by {after.parser!r}; score both with one parser")
@@ -65,7 +65,7 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
     if ids[0] != ids[1]:
         only = sorted(set(ids[0]) ^ set(ids[1]))
         raise ValueError(
-            f"the two phases judged different questions ({len(ids[0])} before, {len(ids[1])} after, {len(only)} in one "
+            f"the two phases scored different questions ({len(ids[0])} before, {len(ids[1])} after, {len(only)} in one "
             f"alone: {only[:3]}); a gain is paired: evaluate the same questions in the same order"
         )
 

@@ -66,7 +66,7 @@ def seeds_gain(
         raise ValueError(f"the spread over seeds needs at least {MIN_SEEDS} runs, got {len(runs)}")
     ids = {tuple(row.question.id for row in phase) for run in runs for phase in run}
     if len(ids) > 1:
-        raise ValueError("the runs judged different questions; all seeds of a recipe have to answer the same ones")
+        raise ValueError("the runs scored different questions; all seeds of a recipe have to answer the same ones")
     patients = [row.question.patient_id for row in runs[0][0]]
     codes = cluster_codes(patients)
     num_patients = len(set(patients))

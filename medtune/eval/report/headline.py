@@ -122,7 +122,7 @@ def _evidence(verdict: Verdict, change: Change) -> str:
     if change.p_permutation is not None:
         who += f", a permutation of whole patients p {_equals(change.p_permutation)}"
     meaning = {
-        "gain": "The interval, from resampled patients, lies above zero",
+        "gain": f"The interval, from resampled patients, lies {'above' if change.value > 0 else 'below'} zero",
         "loss": "The interval, from resampled patients, lies on the side of a loss",
         "unclear": "The interval, from resampled patients, includes zero: more patients or a larger effect are needed",
         "single": "",

@@ -1,10 +1,10 @@
-"""What answers without looking at an image would score: the floor that a model has to leave.
+"""Scores of answers that are given without looking at the image. A model has to do better than these baselines.
 
-Random is an expectation. The others are real answers put through the benchmark's own metric, so that they stand on
-its scale: the most frequent train answer of a task ("majority"), the best single position in the options
-("constant_letter", chosen on the evaluated questions themselves, so it flatters), and the most frequent train answer
-to the same question text with the same options ("question_prior", which falls back to the task's majority where the
-train questions never asked it). Ties go to the answer seen first in train, or to the first position.
+"random" is an expected value. The others are real answers scored by the benchmark's own metric: "majority" gives the
+most frequent train answer of the task, "constant_letter" the best single position among the options (it is chosen on
+the evaluated questions themselves, so it flatters), and "question_prior" the most frequent train answer to the same
+question text with the same options, or the task's majority where the train questions never asked it. Ties go to the
+answer seen first in train, or to the first position.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BASELINES = ("random", "majority", "constant_letter", "question_prior", "text_on
 
 @dataclass(frozen=True, slots=True)
 class TrainAnswers:
-    """The most frequent answers of the train split: to each task, and to each wording with its set of options."""
+    """The most frequent train answer to each task, and to each question text with its set of options."""
 
     by_task: Mapping[Hashable, str]
     by_prompts: Mapping[Hashable, str]
@@ -49,8 +49,8 @@ class Blind:
     """The baselines of some questions, ready for any part of them.
 
     Attributes:
-        metric: The benchmark's primary one; it knows its value of a random guess, or that there is none.
-        measured: Name -> the metric of each way to answer; of several ways the best one counts.
+        metric: The benchmark's primary metric.
+        measured: The metric of each way to answer, by the baseline's name; of several ways the best one counts.
     """
 
     questions: Sequence[Question]
@@ -75,9 +75,9 @@ def blind(questions: Sequence[Question], train: TrainAnswers | None, metric: Met
     """Returns the four baselines that need no model.
 
     Args:
-        questions: Those evaluated, at least one.
-        train: Of the train split of the same benchmark.
-        metric: The benchmark's primary one.
+        questions: The evaluated questions, at least one.
+        train: The answers of the same benchmark's train split; None where there is none.
+        metric: The benchmark's primary metric.
     """
 
     def answered(answer: Callable[[Question], str | None]) -> Statistic:

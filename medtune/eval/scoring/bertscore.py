@@ -11,7 +11,7 @@ PAPER_MODEL = "bert-base-multilingual-cased"
 
 
 class BertScore(NamedTuple):
-    """Of one text, about -1 to 1."""
+    """The BERTScore of one text; each number lies between about -1 and 1."""
 
     precision: float
     recall: float
@@ -19,12 +19,12 @@ class BertScore(NamedTuple):
 
 
 class BertModel(NamedTuple):
-    """What embeds the words.
+    """The language model whose embeddings of words are compared.
 
     Attributes:
-        name: On the hub, or a folder with its files.
-        layer: Whose embeddings are compared; None for the layer that bert-score recommends, which it knows for models
-            of the hub alone.
+        name: Its name on the hub, or a folder with its files.
+        layer: The layer whose embeddings are compared; None for the one that bert-score recommends, which it knows for
+            models of the hub alone.
     """
 
     name: str
@@ -35,7 +35,7 @@ def named_model(text: str) -> BertModel:
     """Returns the model that a person names as NAME, NAME:LAYER or FOLDER:LAYER.
 
     Raises:
-        ValueError: What stands behind the colon is no number.
+        ValueError: The text behind the colon is not a number.
     """
     name, colon, layer = text.rpartition(":")
     if not colon:

@@ -1,4 +1,4 @@
-"""Predictions + questions -> what each parser read, one row per question whether it was answered or not."""
+"""Parses replies: every parser of a benchmark reads every prediction, one row per question, answered or not."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from medtune.data.catalog import nearest
 from medtune.data.types import Condition, Prediction, Question, Reading
-from medtune.eval.benchmark import Benchmark
+from medtune.eval.benchmark import Benchmark, ParsedReplies
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.scoring.think_blocks import without_thinking
@@ -19,7 +20,7 @@ PER_TOKEN = "likelihood_per_token"
 UNSCORED = "unscored"
 
 
-def judge(
+def parse_replies(
     questions: Sequence[Question],
     predictions: Iterable[Prediction],
     benchmark: Benchmark,
@@ -28,13 +29,13 @@ def judge(
     condition: Condition = "image",
     repeat: int = 0,
 ) -> dict[str, list[ParsedReply]]:
-    """Returns one row per question, in their order, for each parser of a reading.
+    """Returns, for each parser of a reading, one parsed reply per question in their order.
 
     A likelihood reading has two parsers: "likelihood", the option with the highest log-probability (ties: the one
     shown first), and "likelihood_per_token", the same after division by the number of tokens, which is left out
     where a prediction has no token counts. It covers the questions that have options. A generation has the
     benchmark's parsers. A question without a prediction stays in, with `prediction=None`. A free answer that no judge
-    has judged is `unscored`; one that says nothing is not, as no judge could give it points: it counts as unparsable.
+    has judged is `unscored`. An empty one is not: no judge could give it points, so it counts as unparsable.
 
     Raises:
         ValueError: A prediction is of an unknown question, or does not fit its question's options.
@@ -60,6 +61,23 @@ def judge(
     return {name: [row(question, name) for question in questions] for name in names}
 
 
+def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> ParsedReplies:
+    """Returns parsed replies by condition and parser, for every condition and reading that has predictions.
+
+    Condition "image" is always there: without predictions its questions are unanswered generations.
+    """
+    asked = {(prediction.key.condition, prediction.key.reading) for prediction in predictions}
+    if not any(condition == "image" for condition, _ in asked):
+        asked.add(("image", "generation"))
+    found: dict[Condition, dict[str, list[ParsedReply]]] = {}
+    for condition in get_args(Condition):
+        for reading in get_args(Reading):
+            if (condition, reading) in asked:
+                parsed = parse_replies(questions, predictions, benchmark, reading=reading, condition=condition)
+                found.setdefault(condition, {}).update(parsed)
+    return found
+
+
 def needs_judge(question: Question, prediction: Prediction, benchmark: Benchmark) -> bool:
     """Returns whether a prediction is a free answer with words in it, which a judge has to score."""
     is_free = benchmark.judging is not None and benchmark.judging.is_needed(question)
@@ -67,12 +85,12 @@ def needs_judge(question: Question, prediction: Prediction, benchmark: Benchmark
 
 
 def words_of(prediction: Prediction) -> str:
-    """Returns what a reply says after its thinking; "" where it says nothing."""
+    """Returns the words of a reply after its <think> blocks; "" where there are none."""
     return without_thinking(prediction.text or "")
 
 
 def parse(question: Question, prediction: Prediction, benchmark: Benchmark) -> dict[str, str | None]:
-    """Returns what each parser of the prediction's reading makes of it; None where nothing can be read.
+    """Returns the answer that each parser of the prediction's reading finds in it; None where it finds none.
 
     Raises:
         ValueError: The options shown are not the question's, or there is not one log-probability for each.
@@ -105,7 +123,7 @@ def write_parsed(
     A line whose answer waits for a judge has the field "unscored" beside them: the parsers for which it does.
 
     Raises:
-        ValueError: As `judge`.
+        ValueError: As `parse_replies`.
         OSError: The file cannot be written; an earlier one is as it was.
     """
     by_id = index(questions)

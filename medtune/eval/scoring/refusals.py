@@ -1,4 +1,4 @@
-"""How often a model would not answer: said by the server, or in plain words."""
+"""Counts refusals: replies that the server marks as such, or that say so in plain words."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ _IN_WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """Generations that are no answers because the model, or its keeper, did not want to give one.
+    """Counts of generations in which the model or its server declined to answer.
 
     Attributes:
-        n: All generations.
-        filtered: Withheld by the server's content filter (finish reason "content_filter").
-        refused: Marked as a refusal by the server (finish reason "refusal").
-        in_words: Others that begin like a refusal; found by a pattern, so a few may be missed or be none.
+        n: Number of all generations.
+        filtered: Number withheld by the server's content filter (finish reason "content_filter").
+        refused: Number marked as a refusal by the server (finish reason "refusal").
+        in_words: Number of others that begin like a refusal. They are found by a pattern, which may miss some and
+            may count some that are no refusal.
     """
 
     n: int
@@ -40,7 +41,7 @@ class Refusals:
 
     @property
     def total(self) -> int:
-        """Refusals of all kinds."""
+        """The number of refusals of all kinds."""
         return self.filtered + self.refused + self.in_words
 
 

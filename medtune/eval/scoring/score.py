@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
 
 from medtune.data.catalog import nearest
-from medtune.data.types import Condition, Prediction, Question, Reading, Score
-from medtune.eval.benchmark import Benchmark, Evidence, Verdicts
+from medtune.data.types import Condition, Prediction, Question, Score
+from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.baselines import BASELINES, blind, train_answers
 from medtune.eval.scoring.bertscore import BertModel
-from medtune.eval.scoring.parse_replies import LIKELIHOOD, judge
+from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all
 from medtune.eval.scoring.refusals import Refusals, count_refusals
 from medtune.eval.scoring.tables import Table
 from medtune.eval.scoring.uncounted_questions import uncounted
@@ -30,9 +29,9 @@ class LevelScore:
     """The primary metric on some of the questions.
 
     Attributes:
-        unanswered: Questions without a prediction; they count as wrong.
-        baselines: The primary metric of what does not see the image; None where it does not apply, or where none of
-            its answers was judged.
+        unanswered: Number of questions without a prediction, which count as wrong.
+        baselines: The primary metric of answers that do not see the image, by name; None where a baseline does not
+            apply, or where none of its answers has been judged.
     """
 
     score: Score
@@ -42,18 +41,18 @@ class LevelScore:
 
 @dataclass(frozen=True, slots=True)
 class PhaseScores:
-    """What one evaluation scored.
+    """All scores of one evaluation.
 
     Attributes:
-        parser: Whose reading of the answers `overall` and `by` count.
+        parser: Name of the parser whose answers `overall` and `by` count.
         rows: The questions behind `overall`, in their order, those that wait for a judge included.
-        by: Facet -> level -> score.
-        metrics: Condition -> parser -> metric -> score; without the metrics that no question is about.
-        tables: The benchmark's own.
-        calibration: Of the likelihood reading under condition "image"; None where there is none.
-        refusals: Among the generations; None where there are no generations.
-        unscored: Answers to all questions, whatever the primary metric is about, that wait for a judge.
-        uncounted: Questions that the primary metric is about and `parser` cannot read, by task.
+        by: The primary metric by facet and level.
+        metrics: Every metric by condition, parser and name, without the metrics that no question is about.
+        tables: The benchmark's own tables.
+        calibration: The calibration of the likelihood reading under condition "image"; None without such a reading.
+        refusals: The refusals among the generations; None where there are no generations.
+        unscored: Number of answers that wait for a judge, to all questions, whatever the primary metric is about.
+        uncounted: Number of questions that the primary metric is about and `parser` cannot read, by task.
     """
 
     parser: str
@@ -81,29 +80,29 @@ def score_phase(
     """Returns all scores of one evaluation.
 
     Args:
-        questions: Those that were to be answered; what has no prediction counts as wrong.
-        predictions: In any order; of any tool.
-        benchmark: Whose parsers and metrics judge.
+        questions: The questions that were to be answered; one without a prediction counts as wrong.
+        predictions: The answers, in any order and of any tool.
+        benchmark: The benchmark whose parsers and metrics are used.
         train: The train split, for the baselines that learn from it; empty where there is none.
-        parser: Whose reading is primary; by default "likelihood" where the predictions have one under
+        parser: Name of the primary parser; by default "likelihood" where the predictions have one under
             condition "image" and all questions have options, else the benchmark's first.
-        text_model: For the BERTScore of free text; None leaves it out.
-        seed: Of the resampling.
+        text_model: The model for the BERTScore of free text; None leaves it out.
+        seed: Seed of the resampling.
 
     Raises:
         ValueError: No questions, no such parser, or a prediction does not fit the questions.
     """
     if not questions:
         raise ValueError("there are no questions to score; is the split empty?")
-    verdicts, refusals = parse_all(questions, predictions, benchmark), count_refusals(predictions)
-    parser = _parser(parser, verdicts["image"], benchmark)
+    replies, refusals = parse_all(questions, predictions, benchmark), count_refusals(predictions)
+    parser = _parser(parser, replies["image"], benchmark)
     metric = benchmark.primary_metric
-    rows = metric.covered(verdicts["image"][parser])
+    rows = metric.covered(replies["image"][parser])
     if not rows:
         raise ValueError(f"no question of this split is one that {benchmark.primary} is about; is it the right folder?")
     baselines = blind([row.question for row in rows], train_answers(train), metric)
     # Every condition has the same questions in the same order, so that numbers of rows serve for all.
-    unseeing = {condition: metric.covered(verdicts.get(condition, {}).get(parser, ())) for condition in _BLIND}
+    unseeing = {condition: metric.covered(replies.get(condition, {}).get(parser, ())) for condition in _BLIND}
     measured = {condition: metric.on(seen) for condition, seen in unseeing.items() if seen}
     statistic = metric.on(rows)
 
@@ -130,18 +129,18 @@ def score_phase(
         },
         metrics={
             condition: {name: _every_metric(parsed, benchmark, seed=seed) for name, parsed in parsers.items()}
-            for condition, parsers in verdicts.items()
+            for condition, parsers in replies.items()
         },
-        tables=tuple(benchmark.tables(Evidence(questions, predictions, verdicts, parser, text_model))),
-        calibration=_calibration(verdicts["image"].get(LIKELIHOOD, ())),
+        tables=tuple(benchmark.tables(Evidence(questions, predictions, replies, parser, text_model))),
+        calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
         refusals=refusals if refusals.n else None,
-        unscored=sum(row.unscored for row in verdicts["image"].get(_generation(parser, benchmark), ())),
+        unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
         uncounted=uncounted(questions, rows, metric),
     )
 
 
 def _generation(parser: str, benchmark: Benchmark) -> str:
-    """Free answers are generated, whatever the primary reading is."""
+    """Returns the primary parser, or the first one of generations where the primary one is a likelihood."""
     return parser if parser in benchmark.parsers else next(iter(benchmark.parsers))
 
 
@@ -157,16 +156,16 @@ def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
 def score_rows(
     rows: Sequence[ParsedReply], metric: Metric, *, statistic: Statistic | None = None, seed: int = 0
 ) -> Score:
-    """Returns a metric's value on parsed replies with its interval, resampled by patient.
+    """Returns a metric's value on parsed replies, with an interval that resamples patients.
 
     Where the metric has no limit and all resamples agree, or where its value is not finite, there is no interval. Rows
     that wait for a judge are counted and left out; where all of them do, there is no value.
 
     Args:
         rows: At least one.
-        metric: Whose value and bounds count.
+        metric: The metric to compute.
         statistic: The metric on these rows, those left out included, where it is known already.
-        seed: Of the resampling.
+        seed: Seed of the resampling.
 
     Raises:
         ValueError: There are no rows, or the metric leaves its bounds.
@@ -193,23 +192,6 @@ def score_rows(
 def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark, *, seed: int) -> dict[str, Score]:
     found = {name: metric.covered(rows) for name, metric in benchmark.metrics.items()}
     return {name: score_rows(rows, benchmark.metrics[name], seed=seed) for name, rows in found.items() if rows}
-
-
-def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> Verdicts:
-    """Returns condition -> parser -> parsed replies, for every condition and reading that has predictions.
-
-    Condition "image" is always there: without predictions its questions are unanswered generations.
-    """
-    asked = {(prediction.key.condition, prediction.key.reading) for prediction in predictions}
-    if not any(condition == "image" for condition, _ in asked):
-        asked.add(("image", "generation"))
-    verdicts: dict[Condition, dict[str, list[ParsedReply]]] = {}
-    for condition in get_args(Condition):
-        for reading in get_args(Reading):
-            if (condition, reading) in asked:
-                parsed = judge(questions, predictions, benchmark, reading=reading, condition=condition)
-                verdicts.setdefault(condition, {}).update(parsed)
-    return verdicts
 
 
 def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:

@@ -1,4 +1,4 @@
-"""Tables in a paper's own shape: plain text for the terminal, JSON for scores.json."""
+"""Tables of results, as plain text for the terminal and as JSON for scores.json."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Table:
     """One table.
 
     Attributes:
-        title: What it shows.
-        columns: Their names, in the paper's order.
+        title: One line above the table.
+        columns: Names of the columns, in the paper's order.
         rows: One cell per column; None where there is no value.
-        notes: What a reader has to know, contradictions of the paper included.
-        digits: Decimals of the numbers.
+        notes: Sentences below the table, contradictions of the paper included.
+        digits: Number of decimals.
     """
 
     title: str

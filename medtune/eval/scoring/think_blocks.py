@@ -1,4 +1,4 @@
-"""What a reasoning model says before its answer, and the answer without it."""
+"""Removes the <think> blocks that a reasoning model writes before its answer."""
 
 from __future__ import annotations
 

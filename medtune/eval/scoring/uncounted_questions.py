@@ -1,4 +1,4 @@
-"""Questions that the primary reading says nothing of: free answers, where options are read by likelihood."""
+"""Counts the questions that the primary score leaves out: free answers, where options are read by likelihood."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from medtune.eval.parsed_reply import ParsedReply
 
 
 def uncounted(questions: Sequence[Question], rows: Sequence[ParsedReply], primary: Metric) -> dict[str, int]:
-    """Returns how many questions that the primary metric is about are in no row of its reading, by task."""
+    """Returns, by task, how many of the questions that the primary metric is about have no row among `rows`."""
     counted = {row.question.id for row in rows}
     left = [question for question in questions if primary.covers(question) and question.id not in counted]
     return dict(Counter(question.facets.get("task", "no task") for question in left))
 
 
 def uncounted_text(found: Mapping[str, int]) -> str:
-    """Returns what the primary score leaves out, as a sentence.
+    """Returns a sentence that says which questions the primary score leaves out.
 
     Example:
         >>> uncounted_text({"CVE": 521, "RG": 600})

@@ -1,8 +1,7 @@
-"""Whether confidence means what it says: reliability bins, expected calibration error and Brier score.
+"""Compares how sure a model is with how often it is right: reliability bins and expected calibration error.
 
-Bins have equal width. A confidence on an edge between two bins moves the error by whole percents, so both
-conventions are here by name, and a value within `ON_EDGE` of an edge (in bin widths) counts as being on it: 0.3 is an
-edge of ten bins although no float is.
+Bins have equal width. A confidence on an edge between two bins moves the error by whole percents, so a value within
+`ON_EDGE` of an edge (in bin widths) counts as being on it: 0.3 is an edge of ten bins although no float is.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How far the confidence of likelihood readings can be believed.
+    """The calibration of likelihood readings: how far their confidence can be believed.
 
     Attributes:
         ece: Expected calibration error over `bins` of width 1 / `num_bins`.
@@ -54,8 +53,8 @@ def calibrated(logprobs: Sequence[Sequence[float]], correct: Sequence[float]) ->
     """Returns the calibration of choices by likelihood: the chosen option's confidence against being right.
 
     Args:
-        logprobs: Of each question, the log-probability of each option.
-        correct: Of each question, 1 right, 0 wrong.
+        logprobs: The log-probability of each option, for each question.
+        correct: 1 for each question that was answered right, 0 for each other.
 
     Example:
         >>> calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0]).ece
@@ -69,7 +68,7 @@ def option_probabilities(logprobs: Sequence[float]) -> list[float]:
     """Returns each option's probability given that the answer is one of them: the softmax of the log-probabilities.
 
     Args:
-        logprobs: Of each option, at least one.
+        logprobs: The log-probability of each option, at least one.
 
     Example:
         >>> [round(share, 2) for share in option_probabilities([0.0, math.log(3)])]
@@ -91,16 +90,6 @@ def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, 
     return _reliability(np.maximum(np.ceil(at) - 1, 0).astype(np.intp), confidence, correct)
 
 
-def left_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:
-    """Returns the bins [low, high), the last one with 1.
-
-    Source:
-        The convention of `numpy.histogram`.
-    """
-    at = _scaled(confidence, bins)
-    return _reliability(np.minimum(np.floor(at), bins - 1).astype(np.intp), confidence, correct)
-
-
 def expected_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
     """Returns the mean gap between confidence and accuracy, weighted by answers; 0 without answers.
 
@@ -109,32 +98,6 @@ def expected_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
     """
     total = sum(each.n for each in bins)
     return sum(each.n * abs(each.confidence - each.accuracy) for each in bins) / total if total else 0.0
-
-
-def maximum_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
-    """Returns the widest gap between confidence and accuracy; 0 without answers.
-
-    Source:
-        Naeini et al. 2015, doi:10.1609/aaai.v29i1.9602.
-    """
-    return max((abs(each.confidence - each.accuracy) for each in bins), default=0.0)
-
-
-def brier(confidence: Sequence[float], correct: Sequence[float]) -> float:
-    """Returns the mean squared gap between confidence and outcome, 0 (best) to 1; 0 without answers.
-
-    Raises:
-        ValueError: Lengths differ, or a value is outside [0, 1].
-
-    Example:
-        >>> brier([1.0, 0.5], [1, 0])
-        0.125
-
-    Source:
-        Brier 1950, doi:10.1175/1520-0493(1950)078<0001:VOFEIT>2.0.CO;2 (its form for one class).
-    """
-    said, right = _checked(confidence, correct)
-    return float(np.mean((said - right) ** 2)) if said.size else 0.0
 
 
 def _scaled(confidence: Sequence[float], bins: int) -> Floats:

@@ -24,7 +24,7 @@ class Sums:
     Attributes:
         rows: Row number of each entry.
         columns: Column of each entry, 0 to `width` - 1.
-        values: What the row adds to the column.
+        values: The number that each entry adds to its column.
         num_rows: Number of rows, with and without entries.
         finish: (..., width) sums -> (...) values of the statistic.
     """
@@ -66,7 +66,7 @@ class Sums:
         Args:
             codes: Cluster of each row (`cluster_codes`).
             resamples: How many, >= 1; of a single cluster there is one, itself.
-            seed: Of the draws; one seed draws the same clusters for all statistics.
+            seed: Seed of the draws; one seed draws the same clusters for all statistics.
 
         Raises:
             ValueError: There is not one code for each row.

@@ -66,7 +66,7 @@ def mean_interval(
         values: One per question, each within [0, 1]: 1 right, 0 wrong.
         clusters: Patient of each question.
         resamples: Bootstrap resamples, >= 1; see `statistic_interval`.
-        seed: Of the resampling; the same seed gives the same interval.
+        seed: Seed of the resampling; the same seed gives the same interval.
 
     Raises:
         ValueError: No values, lengths differ, or a value is outside [0, 1].
@@ -96,7 +96,7 @@ def statistic_interval(
         bounds: Lowest and highest possible value. Where one is infinite, nothing can widen the interval.
         resamples: Bootstrap resamples, >= 1. By default the statistic's `max_resamples`, and fewer, down to
             `RESAMPLES_RECOMPUTED`, where there are thousands of clusters.
-        seed: Of the resampling; the same seed gives the same interval.
+        seed: Seed of the resampling; the same seed gives the same interval.
 
     Raises:
         ValueError: No rows, lengths differ, or the statistic leaves its bounds.

@@ -1,4 +1,4 @@
-"""How many patients it takes to see a gain: a paired comparison of questions that come in clusters.
+"""Computes how many patients it takes to see a gain in a paired comparison of questions that come in clusters.
 
 The answer to one question changes by d = after - before, which is -1, 0 or 1. Its mean is the gain, its variance
 follows from how many answers change at all, and questions about one patient change together as the intra-patient
@@ -16,7 +16,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a comparison is expected to be like.
+    """The expected facts of a comparison.
 
     Attributes:
         baseline: Accuracy before.
@@ -44,7 +44,7 @@ class Plan:
 
     @property
     def design_effect(self) -> float:
-        """How much more variance clusters have than as many independent questions.
+        """The factor by which clusters have more variance than as many independent questions.
 
         Source:
             Kish 1965, "Survey Sampling"; unequal clusters: Eldridge et al. 2006, doi:10.1093/ije/dyl129.
@@ -55,10 +55,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """How many patients a plan needs.
+    """The number of patients that a plan needs.
 
     Attributes:
-        power: What so many patients give.
+        power: The power that so many patients give.
     """
 
     patients: int

@@ -1,4 +1,4 @@
-"""Tests of a difference, and what they cost when there are many: McNemar, permutation, adjusted p values.
+"""Tests of a difference: McNemar's, permutations of questions or of whole patients, and adjusted p values.
 
 McNemar's test and `paired_permutation` take questions as independent; where several are about one patient, read them
 with the clustered intervals of `intervals` or with `clustered_permutation`, which flips whole patients.
@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from medtune.data.types import Interval
 
 MAX_ARRANGEMENTS = 2**16
 _NUMBERS_AT_ONCE = 4_000_000
@@ -45,81 +43,6 @@ def mcnemar_exact(only_before: int, only_after: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
-    """A test statistic and its two-sided p value."""
-
-    __test__ = False
-
-    statistic: float
-    p: float
-
-
-@dataclass(frozen=True, slots=True)
-class McNemar:
-    """McNemar's test in its four customary forms.
-
-    Attributes:
-        exact: Binomial test of the discordant pairs; the statistic is the smaller of the two counts.
-        plain: Chi-square without continuity correction; None where no pair is discordant.
-        corrected: Chi-square with Edwards' correction; None where no pair is discordant.
-        mid_p: Exact p less half of the observed table's probability on each side; None where both counts are
-            equal, because definitions differ there.
-    """
-
-    exact: Test
-    plain: Test | None
-    corrected: Test | None
-    mid_p: float | None
-
-
-def mcnemar(only_first: int, only_second: int) -> McNemar:
-    """Returns McNemar's test of two raters of the same questions.
-
-    Args:
-        only_first: Questions that only the first got right.
-        only_second: Questions that only the second got right.
-
-    Example:
-        >>> found = mcnemar(64, 26)
-        >>> found.plain and round(found.plain.statistic, 2), found.corrected and round(found.corrected.statistic, 2)
-        (16.04, 15.21)
-
-    Source:
-        McNemar 1947, doi:10.1007/BF02295996; correction: Edwards 1948, doi:10.1007/BF02289261; mid-p:
-        Fagerland et al. 2013, doi:10.1186/1471-2288-13-91.
-    """
-    from scipy.stats import binom, chi2
-
-    fewer, changed = min(only_first, only_second), only_first + only_second
-    exact = Test(float(fewer), mcnemar_exact(only_first, only_second))
-    if not changed:
-        return McNemar(exact, None, None, None)
-    gap = abs(only_first - only_second)
-    plain, corrected = gap**2 / changed, (gap - 1) ** 2 / changed
-    return McNemar(
-        exact=exact,
-        plain=Test(plain, float(chi2.sf(plain, 1))),
-        corrected=Test(corrected, float(chi2.sf(corrected, 1))),
-        mid_p=exact.p - float(binom.pmf(fewer, changed, 0.5)) if gap else None,
-    )
-
-
-def clopper_pearson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
-    """Returns the exact interval of a share of independent trials.
-
-    Raises:
-        ValueError: `n` is not positive or `successes` is outside [0, n].
-
-    Source:
-        Clopper & Pearson 1934, doi:10.1093/biomet/26.4.404; scipy's `binomtest(...).proportion_ci`.
-    """
-    from scipy.stats import binomtest
-
-    found = binomtest(successes, n).proportion_ci(confidence_level=confidence, method="exact")
-    return Interval(float(found.low), float(found.high))
-
-
-@dataclass(frozen=True, slots=True)
 class PairedPermutation:
     """Sign-flip test of paired scores.
 
@@ -142,8 +65,8 @@ def paired_permutation(first: Sequence[float], second: Sequence[float], *, seed:
 
     Args:
         first: A score per question.
-        second: Of the same questions, in the same order.
-        seed: Of the draws; without effect where all arrangements are tried.
+        second: A score for each of the same questions, in the same order.
+        seed: Seed of the draws; without effect where all arrangements are tried.
 
     Raises:
         ValueError: Fewer than two pairs, or lengths differ.
@@ -194,9 +117,9 @@ def clustered_permutation(
 
     Args:
         before: A score per question.
-        after: Of the same questions, in the same order.
+        after: A score for each of the same questions, in the same order.
         clusters: Patient of each question.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Raises:
         ValueError: No questions, or lengths differ.
@@ -252,61 +175,9 @@ def holm(p_values: Sequence[float], *, alpha: float = 0.05) -> Adjusted:
     Source:
         Holm 1979, https://www.jstor.org/stable/4615733; statsmodels' `multipletests`.
     """
-    return _adjusted(p_values, "holm", alpha)
-
-
-def bonferroni(p_values: Sequence[float], *, alpha: float = 0.05) -> Adjusted:
-    """Returns p values times their number, at most 1; nothing for nothing.
-
-    Source:
-        Dunn 1961, doi:10.1080/01621459.1961.10482090; statsmodels' `multipletests`.
-    """
-    return _adjusted(p_values, "bonferroni", alpha)
-
-
-def benjamini_hochberg(p_values: Sequence[float], *, alpha: float = 0.05) -> Adjusted:
-    """Returns p values that control the false discovery rate; nothing for nothing.
-
-    Source:
-        Benjamini & Hochberg 1995, doi:10.1111/j.2517-6161.1995.tb02031.x; statsmodels' `multipletests`.
-    """
-    return _adjusted(p_values, "fdr_bh", alpha)
-
-
-def _adjusted(p_values: Sequence[float], method: str, alpha: float) -> Adjusted:
     from statsmodels.stats.multitest import multipletests
 
     if not p_values:
         return Adjusted((), ())
-    rejected, adjusted, *_ = multipletests(p_values, alpha=alpha, method=method)
+    rejected, adjusted, *_ = multipletests(p_values, alpha=alpha, method="holm")
     return Adjusted(tuple(float(p) for p in adjusted), tuple(bool(is_rejected) for is_rejected in rejected))
-
-
-def clustered_standard_error(
-    values: Sequence[float], clusters: Sequence[str], *, resamples: int = 10_000, seed: int = 0
-) -> float:
-    """Returns the bootstrap standard error of a mean of clustered values, resampling whole clusters.
-
-    Raises:
-        ValueError: Lengths differ, or there are fewer than two clusters.
-
-    Source:
-        Efron & Tibshirani 1993, chapter 8.
-    """
-    from scipy.stats import bootstrap
-
-    _, codes = np.unique(np.asarray(clusters), return_inverse=True)
-    sums, counts = np.bincount(codes, weights=np.asarray(values, dtype=np.float64)), np.bincount(codes)
-    if len(counts) < 2:
-        raise ValueError(f"a standard error needs at least two clusters, got {len(counts)}")
-    found = bootstrap(
-        (sums, counts),
-        lambda drawn, sizes, axis=-1: drawn.sum(axis=axis) / sizes.sum(axis=axis),
-        n_resamples=resamples,
-        batch=1000,
-        vectorized=True,
-        paired=True,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    return float(found.standard_error)

@@ -18,7 +18,7 @@ class Statistic(Protocol):
 
     @property
     def max_resamples(self) -> int:
-        """How many resamples an interval takes at most; fewer where each of them is computed anew."""
+        """The number of resamples that an interval takes at most."""
 
     def value(self) -> float:
         """Returns the number of all rows."""
@@ -32,7 +32,7 @@ class Statistic(Protocol):
         Args:
             codes: Cluster of each row (`cluster_codes`).
             resamples: How many, >= 1; of a single cluster there is one, itself.
-            seed: Of the draws; one seed draws the same clusters for all statistics.
+            seed: Seed of the draws; one seed draws the same clusters for all statistics.
 
         Raises:
             ValueError: There is not one code for each row.

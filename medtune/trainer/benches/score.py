@@ -20,7 +20,8 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import read_predictions
-from medtune.eval.scoring.score import parse_all, score_phase
+from medtune.eval.scoring.parse_replies import parse_all
+from medtune.eval.scoring.score import score_phase
 from medtune.eval.statistics.resampling import Floats, Numbers, cluster_codes
 from medtune.eval.statistics.statistic import Recomputed
 from medtune.trainer.commands.bench import Limit, Measured, TwoWays, peak_memory_gb, timed
@@ -61,9 +62,9 @@ def measured(name: str, *, number: int, compared: int) -> Measured:
         some = questions[:compared]
         wanted = {question.id for question in some}
         replies = [each for each in read_predictions(path) if each.key.question_id in wanted]
-    verdicts = parse_all(some, replies, benchmark)["image"]
+    parsed = parse_all(some, replies, benchmark)["image"]
     limits = (Limit("read and scored", score_s, MAX_S, "s"), Limit("peak memory", peak_gb, MAX_GB, "GB"))
-    rows = verdicts[next(iter(benchmark.parsers))]
+    rows = parsed[next(iter(benchmark.parsers))]
     return Measured(f"{number} predictions of {name}", (resampled_two_ways(rows, benchmark),), limits)
 
 

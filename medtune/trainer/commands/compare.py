@@ -23,7 +23,7 @@ from medtune.eval.comparing.compare_text import (
 from medtune.eval.data_label import recorded_label
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import read_predictions, replace_file
-from medtune.eval.scoring.score import parse_all
+from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.scoring.uncounted_questions import uncounted
 from medtune.trainer.experiment.evaluate import write_json
@@ -159,14 +159,14 @@ def _questions(run: Answers, moved: Path | None) -> Prepared:
 def _side(answers: Answers, prepared: Prepared, benchmark: Benchmark) -> Side:
     asked = prepared.questions(cast("Split", answers.about.split))
     predictions = with_verdicts(read_predictions(answers.predictions), answers.predictions, benchmark)
-    verdicts = parse_all(asked, predictions, benchmark)["image"]
+    parsed = parse_all(asked, predictions, benchmark)["image"]
     parser = answers.about.parser
-    if parser not in verdicts:
+    if parser not in parsed:
         raise ValueError(
             f"{answers.predictions}: nothing there that the parser {parser!r} reads; name with --parser one that both "
-            f"sides have; here: {', '.join(verdicts)}"
+            f"sides have; here: {', '.join(parsed)}"
         )
-    rows = tuple(verdicts[parser])
+    rows = tuple(parsed[parser])
     return Side(answers.about, rows, uncounted(asked, rows, benchmark.primary_metric))
 
 

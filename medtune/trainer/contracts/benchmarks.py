@@ -13,7 +13,7 @@ from medtune.data import catalog
 from medtune.data.types import AnswerFormat, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.parse_replies import judge
+from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.contracts.contract import Contract
@@ -134,7 +134,7 @@ def a_perfect_likelihood_scores_the_best(found: Benchmark) -> Iterator[str]:
         )
         for question in chosen
     ]
-    read = judge(chosen, predictions, found, reading="likelihood")["likelihood"]
+    read = parse_replies(chosen, predictions, found, reading="likelihood")["likelihood"]
     yield from _not_at(read, found, "best", "log-likelihoods")
 
 
@@ -163,7 +163,7 @@ def _replies(examples: Sequence[Question], texts: Sequence[str]) -> list[Predict
 
 
 def _parsed(found: Benchmark, said: Sequence[str]) -> Mapping[str, Sequence[ParsedReply]]:
-    return judge(found.examples, _replies(found.examples, said), found, reading="generation")
+    return parse_replies(found.examples, _replies(found.examples, said), found, reading="generation")
 
 
 def _oracle(found: Benchmark, answer_format: AnswerFormat) -> Mapping[str, Sequence[ParsedReply]]:

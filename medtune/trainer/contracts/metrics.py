@@ -18,6 +18,7 @@ from medtune.eval.parsed_reply import ParsedReply
 from medtune.trainer.contracts.contract import Contract
 
 OPTIONS = ("a", "b", "c")
+NUMBERS = ("2", "3.5", "40")
 _DRAWS = 60
 _MOST_ROWS = 20
 
@@ -39,8 +40,16 @@ def opened(name: str) -> Iterator[Opened]:
 
 
 def reply(number: int, true: str, said: str | None, is_answered: bool) -> ParsedReply:
-    """Returns a question of three options with the option that a parser read; None where it could read none."""
-    asked = Question(f"q{number}", "m", "Which?", OPTIONS, true, "choice", "p")
+    """Returns a question with what a parser read of its reply; None where it could read nothing.
+
+    Args:
+        number: Number of the question among the others.
+        true: The right answer: one of the options, or else a number.
+        said: What was read.
+        is_answered: Whether there is a reply at all.
+    """
+    options: tuple[str, ...] = OPTIONS if true in OPTIONS else ()
+    asked = Question(f"q{number}", "m", "Which?", options, true, "choice" if options else "number", "p")
     prediction = Prediction(PredictionKey(asked.id, "image", "generation", 0), text=said or "")
     return ParsedReply(asked, prediction if is_answered else None, said if is_answered else None)
 
@@ -57,22 +66,27 @@ def its_docstring_has_a_source_and_an_example_that_holds(found: Opened) -> Itera
 
 
 def its_value_stays_in_its_range(found: Opened) -> Iterator[str]:
-    """Complains about a value of drawn replies that lies outside `Metric.worst` and `Metric.best`."""
+    """Complains about a value of drawn replies that lies outside `Metric.worst` and `Metric.best`.
+
+    Half of the questions are choices, the others ask for a number; the metric gets those that it covers.
+    """
     draw = random.Random(0)
-    for _ in range(_DRAWS):
-        rows = [
-            reply(number, draw.choice(OPTIONS), draw.choice([*OPTIONS, None]), draw.random() < 0.5)
-            for number in range(draw.randint(1, _MOST_ROWS))
-        ]
-        yield from out_of_range(found.metric, rows)
+    for answers in (OPTIONS, NUMBERS):
+        for _ in range(_DRAWS):
+            rows = [
+                reply(number, draw.choice(answers), draw.choice([*answers, None]), draw.random() < 0.5)
+                for number in range(draw.randint(1, _MOST_ROWS))
+            ]
+            yield from out_of_range(found.metric, rows)
 
 
 def out_of_range(metric: Metric, rows: Sequence[ParsedReply]) -> Iterator[str]:
     """Complains about a value of these replies that lies outside the metric's range."""
-    value, bounds = metric.value(rows), metric.bounds
+    chosen, bounds = metric.covered(rows), metric.bounds
+    value = metric.value(chosen) if chosen else bounds.low
     if not bounds.low <= value <= bounds.high:
         yield (
-            f"the value of {len(rows)} replies is {value}; by Metric.worst and Metric.best it has to be from "
+            f"the value of {len(chosen)} replies is {value}; by Metric.worst and Metric.best it has to be from "
             f"{bounds.low} to {bounds.high}"
         )
 

@@ -12,7 +12,8 @@ from medtune.eval.comparing.seeds import MIN_SEEDS, SeedsGain, seeds_gain
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.predictions.shards import MERGED, stored_predictions
-from medtune.eval.scoring.score import levels, parse_all
+from medtune.eval.scoring.parse_replies import parse_all
+from medtune.eval.scoring.score import levels
 from medtune.eval.scoring.tables import Cell, Table, table_text
 from medtune.trainer.commands.audit import opened_experiment
 from medtune.trainer.experiment.evaluate import Experiment, primary_parser, write_json
@@ -128,11 +129,11 @@ def phase_rows(experiment: Experiment, folder: Path, questions: Sequence[Questio
     """Returns the parsed replies of a phase on disk that the primary metric is about, read by the primary parser."""
     benchmark = experiment.benchmark
     predictions = with_verdicts(list(stored_predictions(folder).values()), folder / MERGED, benchmark)
-    verdicts = parse_all(questions, predictions, benchmark)
+    parsed = parse_all(questions, predictions, benchmark)["image"]
     parser = primary_parser(experiment.recipe, benchmark)
-    if parser not in verdicts["image"]:
+    if parser not in parsed:
         raise ValueError(f"{folder}: no answers that {parser!r} could read; finish the run first")
-    return benchmark.primary_metric.covered(verdicts["image"][parser])
+    return benchmark.primary_metric.covered(parsed[parser])
 
 
 def answered_rows(experiment: Experiment, folder: RunFolder) -> tuple[list[ParsedReply], list[ParsedReply]]:
@@ -160,7 +161,7 @@ def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:
     """
     ids = {tuple(row.question.id for row in phase) for run in runs for phase in run.phases}
     if len(ids) > 1:
-        raise ValueError("the runs judged different questions; all seeds of a recipe have to answer the same ones")
+        raise ValueError("the runs scored different questions; all seeds of a recipe have to answer the same ones")
     kept = scored_everywhere([phase for run in runs for phase in run.phases])
     left = [replace(run, phases=(kept[2 * i], kept[2 * i + 1])) for i, run in enumerate(runs)]
     return left, len(runs[0].phases[0]) - len(kept[0])

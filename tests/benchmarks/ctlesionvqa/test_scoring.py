@@ -116,30 +116,28 @@ ROWS = st.lists(
 @given(ROWS, st.randoms(use_true_random=False))
 def test_order_of_rows_changes_nothing(rows: list[ParsedReply], shuffle: random.Random) -> None:
     again = shuffle.sample(rows, len(rows))
-    for name, metric in benchmark().metrics.items():
-        chosen, shuffled = (
-            [row for row in each if benchmark().scale(name).covers(row.question)] for each in (rows, again)
-        )
+    for metric in benchmark().metrics.values():
+        chosen, shuffled = (metric.covered(each) for each in (rows, again))
         if chosen:
-            assert metric(chosen) == metric(shuffled) or metric(chosen) != metric(chosen)
+            value = metric.value(chosen)
+            assert value == metric.value(shuffled) or value != value
 
 
 @given(st.lists(st.sampled_from(ASKED), min_size=1))
 def test_oracle_has_the_best_and_silence_the_worst(questions: list[Question]) -> None:
     for name, metric in benchmark().metrics.items():
-        scale = benchmark().scale(name)
-        chosen = [question for question in questions if scale.covers(question)]
+        chosen = [question for question in questions if metric.covers(question)]
         best, worst = [parsed(each, each.answer) for each in chosen], [parsed(each, None) for each in chosen]
         is_defined = chosen and (name != "youden" or len({each.answer for each in chosen}) == 2)
         if is_defined:
-            assert metric(best) == pytest.approx(scale.best)
-            assert metric(worst) == pytest.approx(scale.worst)
+            assert metric.value(best) == pytest.approx(metric.best)
+            assert metric.value(worst) == pytest.approx(metric.worst)
 
 
 def test_of_nothing() -> None:
     for metric in benchmark().metrics.values():
         with pytest.raises(ValueError, match="at least one"):
-            metric([])
+            metric.value([])
     with pytest.raises(ValueError, match="at least one subtype"):
         averages([])
     with pytest.raises(ValueError, match="at least one value"):
@@ -156,9 +154,9 @@ def test_of_nothing() -> None:
 def test_subtypes_weigh_the_same_and_questions_do_too() -> None:
     many, one = ASKED[0], replace(ASKED[0], facets={"task": "recognition", "subtype": "colon_lesion_existence"})
     rows = [parsed(many, many.answer)] * 3 + [parsed(one, None)]
-    assert subtype_mean(rows) == 0.5
-    assert question_mean(rows) == 0.75
-    assert youden([parsed(many, many.answer)]) != youden([parsed(many, many.answer)])
+    assert subtype_mean().value(rows) == 0.5
+    assert question_mean().value(rows) == 0.75
+    assert youden().value([parsed(many, many.answer)]) != youden().value([parsed(many, many.answer)])
 
 
 def test_rules_for_unread_answers_differ() -> None:

@@ -56,7 +56,7 @@ def test_any_judge_reply_is_read_without_crashing(reply: str) -> None:
     assert found is None or found.score in (0, 1, 2)
     for parser in PARSERS:
         read = parser(JUDGE_MARK + reply, FREE)
-        assert read is None or 0 <= rubric([ParsedReply(FREE, None, read)]) <= 2
+        assert read is None or 0 <= rubric().value([ParsedReply(FREE, None, read)]) <= 2
         assert read is None or parser(read, FREE) == read
 
 
@@ -104,10 +104,10 @@ def test_a_model_that_plays_the_judge_gets_nothing() -> None:
 
 
 def test_oracle_and_silence_in_points() -> None:
-    assert rubric([answered(FREE, FREE.answer)]) == 2
-    assert rubric([answered(FREE, "")]) == 0
+    assert rubric().value([answered(FREE, FREE.answer)]) == 2
+    assert rubric().value([answered(FREE, "")]) == 0
     with pytest.raises(ValueError, match="at least one"):
-        rubric([])
+        rubric().value([])
 
 
 @pytest.mark.parametrize("name", ["letter_parsers", "items", "judge_reply", "cross_setting", "rubric"])

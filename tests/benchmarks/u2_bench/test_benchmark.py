@@ -28,7 +28,7 @@ from medtune.benchmarks.u2_bench.terms import TASKS
 from medtune.data.media.masks import LOCATIONS, NINE_CELLS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.parse_replies import judge
+from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table, table_text
 
@@ -199,28 +199,28 @@ def test_macro_f1_is_the_mean_of_the_data_sets(triples: list[tuple[str, str, str
     for name in {name for name, _, _ in triples}:
         true, read = zip(*[(t, r) for d, t, r in triples if d == name], strict=True)
         each.append(f1_score(true, read, average="macro", zero_division=0))
-    assert U2.metrics["macro_f1"](rows) == pytest.approx(np.mean(each), abs=1e-12)
+    assert U2.metrics["macro_f1"].value(rows) == pytest.approx(np.mean(each), abs=1e-12)
 
 
 def judged_many() -> list[ParsedReply]:
     questions = many()
     texts = [question.answer if n % 3 else "upper left 12" for n, question in enumerate(questions)]
-    return judge(questions, [said(*pair) for pair in zip(questions, texts, strict=True)], U2, reading="generation")[
-        "robust"
-    ]
+    return parse_replies(
+        questions, [said(*pair) for pair in zip(questions, texts, strict=True)], U2, reading="generation"
+    )["robust"]
 
 
 @pytest.mark.parametrize("name", U2.metrics)
 def test_a_permutation_of_rows_changes_nothing(name: str) -> None:
-    rows = [row for row in judged_many() if U2.scale(name).covers(row.question)]
+    rows = U2.metrics[name].covered(judged_many())
     order = np.random.default_rng(0).permutation(len(rows))
-    assert U2.metrics[name]([rows[place] for place in order]) == U2.metrics[name](rows)
+    assert U2.metrics[name].value([rows[place] for place in order]) == U2.metrics[name].value(rows)
 
 
 @pytest.mark.parametrize("name", U2.metrics)
 def test_no_questions_are_an_error(name: str) -> None:
     with pytest.raises(ValueError, match=r"at least one question|wanted|needs"):
-        U2.metrics[name]([])
+        U2.metrics[name].value([])
 
 
 def test_u2_score_of_some_tasks_is_theirs_alone() -> None:
@@ -229,7 +229,7 @@ def test_u2_score_of_some_tasks_is_theirs_alone() -> None:
         task: np.mean([row.correct for row in rows if row.question.facets["task"] == task]) for task in ("DD", "OD")
     }
     wanted = (WEIGHTS["DD"] * of_task["DD"] + WEIGHTS["OD"] * of_task["OD"]) / (WEIGHTS["DD"] + WEIGHTS["OD"])
-    assert U2.metrics["u2_score"](rows) == pytest.approx(wanted, abs=1e-12)
+    assert U2.metrics["u2_score"].value(rows) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_u2_score_equals_the_official_formula_where_nothing_is_lost() -> None:
@@ -238,10 +238,10 @@ def test_u2_score_equals_the_official_formula_where_nothing_is_lost() -> None:
     for task in TASKS:
         chosen = [row for row in rows if row.question.facets["task"] == task]
         name = {"CVE": "rmse", "RG": "bleu4", "CG": "bleu4"}.get(task, "accuracy")
-        value = U2.metrics[name](chosen)
+        value = U2.metrics[name].value(chosen)
         terms[task] = 1 - value if task == "CVE" else value
-    assert U2.metrics["u2_score"](rows) == pytest.approx(u2_score(terms), abs=1e-9)
-    assert U2.metrics["u2_score_exact_weights"](rows) == pytest.approx(u2_score(terms, EXACT_WEIGHTS), abs=1e-9)
+    assert U2.metrics["u2_score"].value(rows) == pytest.approx(u2_score(terms), abs=1e-9)
+    assert U2.metrics["u2_score_exact_weights"].value(rows) == pytest.approx(u2_score(terms, EXACT_WEIGHTS), abs=1e-9)
 
 
 def test_weights_sum_to_1_and_an_absent_task_takes_its_weight_along() -> None:
@@ -255,14 +255,14 @@ def test_weights_sum_to_1_and_an_absent_task_takes_its_weight_along() -> None:
 def test_one_wild_number_cannot_decide_and_silence_is_the_worst() -> None:
     question = asked("CVE")
     rows = [ParsedReply(question, None, text) for text in ("57.5", "1e9", None)]
-    assert U2.metrics["rmse"](rows) == pytest.approx(math.sqrt(2 / 3))
-    assert U2.metrics["mae"](rows[:1]) == 0
-    assert U2.metrics["within_tolerance"](rows) == pytest.approx(1 / 3)
+    assert U2.metrics["rmse"].value(rows) == pytest.approx(math.sqrt(2 / 3))
+    assert U2.metrics["mae"].value(rows[:1]) == 0
+    assert U2.metrics["within_tolerance"].value(rows) == pytest.approx(1 / 3)
 
 
 def test_values_of_an_unknown_data_set_are_refused() -> None:
     with pytest.raises(ValueError, match="no range for data set '99'"):
-        U2.metrics["rmse"]([ParsedReply(asked("CVE", facets={"task": "CVE", "dataset": "99"}), None, "1")])
+        U2.metrics["rmse"].value([ParsedReply(asked("CVE", facets={"task": "CVE", "dataset": "99"}), None, "1")])
 
 
 # ---------------------------------------------------------------- tables
@@ -304,7 +304,9 @@ def test_parsers_are_shown_side_by_side_with_what_they_lose() -> None:
 
 def test_an_empty_reply_loses_a_whole_data_set_with_the_strict_script() -> None:
     questions = [asked("DD", id=f"q{n}") for n in range(4)]
-    rows = judge(questions, [said(question, question.answer) for question in questions[:3]], U2, reading="generation")
+    rows = parse_replies(
+        questions, [said(question, question.answer) for question in questions[:3]], U2, reading="generation"
+    )
     strict = official_rows.set_tables(rows["official_strict"], "official_strict")
     assert (strict.classification, strict.lost) == ({}, 4)
     lenient = official_rows.set_tables(rows["official_lenient"], "official_lenient")
@@ -314,7 +316,7 @@ def test_an_empty_reply_loses_a_whole_data_set_with_the_strict_script() -> None:
 def test_no_values_at_all_earn_full_credit_officially_and_none_when_meant() -> None:
     questions = [asked("CVE", id=f"q{n}") for n in range(2)]
     scored = official_rows.set_tables(
-        judge(questions, [], U2, reading="generation")["official_lenient"], "official_lenient"
+        parse_replies(questions, [], U2, reading="generation")["official_lenient"], "official_lenient"
     )
     assert official_rows.variants(scored.tables) == (0.07, 0.07, 0.0)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from medtune.eval.statistics.clustered import gain_interval
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
@@ -21,6 +20,7 @@ from medtune.eval.comparing.forest_plot import ForestRow, forest_svg
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.tables import table_text
+from medtune.eval.statistics.intervals import gain_interval
 
 BUSI = find_benchmark("busi")
 SVG = "{http://www.w3.org/2000/svg}"

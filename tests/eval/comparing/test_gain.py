@@ -64,14 +64,14 @@ def test_no_change_is_no_gain_with_an_honest_interval(phases: dict[str, PhaseSco
 
 
 def test_gain_of_another_metric(phases: dict[str, PhaseScores]) -> None:
-    by_f1 = replace(BUSI, metrics={"macro_f1": macro_f1}, facets=())
+    by_f1 = replace(BUSI, metrics={"macro_f1": macro_f1()}, facets=())
     gain = overall(phases["zero_shot"], phases["final"], by_f1)
-    assert gain.value == pytest.approx(1 - macro_f1(phases["zero_shot"].rows))
+    assert gain.value == pytest.approx(1 - macro_f1().value(phases["zero_shot"].rows))
     assert gain.ci95.low < gain.value < gain.ci95.high
 
 
 def test_gain_refuses_other_questions_and_other_parsers(tmp_path: Path, phases: dict[str, PhaseScores]) -> None:
-    with pytest.raises(ValueError, match="judged different questions"):
+    with pytest.raises(ValueError, match="scored different questions"):
         gain_between(phases["zero_shot"], phase(tmp_path, Oracle(), of=4), BUSI)
     with pytest.raises(ValueError, match="score both with one parser"):
         gain_between(phases["zero_shot"], replace(phases["final"], parser="robust"), BUSI)

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from medtune.eval.statistics.clustered import gain_interval
 
 from medtune.data.types import Interval, Question
 from medtune.eval.comparing.seeds import seeds_gain
+from medtune.eval.metric import Metric, recomputed
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.statistics import clustered
+from medtune.eval.statistics import resampling
+from medtune.eval.statistics.intervals import gain_interval
 
 Run = tuple[list[ParsedReply], list[ParsedReply]]
 
@@ -42,21 +43,21 @@ def simulated(rng: np.random.Generator, *, num_seeds: int, num_patients: int, si
 
 
 def interval(runs: Sequence[Run]) -> Interval:
-    found = seeds_gain(runs, accuracy).ci95
+    found = seeds_gain(runs, accuracy()).ci95
     assert found is not None
     return found
 
 
 def test_where_nothing_changed_there_is_no_interval() -> None:
     (run,) = simulated(np.random.default_rng(4), num_seeds=1, num_patients=5, size=2, seed_sd=0.0)
-    found = seeds_gain([(run[0], run[0])] * 2, accuracy)
+    found = seeds_gain([(run[0], run[0])] * 2, accuracy())
     assert (found.value, found.ci95) == (0, None)
 
 
 def test_the_gain_is_the_mean_and_runs_that_agree_vary_by_patient_alone() -> None:
     (run,) = simulated(np.random.default_rng(0), num_seeds=1, num_patients=40, size=5, seed_sd=0.0)
-    found = seeds_gain([run, run, run], accuracy)
-    assert found.value == pytest.approx(accuracy(run[1]) - accuracy(run[0]))
+    found = seeds_gain([run, run, run], accuracy())
+    assert found.value == pytest.approx(accuracy().value(run[1]) - accuracy().value(run[0]))
     assert (found.seed_sd, found.n, found.num_patients) == (0, 200, 40)
     before, after = ([float(row.correct) for row in phase] for phase in run)
     plain = gain_interval(before, after, [row.question.patient_id for row in run[0]])
@@ -68,24 +69,24 @@ def test_seeds_that_differ_widen_the_interval() -> None:
     tight = simulated(np.random.default_rng(1), num_seeds=4, num_patients=40, size=5, seed_sd=0.0)
     lengths = [ci95.high - ci95.low for ci95 in map(interval, (wide, tight))]
     assert lengths[0] > 1.5 * lengths[1]
-    found = seeds_gain(wide, accuracy)
+    found = seeds_gain(wide, accuracy())
     assert found.seed_sd == pytest.approx(np.std(found.per_seed, ddof=1))
 
 
-def test_a_metric_without_sums_is_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_metric_without_sums_is_computed_anew() -> None:
     runs = simulated(np.random.default_rng(2), num_seeds=2, num_patients=10, size=3, seed_sd=0.1)
-    summed = seeds_gain(runs, accuracy).ci95
-    recomputed = seeds_gain(runs, lambda parsed: float(np.mean([row.correct for row in parsed]))).ci95
-    assert recomputed == pytest.approx(summed, abs=0.06)
-    assert seeds_gain(runs, macro_f1).n == 30
+    summed = seeds_gain(runs, accuracy()).ci95
+    mean = Metric(recomputed(lambda parsed: float(np.mean([row.correct for row in parsed]))))
+    assert seeds_gain(runs, mean).ci95 == pytest.approx(summed, abs=0.06)
+    assert seeds_gain(runs, macro_f1()).n == 30
 
 
 def test_one_run_and_other_questions_are_refused() -> None:
     runs = simulated(np.random.default_rng(3), num_seeds=2, num_patients=4, size=2, seed_sd=0.1)
     with pytest.raises(ValueError, match="at least 2 runs, got 1"):
-        seeds_gain(runs[:1], accuracy)
-    with pytest.raises(ValueError, match="judged different questions"):
-        seeds_gain([runs[0], (runs[1][0][:-1], runs[1][1][:-1])], accuracy)
+        seeds_gain(runs[:1], accuracy())
+    with pytest.raises(ValueError, match="scored different questions"):
+        seeds_gain([runs[0], (runs[1][0][:-1], runs[1][1][:-1])], accuracy())
 
 
 @pytest.mark.slow
@@ -93,7 +94,7 @@ def test_one_run_and_other_questions_are_refused() -> None:
 def test_the_interval_holds_the_recipes_gain_as_often_as_it_says(
     monkeypatch: pytest.MonkeyPatch, num_seeds: int, seed_sd: float
 ) -> None:
-    monkeypatch.setattr(clustered, "RESAMPLES", 1000)
+    monkeypatch.setattr(resampling, "RESAMPLES", 1000)
     rng = np.random.default_rng(num_seeds)
     truth = seeds_truth(rng)
     repeats = 600

@@ -29,18 +29,18 @@ def parsed(pairs: list[tuple[str, str | None]]) -> list[ParsedReply]:
 @given(PAIRS)
 def test_accuracy_and_macro_f1_equal_sklearn(pairs: list[tuple[str, str | None]]) -> None:
     true, said = [true for true, _ in pairs], [said or "(unparsable)" for _, said in pairs]
-    assert accuracy(parsed(pairs)) == pytest.approx(accuracy_score(true, said), abs=1e-12)
+    assert accuracy().value(parsed(pairs)) == pytest.approx(accuracy_score(true, said), abs=1e-12)
     expected = f1_score(true, said, average="macro", zero_division=0)
-    assert macro_f1(parsed(pairs)) == pytest.approx(expected, abs=1e-12)
+    assert macro_f1().value(parsed(pairs)) == pytest.approx(expected, abs=1e-12)
 
 
 @given(PAIRS)
 def test_macro_f1_is_the_same_to_the_last_digit_in_any_order(pairs: list[tuple[str, str | None]]) -> None:
-    assert macro_f1(parsed(pairs)) == macro_f1(parsed(pairs[::-1]))
+    assert macro_f1().value(parsed(pairs)) == macro_f1().value(parsed(pairs[::-1]))
 
 
 def test_unparsable_share_counts_replies_only() -> None:
     rows = parsed([("a", None), ("a", "b"), ("b", None)])
     unanswered = ParsedReply(rows[0].question, None, None)
-    assert unparsable_share([*rows, unanswered]) == pytest.approx(2 / 3)
-    assert unparsable_share([unanswered]) == 0.0
+    assert unparsable_share().value([*rows, unanswered]) == pytest.approx(2 / 3)
+    assert unparsable_share().value([unanswered]) == 0.0

@@ -121,10 +121,10 @@ def test_metrics_equal_pycocoevalcap(pairs: list[tuple[str, str]]) -> None:
     references = {n: [reference] for n, (reference, _) in enumerate(pairs)}
     texts = {n: [text] for n, (_, text) in enumerate(pairs)}
     official, _ = Bleu(4).compute_score(references, texts, verbose=0)
-    assert bleu4(parsed(pairs)) == pytest.approx(official[3], abs=1e-12)
-    assert mean_rouge_l(parsed(pairs)) == pytest.approx(Rouge().compute_score(references, texts)[0], abs=1e-12)
-    assert bleu4(parsed(pairs)) == bleu4(parsed(pairs[::-1]))
-    assert mean_rouge_l(parsed(pairs)) == mean_rouge_l(parsed(pairs[::-1]))
+    assert bleu4().value(parsed(pairs)) == pytest.approx(official[3], abs=1e-12)
+    assert mean_rouge_l().value(parsed(pairs)) == pytest.approx(Rouge().compute_score(references, texts)[0], abs=1e-12)
+    assert bleu4().value(parsed(pairs)) == bleu4().value(parsed(pairs[::-1]))
+    assert mean_rouge_l().value(parsed(pairs)) == mean_rouge_l().value(parsed(pairs[::-1]))
 
 
 def test_a_model_is_named_with_or_without_its_layer() -> None:

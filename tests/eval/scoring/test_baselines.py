@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from medtune.data.types import Question
+from medtune.eval.metric import Metric
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.scoring.baselines import blind_baselines, train_answers
+from medtune.eval.scoring.baselines import TrainAnswers, blind, train_answers
 
 
 def asked(number: int, options: tuple[str, ...], answer: str, *, task: str = "t", text: str = "Which?") -> Question:
@@ -25,8 +26,12 @@ TRAIN = [
 ]
 
 
+def baselines(questions: list[Question], train: TrainAnswers | None, metric: Metric) -> dict[str, float | None]:
+    return blind(questions, train, metric).of(range(len(questions)))
+
+
 def test_baselines_worked_out_by_hand() -> None:
-    found = blind_baselines(EVALUATED, train_answers(TRAIN), accuracy)
+    found = baselines(EVALUATED, train_answers(TRAIN), accuracy())
     assert found["random"] == pytest.approx((0.25 + 0.5 + 0.5 + 0.5) / 4)
     assert found["majority"] == 2 / 4
     assert found["constant_letter"] == 2 / 4
@@ -35,32 +40,32 @@ def test_baselines_worked_out_by_hand() -> None:
 
 def test_question_prior_falls_back_to_the_task_where_the_wording_is_new() -> None:
     new = [asked(0, ("a", "b"), "a", text="Another question?")]
-    assert blind_baselines(new, train_answers(TRAIN), accuracy)["question_prior"] == 1.0
+    assert baselines(new, train_answers(TRAIN), accuracy())["question_prior"] == 1.0
 
 
 def test_question_prior_tells_option_sets_apart_whatever_their_order() -> None:
     new = [asked(0, ("d", "c", "b", "a"), "c"), asked(1, ("b", "a"), "a")]
-    assert blind_baselines(new, train_answers(TRAIN), accuracy)["question_prior"] == 1.0
+    assert baselines(new, train_answers(TRAIN), accuracy())["question_prior"] == 1.0
 
 
 def test_constant_letter_finds_the_position_that_always_holds_the_answer() -> None:
     leaky = [asked(n, ("x", "y", f"right{n}"), f"right{n}") for n in range(4)]
-    assert blind_baselines(leaky, None, accuracy)["constant_letter"] == 1.0
+    assert baselines(leaky, None, accuracy())["constant_letter"] == 1.0
 
 
 def test_baselines_that_need_a_train_split_are_none_without_one() -> None:
-    found = blind_baselines(EVALUATED, train_answers([]), accuracy)
+    found = baselines(EVALUATED, train_answers([]), accuracy())
     assert found["majority"] is None
     assert found["question_prior"] is None
 
 
 def test_baselines_of_another_metric_are_on_its_scale() -> None:
-    found = blind_baselines(EVALUATED[1:3], train_answers(TRAIN), macro_f1)
+    found = baselines(EVALUATED[1:3], train_answers(TRAIN), macro_f1())
     assert found["random"] is None
     assert found["majority"] == pytest.approx((2 / 3 + 0) / 2)
 
 
 def test_free_text_has_neither_random_nor_letter_baseline() -> None:
     free = [Question("q", "m", "Describe it.", (), "a mass", "text", "p")]
-    found = blind_baselines(free, None, accuracy)
+    found = baselines(free, None, accuracy())
     assert found == {"random": None, "majority": None, "constant_letter": None, "question_prior": None}

@@ -8,7 +8,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.scoring.parse_replies import judge, write_parsed
+from medtune.eval.scoring.parse_replies import parse_replies, write_parsed
 
 BUSI = find_benchmark("busi")
 ASKED = [
@@ -27,7 +27,7 @@ def scored(id_: str, logprobs: tuple[float, ...], tokens: tuple[int, ...] | None
 
 
 def test_generation_has_one_row_per_question_and_parser() -> None:
-    parsed = judge(ASKED, [said("q0", "Benign."), said("q1", "Hm.")], BUSI, reading="generation")
+    parsed = parse_replies(ASKED, [said("q0", "Benign."), said("q1", "Hm.")], BUSI, reading="generation")
     assert [row.parsed for row in parsed["robust"]] == ["benign", None, None]
     assert [row.parsed for row in parsed["strict"]] == [None, None, None]
     assert [row.prediction is None for row in parsed["robust"]] == [False, False, True]
@@ -35,34 +35,34 @@ def test_generation_has_one_row_per_question_and_parser() -> None:
 
 
 def test_likelihood_takes_the_highest_sum_and_per_token_the_highest_mean() -> None:
-    parsed = judge(ASKED[:1], [scored("q0", (-4.0, -3.0, -9.0), (4, 1, 2))], BUSI, reading="likelihood")
+    parsed = parse_replies(ASKED[:1], [scored("q0", (-4.0, -3.0, -9.0), (4, 1, 2))], BUSI, reading="likelihood")
     assert parsed["likelihood"][0].parsed == "malignant"
     assert parsed["likelihood_per_token"][0].parsed == "benign"
 
 
 def test_likelihood_ties_go_to_the_option_shown_first() -> None:
-    parsed = judge(ASKED[:1], [scored("q0", (-2.0, -1.0, -1.0))], BUSI, reading="likelihood")
+    parsed = parse_replies(ASKED[:1], [scored("q0", (-2.0, -1.0, -1.0))], BUSI, reading="likelihood")
     assert parsed["likelihood"][0].parsed == "malignant"
 
 
 def test_per_token_is_left_out_where_a_prediction_has_no_token_counts() -> None:
     found = [scored("q0", (-1.0, -2.0, -3.0), (1, 1, 1)), scored("q1", (-1.0, -2.0, -3.0))]
-    assert [*judge(ASKED, found, BUSI, reading="likelihood")] == ["likelihood"]
+    assert [*parse_replies(ASKED, found, BUSI, reading="likelihood")] == ["likelihood"]
 
 
 def test_letters_and_logprobs_follow_the_order_that_the_prediction_was_shown() -> None:
     shown = ("normal", "malignant", "benign")
-    assert judge(ASKED[:1], [said("q0", "C", shown=shown)], BUSI, reading="generation")["robust"][0].correct
+    assert parse_replies(ASKED[:1], [said("q0", "C", shown=shown)], BUSI, reading="generation")["robust"][0].correct
     found = replace(scored("q0", (-3.0, -2.0, -1.0)), options_shown=shown)
-    assert judge(ASKED[:1], [found], BUSI, reading="likelihood")["likelihood"][0].correct
+    assert parse_replies(ASKED[:1], [found], BUSI, reading="likelihood")["likelihood"][0].correct
 
 
 def test_other_conditions_and_repeats_are_not_mixed_in() -> None:
     blind = Prediction(PredictionKey("q0", "text_only", "generation", 0), text="benign")
     again = Prediction(PredictionKey("q0", "image", "generation", 1), text="benign")
-    assert not any(row.correct for row in judge(ASKED, [blind, again], BUSI, reading="generation")["robust"])
-    assert judge(ASKED, [blind], BUSI, reading="generation", condition="text_only")["robust"][0].correct
-    assert judge(ASKED, [again], BUSI, reading="generation", repeat=1)["robust"][0].correct
+    assert not any(row.correct for row in parse_replies(ASKED, [blind, again], BUSI, reading="generation")["robust"])
+    assert parse_replies(ASKED, [blind], BUSI, reading="generation", condition="text_only")["robust"][0].correct
+    assert parse_replies(ASKED, [again], BUSI, reading="generation", repeat=1)["robust"][0].correct
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_other_conditions_and_repeats_are_not_mixed_in() -> None:
 )
 def test_judge_refuses_predictions_that_do_not_fit(prediction: Prediction, wanted: str) -> None:
     with pytest.raises(ValueError, match=wanted):
-        judge(ASKED, [prediction], BUSI, reading=prediction.key.reading)
+        parse_replies(ASKED, [prediction], BUSI, reading=prediction.key.reading)
 
 
 def test_judge_refuses_two_questions_of_one_id() -> None:
     with pytest.raises(ValueError, match="two questions have the id 'q0'"):
-        judge([ASKED[0], ASKED[0]], [], BUSI, reading="generation")
+        parse_replies([ASKED[0], ASKED[0]], [], BUSI, reading="generation")
 
 
 def test_write_parsed_has_a_column_per_parser(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from medtune.eval.statistics.clustered import wilson
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction
@@ -12,6 +11,7 @@ from medtune.eval.asking.ask import evaluate
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.score import score_phase
+from medtune.eval.statistics.intervals import wilson
 from tests.eval.answerers import Guessing, Oracle, Silent, groups, questions
 
 BUSI = find_benchmark("busi")
@@ -85,7 +85,7 @@ def test_a_named_parser_is_primary(oracle: list[Prediction]) -> None:
 
 def test_another_primary_metric_has_an_interval_too(tmp_path: Path) -> None:
     said = evaluate(Guessing(), FOUND, BUSI, answer_format="text", out_dir=tmp_path)
-    by_f1 = replace(BUSI, metrics={"macro_f1": macro_f1}, facets=())
+    by_f1 = replace(BUSI, metrics={"macro_f1": macro_f1()}, facets=())
     score = score_phase(ASKED, said, by_f1).overall.score
     assert score.ci95 is not None
     assert score.ci95.low < score.value < score.ci95.high

@@ -14,14 +14,12 @@ from torchmetrics.functional.classification import binary_calibration_error
 from medtune.eval.statistics import calibration
 from medtune.eval.statistics.calibration import (
     ReliabilityBin,
-    brier,
     expected_calibration_error,
-    left_closed_bins,
-    maximum_calibration_error,
     option_probabilities,
     right_closed_bins,
 )
 from tests.eval.golden import near, recorded
+from tests.eval.statistics.other_definitions import brier, left_closed_bins, maximum_calibration_error
 
 UNIT = st.floats(0, 1)
 

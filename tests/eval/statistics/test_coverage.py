@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from medtune.eval.statistics.clustered import gain_interval, mcnemar_exact, mean_interval
 
 from medtune.eval.statistics import significance
-from medtune.eval.statistics.significance import clustered_permutation, paired_permutation
+from medtune.eval.statistics.intervals import gain_interval, mean_interval
+from medtune.eval.statistics.significance import clustered_permutation, mcnemar_exact, paired_permutation
 
 Answers = tuple[list[float], list[float], list[str]]
 

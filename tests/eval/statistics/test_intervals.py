@@ -1,22 +1,21 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from medtune.eval.statistics.clustered import (
+from scipy.stats import binomtest
+from statsmodels.stats.proportion import proportion_confint
+
+from medtune.eval.statistics.intervals import (
     gain_interval,
-    mcnemar_exact,
     mean_interval,
-    recomputed_gain_interval,
-    recomputed_interval,
+    statistic_gain_interval,
+    statistic_interval,
     wilson,
 )
-from scipy.stats import binomtest
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.proportion import proportion_confint
+from medtune.eval.statistics.resampling import Numbers
+from medtune.eval.statistics.statistic import Recomputed
 
 
 def clustered(num_clusters: int, per_cluster: int, seed: int = 0) -> tuple[list[float], list[str]]:
@@ -32,10 +31,11 @@ def test_wilson_equals_statsmodels(n: int, data: st.DataObject) -> None:
     assert wilson(k, n) == pytest.approx(proportion_confint(k, n, method="wilson"), abs=1e-9)
 
 
-@given(st.integers(0, 60), st.integers(0, 60))
-def test_mcnemar_equals_statsmodels(b: int, c: int) -> None:
-    expected = mcnemar([[5, b], [c, 5]], exact=True).pvalue if b + c else 1.0
-    assert mcnemar_exact(b, c) == pytest.approx(expected, abs=1e-9)
+def mean(values: list[float]) -> Recomputed:
+    def of(rows: Numbers) -> float:
+        return float(np.mean(np.asarray(values)[rows]))
+
+    return Recomputed(of, len(values))
 
 
 def test_mean_interval_of_single_questions_is_near_the_binomial_one() -> None:
@@ -91,7 +91,7 @@ def test_mean_interval_with_one_wrong_answer_is_no_narrower_than_with_none() -> 
 
 def test_recomputed_mean_is_near_the_vectorised_one() -> None:
     values, clusters = clustered(15, 4)
-    recomputed = recomputed_interval(lambda rows: float(np.mean(np.asarray(values)[rows])), values, clusters)
+    recomputed = statistic_interval(mean(values), clusters, right=values)
     assert recomputed == pytest.approx(mean_interval(values, clusters), abs=0.03)
 
 
@@ -119,11 +119,7 @@ def test_gain_interval_is_paired() -> None:
 def test_recomputed_gain_is_near_the_vectorised_one() -> None:
     before, clusters = clustered(30, 4)
     after, _ = clustered(30, 4, seed=9)
-
-    def mean_of(values: list[float]) -> Any:
-        return lambda rows: float(np.mean(np.asarray(values)[rows]))
-
-    recomputed = recomputed_gain_interval(mean_of(before), mean_of(after), (before, after), clusters)
+    recomputed = statistic_gain_interval(mean(before), mean(after), clusters, right=(before, after))
     assert recomputed == pytest.approx(gain_interval(before, after, clusters), abs=0.04)
 
 

@@ -4,9 +4,9 @@ import doctest
 
 import numpy as np
 import pytest
-from medtune.eval.statistics.clustered import gain_interval
 
 from medtune.eval.statistics import power
+from medtune.eval.statistics.intervals import gain_interval
 from medtune.eval.statistics.power import Plan, estimated_icc, patients_needed, plan_from, power_of
 from medtune.eval.statistics.significance import clustered_permutation
 

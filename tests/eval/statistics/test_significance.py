@@ -8,21 +8,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from medtune.eval.statistics.clustered import Rows, mcnemar_exact, mean_interval, recomputed_interval, wilson
 from statsmodels.stats import contingency_tables
 
 from medtune.eval.statistics import significance
-from medtune.eval.statistics.significance import (
+from medtune.eval.statistics.intervals import mean_interval, statistic_interval, wilson
+from medtune.eval.statistics.resampling import Numbers
+from medtune.eval.statistics.significance import holm, mcnemar_exact, paired_permutation
+from medtune.eval.statistics.statistic import Recomputed
+from tests.eval.golden import near, recorded
+from tests.eval.statistics import other_definitions
+from tests.eval.statistics.other_definitions import (
     McNemar,
     benjamini_hochberg,
     bonferroni,
     clopper_pearson,
     clustered_standard_error,
-    holm,
     mcnemar,
-    paired_permutation,
 )
-from tests.eval.golden import near, recorded
 
 WIDENED = 0.012
 
@@ -100,10 +102,10 @@ def test_golden_statistics_cluster_bootstraps() -> None:
         assert np.mean(right) == near(found["mean"])
         assert len(set(clusters)) == found["clusters"]
 
-        def mean(picked: Rows, values: list[float] = right) -> float:
+        def mean(picked: Numbers, values: list[float] = right) -> float:
             return float(np.mean(np.asarray(values)[picked]))
 
-        recomputed = recomputed_interval(mean, right, clusters, resamples=10_000)
+        recomputed = statistic_interval(Recomputed(mean, len(right)), clusters, right=right, resamples=10_000)
         by_row = mean_interval(right, [str(number) for number in range(len(right))])
         for interval, kind in (
             (mean_interval(right, clusters), "cluster_percentile_95"),
@@ -138,13 +140,15 @@ def test_golden_statistics_adjusted_p_values() -> None:
     for p_values, expected in zip(golden["rows"]["p_values"], golden["expected"]["holm"], strict=True):
         assert [*holm(p_values).p_values] == near(expected["adjusted"])
         assert [*holm(p_values).rejected] == expected["reject_0.05"]
-        assert [*bonferroni(p_values).p_values] == near(expected["bonferroni"])
-        assert [*benjamini_hochberg(p_values).p_values] == near(expected["bh"])
+        assert [*bonferroni(p_values)] == near(expected["bonferroni"])
+        assert [*benjamini_hochberg(p_values)] == near(expected["bh"])
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
 def test_mcnemar_equals_statsmodels(b: int, c: int) -> None:
     found = mcnemar(b, c)
+    exact = contingency_tables.mcnemar([[5, b], [c, 5]], exact=True).pvalue if b + c else 1.0
+    assert mcnemar_exact(b, c) == pytest.approx(exact, abs=1e-9)
     if b + c:
         for test, correction in ((found.plain, False), (found.corrected, True)):
             reference = contingency_tables.mcnemar([[5, b], [c, 5]], exact=False, correction=correction)
@@ -153,7 +157,7 @@ def test_mcnemar_equals_statsmodels(b: int, c: int) -> None:
 
 
 def test_of_nothing() -> None:
-    assert holm([]).p_values == bonferroni([]).p_values == benjamini_hochberg([]).p_values == ()
+    assert holm([]).p_values == bonferroni([]) == benjamini_hochberg([]) == ()
     assert mcnemar(0, 0).plain is None
     with pytest.raises(ValueError, match="two scores"):
         paired_permutation([1.0], [0.0])
@@ -170,4 +174,4 @@ def test_many_pairs_are_sampled_and_the_seed_decides() -> None:
 
 
 def test_doctests_pass() -> None:
-    assert doctest.testmod(significance).failed == 0
+    assert doctest.testmod(significance).failed == doctest.testmod(other_definitions).failed == 0

@@ -6,7 +6,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, names
 from medtune.eval.predictions.files import read_predictions
-from medtune.eval.statistics import clustered
+from medtune.eval.statistics.statistic import Recomputed
 from medtune.trainer.benches.score import made_up, measured
 
 
@@ -21,8 +21,8 @@ def test_every_metric_of_a_benchmark_is_the_same_both_ways(name: str) -> None:
 
 
 def test_other_resamples_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = clustered.resampled_rows
-    monkeypatch.setattr(clustered, "resampled_rows", lambda *given, **more: drawn(*given, **{**more, "seed": 1}))
+    drawn = Recomputed.resampled
+    monkeypatch.setattr(Recomputed, "resampled", lambda *given, **more: drawn(*given, **{**more, "seed": 1}))
     (ways,) = measured("fetal_gauge", number=430, compared=129).ways
     assert not ways.agree
 

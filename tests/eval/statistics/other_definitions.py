@@ -1,0 +1,177 @@
+"""Definitions of statistics that medtune does not use; golden values of them stand beside those that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from medtune.data.types import Interval
+from medtune.eval.statistics.calibration import ReliabilityBin, _checked, _reliability, _scaled
+from medtune.eval.statistics.significance import mcnemar_exact
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A test statistic and its two-sided p value."""
+
+    __test__ = False
+
+    statistic: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class McNemar:
+    """McNemar's test in its four customary forms.
+
+    Attributes:
+        exact: Binomial test of the discordant pairs; the statistic is the smaller of the two counts.
+        plain: Chi-square without continuity correction; None where no pair is discordant.
+        corrected: Chi-square with Edwards' correction; None where no pair is discordant.
+        mid_p: Exact p less half of the observed table's probability on each side; None where both counts are
+            equal, because definitions differ there.
+    """
+
+    exact: Test
+    plain: Test | None
+    corrected: Test | None
+    mid_p: float | None
+
+
+def mcnemar(only_first: int, only_second: int) -> McNemar:
+    """Returns McNemar's test of two raters of the same questions.
+
+    Args:
+        only_first: Questions that only the first got right.
+        only_second: Questions that only the second got right.
+
+    Example:
+        >>> found = mcnemar(64, 26)
+        >>> found.plain and round(found.plain.statistic, 2), found.corrected and round(found.corrected.statistic, 2)
+        (16.04, 15.21)
+
+    Source:
+        McNemar 1947, doi:10.1007/BF02295996; correction: Edwards 1948, doi:10.1007/BF02289261; mid-p:
+        Fagerland et al. 2013, doi:10.1186/1471-2288-13-91.
+    """
+    from scipy.stats import binom, chi2
+
+    fewer, changed = min(only_first, only_second), only_first + only_second
+    exact = Test(float(fewer), mcnemar_exact(only_first, only_second))
+    if not changed:
+        return McNemar(exact, None, None, None)
+    gap = abs(only_first - only_second)
+    plain, corrected = gap**2 / changed, (gap - 1) ** 2 / changed
+    return McNemar(
+        exact=exact,
+        plain=Test(plain, float(chi2.sf(plain, 1))),
+        corrected=Test(corrected, float(chi2.sf(corrected, 1))),
+        mid_p=exact.p - float(binom.pmf(fewer, changed, 0.5)) if gap else None,
+    )
+
+
+def clopper_pearson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
+    """Returns the exact interval of a share of independent trials.
+
+    Raises:
+        ValueError: `n` is not positive or `successes` is outside [0, n].
+
+    Source:
+        Clopper & Pearson 1934, doi:10.1093/biomet/26.4.404; scipy's `binomtest(...).proportion_ci`.
+    """
+    from scipy.stats import binomtest
+
+    found = binomtest(successes, n).proportion_ci(confidence_level=confidence, method="exact")
+    return Interval(float(found.low), float(found.high))
+
+
+def bonferroni(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Returns p values times their number, at most 1; nothing for nothing.
+
+    Source:
+        Dunn 1961, doi:10.1080/01621459.1961.10482090; statsmodels' `multipletests`.
+    """
+    return _adjusted(p_values, "bonferroni")
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Returns p values that control the false discovery rate; nothing for nothing.
+
+    Source:
+        Benjamini & Hochberg 1995, doi:10.1111/j.2517-6161.1995.tb02031.x; statsmodels' `multipletests`.
+    """
+    return _adjusted(p_values, "fdr_bh")
+
+
+def _adjusted(p_values: Sequence[float], method: str) -> tuple[float, ...]:
+    from statsmodels.stats.multitest import multipletests
+
+    return tuple(float(p) for p in multipletests(p_values, method=method)[1]) if p_values else ()
+
+
+def left_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:
+    """Returns the bins [low, high), the last one with 1.
+
+    Source:
+        The convention of `numpy.histogram`.
+    """
+    at = _scaled(confidence, bins)
+    return _reliability(np.minimum(np.floor(at), bins - 1).astype(np.intp), confidence, correct)
+
+
+def maximum_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
+    """Returns the widest gap between confidence and accuracy; 0 without answers.
+
+    Source:
+        Naeini et al. 2015, doi:10.1609/aaai.v29i1.9602.
+    """
+    return max((abs(each.confidence - each.accuracy) for each in bins), default=0.0)
+
+
+def brier(confidence: Sequence[float], correct: Sequence[float]) -> float:
+    """Returns the mean squared gap between confidence and outcome, 0 (best) to 1; 0 without answers.
+
+    Raises:
+        ValueError: Lengths differ, or a value is outside [0, 1].
+
+    Example:
+        >>> brier([1.0, 0.5], [1, 0])
+        0.125
+
+    Source:
+        Brier 1950, doi:10.1175/1520-0493(1950)078<0001:VOFEIT>2.0.CO;2 (its form for one class).
+    """
+    said, right = _checked(confidence, correct)
+    return float(np.mean((said - right) ** 2)) if said.size else 0.0
+
+
+def clustered_standard_error(
+    values: Sequence[float], clusters: Sequence[str], *, resamples: int = 10_000, seed: int = 0
+) -> float:
+    """Returns the bootstrap standard error of a mean of clustered values, resampling whole clusters.
+
+    Raises:
+        ValueError: Lengths differ, or there are fewer than two clusters.
+
+    Source:
+        Efron & Tibshirani 1993, chapter 8.
+    """
+    from scipy.stats import bootstrap
+
+    _, codes = np.unique(np.asarray(clusters), return_inverse=True)
+    sums, counts = np.bincount(codes, weights=np.asarray(values, dtype=np.float64)), np.bincount(codes)
+    if len(counts) < 2:
+        raise ValueError(f"a standard error needs at least two clusters, got {len(counts)}")
+    found = bootstrap(
+        (sums, counts),
+        lambda drawn, sizes, axis=-1: drawn.sum(axis=axis) / sizes.sum(axis=axis),
+        n_resamples=resamples,
+        batch=1000,
+        vectorized=True,
+        paired=True,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    )
+    return float(found.standard_error)
