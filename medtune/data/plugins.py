@@ -20,8 +20,9 @@ ROOT_PACKAGE = "medtune_plugins"
 """The package under which the modules of named folders are imported, each folder under a name of its own."""
 
 _named: list[Path] = []
-"""The folders that the command line named. Recipes add theirs in `_of_recipes`."""
+"""The folders that the command line named."""
 _of_recipes: list[Path] = []
+"""The folders that recipes and `medtune check` named since then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,11 @@ def name_folders(folders: Iterable[Path]) -> None:
 
 
 def add_folders(folders: Iterable[Path], *, named_by: str) -> tuple[Path, ...]:
-    """Takes the plugin folders that a recipe names and returns their absolute paths.
+    """Takes further plugin folders into use, such as a recipe's, and returns their absolute paths.
 
     Args:
         folders: Absolute paths, or paths relative to the working directory.
-        named_by: The recipe's file, for the message.
+        named_by: The place that names them, for the message; for instance a recipe's file.
 
     Raises:
         FileNotFoundError: A folder is missing.
@@ -118,7 +119,10 @@ def _installed() -> tuple[Plugin, ...]:
     found = []
     for entry in entry_points(group=GROUP):
         origin = entry.dist.name if entry.dist else entry.name
-        spec = importlib.util.find_spec(entry.value)
+        try:
+            spec = importlib.util.find_spec(entry.value)
+        except ModuleNotFoundError:  # The parent of a dotted name is missing.
+            spec = None
         if spec is None or not spec.submodule_search_locations:
             raise ValueError(
                 f"the installed package {origin} names {entry.value!r} in the entry-point group {GROUP}, and there is "

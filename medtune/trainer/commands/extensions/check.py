@@ -8,7 +8,7 @@ from pathlib import Path
 
 from medtune.data import catalog
 from medtune.data.catalog import KINDS, SOURCES, Extension, Kind
-from medtune.data.plugins import Plugin, folder_plugin, name_folders, named_folders
+from medtune.data.plugins import Plugin, add_folders, folder_plugin
 
 FAILED = 1
 FOLDERS = tuple(name for name in KINDS if name != SOURCES.name)
@@ -32,8 +32,8 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         FileNotFoundError: There is no such folder.
         ValueError: The folder holds no extension, or a sub-folder that medtune does not know; or a name exists twice.
     """
-    name_folders([*named_folders(), options.folder])
-    plugin = folder_plugin(named_folders()[-1])
+    (root,) = add_folders([options.folder], named_by="medtune check")
+    plugin = folder_plugin(root)
     found = _extensions(plugin)
     lost = list(_not_found(plugin))
     if not found and not lost:
