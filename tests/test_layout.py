@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune import benchmarks
+from medtune.data import catalog
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("trainer", "models", "data", "benchmarks", "recipes", "eval")
@@ -64,7 +64,7 @@ def test_no_registry_host_or_download_address_is_pinned() -> None:
         assert "://" not in (ROOT / file).read_text("utf-8")
 
 
-NAMED_BY_BENCHMARKS = {*benchmarks.names(), *benchmarks.source_packages()}
+NAMED_BY_BENCHMARKS = {*catalog.names(catalog.BENCHMARKS), *catalog.names(catalog.SOURCES)}
 ROOMS_THAT_NAME_NO_BENCHMARK = ("data", "eval", "models", "trainer")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medtune.data import catalog
-from medtune.trainer.commands.cli import KINDS, parser
+from medtune.trainer.commands.cli import parser
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -20,7 +20,7 @@ COMMANDS = [line.strip() for line in README.splitlines() if re.match(r" {4}medtu
 def test_command_is_one_that_medtune_takes(command: str) -> None:
     options = parser().parse_args(shlex.split(command)[1:])
     if hasattr(options, "recipe"):
-        assert options.recipe in catalog.names("medtune.recipes", ".yaml")
+        assert options.recipe in catalog.names(catalog.RECIPES)
         from medtune.trainer.recipe.read import read_recipe
 
         read_recipe(options.recipe, options.overrides)
@@ -31,7 +31,7 @@ def test_every_command_is_in_the_readme() -> None:
     assert {"run", "score", "validate"} <= set(commands)
     for name in commands:
         assert re.search(rf"medtune (\w+\|)*{name}\b", README), name
-    assert all(kind in README for kind in KINDS)
+    assert all(kind in README for kind in catalog.KINDS)
 
 
 def test_make_targets_exist() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.resources import files
 from typing import Any, cast
 
 from medtune.data import catalog
@@ -16,12 +15,10 @@ from medtune.data.raw.source import Source
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.published_numbers import Paper
 
-PACKAGE = __name__
-
 
 def names() -> list[str]:
     """Returns the names of all benchmarks, sorted."""
-    return catalog.names(PACKAGE, defining="benchmark")
+    return catalog.names(catalog.BENCHMARKS)
 
 
 def find_benchmark(name: str) -> Benchmark:
@@ -30,14 +27,8 @@ def find_benchmark(name: str) -> Benchmark:
     Raises:
         ValueError: There is none; the message offers the nearest name.
     """
-    build = cast("Callable[[], Benchmark]", catalog.load(PACKAGE, name, "benchmark"))
+    build = cast("Callable[[], Benchmark]", catalog.load(catalog.BENCHMARKS, name))
     return build()
-
-
-def source_packages() -> dict[str, str]:
-    """Returns for every source, by name, the package that it lies in; imports none of them."""
-    packages = (f"{PACKAGE}.{name}.sources" for name in names())
-    return {name: package for package in packages for name in catalog.names(package, defining="source")}
 
 
 def find_source(name: str) -> Source:
@@ -46,12 +37,7 @@ def find_source(name: str) -> Source:
     Raises:
         ValueError: There is none; the message offers the nearest name.
     """
-    packages = source_packages()
-    if name not in packages:
-        raise ValueError(
-            f"no {name!r} among the sources.{catalog.nearest(name, packages)} There are: {', '.join(sorted(packages))}"
-        )
-    build = cast("Callable[[], Source]", catalog.load(packages[name], name, "source"))
+    build = cast("Callable[[], Source]", catalog.load(catalog.SOURCES, name))
     return replace(build(), name=name)
 
 
@@ -59,9 +45,13 @@ def published(name: str) -> dict[str, Any]:
     """Returns the numbers that a benchmark's paper prints, with their source, e.g. of "u2_bench".
 
     Raises:
-        FileNotFoundError: There are none of that name.
+        FileNotFoundError: The benchmark has none.
+        ValueError: There is no such benchmark.
     """
-    found: dict[str, Any] = json.loads((files(PACKAGE) / name / "published.json").read_text("utf-8"))
+    folder = catalog.find(catalog.BENCHMARKS, name).folder
+    if folder is None:
+        raise FileNotFoundError(f"the benchmark {name!r} is one file, without a published.json beside it")
+    found: dict[str, Any] = json.loads((folder / "published.json").read_text("utf-8"))
     return found
 
 

@@ -1,12 +1,116 @@
-"""Extensions are found by name: the file (or folder) name is the public name."""
+"""Extensions of every kind are found by name: the name of the file, or of the folder, is the public name."""
 
 from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable
-from importlib import import_module, resources
-from importlib.resources.abc import Traversable
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from medtune.data.plugins import Plugin, plugins
+
+MEDTUNE = "medtune"
+"""The origin of medtune's own extensions."""
+_HOME = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of extension.
+
+    Attributes:
+        name: The name in `medtune list`, and of the sub-folder in a plugin.
+        package: The package inside medtune that holds its own extensions of this kind.
+        defines: The function that a module of this kind defines at its top level; "" where the kind is a YAML file.
+    """
+
+    name: str
+    package: str
+    defines: str
+
+    @property
+    def suffix(self) -> str:
+        """The end of a file's name: ".py", or ".yaml"."""
+        return ".py" if self.defines else ".yaml"
+
+
+BENCHMARKS = Kind("benchmarks", "medtune.benchmarks", "benchmark")
+SOURCES = Kind("sources", "medtune.benchmarks", "source")
+"""Sources lie in their benchmark: in its folder `sources`, or beside `def benchmark()` where that is one file."""
+PUBLIC_SETS = Kind("public_sets", "medtune.benchmarks.public_sets.sets", "public_set")
+"""Image sets that benchmarks are rebuilt from; they are medtune's own alone."""
+MODELS = Kind("models", "medtune.models.zoo", "entry")
+FAMILIES = Kind("families", "medtune.models.transformers_vlm.families", "family")
+TOWERS = Kind("towers", "medtune.models.towers", "tower")
+PROJECTORS = Kind("projectors", "medtune.models.projectors", "projector")
+METRICS = Kind("metrics", "medtune.eval.metrics", "metric")
+RECIPES = Kind("recipes", "medtune.recipes", "")
+BENCHES = Kind("benches", "medtune.trainer.benches", "bench")
+KINDS = {
+    kind.name: kind for kind in (RECIPES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS, BENCHES)
+}
+"""The kinds that plugins may hold, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """One extension, found and not yet imported.
+
+    Attributes:
+        file: The file that defines it; `__init__.py` where the extension is a folder.
+        module: The module to import; a recipe has none that could be imported.
+        origin: Where it comes from: "medtune", the name of an installed distribution, or a plugin's folder.
+    """
+
+    kind: Kind
+    name: str
+    file: Path
+    module: str
+    origin: str
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of an extension that is one; None where it is a single file."""
+        return self.file.parent if self.file.name == "__init__.py" else None
+
+    def first_line(self) -> str:
+        """Returns the first line of the docstring (a recipe's first comment), read without importing anything.
+
+        Raises:
+            ValueError: The file is not Python.
+        """
+        text = self.file.read_text("utf-8")
+        if self.kind.suffix == ".yaml":
+            return text.lstrip("# ").partition("\n")[0]
+        try:
+            said = ast.get_docstring(ast.parse(text))
+        except SyntaxError as error:
+            raise ValueError(f"{self.file}, line {error.lineno}: {error.msg}") from error
+        return (said or "").partition("\n")[0]
+
+    def load(self) -> object:
+        """Imports the module and returns the function that defines the extension.
+
+        Raises:
+            ValueError: The module of a plugin cannot be imported; the message names the file and the line.
+        """
+        if self.origin == MEDTUNE:
+            return getattr(import_module(self.module), self.kind.defines)
+        try:
+            return getattr(import_module(self.module), self.kind.defines)
+        except Exception as error:  # Any error can come out of somebody else's module, and none of them names it.
+            raise ValueError(f"{_place(error, self.file)}: {type(error).__name__}: {error}") from error
+
+
+def _place(error: Exception, file: Path) -> str:
+    """Returns the file and the line at which importing `file` failed."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
+    return f"{file}, line {frames[-1].lineno}" if frames else str(file)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -15,46 +119,91 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def _folder(package: str) -> Traversable:
-    root, _, rest = package.partition(".")
-    return resources.files(root).joinpath(*rest.split("."))
-
-
-def names(package: str, suffix: str = ".py", *, defining: str | None = None) -> list[str]:
-    """Returns the sorted extension names of `package`, e.g. "medtune.benchmarks"; imports none of them.
-
-    With `defining`, only modules that define a function of that name at their top level are extensions.
-    """
-    found = []
-    for entry in _folder(package).iterdir():
-        if entry.name.startswith(("_", ".")):
-            continue
-        file = entry.joinpath("__init__.py") if entry.is_dir() else entry
-        if not file.name.endswith(suffix) or not file.is_file():
-            continue
-        if defining is None or f"\ndef {defining}(" in file.read_text("utf-8"):
-            found.append(entry.name.removesuffix(suffix))
-    return sorted(found)
-
-
-def first_line(package: str, name: str, suffix: str = ".py") -> str:
-    """Returns the first line of an extension's docstring (a recipe's first comment), read without importing it."""
-    file = _folder(package).joinpath(f"{name}{suffix}")
-    if not file.is_file():
-        file = _folder(package).joinpath(name, "__init__.py")
-    text = file.read_text("utf-8")
-    said = (ast.get_docstring(ast.parse(text)) or "") if suffix == ".py" else text.lstrip("# ")
-    return said.partition("\n")[0]
-
-
-def load(package: str, name: str, attribute: str) -> object:
-    """Returns `attribute` of the extension `name`; imports that one module only.
+def extensions(kind: Kind) -> dict[str, Extension]:
+    """Returns all extensions of a kind by name, sorted: medtune's own, then those of plugins. None is imported.
 
     Raises:
-        ValueError: There is no such extension; the message offers the nearest name.
+        ValueError: Two places hold the same name.
     """
-    known = names(package, defining=attribute)
+    found: dict[str, Extension] = {}
+    outside = plugins() if kind.name in KINDS else ()
+    places = [_own(kind), *(in_plugin(plugin, kind) for plugin in outside)]
+    for extension in (extension for place in places for extension in place):
+        other = found.setdefault(extension.name, extension)
+        if other is not extension:
+            raise ValueError(
+                f"{kind.name}: the name {extension.name!r} exists twice, in {other.file} ({other.origin}) and in "
+                f"{extension.file} ({extension.origin}). Rename one of them, or leave that plugin out"
+            )
+    return dict(sorted(found.items()))
+
+
+def names(kind: Kind) -> list[str]:
+    """Returns the names of all extensions of a kind, sorted; imports none of them.
+
+    Raises:
+        ValueError: Two places hold the same name.
+    """
+    return list(extensions(kind))
+
+
+def find(kind: Kind, name: str) -> Extension:
+    """Returns the extension of that name without importing it.
+
+    Raises:
+        ValueError: There is none, and the message offers the nearest name; or two places hold it.
+    """
+    known = extensions(kind)
     if name not in known:
-        kind = package.rpartition(".")[2]
-        raise ValueError(f"no {name!r} among the {kind}.{nearest(name, known)} There are: {', '.join(known)}")
-    return getattr(import_module(f"{package}.{name}"), attribute)
+        raise ValueError(f"no {name!r} among the {kind.name}.{nearest(name, known)} There are: {', '.join(known)}")
+    return known[name]
+
+
+def load(kind: Kind, name: str) -> object:
+    """Returns the function that defines the extension of that name; imports that one module alone.
+
+    Raises:
+        ValueError: There is none, and the message offers the nearest name; or its module cannot be imported.
+    """
+    return find(kind, name).load()
+
+
+def in_plugin(plugin: Plugin, kind: Kind) -> Iterator[Extension]:
+    """Yields the extensions of a kind that one plugin holds."""
+    within = BENCHMARKS if kind is SOURCES else kind
+    yield from _in_folder(kind, plugin.root / within.name, f"{plugin.package}.{within.name}", plugin.origin)
+
+
+def _own(kind: Kind) -> Iterator[Extension]:
+    return _in_folder(kind, _HOME.joinpath(*kind.package.split(".")[1:]), kind.package, MEDTUNE)
+
+
+def _in_folder(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[Extension]:
+    if kind is not SOURCES:
+        yield from _defining(kind, folder, package, origin)
+        return
+    for benchmark in _defining(BENCHMARKS, folder, package, origin):
+        if _defines(SOURCES, benchmark.file):
+            yield Extension(SOURCES, benchmark.name, benchmark.file, benchmark.module, origin)
+        if benchmark.folder is not None:
+            yield from _defining(SOURCES, benchmark.folder / "sources", f"{benchmark.module}.sources", origin)
+
+
+def _defining(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[Extension]:
+    for name, file in candidates(kind, folder):
+        if _defines(kind, file):
+            yield Extension(kind, name, file, f"{package}.{name}", origin)
+
+
+def candidates(kind: Kind, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yields the name and the file of everything in a folder that could be an extension of the kind."""
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if entry.name.startswith(("_", ".")):
+            continue
+        file = entry / "__init__.py" if entry.is_dir() else entry
+        if file.suffix == kind.suffix and file.is_file():
+            yield entry.name.removesuffix(kind.suffix), file
+
+
+def _defines(kind: Kind, file: Path) -> bool:
+    return not kind.defines or f"\ndef {kind.defines}(" in f"\n{file.read_text('utf-8')}"

@@ -12,8 +12,6 @@ from medtune.models.nano.twin import Twin
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
-PACKAGE = "medtune.models.zoo"
-
 
 class Assemble(Protocol):
     """Builds a model with its pretrained weights; `seed` draws what has none."""
@@ -98,5 +96,5 @@ def any_entry(name: str) -> ZooEntry | ServedEntry:
     Raises:
         ValueError: There is none; the message offers the nearest name.
     """
-    entry = cast("Callable[[], ZooEntry | ServedEntry]", catalog.load(PACKAGE, name, "entry"))
+    entry = cast("Callable[[], ZooEntry | ServedEntry]", catalog.load(catalog.MODELS, name))
     return entry()

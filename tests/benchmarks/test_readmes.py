@@ -82,7 +82,7 @@ def test_a_command_is_one_that_medtune_takes(folder: str, command: str) -> None:
         assert verb == "score" or (options.source or benchmark.sources[0]) in benchmark.sources
         assert verb == "prepare" or (options.parser or "likelihood") in (*benchmark.parsers, "likelihood")
     if verb in ("run", "eval"):
-        assert options.recipe in catalog.names("medtune.recipes", ".yaml")
+        assert options.recipe in catalog.names(catalog.RECIPES)
         find_benchmark(read_recipe(options.recipe, options.overrides).data.benchmark)
 
 
@@ -107,5 +107,5 @@ def test_a_simulated_or_public_folder_has_a_short_page() -> None:
     for folder in ("public_sets", "simulators"):
         assert read(folder).startswith(f"# {folder}: ")
         assert len(read(folder).splitlines()) <= 50
-    sets = catalog.names("medtune.benchmarks.public_sets.sets")
+    sets = catalog.names(catalog.PUBLIC_SETS)
     assert all(f"| `{name}` |" in read("public_sets") for name in sets)

@@ -1,22 +1,18 @@
-"""What every file in trainer/benches has to keep."""
+"""The contract of benches over medtune's own; each has a test that runs it small."""
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 
 import pytest
 
 from medtune.data import catalog
-from medtune.trainer.commands.cli import BENCHES
+from medtune.trainer.contracts.benches import CONTRACT
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", catalog.names(BENCHES, defining="bench"))
-def test_a_bench_says_what_it_is_and_takes_a_subject(name: str) -> None:
-    assert catalog.first_line(BENCHES, name).endswith((".", ":"))
-    bench = catalog.load(BENCHES, name, "bench")
-    assert callable(bench)
-    assert list(inspect.signature(bench).parameters) == ["subject"]
+@pytest.mark.parametrize("name", catalog.names(catalog.BENCHES))
+def test_bench_keeps_its_contract(name: str) -> None:
+    assert list(CONTRACT.broken(name)) == []
     assert (REPOSITORY / "tests" / "trainer" / "benches" / f"test_{name}.py").is_file(), "its paths are compared small"

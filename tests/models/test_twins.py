@@ -8,7 +8,6 @@ import pytest
 
 from medtune.data import catalog
 from medtune.models.nano.twin import Twin, expanded
-from medtune.models.transformers_vlm.families import PACKAGE
 from tests.models import test_vlm
 from tests.models.transformers_vlm import test_parity
 from tests.models.twins import MODELS, TWINS
@@ -43,7 +42,7 @@ def test_each_model_has_a_twin() -> None:
 
 
 def test_each_family_has_a_twin() -> None:
-    assert set(catalog.names(PACKAGE, defining="family")) == {MODELS[name].family for name in TWINS} - {None}
+    assert set(catalog.names(catalog.FAMILIES)) == {MODELS[name].family for name in TWINS} - {None}
 
 
 @pytest.mark.parametrize("name", TWINS)

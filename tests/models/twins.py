@@ -11,7 +11,7 @@ import torch
 from medtune.data import catalog
 from medtune.data.media.images import Size
 from medtune.data.types import Image, Video
-from medtune.models.assemble import PACKAGE, ZooEntry, any_entry, zoo_entry
+from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.nano.twin import Twin
 from medtune.models.sequence.layout import Sequence
@@ -19,7 +19,7 @@ from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
 
-_ENTRIES = {name: any_entry(name) for name in catalog.names(PACKAGE)}
+_ENTRIES = {name: any_entry(name) for name in catalog.names(catalog.MODELS)}
 MODELS = {name: each for name, each in _ENTRIES.items() if isinstance(each, ZooEntry)}
 TWINS = {name: each.twin for name, each in MODELS.items() if each.twin is not None}
 EVERY_TWIN = tuple(TWINS)

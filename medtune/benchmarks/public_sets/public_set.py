@@ -12,8 +12,6 @@ from medtune.data.media.images import Size
 from medtune.data.raw.row_errors import Reject
 from medtune.data.types import Box, Split
 
-PACKAGE = "medtune.benchmarks.public_sets.sets"
-
 
 class Marked(NamedTuple):
     """A structure that a box holds, by the set's own label."""
@@ -87,7 +85,7 @@ def public_set(name: str) -> PublicSet:
     Raises:
         ValueError: There is none; the message offers the nearest name.
     """
-    build = cast("Callable[[], PublicSet]", catalog.load(PACKAGE, name, "public_set"))
+    build = cast("Callable[[], PublicSet]", catalog.load(catalog.PUBLIC_SETS, name))
     return build()
 
 

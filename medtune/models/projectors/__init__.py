@@ -15,8 +15,6 @@ from torch import nn
 from medtune.data import catalog
 from medtune.models.towers import Tower
 
-PACKAGE = "medtune.models.projectors"
-
 
 @dataclass(frozen=True, slots=True)
 class Projector:
@@ -39,7 +37,7 @@ def find_projector(name: str, over: Tower) -> Projector:
         ValueError: There is no such projector, or it needs a larger grid than the tower gives.
     """
     try:
-        made = cast("Callable[[Tower], Projector]", catalog.load(PACKAGE, name, "projector"))
+        made = cast("Callable[[Tower], Projector]", catalog.load(catalog.PROJECTORS, name))
         return made(over)
     except ValueError as error:
         raise ValueError(f"model.projector: {error}") from error

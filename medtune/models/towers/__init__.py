@@ -16,7 +16,6 @@ from torch import nn
 
 from medtune.data import catalog
 
-PACKAGE = "medtune.models.towers"
 Size = tuple[int, int, int]
 
 
@@ -42,7 +41,7 @@ def find_tower(name: str, size: Size) -> Tower:
         ValueError: There is no such tower, or the size does not split into its patches.
     """
     try:
-        made = cast("Callable[[Size], Tower]", catalog.load(PACKAGE, name, "tower"))
+        made = cast("Callable[[Size], Tower]", catalog.load(catalog.TOWERS, name))
         return made(size)
     except ValueError as error:
         raise ValueError(f"model.vision: {error}") from error

@@ -16,7 +16,6 @@ from typing import TypeVar, cast
 from medtune import __version__
 from medtune.data import catalog
 from medtune.eval.predictions.files import replace_file
-from medtune.trainer.commands.cli import BENCHES
 
 PARITY_FAILED, UNDER_TARGET = 1, 2
 MAX_S = 600.0
@@ -91,14 +90,14 @@ class Measured:
 
 
 Bench = Callable[[str | None], Measured]
-"""What a file in `BENCHES` defines as `bench`: takes what to run on, by default what its first lines say."""
+"""What a file in `benches` defines as `bench`: takes what to run on, by default what its first lines say."""
 
 
 def run_bench(name: str, *, subject: str | None, target: bool, record: Path | None) -> int:
     """Runs one bench, prints what it found, and returns 1 where the ways disagree, 2 where a target is missed, else 0.
 
     Args:
-        name: Of a file in `BENCHES`.
+        name: Of a file in `benches`.
         subject: What to run on; None for the bench's default.
         target: Whether a missed target counts.
         record: Folder for a JSON file of the figures with machine and date; nothing is written where the ways disagree.
@@ -106,7 +105,7 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
     Raises:
         ValueError: There is no such bench, or it does not take the subject.
     """
-    bench = cast("Bench", catalog.load(BENCHES, name, "bench"))
+    bench = cast("Bench", catalog.load(catalog.BENCHES, name))
     busy = os.getloadavg()[0]
     measured, total_s = timed(lambda: bench(subject))
     limits = (*measured.limits, Limit("the whole bench", total_s, MAX_S, "s"))

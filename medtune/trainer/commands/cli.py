@@ -12,12 +12,13 @@ from pathlib import Path
 
 from medtune import __version__
 from medtune.data import catalog
-from medtune.trainer.commands.arguments import add_recipe, facet_value, positive, share
+from medtune.data.plugins import name_folders
+from medtune.trainer.commands.arguments import add_plugins, add_recipe, facet_value, positive, share, split_plugins
+from medtune.trainer.commands.extensions import check as extensions_check
+from medtune.trainer.commands.extensions import list as extensions_list
 from medtune.trainer.commands.judge_arguments import add_judge
 from medtune.trainer.experiment.processes import INTERRUPTED, launch, needs_launch
 
-KINDS = ("recipes", "models", "benchmarks", "metrics", "sources")
-BENCHES = "medtune.trainer.benches"
 FAILED = 1
 
 
@@ -27,8 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     What `verify` and `bench` find has its own, see there.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    options = parser().parse_args(arguments)
     try:
+        folders, rest = split_plugins(arguments)
+        name_folders(folders)
+        options = parser().parse_args(rest)
         return int(options.command(options, arguments))
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
@@ -58,11 +61,16 @@ def parser() -> argparse.ArgumentParser:
         prog="medtune", description="Fine-tunes medical vision-language models on the benchmarks that judge them."
     )
     whole.add_argument("--version", action="version", version=f"medtune {__version__}")
+    add_plugins(whole)
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
 
-    listed = commands.add_parser("list", help="what there is: recipes, models, benchmarks, metrics, sources")
-    listed.add_argument("kind", choices=KINDS)
-    listed.set_defaults(command=_list)
+    for name, module, text in (
+        ("list", extensions_list, "the recipes, models, benchmarks, metrics and so on that there are"),
+        ("check", extensions_check, "the contract tests on a folder with extensions of your own"),
+    ):
+        command = commands.add_parser(name, help=text)
+        module.add_arguments(command)
+        command.set_defaults(command=module.command)
 
     shown = commands.add_parser("show", help="a recipe with everything resolved")
     add_recipe(shown)
@@ -189,7 +197,7 @@ def _add_power(planned: argparse.ArgumentParser) -> None:
 
 
 def _add_bench(timed: argparse.ArgumentParser) -> None:
-    names = catalog.names(BENCHES, defining="bench")
+    names = catalog.names(catalog.BENCHES)
     timed.add_argument("name", help=f"one of {', '.join(names)}")
     timed.add_argument("subject", nargs="?", help="what to run it on, e.g. a benchmark for score, a model")
     timed.add_argument("--no-target", action="store_true", help="exit 0 where a target is missed, not 2")
@@ -197,26 +205,6 @@ def _add_bench(timed: argparse.ArgumentParser) -> None:
         "--record", type=Path, metavar="DIR", help="write the figures, machine and date to DIR/NAME.json"
     )
     timed.set_defaults(command=_bench)
-
-
-def _list(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    if options.kind == "recipes":
-        found = dict.fromkeys(catalog.names("medtune.recipes", ".yaml"), ("medtune.recipes", ".yaml"))
-    elif options.kind == "sources":
-        from medtune.benchmarks import source_packages
-
-        found = {name: (package, ".py") for name, package in source_packages().items()}
-    else:
-        package, defining = {
-            "models": ("medtune.models.zoo", "entry"),
-            "benchmarks": ("medtune.benchmarks", "benchmark"),
-            "metrics": ("medtune.eval.metrics", "metric"),
-        }[options.kind]
-        found = dict.fromkeys(catalog.names(package, defining=defining), (package, ".py"))
-    width = max(map(len, found), default=0)
-    for name, (package, suffix) in sorted(found.items()):
-        print(f"{name:<{width}}  {catalog.first_line(package, name, suffix)}")
-    return 0
 
 
 def _show(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -304,7 +292,10 @@ def _compare(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 def _report(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from medtune.benchmarks import paper_of
     from medtune.eval.report.write import write_report, write_runs
+    from medtune.trainer.recipe.read import use_plugins_of_run
 
+    for run in options.runs:
+        use_plugins_of_run(run)
     if len(options.runs) > 1:
         print(write_runs(options.runs, options.out or Path("runs_report")))
     elif options.out:

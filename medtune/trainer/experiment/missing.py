@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medtune.benchmarks import find_benchmark, find_source, source_packages
+from medtune.benchmarks import find_benchmark, find_source
+from medtune.data import catalog
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import ZooEntry
 from medtune.models.transformers_vlm.loading import kept_weights
@@ -25,7 +26,7 @@ def missing_data(recipe: Recipe, benchmark: Benchmark) -> str | None:
 def _how_to_make(root: Path, field: str, name_of_benchmark: str, benchmark: Benchmark) -> str:
     lines = [f"prepared data: there is no folder {root} ({field}). Make it with one of"]
     for name in benchmark.sources:
-        if name not in source_packages():
+        if name not in catalog.names(catalog.SOURCES):
             lines.append(f"     (the source {name}: medtune cannot prepare its files yet)")
             continue
         read_from = find_source(name)

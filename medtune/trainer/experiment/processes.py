@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
+from medtune.data.plugins import plugin_arguments
+
 INTERRUPTED = 130
 """Exit status after Ctrl-C. Source: 128 + SIGINT, the convention of POSIX shells."""
 GRACE_S = 5.0
@@ -49,7 +51,8 @@ def launch(argv: Sequence[str], *, devices: int) -> int:
     }
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "medtune", *argv], env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            [sys.executable, "-m", "medtune", *plugin_arguments(), *argv],
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
         )
         for rank in range(devices)
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +12,7 @@ import yaml
 from jsonargparse import ArgumentError, ArgumentParser
 
 from medtune.data import catalog
+from medtune.data.plugins import add_folders, named_folders
 from medtune.models.tuning.plan import Tuning
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.schema import Recipe
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 def find_recipe(name: str) -> Path:
-    """Returns the file of a shipped recipe, or the file that `name` is the path of.
+    """Returns the file of a recipe that medtune or a plugin brings, or the file that `name` is the path of.
 
     Raises:
         ValueError: There is no such recipe; the message offers the nearest name.
@@ -34,30 +34,52 @@ def find_recipe(name: str) -> Path:
         if not Path(name).is_file():
             raise FileNotFoundError(f"no recipe file {name}")
         return Path(name)
-    known = catalog.names("medtune.recipes", ".yaml")
-    if name not in known:
-        raise ValueError(f"no recipe {name!r}.{catalog.nearest(name, known)} There are: {', '.join(known)}")
-    return Path(str(resources.files("medtune") / "recipes" / f"{name}.yaml"))
+    return catalog.find(catalog.RECIPES, name).file
 
 
 def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
-    """Returns the recipe with `overrides` ("train.max_steps=10") applied.
+    """Returns the recipe with `overrides` ("train.max_steps=10") applied; its plugin folders are taken into use.
 
     Raises:
         ValueError: Broken YAML, an unknown key (the nearest one is offered) or a value of the wrong type.
-        FileNotFoundError: No such file.
+        FileNotFoundError: No such file, or a plugin folder is missing.
     """
     path = find_recipe(name)
-    tree = _read_tree(path)
+    tree = _read_with_plugins(path)
     parent = tree.pop("extends", None)
     if parent is not None:
-        below = _read_tree(find_recipe(str(parent)))
+        below = _read_with_plugins(find_recipe(str(parent)))
         if "extends" in below:
             raise ValueError(f"{path}: extends {parent!r}, which itself extends another recipe; one level is the limit")
         tree = _merged(below, tree)
     for override in overrides:
         tree = _merged(tree, _override(override))
-    return recipe_from_tree(tree, where=str(path))
+    folders = dict.fromkeys((*use_plugins(tree, path), *named_folders()))
+    return recipe_from_tree({**tree, "plugins": [str(each) for each in folders]}, where=str(path))
+
+
+def use_plugins(tree: Mapping[str, Any], path: Path) -> tuple[Path, ...]:
+    """Takes the plugin folders into use that the recipe in the file `path` names, and returns their absolute paths.
+
+    Raises:
+        FileNotFoundError: A plugin folder is missing.
+        ValueError: The key `plugins` is not a list of folders.
+    """
+    listed = tree.get("plugins") or []
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        raise ValueError(f"{path}: plugins is {listed!r}; it must be a list of folders, for instance [my_plugin]")
+    return add_folders((path.parent / Path(each).expanduser() for each in listed), named_by=f"{path}, plugins")
+
+
+def use_plugins_of_run(run: Path) -> None:
+    """Takes the plugin folders into use that a run was made with; does nothing where there is no run.
+
+    Raises:
+        FileNotFoundError: A plugin folder is missing.
+    """
+    path = run / "recipe.yaml"
+    if path.is_file():
+        use_plugins(_read_tree(path), path)
 
 
 def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:
@@ -109,7 +131,7 @@ def recipe_to_yaml(recipe: Recipe) -> str:
 def recipe_tree(recipe: Recipe) -> Tree:
     """Returns the resolved recipe as what YAML and JSON hold."""
     tree: Tree = _plain_tree(dataclasses.asdict(recipe))
-    return tree
+    return tree if recipe.plugins else {key: value for key, value in tree.items() if key != "plugins"}
 
 
 def _plain_tree(value: Any) -> Any:
@@ -122,6 +144,12 @@ def _plain_tree(value: Any) -> Any:
 
 def _plain(error: Exception) -> str:
     return " ".join(str(error).split()).replace("recipe.", "")
+
+
+def _read_with_plugins(path: Path) -> Tree:
+    """Returns the tree with absolute paths of its plugin folders, which are taken into use: a parent may lie there."""
+    tree = _read_tree(path)
+    return {**tree, "plugins": [str(each) for each in use_plugins(tree, path)]} if "plugins" in tree else tree
 
 
 def _read_tree(path: Path) -> Tree:

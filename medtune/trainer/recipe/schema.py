@@ -277,6 +277,8 @@ class Recipe:
     Attributes:
         grid: Dotted fields and the values that they take in turn: `medtune run` makes a run of every combination, and a
             table of them all.
+        plugins: Folders with benchmarks, models, recipes and so on of your own, relative to the recipe's file. A run's
+            recipe.yaml holds their absolute paths, those of `--plugins` among them.
     """
 
     model: ModelBlock
@@ -285,6 +287,7 @@ class Recipe:
     eval: EvalBlock = field(default_factory=EvalBlock)
     log: LogBlock = field(default_factory=LogBlock)
     grid: dict[str, tuple[str, ...]] | None = None
+    plugins: tuple[Path, ...] = ()
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks.public_sets.public_set import PACKAGE, PublicSet, SetTable, public_set, read_set, sub_folders
+from medtune.benchmarks.public_sets.public_set import PublicSet, SetTable, public_set, read_set, sub_folders
 from medtune.data import catalog
 from medtune.data.media.images import check_box, image_size
 
-NAMES = catalog.names(PACKAGE)
+NAMES = catalog.names(catalog.PUBLIC_SETS)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from medtune.data import catalog
-from medtune.models import projectors, towers
 from medtune.models.projectors import find_projector
 from medtune.models.towers import find_tower
 
 SIZE = (16, 16, 8)
-TOWERS = catalog.names(towers.PACKAGE, defining="tower")
-PROJECTORS = catalog.names(projectors.PACKAGE, defining="projector")
+TOWERS = catalog.names(catalog.TOWERS)
+PROJECTORS = catalog.names(catalog.PROJECTORS)
 
 
 def test_modules_of_published_models_alone_are_not_listed() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from medtune.trainer.commands import bench
 from medtune.trainer.commands.bench import Limit, Measured, TwoWays, exit_status
-from medtune.trainer.commands.cli import BENCHES, main
+from medtune.trainer.commands.cli import main
 
 Capture = pytest.CaptureFixture[str]
 GOOD = TwoWays("adding", "at once", "one by one", quick_s=1, plain_s=3, apart=1e-7, tolerance=1e-6, target=2)
@@ -45,7 +45,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[TwoWays], None]:
     def put(ways: TwoWays) -> None:
         module = ModuleType("startup")
         module.bench = lambda subject: Measured(subject or "usual", (ways,))  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, f"{BENCHES}.startup", module)
+        monkeypatch.setitem(sys.modules, "medtune.trainer.benches.startup", module)
 
     return put
 

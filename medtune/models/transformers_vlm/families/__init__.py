@@ -11,8 +11,6 @@ from typing import cast
 from medtune.data import catalog
 from medtune.models.transformers_vlm.family import Family
 
-PACKAGE = "medtune.models.transformers_vlm.families"
-
 
 def find_family(name: str) -> Family:
     """Returns the family of that name.
@@ -20,4 +18,4 @@ def find_family(name: str) -> Family:
     Raises:
         ValueError: There is no such family; the message offers the nearest name.
     """
-    return cast("Callable[[], Family]", catalog.load(PACKAGE, name, "family"))()
+    return cast("Callable[[], Family]", catalog.load(catalog.FAMILIES, name))()

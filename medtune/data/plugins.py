@@ -1,0 +1,132 @@
+"""The places outside the package that hold extensions: installed packages and folders that a user names."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import ModuleSpec
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+
+GROUP = "medtune.plugins"
+"""The entry-point group of installed packages; the value of an entry names the package that holds the sub-folders."""
+ROOT_PACKAGE = "medtune_plugins"
+"""The package under which the modules of named folders are imported, each folder under a name of its own."""
+
+_named: list[Path] = []
+"""The folders that the command line named."""
+_of_recipes: list[Path] = []
+"""The folders that recipes and `medtune check` named since then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One place outside the package that holds extensions.
+
+    Attributes:
+        origin: The name that users see: the distribution of an installed package, or the folder.
+        root: The folder that holds the sub-folders benchmarks, models and so on.
+        package: The name under which its modules are imported.
+    """
+
+    origin: str
+    root: Path
+    package: str
+
+
+def plugins() -> tuple[Plugin, ...]:
+    """Returns the installed plugins, then those that the command line and recipes named, each once."""
+    folders = dict.fromkeys((*_named, *_of_recipes))
+    return (*_installed(), *map(folder_plugin, folders))
+
+
+def name_folders(folders: Iterable[Path]) -> None:
+    """Takes the plugin folders of a command, instead of those of the command before and of its recipes.
+
+    Raises:
+        FileNotFoundError: A folder is missing.
+    """
+    _named[:] = [_folder(path, named_by="--plugins") for path in folders]
+    _of_recipes.clear()
+
+
+def add_folders(folders: Iterable[Path], *, named_by: str) -> tuple[Path, ...]:
+    """Takes further plugin folders into use, such as a recipe's, and returns their absolute paths.
+
+    Args:
+        folders: Absolute paths, or paths relative to the working directory.
+        named_by: The place that names them, for the message; for instance a recipe's file.
+
+    Raises:
+        FileNotFoundError: A folder is missing.
+    """
+    found = tuple(_folder(path, named_by=named_by) for path in folders)
+    _of_recipes.extend(path for path in found if path not in _of_recipes)
+    return found
+
+
+def named_folders() -> tuple[Path, ...]:
+    """Returns the folders that the command line named."""
+    return tuple(dict.fromkeys(_named))
+
+
+def plugin_arguments() -> list[str]:
+    """Returns the arguments with which another medtune process finds the same plugin folders."""
+    return [word for path in named_folders() for word in ("--plugins", str(path))]
+
+
+def folder_plugin(root: Path) -> Plugin:
+    """Returns the plugin in a folder; its modules are imported under a package name that no other folder has."""
+    mark = hashlib.sha256(str(root).encode()).hexdigest()[:8]
+    package = f"{ROOT_PACKAGE}.{re.sub(r'[^A-Za-z0-9_]', '_', root.name)}_{mark}"
+    _make_package(ROOT_PACKAGE, [])
+    _make_package(package, [str(root)])
+    return Plugin(str(root), root, package)
+
+
+def _folder(path: Path, *, named_by: str) -> Path:
+    root = path.expanduser().resolve()
+    if not root.is_dir():
+        raise FileNotFoundError(
+            f"{named_by}: there is no plugin folder {root}. Name the folder that holds benchmarks, models, recipes "
+            "and so on; if it was moved, change its path there"
+        )
+    return root
+
+
+def _make_package(name: str, path: list[str]) -> None:
+    if name in sys.modules:
+        return
+    module = ModuleType(name)
+    module.__path__ = path
+    module.__spec__ = ModuleSpec(name, None, is_package=True)
+    sys.modules[name] = module
+
+
+@cache
+def _installed() -> tuple[Plugin, ...]:
+    """Returns the plugins of installed packages; none of them is imported.
+
+    Raises:
+        ValueError: An entry point names a package that is not there.
+    """
+    found = []
+    for entry in entry_points(group=GROUP):
+        origin = entry.dist.name if entry.dist else entry.name
+        try:
+            spec = importlib.util.find_spec(entry.value)
+        except ModuleNotFoundError:  # The parent of a dotted name is missing.
+            spec = None
+        if spec is None or not spec.submodule_search_locations:
+            raise ValueError(
+                f"the installed package {origin} names {entry.value!r} in the entry-point group {GROUP}, and there is "
+                "no such package. Install it again, or remove it"
+            )
+        found.append(Plugin(origin, Path(next(iter(spec.submodule_search_locations))), entry.value))
+    return tuple(found)

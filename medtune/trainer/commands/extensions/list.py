@@ -1,0 +1,36 @@
+"""`medtune list KIND`: the extensions of a kind, with what each says of itself and where it comes from."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from medtune.data import catalog
+
+TWINS = "nano_"
+"""How the names of random, tiny twins and of their recipes begin: they are for tests alone."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune list`."""
+    parser.add_argument("kind", choices=tuple(catalog.KINDS), help="which kind of extension to list")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        dest="with_twins",
+        help=f"list the random, tiny models {TWINS}* and their recipes too, which are for tests alone",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Prints a line for each extension: its name, its first line, and its origin where that is not medtune."""
+    found = {
+        name: extension
+        for name, extension in catalog.extensions(catalog.KINDS[options.kind]).items()
+        if options.with_twins or not name.startswith(TWINS)
+    }
+    width = max(map(len, found), default=0)
+    for name, extension in found.items():
+        origin = "" if extension.origin == catalog.MEDTUNE else f"  [{extension.origin}]"
+        print(f"{name:<{width}}  {extension.first_line()}{origin}")
+    return 0

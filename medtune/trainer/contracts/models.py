@@ -1,0 +1,78 @@
+"""The contract of a model: its skeleton needs no memory and takes the default tuning, and a twin is what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from medtune.models.assemble import ServedEntry, ZooEntry, any_entry
+from medtune.models.contract import PARTS
+from medtune.models.tuning.apply import apply_tuning
+from medtune.models.tuning.plan import Tuning
+from medtune.trainer.contracts.contract import Contract
+
+TWIN = "nano_"
+"""How the names of random, tiny models begin, which need no weights and are assembled here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model by name."""
+
+    name: str
+    entry: ZooEntry | ServedEntry
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Opened]:
+    """Gives the model of that name; nothing is assembled yet."""
+    yield Opened(name, any_entry(name))
+
+
+def it_says_what_it_is(found: Opened) -> Iterator[str]:
+    """Complains about an empty title or licence."""
+    for field in ("title", "licence"):
+        if not getattr(found.entry, field):
+            yield f"{type(found.entry).__name__}.{field} is empty; fill it in"
+
+
+def its_skeleton_needs_no_memory_and_takes_the_default_tuning(found: Opened) -> Iterator[str]:
+    """Complains about parameters in memory, about missing parts, and where LoRA finds no layer."""
+    if isinstance(found.entry, ServedEntry):
+        return
+    skeleton = found.entry.skeleton()
+    if any(parameter.device.type != "meta" for parameter in skeleton.parameters()):
+        yield 'the skeleton has parameters in memory; build it under `torch.device("meta")`'
+    rows = {row.part: row for row in apply_tuning(skeleton, Tuning(), seed=0)}
+    if set(rows) != set(PARTS):
+        yield f"the skeleton has the parts {sorted(rows)}; it has to have {', '.join(PARTS)}"
+    elif rows["language"].adapted_modules == 0:
+        yield "LoRA finds no linear layer in the language model; check the part's roots"
+
+
+def its_twin_has_the_tensors_of_its_skeleton(found: Opened) -> Iterator[str]:
+    """Complains where a random, tiny model is assembled with other tensors than its skeleton has."""
+    if found.name.startswith(TWIN) and isinstance(found.entry, ZooEntry):
+        yield from other_tensors(found.entry)
+
+
+def other_tensors(entry: ZooEntry) -> Iterator[str]:
+    """Complains where the assembled model has other tensors than its skeleton, or does not say where a part is from."""
+    assembled, skeleton = entry.assemble(0), entry.skeleton()
+    built, planned = ({k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (assembled.model, skeleton))
+    for name in sorted(built.keys() | planned.keys()):
+        if built.get(name) != planned.get(name):
+            yield f"the tensor {name} has the shape {built.get(name)}, in the skeleton {planned.get(name)}"
+    if set(assembled.provenance) != set(PARTS):
+        yield f"Assembled.provenance is about {sorted(assembled.provenance)}; say of each part where it is from"
+
+
+CONTRACT = Contract(
+    opened,
+    (
+        it_says_what_it_is,
+        its_skeleton_needs_no_memory_and_takes_the_default_tuning,
+        its_twin_has_the_tensors_of_its_skeleton,
+    ),
+)

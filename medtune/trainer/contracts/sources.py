@@ -1,0 +1,177 @@
+"""The contract of a source: its example can be read and prepared, twice alike, and no patient's name gets through."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from medtune.benchmarks import find_source
+from medtune.data import catalog
+from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.write import prepare
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.types import SPLITS
+from medtune.trainer.contracts.contract import Contract
+
+LIMIT = 12
+"""How many patients a simulation makes here; it could make any number."""
+SEED = 3
+_LONG = 6
+"""Characters; a shorter name may turn up in compressed pixels by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A source with its example, read and prepared.
+
+    Attributes:
+        root: The raw files; None for a simulation.
+        table: What the source read there.
+        prepared: The same, prepared.
+        scratch: A folder for more files, empty at first.
+    """
+
+    name: str
+    source: Source
+    root: Path | None
+    table: SourceTable
+    prepared: Prepared
+    scratch: Path
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Example]:
+    """Gives the source of that name with its example in temporary folders."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        source = find_source(name)
+        root = folder / "raw" if source.write_example else None
+        if source.write_example and root:
+            source.write_example(root)
+        for each in ("read", "more"):
+            (folder / each).mkdir()
+        table = source.read(root, SEED, folder / "read")
+        yield Example(name, source, root, table, _prepared(name, root, folder / "prepared"), folder / "more")
+
+
+def _prepared(name: str, root: Path | None, out: Path) -> Prepared:
+    return prepare(find_source(name), benchmark="contract", root=root, out=out, seed=SEED, limit=LIMIT)
+
+
+def it_says_where_it_comes_from(example: Example) -> Iterator[str]:
+    """Complains about an empty field that names the source, and about an address that is none."""
+    source = example.source
+    for field in ("title", "licence", "patient_unit"):
+        if not getattr(source, field):
+            yield f"Source.{field} is empty; fill it in"
+    if not re.match(r"https?://", source.url):
+        yield f"Source.url is {source.url!r}; give an address that begins with https://"
+    if source.provenance not in ("released", "reconstruction", "synthetic"):
+        yield f"Source.provenance is {source.provenance!r}; it must be released, reconstruction or synthetic"
+    if not catalog.find(catalog.SOURCES, example.name).first_line():
+        yield "the module has no docstring; open it with a sentence that says what the source reads"
+
+
+def its_ids_are_unique_and_its_media_listed(example: Example) -> Iterator[str]:
+    """Complains about questions with one id, questions without media, and where there is no question."""
+    questions = example.table.questions
+    if not questions:
+        yield "reading the example gives no question; `write_example` has to write what `read` takes"
+    if len({question.id for question in questions}) != len(questions):
+        yield "two questions have the same id; ids have to be unique in the table"
+    for media_id in sorted({question.media_id for question in questions} - set(example.table.media)):
+        yield f"a question is about the media {media_id!r}, which SourceTable.media does not hold"
+
+
+def its_answers_are_among_the_options_and_its_tasks_are_named(example: Example) -> Iterator[str]:
+    """Complains about an answer that is no option, about options that are no choice, and about a missing task."""
+    for question in example.table.questions:
+        if not question.facets.get("task"):
+            yield f"question {question.id}: the facet 'task' is missing; scores are broken down by it"
+        if question.answer_kind in ("choice", "yes_no"):
+            if question.answer not in question.options:
+                yield f"question {question.id}: the answer {question.answer!r} is not among its options"
+            if len(set(question.options)) != len(question.options) or len(question.options) < 2:
+                yield f"question {question.id}: give at least two options that all differ"
+
+
+def reading_twice_gives_one_table(example: Example) -> Iterator[str]:
+    """Complains where the same files with the same seed give other questions."""
+    scratch = example.scratch / "read"
+    scratch.mkdir()
+    if example.source.read(example.root, SEED, scratch).questions != example.table.questions:
+        yield "`read` gives other questions when it is called again; sort the files, and draw with the seed alone"
+
+
+def its_splits_share_no_patient_and_no_image(example: Example) -> Iterator[str]:
+    """Complains about a patient or a media file that lies in two splits."""
+    groups = {split: example.prepared.groups(split) for split in SPLITS}
+    for what in ("patient", "media file"):
+        seen: set[str] = set()
+        for split in SPLITS:
+            here = {group.patient_id if what == "patient" else group.media.path.name for group in groups[split]}
+            if here & seen:
+                yield f"a {what} lies in two splits; check the patient ids that `read` gives"
+            seen |= here
+
+
+def preparing_twice_gives_the_same_bytes(example: Example) -> Iterator[str]:
+    """Complains about files that differ when the same files are prepared again."""
+    again = _files(_prepared(example.name, example.root, example.scratch / "prepared").root)
+    first = _files(example.prepared.root)
+    for name in sorted(first.keys() | again.keys()):
+        if first.get(name) != again.get(name):
+            yield f"the prepared file {name} differs when it is made again; draw with the seed alone"
+
+
+def no_patient_id_and_no_file_name_gets_through(example: Example) -> Iterator[str]:
+    """Complains where a patient's id or the name of a raw file can be found in the prepared folder."""
+    prepared = example.prepared
+    secrets = {question.patient_id for question in example.table.questions}
+    secrets |= {ref.path.name for ref in example.table.media.values()}
+    secrets |= {ref.path.stem for ref in example.table.media.values()}
+    asked = [question for split in SPLITS for question in prepared.questions(split)]
+    words = {text for question in asked for text in (question.id, question.media_id, question.patient_id)}
+    words |= {value for question in asked for value in question.facets.values()}
+    words |= set(_strings(json.loads((prepared.root / "manifest.json").read_text("utf-8"))))
+    words |= {path.stem for path in prepared.root.rglob("*")}
+    for secret in sorted(secrets & words):
+        yield f"{secret!r}, a patient's id or the name of a raw file, is in the prepared folder; leave it out of facets"
+    long = {secret.encode() for secret in secrets if len(secret) >= _LONG}
+    for name, content in _files(prepared.root).items():
+        if any(secret in name.encode() + content for secret in long):
+            yield f"the prepared file {name} holds a patient's id or the name of a raw file"
+
+
+def _files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _strings(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _strings(part)
+
+
+CONTRACT = Contract(
+    opened,
+    (
+        it_says_where_it_comes_from,
+        its_ids_are_unique_and_its_media_listed,
+        its_answers_are_among_the_options_and_its_tasks_are_named,
+        reading_twice_gives_one_table,
+        its_splits_share_no_patient_and_no_image,
+        preparing_twice_gives_the_same_bytes,
+        no_patient_id_and_no_file_name_gets_through,
+    ),
+)

@@ -1,0 +1,119 @@
+"""CONTRIBUTING's listings, written into an empty folder outside the checkout, are found, listed, checked and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LISTINGS = dict(
+    re.findall(
+        r"^\*\*(my_plugin/[\w/]+\.(?:py|yaml))\*\*\n\n```\w+\n(.*?)^```$",
+        (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+)
+MADE = [
+    ("benchmarks", "skin_marks"),
+    ("sources", "skin_marks"),
+    ("recipes", "skin_marks_lora"),
+    ("metrics", "balanced_accuracy"),
+    ("projectors", "average"),
+    ("towers", "patches"),
+    ("families", "vip_llava"),
+    ("models", "nano_vip_llava"),
+    ("models", "vip_llava_7b"),
+]
+WRITE_RAW = "from medtune.benchmarks import find_source; from medtune.data.plugins import name_folders; \
+from pathlib import Path; name_folders([Path('my_plugin')]); find_source('skin_marks').write_example(Path('raw'))"
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds the listings alone, and the raw files that the source's own example writes."""
+    folder = tmp_path_factory.mktemp("outside")
+    for name, text in LISTINGS.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    python(folder, "-c", WRITE_RAW)
+    return folder
+
+
+def python(folder: Path, *arguments: str) -> str:
+    """Returns what a Python process in the folder prints; the package comes from this checkout."""
+    around = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config")}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=around, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def medtune(folder: Path, *arguments: str) -> str:
+    return python(folder, "-m", "medtune", *arguments)
+
+
+def test_each_extension_is_listed_with_its_folder(outside: Path) -> None:
+    for kind, name in MADE:
+        (line,) = [
+            line
+            for line in medtune(outside, "--plugins", "my_plugin", "list", kind, "--all").splitlines()
+            if line.split()[0] == name
+        ]
+        assert line.endswith(f"[{outside / 'my_plugin'}]")
+
+
+def test_every_listing_keeps_its_contract(outside: Path) -> None:
+    said = medtune(outside, "check", "my_plugin")
+    assert f"{len(MADE)} extensions checked, 0 failed" in said
+    assert {tuple(line.split()[1:3]) for line in said.splitlines() if line.startswith("ok")} == set(MADE)
+
+
+def test_benchmark_metric_recipe_and_family_run_from_end_to_end(outside: Path) -> None:
+    medtune(outside, "--plugins", "my_plugin", "prepare", "skin_marks", "--from", "raw", "--out", "prepared/skin_marks")
+    medtune(
+        outside,
+        "run",
+        "skin_marks_lora",
+        "--plugins",
+        "my_plugin",
+        "--out",
+        "run",
+        "--set",
+        "model.name=nano_vip_llava",
+    )
+    results = json.loads((outside / "run" / "results.json").read_text("utf-8"))
+    assert results["benchmark"] == "skin_marks"
+    assert results["model"] == "nano_vip_llava"
+    assert set(results["phases"]["final"]["metrics"]["image"]["robust"]) >= {"accuracy", "dark_missed"}
+    # The finished run knows its plugin: nothing has to be named again.
+    assert "report.html" in medtune(outside, "report", "run")
+    assert "audit.json" in medtune(outside, "audit", "run")
+
+
+@pytest.mark.slow
+def test_benchmark_runs_on_two_processes_with_the_recipe_of_the_page(outside: Path) -> None:
+    medtune(outside, "--plugins", "my_plugin", "prepare", "skin_marks", "--from", "raw", "--out", "prepared/again")
+    settings = ["data.root=prepared/again", "train.devices=2", "train.micro_batch_size=2"]
+    medtune(outside, "--plugins", "my_plugin", "run", "skin_marks_lora", "--out", "two", "--set", *settings)
+    assert (outside / "two" / "results.json").is_file()
+
+
+def test_projector_and_tower_run_from_end_to_end(outside: Path) -> None:
+    (outside / "ct").mkdir()
+    (outside / "ct" / "phantom.json").write_text('{"num_patients": 9}')
+    medtune(outside, "prepare", "ctlesionvqa", "--source", "ct_phantom", "--from", "ct", "--out", "prepared/ct")
+    settings = ["data.root=prepared/ct", "model.vision=patches", "model.projector=average", "train.max_steps=2"]
+    medtune(
+        outside, "--plugins", "my_plugin", "run", "nano_ct_lora", "--out", "run_ct",
+        "--set", *settings, "log.wandb=disabled", "eval.conditions=[image]",
+    )  # fmt: skip
+    results = json.loads((outside / "run_ct" / "results.json").read_text("utf-8"))
+    assert set(results["phases"]) == {"zero_shot", "final"}

@@ -1,0 +1,39 @@
+"""`medtune list`: twins are hidden, and what is not medtune's own says where it comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medtune.data import catalog
+from medtune.trainer.commands.cli import main
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("kind", list(catalog.KINDS))
+def test_every_extension_says_what_it_is(kind: str, capsys: Capture) -> None:
+    assert main(["list", kind, "--all"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == catalog.names(catalog.KINDS[kind])
+    assert all(len(line.split()) > 3 for line in lines)
+
+
+@pytest.mark.parametrize("kind", ["models", "recipes"])
+def test_twins_and_their_recipes_are_hidden_without_all(kind: str, capsys: Capture) -> None:
+    assert main(["list", kind]) == 0
+    assert "nano_" not in {line[:5] for line in capsys.readouterr().out.splitlines()}
+    assert main(["list", kind, "--all"]) == 0
+    assert "nano_" in {line[:5] for line in capsys.readouterr().out.splitlines()}
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_the_plugin_is_named_before_or_behind_the_command(behind: bool, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "mine.py").write_text('"""A metric of mine."""\n\n\ndef metric():\n    ...\n')
+    named, listed = [f"--plugins={tmp_path}"], ["list", "metrics"]
+    assert main([*listed, *named] if behind else [*named, *listed]) == 0
+    assert f"A metric of mine.  [{tmp_path}]" in capsys.readouterr().out
+    assert main(listed) == 0
+    assert "mine" not in capsys.readouterr().out
