@@ -22,7 +22,7 @@ from medtune.eval.scoring.score import covered, parse_all, score_phase
 from medtune.eval.statistics import clustered
 from medtune.eval.statistics.clustered import Rows, cluster_codes
 from medtune.eval.statistics.summed_metric import Floats
-from medtune.trainer.commands.bench import Limit, Measured, TwoWays, peak_memory_gb, timed
+from medtune.trainer.benches.figures.measured import Limit, Measured, TwoWays, peak_memory_gb, timed
 
 NUMBER = 400_000
 NUMBER_OF = {"u2_bench": 7_241}
