@@ -39,9 +39,7 @@ def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[Layer]) -
     return found
 
 
-def _block(
-    kind: type, tree: object, place: Place, layers: Sequence[Layer], *, usual: Mapping[str, object]
-) -> object:
+def _block(kind: type, tree: object, place: Place, layers: Sequence[Layer], *, usual: Mapping[str, object]) -> object:
     """Returns a block; `usual` holds the defaults of its fields where the block around it has others than `kind`."""
     if not isinstance(tree, Mapping):
         raise ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(tree)}; it must be a block of keys")
@@ -106,8 +104,8 @@ def _key(hint: Hint, key: object, place: Place, layers: Sequence[Layer]) -> obje
     choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
     if choices and key not in choices:
         raise ValueError(
-            f"{origin_of(layers, (*place, str(key)))}: {'.'.join(place)} has no key {key!r}.{catalog.nearest(str(key), choices)} "
-            f"There are: {', '.join(choices)}"
+            f"{origin_of(layers, (*place, str(key)))}: {'.'.join(place)} has no key {key!r}."
+            f"{catalog.nearest(str(key), choices)} There are: {', '.join(choices)}"
         )
     return key
 
@@ -124,9 +122,7 @@ def _single(hint: Hint, value: object, place: Place, layers: Sequence[Layer]) ->
 
 
 def _wrong(hint: Hint, value: object, place: Place, layers: Sequence[Layer]) -> ValueError:
-    return ValueError(
-        f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(value)}; it must be {wanted(hint)}"
-    )
+    return ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(value)}; it must be {wanted(hint)}")
 
 
 @functools.cache

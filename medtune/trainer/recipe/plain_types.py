@@ -7,9 +7,10 @@ import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-Hint = Any  # A type as `typing.get_type_hints` gives it: a class, a union, a literal or a generic alias.
+Hint = object
+"""A type as `typing.get_type_hints` gives it: a class, a union, a literal or a generic alias."""
 _WORDS: dict[object, str] = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path"}
 _ARTICLES = ("whole", "number", "path", "list", "mapping", "block")
 

@@ -91,7 +91,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
     benchmark = benchmark if prepared is None else worded(benchmark, prepared, volumes_as=volumes_as)
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
-    assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model.loading) if loadable else None
+    assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model) if loadable else None
     model = entry.skeleton() if assembled is None else assembled.model
     if recipe.model.language_bits is not None:
         device = torch.device("meta" if assembled is None else "cpu")

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="The folder to write the table of several runs to; the report of a single run is written into its own folder "
+        help="The folder to write the table of several runs to; a single run's report is written into its own folder "
         f"(default: {OUT}).",
     )
 
