@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -11,6 +14,7 @@ from medtune.models.assemble import ServedEntry, any_entry
 from medtune.models.tuning.apply import apply_tuning
 from medtune.trainer.recipe.read import find_recipe, read_recipe, recipe_from_tree, recipe_to_yaml
 
+MEDTUNE = Path(benchmarks.__file__).parents[1]
 NAMES = catalog.names("medtune.recipes", ".yaml")
 
 
@@ -20,6 +24,13 @@ def test_header_says_source_command_hardware_and_result(name: str) -> None:
     assert catalog.first_line("medtune.recipes", name, ".yaml").endswith(".")
     for word in ("Source:", "Command:", "Hardware:", "Expected:"):
         assert any(line.startswith(f"# {word}") for line in head), word
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_path_in_its_header_exists(name: str) -> None:
+    head = [line for line in find_recipe(name).read_text("utf-8").splitlines() if line.startswith("#")]
+    for path in re.findall(r"(?<![\w/])(?:benchmarks|data|docs|eval|models|trainer)/[\w/]+", " ".join(head)):
+        assert (MEDTUNE / path).exists() or (MEDTUNE / f"{path}.py").is_file(), path
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""What no run could use is refused before anything is loaded."""
+"""Refuses recipes whose values no run could use, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from medtune.models.weights.loading_options import CODES, set_fields
 from medtune.trainer.recipe.schema import SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
 
 LEAST_IMAGE_PIXELS = 56 * 56
-"""Two by two visual tokens of Qwen2.5-VL."""
+"""The smallest image, in pixels, that is allowed: two by two visual tokens of Qwen2.5-VL."""
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -149,13 +149,13 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
     _at_least(f"{block}.micro_batch_size", stage.micro_batch_size, 1)
     if not 0 <= stage.warmup_ratio < 1:
         raise ValueError(f"{block}.warmup_ratio is {stage.warmup_ratio}; it must be at least 0 and below 1")
-    for group, learns in stage.tuning.groups().items():
+    for part, learns in stage.tuning.groups().items():
         if learns.mode != "frozen" and learns.lr <= 0:
-            raise ValueError(f"{tuning}.{group}.lr is {learns.lr}; a group that learns needs a rate above 0")
+            raise ValueError(f"{tuning}.{part}.lr is {learns.lr}; a part that learns needs a rate above 0")
         if learns.mode == "part" and learns.parameters is None:
-            raise ValueError(f"{tuning}.{group}.parameters is missing; mode part needs to know which of them learn")
+            raise ValueError(f"{tuning}.{part}.parameters is missing; mode part needs to know which of them learn")
         if learns.mode == "lora" and (learns.lora.r < 1 or not 0 <= learns.lora.dropout < 1):
-            raise ValueError(f"{tuning}.{group}.lora: r must be at least 1 and dropout in [0, 1)")
+            raise ValueError(f"{tuning}.{part}.lora: r must be at least 1 and dropout in [0, 1)")
     if model.language_bits is not None and stage.tuning.language.mode == "full":
         raise ValueError(
             f"model.language_bits is 4 and {tuning}.language.mode is full; weights in 4 bits cannot learn: use lora"
@@ -180,11 +180,11 @@ def _check_mixture(data: DataBlock) -> None:
         raise ValueError(f"data.temperature is {data.temperature}; it must be above 0")
     if not 0 <= data.balance <= 1:
         raise ValueError(f"data.balance is {data.balance}; it must be from 0 to 1")
-    weights = [part.weight for part in data.mixture]
+    weights = [folder.weight for folder in data.mixture]
     if any(weight is not None for weight in weights) and not all(
         weight is not None and weight > 0 for weight in weights
     ):
-        raise ValueError(f"data.mixture has the weights {weights}; give every part one above 0, or none")
-    roots = [part.root.resolve() for part in data.mixture]
+        raise ValueError(f"data.mixture has the weights {weights}; give every folder one above 0, or none")
+    roots = [folder.root.resolve() for folder in data.mixture]
     if len(set(roots)) < len(roots):
         raise ValueError("data.mixture names a folder twice; give it once, with a larger weight")
