@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from medtune.trainer.benches.figures.measured import Limit, Measured, TwoWays, peak_memory_gb
+from medtune.trainer.benches.figures.measured import Limit, Measured, TwoWays
 from medtune.trainer.commands.cli import main
 from medtune.trainer.commands.extensions.bench import BENCHES, exit_status
 
@@ -82,7 +82,3 @@ def test_an_unknown_bench_is_refused_with_those_there_are(capsys: Capture) -> No
     assert "Did you mean 'startup'" in capsys.readouterr().err
     assert main(["bench", "startup", "pocket"]) == 1
     assert "leave 'pocket' out" in capsys.readouterr().err
-
-
-def test_peak_memory_is_that_of_a_process_with_torch_or_more() -> None:
-    assert 0.02 < peak_memory_gb() < 100
