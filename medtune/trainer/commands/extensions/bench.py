@@ -89,6 +89,7 @@ def exit_status(measured: Measured, *, target: bool) -> int:
     """Returns 1 where two ways disagree, 2 where a target is missed and `target` is set, else 0.
 
     Example:
+        >>> from medtune.trainer.benches.figures.measured import TwoWays
         >>> slow = TwoWays("t", "a", "b", quick_s=1.0, plain_s=1.5, apart=0.0, tolerance=0.0, target=2.0)
         >>> exit_status(Measured("s", (slow,)), target=True), exit_status(Measured("s", (slow,)), target=False)
         (2, 0)
