@@ -184,7 +184,7 @@ def _check_mixture(data: DataBlock) -> None:
     if any(weight is not None for weight in weights) and not all(
         weight is not None and weight > 0 for weight in weights
     ):
-        raise ValueError(f"data.mixture has the weights {weights}; give every folder one above 0, or none")
+        raise ValueError(f"data.mixture has the weights {weights}; give every part one above 0, or none")
     roots = [folder.root.resolve() for folder in data.mixture]
     if len(set(roots)) < len(roots):
         raise ValueError("data.mixture names a folder twice; give it once, with a larger weight")
