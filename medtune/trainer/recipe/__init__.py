@@ -1,1 +1,1 @@
-"""The schema of a recipe, how it is read, and what it is checked for."""
+"""Recipes: their schema, reading them from YAML and the command line, and the checks before a run."""

@@ -1,4 +1,4 @@
-"""What no run could use is refused before anything is loaded."""
+"""Refuses recipes whose values no run could use, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from medtune.models.weights.loading_options import CODES, set_fields
 from medtune.trainer.recipe.schema import SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
 
 LEAST_IMAGE_PIXELS = 56 * 56
-"""Two by two visual tokens of Qwen2.5-VL."""
+"""The smallest image, in pixels, that is allowed: two by two visual tokens of Qwen2.5-VL."""
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -105,7 +105,7 @@ def _check_served(recipe: Recipe) -> None:
         )
     if model.checkpoint is not None:
         raise ValueError("model.checkpoint: a model behind an endpoint takes no weights from here; leave it out")
-    if wrong := set_fields(model.loading):
+    if wrong := set_fields(model):
         raise ValueError(
             f"{', '.join(wrong)}: for models in this process; what a served model is shown stands in model.endpoint "
             "(image_max_side, video_frames, video_frames_per_s)"
@@ -180,11 +180,11 @@ def _check_mixture(data: DataBlock) -> None:
         raise ValueError(f"data.temperature is {data.temperature}; it must be above 0")
     if not 0 <= data.balance <= 1:
         raise ValueError(f"data.balance is {data.balance}; it must be from 0 to 1")
-    weights = [part.weight for part in data.mixture]
+    weights = [folder.weight for folder in data.mixture]
     if any(weight is not None for weight in weights) and not all(
         weight is not None and weight > 0 for weight in weights
     ):
         raise ValueError(f"data.mixture has the weights {weights}; give every part one above 0, or none")
-    roots = [part.root.resolve() for part in data.mixture]
+    roots = [folder.root.resolve() for folder in data.mixture]
     if len(set(roots)) < len(roots):
         raise ValueError("data.mixture names a folder twice; give it once, with a larger weight")

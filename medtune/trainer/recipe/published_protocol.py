@@ -1,4 +1,4 @@
-"""`eval.protocol: published` takes temperature, repeats and token limit from the benchmark's own protocol."""
+"""Puts the temperature, repeats and token limit of a benchmark's authors into a recipe: `eval.protocol: published`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from medtune.trainer.recipe.schema import Recipe
 
 
 def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
-    """Returns the recipe with the benchmark's protocol where it asks for it.
+    """Returns the recipe with the protocol of the benchmark's authors, where the recipe asks for it.
 
-    What they do not state stays the recipe's.
+    A value that the authors do not state stays as it is in the recipe.
 
     Raises:
-        ValueError: The benchmark's authors published none, or asked several times without saying at which temperature,
-            and the recipe's replies are greedy.
+        ValueError: The authors published no protocol; or they asked several times without stating a temperature, and
+            the recipe's replies are greedy.
     """
     if recipe.eval.protocol == "recipe":
         return recipe
@@ -44,7 +44,7 @@ def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
 
 
 def protocol_facts(recipe: Recipe, benchmark: Benchmark) -> dict[str, object]:
-    """Returns what was used and, for comparison, what the benchmark's authors published."""
+    """Returns the protocol that was used and, for comparison, the one that the benchmark's authors published."""
     endpoint, published = recipe.model.endpoint, benchmark.protocol
     return {
         "used": {

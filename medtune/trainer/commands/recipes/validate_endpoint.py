@@ -1,4 +1,4 @@
-"""`medtune validate` of a model behind an endpoint: what would be sent, what it may cost, and what is missing."""
+"""The part of `medtune validate` for a model behind an endpoint: its requests, their cost, and what is missing."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def show_served(recipe: Recipe, endpoint: Endpoint, prepared: Prepared | None, b
     """Prints what `medtune eval` would ask the server, without asking it; returns what is missing, None for nothing.
 
     Args:
-        recipe: Of the evaluation.
-        endpoint: Its model.
-        prepared: None where the data are missing.
-        benchmark: Whose prompts are asked.
+        recipe: The recipe of the evaluation.
+        endpoint: The served model.
+        prepared: The prepared folder; None where the data are missing.
+        benchmark: The benchmark whose prompts are asked.
     """
     print(f"model      {endpoint.model}, behind {endpoint.base_url}; it can be evaluated, not trained")
     print("readings   generation; log-likelihood n/a")

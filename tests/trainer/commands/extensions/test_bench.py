@@ -11,9 +11,10 @@ from types import ModuleType
 
 import pytest
 
-from medtune.trainer.commands import bench
-from medtune.trainer.commands.bench import Limit, Measured, TwoWays, exit_status
+from medtune.data import catalog
+from medtune.trainer.benches.figures.measured import Limit, Measured, TwoWays
 from medtune.trainer.commands.cli import main
+from medtune.trainer.commands.extensions.bench import exit_status
 
 Capture = pytest.CaptureFixture[str]
 GOOD = TwoWays("adding", "at once", "one by one", quick_s=1, plain_s=3, apart=1e-7, tolerance=1e-6, target=2)
@@ -45,7 +46,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[TwoWays], None]:
     def put(ways: TwoWays) -> None:
         module = ModuleType("startup")
         module.bench = lambda subject: Measured(subject or "usual", (ways,))  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "medtune.trainer.benches.startup", module)
+        monkeypatch.setitem(sys.modules, f"{catalog.BENCHES.package}.startup", module)
 
     return put
 
@@ -82,7 +83,3 @@ def test_an_unknown_bench_is_refused_with_those_there_are(capsys: Capture) -> No
     assert "Did you mean 'startup'" in capsys.readouterr().err
     assert main(["bench", "startup", "pocket"]) == 1
     assert "leave 'pocket' out" in capsys.readouterr().err
-
-
-def test_peak_memory_is_that_of_a_process_with_torch_or_more() -> None:
-    assert 0.02 < bench.peak_memory_gb() < 100
