@@ -14,7 +14,7 @@ from medtune import __version__
 from medtune.data import catalog
 from medtune.trainer.commands.arguments import add_recipe, facet_value, positive, share
 from medtune.trainer.commands.judge_arguments import add_judge
-from medtune.trainer.experiment.processes import INTERRUPTED, launch, needs_launch
+from medtune.trainer.experiment.launch import INTERRUPTED, launch, needs_launch
 
 KINDS = ("recipes", "models", "benchmarks", "metrics", "sources")
 BENCHES = "medtune.trainer.benches"
@@ -274,17 +274,19 @@ def _run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         extra = [] if options.out else ["--out", str(out)]
         return launch([*arguments, *extra], devices=recipe.train.devices)
     from medtune.trainer.experiment import run
+    from medtune.trainer.experiment.experiment import open_experiment
+    from medtune.trainer.experiment.run_folder import RunFolder
 
-    job = run.Job(
-        recipe=recipe,
-        recipe_name=Path(options.recipe).stem,
-        out=out,
+    experiment = open_experiment(
+        recipe,
+        RunFolder(out),
+        name=Path(options.recipe).stem,
+        training=options.name != "eval",
         resume=options.resume,
         limit=options.limit,
         command=["medtune", *arguments],
     )
-    commands = {"run": run.run, "train": run.train, "eval": run.evaluate}
-    return commands[options.name](job)
+    return {"run": run.run, "train": run.train, "eval": run.evaluate}[options.name](experiment)
 
 
 def _compare(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -319,7 +321,7 @@ def _run_folder(options: argparse.Namespace) -> Path:
 
 
 def _run_grid(options: argparse.Namespace, grid: Mapping[str, Sequence[str]]) -> int:
-    from medtune.trainer.experiment.grid import run_grid
+    from medtune.trainer.experiment.run_grid import run_grid
 
     if options.name != "run" or options.seeds is not None:
         raise ValueError("a recipe with a grid takes `medtune run` without --seeds; for one combination set grid=null")
@@ -327,7 +329,7 @@ def _run_grid(options: argparse.Namespace, grid: Mapping[str, Sequence[str]]) ->
 
 
 def _run_seeds(options: argparse.Namespace, *, first_seed: int) -> int:
-    from medtune.trainer.experiment.seeds import run_seeds
+    from medtune.trainer.experiment.run_seeds import run_seeds
 
     each = [*_each_run(options), *(["--resume"] if options.resume else [])]
     return run_seeds(_start, each, out=_run_folder(options), first_seed=first_seed, number=options.seeds)

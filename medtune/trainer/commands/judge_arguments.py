@@ -28,7 +28,6 @@ def add_judge(judged: argparse.ArgumentParser) -> None:
 def _judge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from medtune.trainer.commands import judge
     from medtune.trainer.commands.judge_settings import read_judge
-    from medtune.trainer.experiment.run_folder import RunFolder
 
     if (options.predictions is None) != (options.questions is None):
         raise ValueError("--predictions and --questions go together: a file, and the prepared folder that it answers")
@@ -36,9 +35,7 @@ def _judge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if options.agreement is not None:
         if options.predictions is not None:
             return judge.show_agreement(judge.answered_file(options.target, **of_file), options.agreement)
-        return judge.show_agreement(
-            judge.answered_phase(RunFolder(Path(options.target)), options.phase), options.agreement
-        )
+        return judge.show_agreement(judge.answered_phase(Path(options.target), options.phase), options.agreement)
     settings = read_judge(options.judge, options.overrides)
     if options.predictions is not None:
         return judge.judge_file(options.target, **of_file, settings=settings)

@@ -8,6 +8,7 @@ import netrc
 import os
 import uuid
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,11 +18,36 @@ from lightning.pytorch.loggers import CSVLogger, Logger
 from medtune.data.types import Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.predictions.files import replace_file
+from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.recipe.log_block import LogBlock
-from medtune.trainer.training.dashboard.logger import Dashboard, shows_images
+from medtune.trainer.training.dashboard.config import logged_config
+from medtune.trainer.training.dashboard.logger import Dashboard, dashboard_of, shows_images
 
 METRICS = "metrics.csv"
 TRAINING = ("train/", "validation/")
+
+
+def open_loggers(experiment: Experiment) -> list[Logger]:
+    """Returns the loggers of a run; a resumed run continues its curves behind the saved step."""
+    recipe, manifest, folder = experiment.recipe, experiment.prepared.manifest, experiment.folder
+    return build_loggers(
+        folder.root,
+        recipe.log,
+        experiment.benchmark,
+        provenance=manifest.provenance,
+        recipe_name=experiment.name,
+        config=logged_config(recipe, manifest, experiment.label),
+        tags=[recipe.model.shown_name, recipe.data.benchmark, manifest.provenance],
+        resume_step=folder.saved_step(),
+    )
+
+
+def close_loggers(loggers: Sequence[Logger]) -> None:
+    """Writes out what the loggers still hold, and ends the run on the dashboard."""
+    for logger in loggers:
+        logger.finalize("success")
+    if dashboard := dashboard_of(loggers):
+        dashboard.end()
 
 
 def build_loggers(

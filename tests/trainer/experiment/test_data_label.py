@@ -12,7 +12,7 @@ from medtune.benchmarks import find_source
 from medtune.data.prepared.folder import open_prepared, prepare
 from medtune.data.prepared.splits import Fractions
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder, run_label
+from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.training.dashboard.config import logged_config
 from tests.trainer.conftest import QUICK, Nano
@@ -150,7 +150,7 @@ def plain(path: Path) -> str:
 
 
 def run_label_of(run: Path) -> Any:
-    return run_label(RunFolder(run))
+    return RunFolder(run).recorded_label()
 
 
 def assert_labelled(found: Any, *, is_part: bool) -> None:

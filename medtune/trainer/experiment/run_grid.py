@@ -12,8 +12,8 @@ from typing import Any
 
 from medtune.eval.data_label import recorded_label
 from medtune.eval.scoring.tables import Cell, Table, table_text
-from medtune.trainer.experiment.evaluate import write_json
 from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.experiment.write_json import write_json
 
 GRID = "grid.json"
 _LOSS = "train/loss"

@@ -14,9 +14,9 @@ from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.shards import MERGED, stored_predictions
 from medtune.eval.scoring.score import covered, levels, parse_all
 from medtune.eval.scoring.tables import Cell, Table, table_text
-from medtune.trainer.commands.audit import opened_experiment
-from medtune.trainer.experiment.evaluate import Experiment, primary_parser, write_json
+from medtune.trainer.experiment.experiment import Experiment, open_run
 from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.experiment.write_json import write_json
 
 SEEDS = "seeds.json"
 VERSION = 1
@@ -76,12 +76,9 @@ def compare_seeds(out: Path, *, number: int) -> str:
         FileNotFoundError: A run is missing.
         ValueError: The runs answered different questions, or none that has a score in all of them.
     """
-    folders = [RunFolder(out / f"seed_{index}") for index in range(number)]
-    benches = [opened_experiment(folder) for folder in folders]
-    benchmark, label = benches[0].benchmark, benches[0].label
-    runs, unscored = without_unscored(
-        [_read(experiment, folder) for experiment, folder in zip(benches, folders, strict=True)]
-    )
+    experiments = [open_run(out / f"seed_{index}") for index in range(number)]
+    benchmark, label = experiments[0].benchmark, experiments[0].label
+    runs, unscored = without_unscored([_read(experiment) for experiment in experiments])
     if not runs[0].phases[0]:
         raise ValueError(f"{out}: all {unscored} answers wait for a judge; `medtune judge` each run, then --resume")
     metric = benchmark.metrics[benchmark.primary]
@@ -129,18 +126,19 @@ def phase_rows(experiment: Experiment, folder: Path, questions: Sequence[Questio
     benchmark = experiment.benchmark
     predictions = with_verdicts(list(stored_predictions(folder).values()), folder / MERGED, benchmark)
     verdicts = parse_all(questions, predictions, benchmark)
-    parser = primary_parser(experiment.recipe, benchmark)
+    parser = experiment.primary_parser
     if parser not in verdicts["image"]:
         raise ValueError(f"{folder}: no answers that {parser!r} could read; finish the run first")
     return covered(verdicts["image"][parser], benchmark.scale(benchmark.primary))
 
 
-def answered_rows(experiment: Experiment, folder: RunFolder) -> tuple[list[ParsedReply], list[ParsedReply]]:
+def answered_rows(experiment: Experiment) -> tuple[list[ParsedReply], list[ParsedReply]]:
     """Returns the parsed replies of a run before and after training.
 
     Raises:
         ValueError: A phase has no answers.
     """
+    folder = experiment.folder
     asked = {key.question_id for key in stored_predictions(folder.zero_shot)}
     questions = [
         question for question in experiment.prepared.questions(experiment.recipe.eval.split) if question.id in asked
@@ -148,8 +146,8 @@ def answered_rows(experiment: Experiment, folder: RunFolder) -> tuple[list[Parse
     return phase_rows(experiment, folder.zero_shot, questions), phase_rows(experiment, folder.final, questions)
 
 
-def _read(experiment: Experiment, folder: RunFolder) -> SeedRun:
-    return SeedRun(experiment.recipe.train.seed, folder.root, answered_rows(experiment, folder))
+def _read(experiment: Experiment) -> SeedRun:
+    return SeedRun(experiment.recipe.train.seed, experiment.folder.root, answered_rows(experiment))
 
 
 def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:
