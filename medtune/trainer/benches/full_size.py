@@ -30,7 +30,7 @@ from medtune.models.volumes.vlm import VolumeInput
 from medtune.models.weights.random_weights import PICTURE_PX, random_weights
 from medtune.trainer.benches.shared_prefix import Work, answering, device_text, training, two_ways, widest_apart
 from medtune.trainer.commands.bench import GB, Limit, Measured
-from medtune.trainer.experiment.ranks import device_of_rank
+from medtune.trainer.devices.ranks import device_of_rank
 
 NUM_COMPARED = 2
 BATCH_TOKENS = 16_384

@@ -23,7 +23,7 @@ from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise, resolved
 from medtune.models.vlm import Assembled
 from medtune.trainer.commands.bench import Measured, TwoWays, timed
-from medtune.trainer.experiment.ranks import device_of_rank
+from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.training.batches import MicroBatches
 from medtune.trainer.training.mixture import unmixed
 from medtune.trainer.training.sampling import StepOrder

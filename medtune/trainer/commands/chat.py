@@ -9,8 +9,8 @@ from pathlib import Path
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
 from medtune.models.tuning.precision import narrow_frozen, precise, resolved
+from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.load_model import load_as_left
-from medtune.trainer.experiment.ranks import device_of_rank
 from medtune.trainer.experiment.run_folder import RunFolder
 
 NOTICE = "For research. Replies may be wrong in any way; they are no finding and no advice."

@@ -14,7 +14,7 @@ from medtune import __version__
 from medtune.data import catalog
 from medtune.trainer.commands.arguments import add_recipe, facet_value, positive, share
 from medtune.trainer.commands.judge_arguments import add_judge
-from medtune.trainer.experiment.launch import INTERRUPTED, launch, needs_launch
+from medtune.trainer.devices.launch import INTERRUPTED, launch, needs_launch
 
 KINDS = ("recipes", "models", "benchmarks", "metrics", "sources")
 BENCHES = "medtune.trainer.benches"
@@ -321,7 +321,7 @@ def _run_folder(options: argparse.Namespace) -> Path:
 
 
 def _run_grid(options: argparse.Namespace, grid: Mapping[str, Sequence[str]]) -> int:
-    from medtune.trainer.experiment.run_grid import run_grid
+    from medtune.trainer.series.grid import run_grid
 
     if options.name != "run" or options.seeds is not None:
         raise ValueError("a recipe with a grid takes `medtune run` without --seeds; for one combination set grid=null")
@@ -329,7 +329,7 @@ def _run_grid(options: argparse.Namespace, grid: Mapping[str, Sequence[str]]) ->
 
 
 def _run_seeds(options: argparse.Namespace, *, first_seed: int) -> int:
-    from medtune.trainer.experiment.run_seeds import run_seeds
+    from medtune.trainer.series.seeds import run_seeds
 
     each = [*_each_run(options), *(["--resume"] if options.resume else [])]
     return run_seeds(_start, each, out=_run_folder(options), first_seed=first_seed, number=options.seeds)

@@ -26,8 +26,8 @@ from medtune.models.endpoint.served import Served, open_client
 from medtune.models.text_judge import LocalJudge
 from medtune.trainer.commands.judge_settings import JudgeSettings, instructions
 from medtune.trainer.commands.prepare_and_score import score_file
+from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.experiment import Experiment, open_run
-from medtune.trainer.experiment.ranks import device_of_rank
 from medtune.trainer.experiment.rescore import rescore_run
 from medtune.trainer.experiment.run_folder import RunFolder
 

@@ -10,7 +10,7 @@ from medtune.eval.scoring.score import correctness
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics.power import Plan, patients_needed, plan_from, power_of
 from medtune.trainer.experiment.experiment import open_run
-from medtune.trainer.experiment.run_seeds import answered_rows
+from medtune.trainer.series.seeds import answered_rows
 
 DEFAULT_ICC = 0.1
 _POWERS = (0.5, 0.8, 0.9, 0.95)

@@ -17,12 +17,7 @@ from medtune.models.tuning.quantize import quantize_language
 from medtune.models.vlm import Assembled
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.commands.validate_served import show_served
-from medtune.trainer.experiment.load_model import load_checkpoint
-from medtune.trainer.experiment.missing_inputs import missing_data, missing_weights
-from medtune.trainer.experiment.open_data import OpenedData, open_data
-from medtune.trainer.recipe.schema import Recipe, Stage
-from medtune.trainer.training.batches import stage_batches
-from medtune.trainer.training.device_memory import (
+from medtune.trainer.devices.memory import (
     Memory,
     memory_of,
     memory_text,
@@ -30,6 +25,11 @@ from medtune.trainer.training.device_memory import (
     parse_devices,
     this_machine,
 )
+from medtune.trainer.experiment.load_model import load_checkpoint
+from medtune.trainer.experiment.missing_inputs import missing_data, missing_weights
+from medtune.trainer.experiment.open_data import OpenedData, open_data
+from medtune.trainer.recipe.schema import Recipe, Stage
+from medtune.trainer.training.batches import stage_batches
 from medtune.trainer.training.mixture import described, stage_mixture
 from medtune.trainer.training.trainable_parts import part_table
 

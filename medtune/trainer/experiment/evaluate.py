@@ -17,10 +17,10 @@ from medtune.eval.predictions.shards import MERGED
 from medtune.eval.results import scores_json
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
+from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.asked_model import AskedModel
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.prepared_data import groups_of
-from medtune.trainer.experiment.ranks import barrier
 from medtune.trainer.experiment.write_json import write_json
 
 

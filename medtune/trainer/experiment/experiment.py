@@ -14,10 +14,9 @@ from medtune.data.prepared.folder import Prepared
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of, unofficial_sets
 from medtune.models.tuning.precision import resolved
-from medtune.trainer.experiment.check_fit import primary_parser
+from medtune.trainer.devices.ranks import barrier, device_of_rank, join_ranks, prefer_one_order
 from medtune.trainer.experiment.evaluation_only import unofficial_before
-from medtune.trainer.experiment.open_data import open_data
-from medtune.trainer.experiment.ranks import barrier, device_of_rank, join_ranks, prefer_one_order
+from medtune.trainer.experiment.open_data import open_data, primary_parser
 from medtune.trainer.experiment.run_folder import RunFolder, begin_or_resume
 from medtune.trainer.recipe.schema import SERVED, Recipe
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture

@@ -25,9 +25,9 @@ from medtune.models.vlm import Assembled
 from medtune.models.volumes.vlm import VolumeInput
 from medtune.models.weights.checkpoint import load_trained, read_about, trainable_names
 from medtune.models.weights.export import assemble_model
+from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.asked_model import AskedModel, LoadedModel, ServedModel
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.ranks import barrier
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import Recipe, Stage
 

@@ -18,11 +18,11 @@ from medtune.eval.report.write import write_report
 from medtune.eval.results import gain_table, results_json
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.endpoint.served import NO_LIKELIHOOD
+from medtune.trainer.devices.launch import INTERRUPTED
 from medtune.trainer.experiment.asked_model import AskedModel
 from medtune.trainer.experiment.audit import audit_without_asking
 from medtune.trainer.experiment.evaluate import evaluate_phase, tested_groups
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.launch import INTERRUPTED
 from medtune.trainer.experiment.load_model import load_model, load_trainable
 from medtune.trainer.experiment.write_json import write_json
 from medtune.trainer.recipe.published_protocol import protocol_facts

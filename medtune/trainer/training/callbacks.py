@@ -19,9 +19,9 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from medtune.models.tuning.apply import GradientAudit
 from medtune.models.tuning.plan import Tuning
 from medtune.models.weights.checkpoint import write_trained
-from medtune.trainer.experiment.ranks import barrier, summed
+from medtune.trainer.devices.ranks import barrier, summed
+from medtune.trainer.devices.strategies import copied
 from medtune.trainer.experiment.run_folder import STATE_PREFIX, RunFolder
-from medtune.trainer.experiment.strategies import copied
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage
 

@@ -13,11 +13,11 @@ from lightning.pytorch.loggers import Logger
 
 from medtune.models.vlm import Assembled
 from medtune.models.weights.checkpoint import trainable_names
+from medtune.trainer.devices.strategies import build_strategy, copied, gradient_divisor
 from medtune.trainer.experiment.asked_model import LoadedModel
 from medtune.trainer.experiment.evaluate import evaluate_phase, validation_groups
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import TrainableModel, about_weights
-from medtune.trainer.experiment.strategies import build_strategy, copied, gradient_divisor
 from medtune.trainer.training.batches import loader, stage_batches
 from medtune.trainer.training.callbacks import Checkpoints, GradientCheck, Progress, StepLog, StopRequest
 from medtune.trainer.training.lightning_module import FineTuning

@@ -122,7 +122,7 @@ def _logprobs(folder: Path) -> list[list[float]]:
 def test_a_tower_that_is_to_learn_is_refused(
     setting: str, field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = ["train.max_steps=null"] if "phases" in setting else []
+    more = ["train.max_steps=null"] if "stages" in setting else []
     assert run(tmp_path / "nothing", tmp_path / "run", setting, *more) == 1
     said = capsys.readouterr().err
     assert "model.variant is codes" in said

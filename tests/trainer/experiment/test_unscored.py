@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medtune.eval.scoring.score import PhaseScores
-from medtune.trainer.experiment.run_seeds import SeedRun, without_unscored
+from medtune.trainer.series.seeds import SeedRun, without_unscored
 from medtune.trainer.training.callbacks import is_best
 from medtune.trainer.training.dashboard.logger import summary
 from medtune.trainer.training.phase_metrics import phase_metrics

@@ -62,6 +62,14 @@ def test_each_part_is_asked_in_its_own_words_and_comes_as_often_as_its_weight_sa
     ]
 
 
+def test_the_evaluated_folder_keeps_its_own_words_behind_another_one(prepared_tiny: Path, heads: Path) -> None:
+    busi, fetal_heads = _mixture(prepared_tiny, heads, 1, 1)
+    recipe = _recipe(prepared_tiny, mixture=(fetal_heads, busi))
+    evaluated = find_benchmark("busi")
+    sets = open_training_sets(recipe, open_prepared(prepared_tiny), evaluated)
+    assert [each.benchmark.title for each in sets] == [find_benchmark("fetal_heads").title, evaluated.title]
+
+
 def test_without_a_mixture_the_folder_itself_is_learnt(prepared_tiny: Path) -> None:
     data = _open(_recipe(prepared_tiny))
     assert (len(data.members), data.shares) == (1, (1.0,))
