@@ -1,4 +1,4 @@
-"""The audit of a run's last phase: from the answers on disk, and with what the model says when asked again."""
+"""Audits the last phase of a run, from the answers on disk and from those that the model gives when asked again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AnsweredPhase:
 
     Attributes:
         name: "final" or "zero_shot".
-        groups: Those of whose questions any was answered.
+        groups: The media groups of which any question was answered.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Scores a run again from what lies on disk: after its free answers were judged."""
+"""Scores a finished run again from the answers on disk, after its free answers were judged."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from lightning.pytorch.loggers import Logger
@@ -29,10 +28,8 @@ from medtune.trainer.recipe.published_protocol import protocol_facts
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.dashboard.logger import dashboard_of
 from medtune.trainer.training.fit import fit
-from medtune.trainer.training.loggers import close_loggers, open_loggers
-from medtune.trainer.training.phase_metrics import phase_metrics
+from medtune.trainer.training.loggers import close_loggers, log_parts, log_phase, open_loggers
 from medtune.trainer.training.stages import PlannedStage, planned_stages
-from medtune.trainer.training.trainable_parts import part_table
 
 
 def run(experiment: Experiment) -> int:
@@ -97,14 +94,7 @@ def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
 def _train_stage(experiment: Experiment, loggers: Sequence[Logger], planned: PlannedStage, start: Path | None) -> bool:
     """Trains a stage on a model that is built anew from `start`, so that a resumed run goes the same way."""
     model = load_trainable(experiment, planned.stage, start)
-    if len(experiment.recipe.stages) > 1:
-        steps = f"steps {planned.first_step + 1} to {planned.last_step}"
-        experiment.say(f"stage {planned.number}, {planned.stage.name}: {steps}")
-    experiment.say(part_table(model.rows))
-    for logger in loggers:
-        logger.log_hyperparams({"trainable_parts": {row.group: asdict(row) for row in model.rows}})
-    if dashboard := dashboard_of(loggers):
-        dashboard.show_parts(model.rows, stage=planned.number)
+    log_parts(experiment, loggers, planned, model.rows)
     return fit(experiment, planned, model, loggers)
 
 
@@ -133,12 +123,7 @@ def _phase(
         title=name.replace("_", "-"),
         repeats=experiment.recipe.eval.draws(conditions),
     )
-    for logger in loggers:
-        logger.log_metrics(phase_metrics(name, scores, experiment.benchmark), step=step)
-        logger.save()
-    if dashboard := dashboard_of(loggers):
-        media = {group.media_id: group.media for group in groups}
-        dashboard.show_phase(name, scores, media, out_dir=out_dir, step=step)
+    log_phase(experiment, loggers, name, scores, groups=groups, out_dir=out_dir, step=step)
     return scores
 
 

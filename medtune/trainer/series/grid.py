@@ -1,4 +1,4 @@
-"""A recipe with a grid: one ordinary run for every combination of values, and a table of them all."""
+"""Makes one ordinary run for every combination of the values in a recipe's grid, and a table of them all."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def run_grid(
 
     Args:
         start: Runs `medtune ARGUMENTS` and returns the exit status.
-        arguments: Of each run, without --out and --resume.
-        out: Holds the runs.
+        arguments: The arguments of each run, without --out and --resume.
+        out: The folder that holds the runs.
         grid: Dotted field -> values.
         resume: Whether OUT may hold runs already.
 

@@ -27,7 +27,7 @@ class SeedRun:
     """One of the runs.
 
     Attributes:
-        phases: ParsedReply rows before and after, of the questions that wait for a judge nowhere.
+        phases: The parsed replies before and after training.
     """
 
     seed: int
@@ -45,10 +45,10 @@ def run_seeds(
 
     Args:
         start: Runs `medtune ARGUMENTS` and returns the exit status.
-        arguments: Of the run, without --out and --seeds; may say --resume.
-        out: Holds seed_0, seed_1, ...
+        arguments: The arguments of a run, without --out and --seeds; they may hold --resume.
+        out: The folder that holds seed_0, seed_1, ...
         first_seed: `train.seed` of the first run; the others count up from it.
-        number: How many.
+        number: The number of runs.
 
     Raises:
         FileExistsError: A folder holds a run already and --resume was not given.
@@ -158,7 +158,7 @@ def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:
     """
     ids = {tuple(row.question.id for row in phase) for run in runs for phase in run.phases}
     if len(ids) > 1:
-        raise ValueError("the runs judged different questions; all seeds of a recipe have to answer the same ones")
+        raise ValueError("the runs answered different questions; all seeds of a recipe have to answer the same ones")
     kept = scored_everywhere([phase for run in runs for phase in run.phases])
     left = [replace(run, phases=(kept[2 * i], kept[2 * i + 1])) for i, run in enumerate(runs)]
     return left, len(runs[0].phases[0]) - len(kept[0])

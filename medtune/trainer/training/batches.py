@@ -1,4 +1,4 @@
-"""Media groups -> micro-batches: every image once, its questions in one tree, labels from the one layout."""
+"""Makes micro-batches of media groups: each image is read once, and its questions share one tree of tokens."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from medtune.trainer.training.mixture import Mixture
 from medtune.trainer.training.sampling import Draw, ResumableOrder, StepOrder
 
 ROW_TOKENS = 192
-"""Trees are packed into rows of about this length: longer ones waste time on masked attention, shorter ones pad."""
+"""Trees are packed into rows of about this many tokens: longer rows waste time on masked attention, shorter pad."""
 
 
 class MicroBatch(NamedTuple):
-    """What one device forwards at once.
+    """The input of one forward pass of one device.
 
     Attributes:
-        number: Running number of the forward pass on its device.
+        number: The running number of the forward pass on its device.
         media: The media items of the groups that show theirs, in their order; None where none does.
-        step_target_tokens: Learnt tokens of the whole optimizer step, over all devices and forward passes.
+        step_target_tokens: The learnt tokens of the whole optimizer step, over all devices and forward passes.
         num_counted: How many of the sequences count. Those behind them are borrowed: all devices have to run the same
             layers, or the sharded strategies wait for each other for ever.
         num_shown: How many of the groups that count show their media.
-        question_ids: For naming a batch in an error.
+        question_ids: The ids of the questions, for naming the batch in an error.
     """
 
     number: int
@@ -51,7 +51,7 @@ class MicroBatch(NamedTuple):
 class MicroBatches(Dataset[MicroBatch]):
     """The forward passes of one device, by running number.
 
-    `share_prefix=False` is the plain twin: a row for every question. With `row_tokens=0` there is a row for every tree.
+    With `share_prefix=False` every question has a row of its own. With `row_tokens=0` every tree has one.
     """
 
     def __init__(

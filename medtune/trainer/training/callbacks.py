@@ -1,4 +1,4 @@
-"""What happens between optimizer steps: the gradient check, the loss curve, evaluations, checkpoints, stopping."""
+"""The callbacks of a training: they check gradients, log the loss, evaluate, save checkpoints and stop on request."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def step_done(trainer: pl.Trainer, batch_idx: int) -> bool:
 
 
 class GradientCheck(Callback):
-    """Stops the run after its first step if a trainable group got no gradient, or a frozen one has one.
+    """Stops the run after its first step if a trainable part got no gradient, or a frozen part got one.
 
-    A step that shows no media says nothing about the tower and the projector, unless none ever will.
+    A step that shows no media says nothing about the tower and the projector, so the first step that does is checked.
+    Where no step ever shows media, it is the first one.
     """
 
     def __init__(self, tuning: Tuning, *, shows_media: bool) -> None:
@@ -44,14 +45,14 @@ class GradientCheck(Callback):
         self._audit: GradientAudit | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Starts to watch."""
+        """Starts to watch the gradients."""
         assert isinstance(pl_module, FineTuning)
         self._audit = GradientAudit(pl_module.model, self._tuning)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Judges the first finished step that shows media."""
+        """Checks the first finished step that shows media."""
         if self._audit is None:
             return
         self._shown += batch.num_shown
@@ -65,7 +66,7 @@ class GradientCheck(Callback):
 
 @dataclass
 class StopRequest:
-    """Set by Ctrl-C or SIGTERM; training stops after the step at hand, on all ranks together."""
+    """Says whether Ctrl-C or SIGTERM asked to stop; all ranks then end together after the step at hand."""
 
     asked: bool = False
 
@@ -80,7 +81,7 @@ class StepLog(Callback):
         self._handlers: dict[int, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Takes Ctrl-C and SIGTERM; a second one ends the process at once."""
+        """Takes over Ctrl-C and SIGTERM; a second one ends the process at once."""
 
         def ask(number: int, frame: FrameType | None) -> None:
             if self._stop.asked:
@@ -117,22 +118,27 @@ class StepLog(Callback):
             trainer.should_stop = True
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Gives the signals back."""
+        """Gives Ctrl-C and SIGTERM back."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         self._handlers.clear()
 
 
 class Checkpoints(Callback):
-    """Evaluates every N steps; keeps the best weights by the benchmark's metric, the last, and a state to resume from.
+    """Evaluates every N steps, and saves the best weights, the last ones and a state to resume from.
 
-    Best is that of the last stage: those before it prepare, and hand their last weights on.
+    The best weights are those of the last stage with the best primary metric. An earlier stage only hands its last
+    weights on.
 
     Args:
         folder: The run folder.
         planned: The stage. Steps in names of files and in the log are those of the whole run.
         learnt: Names of the parameters that a checkpoint holds.
+        every_steps: Optimizer steps between two evaluations.
         evaluate: (step) -> the primary metric's value and all values to log; called on every rank.
+        higher_is_better: Whether the best weights have the highest metric, or the lowest.
+        stop: Whether someone asked to stop; a state is then saved after the step at hand.
+        about: What every checkpoint says about its run.
     """
 
     def __init__(
@@ -158,11 +164,11 @@ class Checkpoints(Callback):
         self._best: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run has to know."""
+        """Returns the best metric so far, which a resumed run has to know."""
         return {"best": self._best}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes it."""
+        """Takes the best metric so far from a saved state."""
         self._best = state_dict["best"]
 
     def on_train_batch_end(
@@ -194,7 +200,7 @@ class Checkpoints(Callback):
         barrier()
 
     def _save_state(self, trainer: pl.Trainer, step: int) -> None:
-        """Saves under a temporary name first: a killed run never leaves half a state under a whole one's name."""
+        """Saves a state under a temporary name and renames it, so that a killed run never leaves half a state."""
         unfinished = self._folder.checkpoints / "state.unfinished"
         trainer.save_checkpoint(unfinished, weights_only=False)
         barrier()
@@ -215,8 +221,8 @@ def is_best(value: float, best: float | None, *, sign: float) -> bool:
     A value is NaN where all answers wait for a judge: such weights replace only others without a value.
 
     Args:
-        value: The primary metric.
-        best: That of the best weights so far; None where there are none.
+        value: The primary metric of the validation.
+        best: The metric of the best weights so far; None where there are none.
         sign: 1 where higher is better, else -1.
     """
     return best is None or math.isnan(best) or sign * value >= sign * best

@@ -1,4 +1,4 @@
-"""Which media groups each optimizer step takes, whatever the number of devices."""
+"""Draws the media groups of each optimizer step, the same ones for any number of devices."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ class StepOrder:
     The groups of a step depend on the row alone: devices and micro-batches only share them out.
 
     Attributes:
-        batch_size: Per optimizer step.
-        micro_batch_size: Per forward pass of one device.
-        world_size: Devices.
+        batch_size: Media groups per optimizer step.
+        micro_batch_size: Media groups per forward pass of one device.
+        world_size: The number of devices.
     """
 
     row: EndlessRow

@@ -1,4 +1,4 @@
-"""The stages of a training: which questions each takes, how many steps that is, and where a run stands in them."""
+"""Plans the stages of a training: which questions each learns, how many steps it takes, and where it begins."""
 
 from __future__ import annotations
 

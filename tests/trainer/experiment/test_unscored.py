@@ -44,7 +44,7 @@ def test_seeds_are_compared_on_what_is_judged_in_all_of_them() -> None:
     kept, unscored = without_unscored(runs)
     assert unscored == 2
     assert [[[row.question.id for row in rows] for rows in each.phases] for each in kept] == [[["q0", "q3"]] * 2] * 2
-    with pytest.raises(ValueError, match="judged different questions"):
+    with pytest.raises(ValueError, match="answered different questions"):
         without_unscored([run(0, (True,), (True,)), run(1, (True, True), (True, True))])
 
 
