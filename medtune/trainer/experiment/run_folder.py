@@ -177,5 +177,6 @@ def begin_or_resume(
             f"{root} is not empty; name another folder with --out, or continue that run with --resume"
         )
     root.mkdir(parents=True, exist_ok=True)
-    replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
     write_json(folder.environment, {**environment(command), **about})
+    # The recipe comes last: a folder that holds it holds a run that can be opened and resumed.
+    replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
