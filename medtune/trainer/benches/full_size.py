@@ -28,7 +28,7 @@ from medtune.models.weights.random_weights import PICTURE_PX, random_weights
 from medtune.trainer.benches.figures.measured import GB, Limit, Measured
 from medtune.trainer.benches.shared_prefix import Work, answering, device_text, training, two_ways, widest_apart
 from medtune.trainer.benches.subjects import Simulated, first_simulated
-from medtune.trainer.experiment.strategies import device_of_rank
+from medtune.trainer.devices.ranks import device_of_rank
 
 NUM_COMPARED = 2
 BATCH_TOKENS = 16_384

@@ -24,9 +24,9 @@ from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise, resolved
 from medtune.trainer.benches.figures.measured import Measured, TwoWays, timed
 from medtune.trainer.benches.subjects import first_simulated
-from medtune.trainer.experiment.strategies import device_of_rank
+from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.training.batches import MicroBatches
-from medtune.trainer.training.mixture import whole_part
+from medtune.trainer.training.mixture import unmixed
 from medtune.trainer.training.sampling import StepOrder
 
 NUM_GROUPS, NUM_COMPARED = 40, 4
@@ -119,7 +119,7 @@ def training(
 
     def train(share_prefix: bool) -> torch.Tensor:
         batch_size = min(GROUPS_PER_STEP, len(groups))
-        data = whole_part(groups, lambda question: benchmark.render(question, "text"), seed=0)
+        data = unmixed(groups, lambda question: benchmark.render(question, "text"), seed=0)
         device = device_of(assembled)
         batches = MicroBatches(
             data,

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, cast
 from medtune import __version__
 from medtune.data.plugins import name_folders
 from medtune.trainer.commands.arguments import add_plugins, split_plugins
-from medtune.trainer.experiment.processes import INTERRUPTED
+from medtune.trainer.devices.launch import INTERRUPTED
 
 FAILED = 1
 

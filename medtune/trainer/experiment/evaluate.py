@@ -1,84 +1,33 @@
-"""Puts a recipe's model in front of its benchmark: the one evaluation before, during and after training."""
+"""Asks a model the questions of a phase and scores its answers, the same way before, during and after training."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
 from tqdm import tqdm
 
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading, Split
-from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import ONCE
-from medtune.eval.benchmark import Benchmark
-from medtune.eval.data_label import DataLabel, label_of
 from medtune.eval.judge.verdicts import with_verdicts
-from medtune.eval.predictions.files import replace_file
 from medtune.eval.predictions.shards import MERGED
 from medtune.eval.results import scores_json
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
-from medtune.models.answering import LocalAnswerer
-from medtune.models.contract import Assembled
-from medtune.models.endpoint.served import Served, open_answerer
-from medtune.models.tuning.precision import precise
-from medtune.trainer.experiment.strategies import barrier
-from medtune.trainer.recipe.schema import Recipe
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """What is evaluated on, the same at every phase of a run.
-
-    Attributes:
-        rank: Of this process.
-        unofficial_training: As in `DataLabel`.
-    """
-
-    recipe: Recipe
-    benchmark: Benchmark
-    prepared: Prepared
-    device: torch.device
-    rank: int
-    world_size: int
-    unofficial_training: str = ""
-
-    @property
-    def label(self) -> DataLabel:
-        """What every output says about the data."""
-        return label_of(
-            self.prepared.manifest, prompts=self.benchmark.wording, unofficial_training=self.unofficial_training
-        )
-
-
-def limited(groups: Sequence[MediaGroup], *, questions: int | None, seed: int) -> tuple[MediaGroup, ...]:
-    """Returns as many groups, drawn with the seed, as hold about `questions` questions; all of them for None.
-
-    Their order is that of `groups`. A group is never cut, so the last one may go over the number.
-    """
-    if questions is None:
-        return tuple(groups)
-    chosen: set[int] = set()
-    held = 0
-    for index in np.random.default_rng(seed).permutation(len(groups)).tolist():
-        if held >= questions:
-            break
-        chosen.add(index)
-        held += len(groups[index].questions)
-    return tuple(groups[index] for index in sorted(chosen))
+from medtune.trainer.devices.ranks import barrier
+from medtune.trainer.experiment.asked_model import AskedModel
+from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.prepared_data import groups_of
+from medtune.trainer.experiment.write_json import write_json
 
 
 def evaluate_phase(
     experiment: Experiment,
-    model: Assembled | Served,
+    model: AskedModel,
     groups: Sequence[MediaGroup],
     *,
     out_dir: Path,
@@ -105,7 +54,7 @@ def evaluate_phase(
         predictions,
         experiment.benchmark,
         train=train_questions(experiment.prepared),
-        parser=primary_parser(experiment.recipe, experiment.benchmark),
+        parser=experiment.primary_parser,
     )
     if experiment.rank == 0:
         write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)
@@ -116,7 +65,7 @@ def evaluate_phase(
 
 def answer_groups(
     experiment: Experiment,
-    model: Assembled | Served,
+    model: AskedModel,
     groups: Sequence[MediaGroup],
     *,
     out_dir: Path,
@@ -126,7 +75,7 @@ def answer_groups(
     repeats: Mapping[Condition, int] = ONCE,
 ) -> list[Prediction]:
     """Answers the groups' questions into `out_dir`; all ranks take part and get all answers."""
-    with _answerer(experiment, model) as answerer, _progress(title, shown=experiment.rank == 0) as on_group:
+    with model.answering() as answerer, _progress(title, shown=experiment.rank == 0) as on_group:
         return evaluate(
             answerer,
             groups,
@@ -144,59 +93,34 @@ def answer_groups(
         )
 
 
-@contextlib.contextmanager
-def _answerer(experiment: Experiment, model: Assembled | Served) -> Iterator[Answerer]:
+def tested_groups(experiment: Experiment) -> tuple[MediaGroup, ...]:
+    """Returns the groups that zero-shot and final are measured on.
+
+    Raises:
+        ValueError: The split is empty.
+    """
     options = experiment.recipe.eval
-    if isinstance(model, Served):
-        with open_answerer(
-            model,
-            max_new_tokens=options.max_new_tokens,
-            say=lambda text: print(text, flush=True),
-        ) as answerer:
-            yield answerer
-        return
-    was_training = model.model.training
-    model.model.eval()
-    yield LocalAnswerer(
-        model,
-        device=experiment.device,
-        batch_tokens=options.batch_tokens,
-        batch_size=options.batch_size,
-        max_new_tokens=options.max_new_tokens,
-        precise=precise(experiment.recipe.train.precision, experiment.device),
-        temperature=options.temperature,
-        seed=experiment.recipe.train.seed,
-    )
-    model.model.train(was_training)
+    wanted = [number for number in (experiment.limit, options.questions) if number is not None]
+    return _drawn(experiment, options.split, min(wanted, default=None))
+
+
+def validation_groups(experiment: Experiment) -> tuple[MediaGroup, ...]:
+    """Returns the groups that each evaluation during training is measured on.
+
+    Raises:
+        ValueError: The split is empty.
+    """
+    questions, limit = experiment.recipe.eval.val_questions, experiment.limit
+    return _drawn(experiment, "val", questions if limit is None else min(limit, questions))
+
+
+def _drawn(experiment: Experiment, split: Split, questions: int | None) -> tuple[MediaGroup, ...]:
+    return groups_of(experiment.prepared, split, questions=questions, seed=experiment.recipe.train.seed)
 
 
 def train_questions(prepared: Prepared) -> tuple[Question, ...]:
     """Returns the train split, which the majority and prior baselines learn from; empty where there is none."""
     return prepared.questions("train")
-
-
-def primary_parser(recipe: Recipe, benchmark: Benchmark) -> str:
-    """Returns the name of the parser that `overall` goes by."""
-    if recipe.eval.parser is not None:
-        return recipe.eval.parser
-    return "likelihood" if recipe.eval.readings[0] == "likelihood" else next(iter(benchmark.parsers))
-
-
-def groups_of(prepared: Prepared, split: Split, *, questions: int | None, seed: int) -> tuple[MediaGroup, ...]:
-    """Returns the groups of a split, or about as many as hold `questions` questions.
-
-    Raises:
-        ValueError: The split is empty.
-    """
-    groups = limited(prepared.groups(split), questions=questions, seed=seed)
-    if not groups:
-        raise ValueError(f"{prepared.root}: the split {split!r} is empty; prepare the folder with patients in it")
-    return groups
-
-
-def write_json(path: Path, content: object) -> None:
-    """Writes a JSON file through a temporary name."""
-    replace_file(path, [json.dumps(content, indent=1).encode() + b"\n"])
 
 
 @contextlib.contextmanager

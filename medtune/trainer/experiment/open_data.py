@@ -1,22 +1,81 @@
-"""A prepared folder as a recipe's model looks at it."""
+"""Opens the data of a recipe: what is asked, in whose words, and what is learnt, checked to fit each other."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from medtune.data.prepared.read import Prepared, open_prepared
-from medtune.models.assemble import ZooEntry, any_entry
-from medtune.trainer.recipe.schema import ModelBlock
+from medtune.data.prepared.read import Prepared
+from medtune.data.types import Split
+from medtune.eval.asking.conditions import CONDITIONS, check_conditions
+from medtune.eval.benchmark import Benchmark
+from medtune.trainer.experiment.evaluation_only import whole_test
+from medtune.trainer.experiment.prepared_data import open_for_model
+from medtune.trainer.recipe.published_protocol import as_published
+from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.training.mixture import TrainingSet, open_training_sets
 
 
-def opened(root: Path, model: ModelBlock) -> Prepared:
-    """Returns the folder; for a model that looks at one organ at a time, with a group for each organ of a volume.
+class OpenedData(NamedTuple):
+    """The data of a recipe.
+
+    Attributes:
+        recipe: The recipe, with the published protocol of the benchmark where it asks for that.
+        prepared: The prepared folder that is evaluated on.
+        benchmark: The benchmark in the words that the folder was prepared with.
+        training_sets: The prepared folders that are learnt; empty where nothing is trained.
+    """
+
+    recipe: Recipe
+    prepared: Prepared
+    benchmark: Benchmark
+    training_sets: Sequence[TrainingSet]
+
+
+def open_data(recipe: Recipe, *, training: bool) -> OpenedData:
+    """Opens what a recipe evaluates on and, for `training`, what it learns from; loads no model.
 
     Raises:
-        FileNotFoundError: The folder, or a media file in it, is missing.
-        ValueError: It is no prepared folder, was written in another format, or is damaged.
+        FileNotFoundError: A prepared folder, or a media file in it, is missing.
+        ValueError: A folder is damaged, does not fit the recipe, or would teach what is asked.
     """
-    prepared, entry = open_prepared(root), any_entry(model.name)
-    by_organ = isinstance(entry, ZooEntry) and entry.by_organ and model.crop_organs is None
-    return replace(prepared, by_organ=by_organ)
+    prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
+    recipe = as_published(recipe, benchmark)
+    check_fit(recipe, prepared, benchmark, training=training)
+    training_sets = open_training_sets(recipe, prepared, benchmark) if training else ()
+    return OpenedData(recipe, prepared, benchmark, training_sets)
+
+
+def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, training: bool) -> None:
+    """Refuses an answer format or parser that the benchmark does not know, empty splits, and conditions without media.
+
+    Training needs the splits train and val, of which a mixture brings the first.
+
+    Raises:
+        ValueError: One of them does not fit; the message says what was wanted and what there is.
+    """
+    official = benchmark.official if prepared.templates is not None else None
+    if official is not None and official.answer_format != recipe.model.answer_format:
+        raise ValueError(
+            f"{prepared.root} holds official prompts, which ask for an answer as {official.answer_format}; "
+            f"model.answer_format is {recipe.model.answer_format}"
+        )
+    known = [*benchmark.parsers, "likelihood", "likelihood_per_token"]
+    if primary_parser(recipe, benchmark) not in known:
+        raise ValueError(f"eval.parser is {recipe.eval.parser!r}; there are: {', '.join(known)}")
+    learnt: tuple[Split, ...] = ("val",) if recipe.data.mixture else ("train", "val")
+    needed: tuple[Split, ...] = (*learnt, recipe.eval.split) if training else (recipe.eval.split,)
+    for split in needed:
+        if prepared.num_questions(split) == 0:
+            why = whole_test(prepared) or "Prepare the folder with more patients"
+            otherwise = "To evaluate only, use `medtune eval`" if training else "Or choose another eval.split"
+            raise ValueError(f"{prepared.root}: the split {split!r} is empty. {why}. {otherwise}")
+    if set(recipe.eval.conditions) - set(CONDITIONS):
+        check_conditions(prepared.groups(recipe.eval.split), benchmark, recipe.eval.conditions)
+
+
+def primary_parser(recipe: Recipe, benchmark: Benchmark) -> str:
+    """Returns the name of the parser that `overall` goes by."""
+    if recipe.eval.parser is not None:
+        return recipe.eval.parser
+    return "likelihood" if recipe.eval.readings[0] == "likelihood" else next(iter(benchmark.parsers))

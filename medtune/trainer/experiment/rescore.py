@@ -1,4 +1,4 @@
-"""Scores a run again from what lies on disk: after its free answers were judged."""
+"""Scores a finished run again from the answers on disk, after its free answers were judged."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from medtune.eval.results import gain_table, results_json, scores_json
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
-from medtune.trainer.experiment.evaluate import Experiment, train_questions, write_json
-from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.experiment.evaluate import train_questions
+from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.write_json import write_json
 
 
-def rescore_run(experiment: Experiment, folder: RunFolder) -> str:
+def rescore_run(experiment: Experiment) -> str:
     """Writes parsed.jsonl, scores.json, results.json and the report of a finished run anew; returns what to print.
 
     The phases, the questions and the primary parser stay those of the run.
 
     Raises:
         FileNotFoundError: The run has no results.
-        ValueError: Its answers do not fit the prepared folder.
+        ValueError: The answers do not fit the prepared folder.
     """
+    folder = experiment.folder
     results: dict[str, Any] = json.loads(folder.results.read_text("utf-8"))
     paths = {"zero_shot": folder.zero_shot, "final": folder.final}
     phases = {

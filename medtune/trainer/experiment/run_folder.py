@@ -1,44 +1,25 @@
-"""The folder of a run: where everything goes, and what was run in which environment."""
+"""The folder of a run: the paths of its files, its recipe, and what it recorded about its data when it began."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import platform
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
-import medtune
-from medtune import __version__
 from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.predictions.files import replace_file
-from medtune.trainer.experiment.evaluate import write_json
+from medtune.trainer.experiment.environment import environment
+from medtune.trainer.experiment.write_json import write_json
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe, asks_the_same
 
-PACKAGES = (
-    "torch",
-    "lightning",
-    "transformers",
-    "peft",
-    "timm",
-    "bitsandbytes",
-    "deepspeed",
-    "numpy",
-    "scipy",
-    "wandb",
-    "openai",
-)
+STATE_PREFIX = "state_step_"
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths of one run."""
+    """The paths of one run, and what can be read there without opening its data."""
 
     root: Path
 
@@ -46,6 +27,16 @@ class RunFolder:
     def recipe(self) -> Path:
         """The resolved recipe."""
         return self.root / "recipe.yaml"
+
+    @property
+    def environment(self) -> Path:
+        """The machine, the command, and what the run is about."""
+        return self.root / "environment.json"
+
+    @property
+    def weights(self) -> Path:
+        """Where the weights come from that the run starts with."""
+        return self.root / "weights.json"
 
     @property
     def zero_shot(self) -> Path:
@@ -61,6 +52,16 @@ class RunFolder:
     def checkpoints(self) -> Path:
         """Trained weights, and a state to resume from."""
         return self.root / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """The trained weights that were best on the validation questions."""
+        return self.checkpoints / "best.safetensors"
+
+    @property
+    def last(self) -> Path:
+        """The trained weights of the last step."""
+        return self.checkpoints / "last.safetensors"
 
     @property
     def results(self) -> Path:
@@ -83,73 +84,99 @@ class RunFolder:
         return self.root / "audit"
 
     def validation(self, step: int) -> Path:
-        """Answers and scores on the validation questions after a step."""
+        """Returns the folder of answers and scores on the validation questions after a step."""
         return self.root / "validation" / f"step_{step:06d}"
 
+    def stage_weights(self, number: int) -> Path:
+        """Returns the file with the last weights of a stage, from which the next stage begins."""
+        return self.checkpoints / f"stage_{number}.safetensors"
 
-def open_run(root: Path, recipe: Recipe, *, resume: bool, command: Sequence[str], about: dict[str, str]) -> RunFolder:
+    def saved_state(self) -> Path | None:
+        """Returns the newest state that the run can be resumed from: a file, or a folder of DeepSpeed's."""
+        return max(self.checkpoints.glob(f"{STATE_PREFIX}*"), default=None)
+
+    def saved_step(self) -> int:
+        """Returns the optimizer step of the saved state, 0 where there is none."""
+        state = self.saved_state()
+        return 0 if state is None else int(state.name.removeprefix(STATE_PREFIX))
+
+    def read_recipe(self) -> Recipe:
+        """Returns the recipe of the run.
+
+        Raises:
+            FileNotFoundError: There is no run.
+            ValueError: The recipe is broken.
+        """
+        if not self.recipe.is_file():
+            raise FileNotFoundError(f"{self.root}: no run is here (no recipe.yaml); give the folder that a run wrote")
+        return read_recipe(str(self.recipe))
+
+    def recorded(self) -> Mapping[str, object]:
+        """Returns what the run recorded when it began: about its machine and versions, its recipe and its data.
+
+        Raises:
+            FileNotFoundError: The folder holds no run, or not all of it.
+        """
+        found: Mapping[str, object] = json.loads(self.environment.read_text("utf-8"))
+        return found
+
+    def recorded_label(self) -> DataLabel:
+        """Returns the label of the data that the run recorded when it began.
+
+        Raises:
+            FileNotFoundError: The folder holds no run, or not all of it.
+        """
+        return recorded_label(self.recorded())
+
+    def refuse_other_data(self, root: Path, data_hash: str) -> None:
+        """Refuses a prepared folder that is not the one which the run saw when it began.
+
+        Raises:
+            FileNotFoundError: The folder holds no run, or not all of it.
+            ValueError: It is another one; the message names both hashes.
+        """
+        saw = str(self.recorded()["data_hash"])
+        if data_hash != saw:
+            raise ValueError(
+                f"{root} holds other data (hash {data_hash[:16]}) than the run {self.root} saw ({saw[:16]}); "
+                "put the run's prepared folder there"
+            )
+
+
+def begin_or_resume(
+    folder: RunFolder, recipe: Recipe, *, resume: bool, command: Sequence[str], about: Mapping[str, str]
+) -> None:
     """Makes the folder of a new run, or takes that of an interrupted one.
+
+    Args:
+        folder: Of the run.
+        recipe: Resolved; it is written there.
+        resume: Whether the folder holds a run to continue.
+        command: The command line, for the record.
+        about: What the run is about, for the record.
 
     Raises:
         FileExistsError: The folder holds something and `resume` is off.
         FileNotFoundError: `resume` is on and there is no run.
-        ValueError: The interrupted run had another recipe.
+        ValueError: The interrupted run had another recipe or other data.
     """
-    folder = RunFolder(root)
+    root = folder.root
     if resume:
         if not folder.recipe.is_file():
             raise FileNotFoundError(f"{root}: no run to resume here (no recipe.yaml); start it without --resume")
-        if asks_the_same(read_recipe(str(folder.recipe))) != asks_the_same(recipe):
+        if asks_the_same(folder.read_recipe()) != asks_the_same(recipe):
             raise ValueError(
                 f"{folder.recipe}: the interrupted run has other settings than this command; "
                 "resume it with the same recipe and --set, or start a new folder"
             )
+        folder.refuse_other_data(recipe.data.root, about["data_hash"])
         replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
-        return folder
+        return
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise FileExistsError(
             f"{root} is not empty; name another folder with --out, or continue that run with --resume"
         )
     root.mkdir(parents=True, exist_ok=True)
+    write_json(folder.environment, {**environment(command), **about})
+    # The recipe comes last: a folder that holds it holds a run that can be opened and resumed.
     replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
-    write_json(root / "environment.json", {**environment(command), **about})
-    return folder
-
-
-def run_label(folder: RunFolder) -> DataLabel:
-    """Returns the label of the data that the run said when it began.
-
-    Raises:
-        FileNotFoundError: The folder holds no run, or not all of it.
-    """
-    return recorded_label(json.loads((folder.root / "environment.json").read_text("utf-8")))
-
-
-def environment(command: Sequence[str]) -> dict[str, object]:
-    """Returns what a reader needs to run the same thing again."""
-    return {
-        "command": list(command),
-        "medtune": __version__,
-        "git_commit": _git_commit(),
-        "python": sys.version.split()[0],
-        "platform": platform.platform(),
-        "cpu_threads": torch.get_num_threads(),
-        "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] or ["cpu"],
-        "packages": {name: _version(name) for name in PACKAGES},
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _git_commit() -> str | None:
-    """The commit of the checkout that medtune runs from; None for an installed wheel."""
-    checkout = Path(medtune.__file__).resolve().parents[1]
-    if not (checkout / ".git").exists():
-        return None
-    done = subprocess.run(["git", "-C", checkout, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip() or None

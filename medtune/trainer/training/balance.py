@@ -1,6 +1,6 @@
-"""Which questions an epoch asks, so that within a subtype no answer is learnt for being frequent.
+"""Chooses which questions an epoch asks, so that no answer is learnt only because it is frequent in its subtype.
 
-A model that is trained on ninety "no" to ten "yes" says "no" to everything, and scores 0.90.
+A model that is trained on ninety "no" to ten "yes" learns to say "no" to everything, and scores 0.90.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from medtune.data.types import MediaGroup, Question
 
 
 def cell_of(question: Question) -> tuple[str, str]:
-    """Returns what answers are balanced within: the question's task and subtype."""
+    """Returns the cell in which the question's answer is balanced: its task and subtype."""
     return question.facets.get("task", ""), question.facets.get("subtype", "")
 
 

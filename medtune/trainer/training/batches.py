@@ -1,4 +1,4 @@
-"""Media groups -> micro-batches: every image once, its questions in one tree, labels from the one layout."""
+"""Makes micro-batches of media groups: each image is read once, and its questions share one tree of tokens."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
 from medtune.models.sequence.tree import grow
 from medtune.trainer.recipe.schema import Stage
-from medtune.trainer.training.mixture import TrainData
+from medtune.trainer.training.mixture import Mixture
 from medtune.trainer.training.sampling import Draw, ResumableOrder, StepOrder
 
 ROW_TOKENS = 192
-"""Trees are packed into rows of about this length: longer ones waste time on masked attention, shorter ones pad."""
+"""Trees are packed into rows of about this many tokens: longer rows waste time on masked attention, shorter pad."""
 
 
 class MicroBatch(NamedTuple):
-    """What one device forwards at once.
+    """The input of one forward pass of one device.
 
     Attributes:
-        number: Running number of the forward pass on its device.
+        number: The running number of the forward pass on its device.
         media: The media items of the groups that show theirs, in their order; None where none does.
-        step_target_tokens: Learnt tokens of the whole optimizer step, over all devices and parts.
+        step_target_tokens: The learnt tokens of the whole optimizer step, over all devices and forward passes.
         num_counted: How many of the sequences count. Those behind them are borrowed: all devices have to run the same
             layers, or the sharded strategies wait for each other for ever.
         num_shown: How many of the groups that count show their media.
-        question_ids: For naming a batch in an error.
+        question_ids: The ids of the questions, for naming the batch in an error.
     """
 
     number: int
@@ -50,12 +50,12 @@ class MicroBatch(NamedTuple):
 class MicroBatches(Dataset[MicroBatch]):
     """The forward passes of one device, by running number.
 
-    `share_prefix=False` is the plain twin: a row for every question. With `row_tokens=0` there is a row for every tree.
+    With `share_prefix=False` every question has a row of its own. With `row_tokens=0` every tree has one.
     """
 
     def __init__(
         self,
-        data: TrainData,
+        mixture: Mixture,
         order: StepOrder,
         *,
         rank: int,
@@ -64,14 +64,14 @@ class MicroBatches(Dataset[MicroBatch]):
         share_prefix: bool = True,
         row_tokens: int = ROW_TOKENS,
     ) -> None:
-        self.data = data
+        self.mixture = mixture
         self.order = order
         self._rank = rank
         self._family = family
         self._transform = transform
+        counts = [len(member.groups) for member in mixture.members]
         self._blind = [
-            np.random.default_rng([data.seed, len(part.groups)]).random(len(part.groups)) < data.text_only_share
-            for part in data.parts
+            np.random.default_rng([mixture.seed, count]).random(count) < mixture.text_only_share for count in counts
         ]
         self._share_prefix = share_prefix
         self._row_tokens = row_tokens if share_prefix else 0
@@ -85,9 +85,9 @@ class MicroBatches(Dataset[MicroBatch]):
         return sum(int(blind.sum()) for blind in self._blind)
 
     def first_epoch(self, epoch: int = 0) -> Iterator[Draw]:
-        """Yields every group that each part's first epoch, or that one, goes through, in their order."""
-        for number, part in enumerate(self.data.parts):
-            for group in part.epochs.groups_in(epoch):
+        """Yields every group that each member's first epoch, or that one, goes through, in their order."""
+        for number, member in enumerate(self.mixture.members):
+            for group in member.epochs.groups_in(epoch):
                 yield Draw(number, group, epoch=epoch, place=0)
 
     def layouts(self, draw: Draw) -> list[Layout]:
@@ -96,8 +96,8 @@ class MicroBatches(Dataset[MicroBatch]):
         Raises:
             ValueError: A sequence is too long; the message names the file and the question.
         """
-        group, blind = self.data.group(draw), self._is_blind(draw)
-        render = self.data.parts[draw.part].render
+        group, blind = self.mixture.group(draw), self._is_blind(draw)
+        render = self.mixture.members[draw.member].render
         shape = None if blind else self._transform.shape(group.media)
         return [self._layout(group, question, render(question), shape, blind=blind) for question in group.questions]
 
@@ -110,12 +110,12 @@ class MicroBatches(Dataset[MicroBatch]):
             raise ValueError(f"{group.media.path}: question {question.id}: {error}") from error
 
     def _is_blind(self, draw: Draw) -> bool:
-        return bool(self._blind[draw.part][draw.group])
+        return bool(self._blind[draw.member][draw.group])
 
     def __getitem__(self, number: int) -> MicroBatch:
-        step, part = divmod(number, self.order.accumulate)
+        step, within = divmod(number, self.order.accumulate)
         whole = self.order.step_groups(step)
-        mine = self.order.micro_batch(step, part, self._rank)
+        mine = self.order.micro_batch(step, within, self._rank)
         borrowed = self._borrowed(mine, whole)
         layouts = [self.layouts(draw) for draw in mine] + [self.layouts(draw)[:1] for draw in borrowed]
         shown = [draw for draw in (*mine, *borrowed) if not self._is_blind(draw)]
@@ -128,13 +128,13 @@ class MicroBatches(Dataset[MicroBatch]):
             num_counted=sum(len(group) for group in layouts[: len(mine)]),
             num_shown=sum(not self._is_blind(draw) for draw in mine),
             question_ids=tuple(
-                question.id for draw in mine or borrowed for question in self.data.group(draw).questions
+                question.id for draw in mine or borrowed for question in self.mixture.group(draw).questions
             ),
         )
 
     def _item(self, draw: Draw) -> MediaItem:
-        group = self.data.group(draw)
-        return read_item(group.media, self._transform, change=self.data.change(draw, group))
+        group = self.mixture.group(draw)
+        return read_item(group.media, self._transform, change=self.mixture.change(draw, group))
 
     def _borrowed(self, mine: Sequence[Draw], whole: Sequence[Draw]) -> list[Draw]:
         """Returns groups that are run along without counting.
@@ -166,19 +166,12 @@ class MicroBatches(Dataset[MicroBatch]):
         return pack(balanced(trees, row_tokens=self._row_tokens), pad_id=self._family.pad_id)
 
 
-def recipe_batches(
-    stage: Stage,
-    data: TrainData,
-    assembled: Assembled,
-    *,
-    rank: int,
-    world_size: int,
-) -> MicroBatches:
-    """Returns the forward passes of one device in a stage: the benchmarks' prompts, the model's layout."""
+def stage_batches(mixture: Mixture, stage: Stage, assembled: Assembled, *, rank: int, world_size: int) -> MicroBatches:
+    """Returns the forward passes of one device in a stage: the benchmarks' prompts in the model's layout."""
     return MicroBatches(
-        data,
+        mixture,
         StepOrder(
-            row=data.row(),
+            row=mixture.row(),
             batch_size=stage.batch_size,
             micro_batch_size=stage.micro_batch_size,
             world_size=world_size,

@@ -1,4 +1,4 @@
-"""What happens between optimizer steps: the gradient check, the loss curve, evaluations, checkpoints, stopping."""
+"""The callbacks of a training: they check gradients, log the loss, evaluate, save checkpoints and stop on request."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from medtune.models.tuning.apply import GradientAudit
 from medtune.models.tuning.plan import Tuning
 from medtune.models.weights.checkpoint import write_trained
-from medtune.trainer.experiment.strategies import barrier, copied, summed
+from medtune.trainer.devices.ranks import barrier, summed
+from medtune.trainer.devices.strategies import copied
+from medtune.trainer.experiment.run_folder import STATE_PREFIX, RunFolder
 from medtune.trainer.training.lightning_module import FineTuning
-from medtune.trainer.training.stages import Part
-
-BEST, LAST = "best.safetensors", "last.safetensors"
+from medtune.trainer.training.stages import PlannedStage
 
 
 def step_done(trainer: pl.Trainer, batch_idx: int) -> bool:
@@ -32,9 +32,10 @@ def step_done(trainer: pl.Trainer, batch_idx: int) -> bool:
 
 
 class GradientCheck(Callback):
-    """Stops the run after its first step if a trainable group got no gradient, or a frozen one has one.
+    """Stops the run after its first step if a trainable part got no gradient, or a frozen part got one.
 
-    A step that shows no media says nothing about the tower and the projector, unless none ever will.
+    A step that shows no media says nothing about the tower and the projector, so the first step that does is checked.
+    Where no step ever shows media, it is the first one.
     """
 
     def __init__(self, tuning: Tuning, *, shows_media: bool) -> None:
@@ -44,14 +45,14 @@ class GradientCheck(Callback):
         self._audit: GradientAudit | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Starts to watch."""
+        """Starts to watch the gradients."""
         assert isinstance(pl_module, FineTuning)
         self._audit = GradientAudit(pl_module.model, self._tuning)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Judges the first finished step that shows media."""
+        """Checks the first finished step that shows media."""
         if self._audit is None:
             return
         self._shown += batch.num_shown
@@ -65,7 +66,7 @@ class GradientCheck(Callback):
 
 @dataclass
 class StopRequest:
-    """Set by Ctrl-C or SIGTERM; training stops after the step at hand, on all ranks together."""
+    """Says whether Ctrl-C or SIGTERM asked to stop; all ranks then end together after the step at hand."""
 
     asked: bool = False
 
@@ -73,14 +74,14 @@ class StopRequest:
 class StepLog(Callback):
     """Logs the loss of each step and stops in good order when someone asks for it."""
 
-    def __init__(self, part: Part, *, every_steps: int, stop: StopRequest) -> None:
-        self._part = part
+    def __init__(self, planned: PlannedStage, *, every_steps: int, stop: StopRequest) -> None:
+        self._planned = planned
         self._every_steps = every_steps
         self._stop = stop
         self._handlers: dict[int, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Takes Ctrl-C and SIGTERM; a second one ends the process at once."""
+        """Takes over Ctrl-C and SIGTERM; a second one ends the process at once."""
 
         def ask(number: int, frame: FrameType | None) -> None:
             if self._stop.asked:
@@ -104,41 +105,46 @@ class StepLog(Callback):
             rates = {f"train/lr_{g['name']}": g["lr"] for g in trainer.optimizers[0].param_groups if "name" in g}
             norm = pl_module.take_gradient_norm()
             metrics = {
-                "train/stage": float(self._part.number),
+                "train/stage": float(self._planned.number),
                 "train/loss": loss,
                 "train/gradient_norm": norm,
                 **rates,
             }
             if pl_module.device.type == "cuda":
                 metrics["train/peak_memory_gb"] = torch.cuda.max_memory_allocated(pl_module.device) / 1e9
-            log_metrics(trainer, metrics, step=self._part.first_step + trainer.global_step)
+            log_metrics(trainer, metrics, step=self._planned.first_step + trainer.global_step)
         if stop:
             self._stop.asked = True
             trainer.should_stop = True
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Gives the signals back."""
+        """Gives Ctrl-C and SIGTERM back."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         self._handlers.clear()
 
 
 class Checkpoints(Callback):
-    """Evaluates every N steps; keeps the best weights by the benchmark's metric, the last, and a state to resume from.
+    """Evaluates every N steps, and saves the best weights, the last ones and a state to resume from.
 
-    Best is that of the last stage: those before it prepare, and hand their last weights on.
+    The best weights are those of the last stage with the best primary metric. An earlier stage only hands its last
+    weights on.
 
     Args:
-        folder: Of the run's checkpoints.
-        part: The stage. Steps in names of files and in the log are those of the whole run.
+        folder: The run folder.
+        planned: The stage. Steps in names of files and in the log are those of the whole run.
         learnt: Names of the parameters that a checkpoint holds.
+        every_steps: Optimizer steps between two evaluations.
         evaluate: (step) -> the primary metric's value and all values to log; called on every rank.
+        higher_is_better: Whether the best weights have the highest metric, or the lowest.
+        stop: Whether someone asked to stop; a state is then saved after the step at hand.
+        about: What every checkpoint says about its run.
     """
 
     def __init__(
         self,
-        folder: Path,
-        part: Part,
+        folder: RunFolder,
+        planned: PlannedStage,
         learnt: Collection[str],
         *,
         every_steps: int,
@@ -148,7 +154,7 @@ class Checkpoints(Callback):
         about: dict[str, str],
     ) -> None:
         self._folder = folder
-        self._part = part
+        self._planned = planned
         self._learnt = learnt
         self._every_steps = every_steps
         self._evaluate = evaluate
@@ -158,11 +164,11 @@ class Checkpoints(Callback):
         self._best: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run has to know."""
+        """Returns the best metric so far, which a resumed run has to know."""
         return {"best": self._best}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes it."""
+        """Takes the best metric so far from a saved state."""
         self._best = state_dict["best"]
 
     def on_train_batch_end(
@@ -172,34 +178,35 @@ class Checkpoints(Callback):
         assert isinstance(pl_module, FineTuning)
         if not step_done(trainer, batch_idx):
             return
-        step = self._part.first_step + trainer.global_step
-        if trainer.global_step % self._every_steps == 0 or step == self._part.last_step:
+        step = self._planned.first_step + trainer.global_step
+        if trainer.global_step % self._every_steps == 0 or step == self._planned.last_step:
             value, logged = self._evaluate(step)
             log_metrics(trainer, logged, step=step)
-            if self._part.is_last and is_best(value, self._best, sign=self._sign):
+            if self._planned.is_last and is_best(value, self._best, sign=self._sign):
                 self._best = value
-                self._write(trainer, pl_module, BEST, step, value)
-            if step == self._part.last_step:
-                self._write(trainer, pl_module, LAST if self._part.is_last else self._part.handed_on, step, value)
+                self._write(trainer, pl_module, self._folder.best, step, value)
+            if step == self._planned.last_step:
+                handed_on = self._folder.stage_weights(self._planned.number)
+                self._write(trainer, pl_module, self._folder.last if self._planned.is_last else handed_on, step, value)
             self._save_state(trainer, step)
         elif self._stop.asked:
             self._save_state(trainer, step)
 
-    def _write(self, trainer: pl.Trainer, module: FineTuning, name: str, step: int, value: float) -> None:
+    def _write(self, trainer: pl.Trainer, module: FineTuning, path: Path, step: int, value: float) -> None:
         tensors = copied(module.model, self._learnt)
         if trainer.is_global_zero:
             about = {**self._about, "step": str(step), "validation": repr(value)}
-            write_trained(self._folder / name, tensors, about=about)
+            write_trained(path, tensors, about=about)
         barrier()
 
     def _save_state(self, trainer: pl.Trainer, step: int) -> None:
-        """Saves under a temporary name first: a killed run never leaves half a state under a whole one's name."""
-        unfinished = self._folder / "state.unfinished"
+        """Saves a state under a temporary name and renames it, so that a killed run never leaves half a state."""
+        unfinished = self._folder.checkpoints / "state.unfinished"
         trainer.save_checkpoint(unfinished, weights_only=False)
         barrier()
         if trainer.is_global_zero:
-            earlier = saved_state(self._folder)
-            target = self._folder / f"{STATE_PREFIX}{step:06d}"
+            earlier = self._folder.saved_state()
+            target = self._folder.checkpoints / f"{STATE_PREFIX}{step:06d}"
             if earlier == target:
                 _remove(target)
             unfinished.rename(target)
@@ -208,31 +215,17 @@ class Checkpoints(Callback):
         barrier()
 
 
-STATE_PREFIX = "state_step_"
-
-
 def is_best(value: float, best: float | None, *, sign: float) -> bool:
     """Returns whether a validation's weights replace the best ones so far; of equals the later ones do.
 
     A value is NaN where all answers wait for a judge: such weights replace only others without a value.
 
     Args:
-        value: The primary metric.
-        best: That of the best weights so far; None where there are none.
+        value: The primary metric of the validation.
+        best: The metric of the best weights so far; None where there are none.
         sign: 1 where higher is better, else -1.
     """
     return best is None or math.isnan(best) or sign * value >= sign * best
-
-
-def saved_state(checkpoints: Path) -> Path | None:
-    """Returns the newest state that a run can be resumed from; a file, or a folder of DeepSpeed's."""
-    return max(checkpoints.glob(f"{STATE_PREFIX}*"), default=None)
-
-
-def saved_step(checkpoints: Path) -> int:
-    """Returns the optimizer step of the saved state, 0 where there is none."""
-    state = saved_state(checkpoints)
-    return 0 if state is None else int(state.name.removeprefix(STATE_PREFIX))
 
 
 def _remove(state: Path) -> None:

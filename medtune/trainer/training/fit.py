@@ -13,60 +13,39 @@ from lightning.pytorch.loggers import Logger
 
 from medtune.models.contract import Assembled
 from medtune.models.weights.checkpoint import trainable_names
-from medtune.trainer.experiment.evaluate import Experiment, evaluate_phase, groups_of
-from medtune.trainer.experiment.load_model import Tuned, about_weights
-from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.experiment.strategies import build_strategy, copied, gradient_divisor
-from medtune.trainer.training.batches import loader, recipe_batches
-from medtune.trainer.training.callbacks import (
-    Checkpoints,
-    GradientCheck,
-    Progress,
-    StepLog,
-    StopRequest,
-    saved_state,
-    saved_step,
-)
+from medtune.trainer.devices.strategies import build_strategy, copied, gradient_divisor
+from medtune.trainer.experiment.asked_model import LoadedModel
+from medtune.trainer.experiment.evaluate import evaluate_phase, validation_groups
+from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.load_model import TrainableModel, about_weights
+from medtune.trainer.training.batches import loader, stage_batches
+from medtune.trainer.training.callbacks import Checkpoints, GradientCheck, Progress, StepLog, StopRequest
 from medtune.trainer.training.lightning_module import FineTuning
-from medtune.trainer.training.mixture import Folder, train_data
+from medtune.trainer.training.mixture import stage_mixture
 from medtune.trainer.training.phase_metrics import phase_metrics
 from medtune.trainer.training.sampling import ResumableOrder, StepOrder
-from medtune.trainer.training.stages import Part
+from medtune.trainer.training.stages import PlannedStage
 
 
-def fit(
-    experiment: Experiment,
-    folders: Sequence[Folder],
-    part: Part,
-    tuned: Tuned,
-    folder: RunFolder,
-    *,
-    loggers: list[Logger],
-    limit: int | None,
-    about: dict[str, str],
-) -> bool:
-    """Trains the model in place, from the folder's saved state where it is one of this stage.
+def fit(experiment: Experiment, planned: PlannedStage, model: TrainableModel, loggers: Sequence[Logger]) -> bool:
+    """Trains the model in place, from the run folder's saved state where it is one of this stage.
 
     Returns:
         False if someone asked to stop before the stage's last step; the state is saved then.
 
     Raises:
         NonFiniteLossError: The loss is not a number.
-        ValueError: A group that should learn does not, or the other way round; or the split val is empty.
+        ValueError: A part that should learn does not, or the other way round; or the split val is empty.
     """
-    recipe, assembled = experiment.recipe, tuned.assembled
-    data = train_data(recipe, part.stage, folders, limit=limit)
-    batches = recipe_batches(part.stage, data, assembled, rank=experiment.rank, world_size=experiment.world_size)
+    recipe, stage, assembled, folder = experiment.recipe, planned.stage, model.assembled, experiment.folder
+    mixture = stage_mixture(recipe, stage, experiment.training_sets, limit=experiment.limit)
+    batches = stage_batches(mixture, stage, assembled, rank=experiment.rank, world_size=experiment.world_size)
     order = batches.order
     stop = StopRequest()
-    trainer = _trainer(
-        experiment, part, order, loggers, _callbacks(experiment, part, tuned, folder, stop, limit, about)
-    )
-    sampler = ResumableOrder(
-        max_steps=part.stage.steps, accumulate=order.accumulate, start_step=lambda: trainer.global_step
-    )
+    trainer = _trainer(experiment, planned, order, loggers, _callbacks(experiment, planned, model, stop))
+    sampler = ResumableOrder(max_steps=stage.steps, accumulate=order.accumulate, start_step=lambda: trainer.global_step)
     # What was saved before this stage's first step is of the stage before it, with another optimizer.
-    state = saved_state(folder.checkpoints) if saved_step(folder.checkpoints) > part.first_step else None
+    state = folder.saved_state() if folder.saved_step() > planned.first_step else None
     # Lightning trains in whatever mode a model comes in.
     assembled.model.train()
     with warnings.catch_warnings():
@@ -75,7 +54,7 @@ def fit(
         warnings.filterwarnings("ignore", message=".*in eval mode at the start of training")
         warnings.filterwarnings("ignore", message="The 'train_dataloader' does not have many workers")
         trainer.fit(
-            _module(experiment, part, assembled, order),
+            _module(experiment, planned, assembled, order),
             train_dataloaders=loader(batches, sampler, workers=recipe.data.workers),
             ckpt_path=None if state is None else str(state),
             weights_only=not recipe.train.strategy.startswith("deepspeed"),
@@ -84,7 +63,11 @@ def fit(
 
 
 def _trainer(
-    experiment: Experiment, part: Part, order: StepOrder, loggers: list[Logger], callbacks: list[pl.Callback]
+    experiment: Experiment,
+    planned: PlannedStage,
+    order: StepOrder,
+    loggers: Sequence[Logger],
+    callbacks: list[pl.Callback],
 ) -> pl.Trainer:
     train = experiment.recipe.train
     if train.precision == "auto":
@@ -94,13 +77,13 @@ def _trainer(
         strategy=build_strategy(train.strategy, world_size=experiment.world_size, device=experiment.device),
         devices=train.devices,
         precision=train.precision,
-        max_steps=part.stage.steps,
+        max_steps=planned.stage.steps,
         max_epochs=-1,
         accumulate_grad_batches=order.accumulate,
         gradient_clip_val=train.clip_norm if train.strategy.startswith("deepspeed") and train.clip_norm else None,
         use_distributed_sampler=False,
         deterministic="warn",
-        logger=loggers,
+        logger=list(loggers),
         callbacks=callbacks,
         enable_checkpointing=False,
         enable_model_summary=False,
@@ -109,8 +92,8 @@ def _trainer(
     )
 
 
-def _module(experiment: Experiment, part: Part, assembled: Assembled, order: StepOrder) -> FineTuning:
-    train, stage = experiment.recipe.train, part.stage
+def _module(experiment: Experiment, planned: PlannedStage, assembled: Assembled, order: StepOrder) -> FineTuning:
+    train, stage = experiment.recipe.train, planned.stage
     return FineTuning(
         assembled.model,
         stage.tuning,
@@ -127,24 +110,17 @@ def _module(experiment: Experiment, part: Part, assembled: Assembled, order: Ste
 
 
 def _callbacks(
-    experiment: Experiment,
-    part: Part,
-    tuned: Tuned,
-    folder: RunFolder,
-    stop: StopRequest,
-    limit: int | None,
-    about: dict[str, str],
+    experiment: Experiment, planned: PlannedStage, model: TrainableModel, stop: StopRequest
 ) -> list[pl.Callback]:
-    recipe = experiment.recipe
-    questions = recipe.eval.val_questions if limit is None else min(limit, recipe.eval.val_questions)
-    groups = groups_of(experiment.prepared, "val", questions=questions, seed=recipe.train.seed)
-    answering = _answering(experiment, tuned.assembled)
+    recipe, folder = experiment.recipe, experiment.folder
+    groups = validation_groups(experiment)
+    answering = _answering(experiment, model.assembled)
 
     def evaluate(step: int) -> tuple[float, dict[str, float]]:
         with answering() as current:
             scores = evaluate_phase(
                 experiment,
-                current,
+                LoadedModel(experiment, current),
                 groups,
                 out_dir=folder.validation(step),
                 conditions=("image",),
@@ -153,17 +129,17 @@ def _callbacks(
         return scores.overall.score.value, phase_metrics("validation", scores, experiment.benchmark)
 
     return [
-        GradientCheck(part.stage.tuning, shows_media=recipe.train.text_only_share < 1),
-        StepLog(part, every_steps=recipe.log.every_steps, stop=stop),
+        GradientCheck(planned.stage.tuning, shows_media=recipe.train.text_only_share < 1),
+        StepLog(planned, every_steps=recipe.log.every_steps, stop=stop),
         Checkpoints(
-            folder.checkpoints,
-            part,
-            tuned.learnt,
+            folder,
+            planned,
+            model.learnt,
             every_steps=recipe.eval.every_steps,
             evaluate=evaluate,
             higher_is_better=experiment.benchmark.higher_is_better,
             stop=stop,
-            about={**about, **about_weights(recipe)},
+            about={**experiment.about, **about_weights(recipe)},
         ),
         Progress(),
     ]

@@ -1,4 +1,4 @@
-"""The Lightning module: a loss that is the same however a step is shared out, AdamW and a cosine.
+"""The Lightning module: computes a loss that does not depend on how a step is shared out, and optimizes with AdamW.
 
 Shape legend: T target tokens.
 """

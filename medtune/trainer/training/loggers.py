@@ -1,4 +1,4 @@
-"""metrics.csv, and W&B where it is wanted: online with a key, offline without."""
+"""Opens the loggers of a run: metrics.csv always, and W&B where it is wanted, online with a key and offline without."""
 
 from __future__ import annotations
 
@@ -8,20 +8,95 @@ import netrc
 import os
 import uuid
 import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from lightning.pytorch.loggers import CSVLogger, Logger
 
-from medtune.data.types import Provenance
+from medtune.data.types import MediaGroup, Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.predictions.files import replace_file
+from medtune.eval.scoring.score import PhaseScores
+from medtune.models.tuning.apply import PartRow
+from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.recipe.schema import LogBlock
-from medtune.trainer.training.dashboard.logger import Dashboard, shows_images
+from medtune.trainer.training.dashboard.config import logged_config
+from medtune.trainer.training.dashboard.logger import Dashboard, dashboard_of, shows_images
+from medtune.trainer.training.phase_metrics import phase_metrics
+from medtune.trainer.training.stages import PlannedStage
+from medtune.trainer.training.trainable_parts import part_table
 
 METRICS = "metrics.csv"
 TRAINING = ("train/", "validation/")
+
+
+def open_loggers(experiment: Experiment) -> list[Logger]:
+    """Returns the loggers of a run; a resumed run continues its curves behind the saved step."""
+    recipe, manifest, folder = experiment.recipe, experiment.prepared.manifest, experiment.folder
+    return build_loggers(
+        folder.root,
+        recipe.log,
+        experiment.benchmark,
+        provenance=manifest.provenance,
+        recipe_name=experiment.name,
+        config=logged_config(recipe, manifest, experiment.label),
+        tags=[recipe.model.shown_name, recipe.data.benchmark, manifest.provenance],
+        resume_step=folder.saved_step(),
+    )
+
+
+def log_phase(
+    experiment: Experiment,
+    loggers: Sequence[Logger],
+    name: str,
+    scores: PhaseScores,
+    *,
+    groups: Sequence[MediaGroup],
+    out_dir: Path,
+    step: int,
+) -> None:
+    """Logs the scores of a phase, and shows its answers on the dashboard.
+
+    Args:
+        experiment: The experiment that was evaluated.
+        loggers: The loggers of the run.
+        name: zero_shot or final.
+        scores: The scores of the phase.
+        groups: The media groups that were asked about.
+        out_dir: The folder with the answers.
+        step: Optimizer steps of the run so far.
+    """
+    for logger in loggers:
+        logger.log_metrics(phase_metrics(name, scores, experiment.benchmark), step=step)
+        logger.save()
+    if dashboard := dashboard_of(loggers):
+        media = {group.media_id: group.media for group in groups}
+        dashboard.show_phase(name, scores, media, out_dir=out_dir, step=step)
+
+
+def log_parts(
+    experiment: Experiment, loggers: Sequence[Logger], planned: PlannedStage, rows: Sequence[PartRow]
+) -> None:
+    """Prints and logs the table of trainable parts with which a stage begins."""
+    if len(experiment.recipe.stages) > 1:
+        steps = f"steps {planned.first_step + 1} to {planned.last_step}"
+        experiment.say(f"stage {planned.number}, {planned.stage.name}: {steps}")
+    experiment.say(part_table(rows))
+    for logger in loggers:
+        logger.log_hyperparams({"trainable_parts": {row.part: asdict(row) for row in rows}})
+    if dashboard := dashboard_of(loggers):
+        dashboard.show_parts(rows, stage=planned.number)
+
+
+def close_loggers(loggers: Sequence[Logger]) -> None:
+    """Writes out what the loggers still hold, and ends the run on the dashboard."""
+    for logger in loggers:
+        logger.finalize("success")
+    if dashboard := dashboard_of(loggers):
+        dashboard.end()
 
 
 def build_loggers(

@@ -1,4 +1,4 @@
-"""A phase's scores as flat names, for metrics.csv and W&B."""
+"""Gives the scores of a phase flat names, for metrics.csv and W&B."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from medtune.eval.scoring.score import LevelScore, PhaseScores
 def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict[str, float]:
     """Returns the primary metric with its interval, overall and by level, and every metric of every reading.
 
-    A metric without a value is NaN. "STAGE/unscored" says how many answers wait for a judge, where scores need one.
+    A metric without a value is NaN. "PHASE/unscored" says how many answers wait for a judge, where scores need one.
     """
     flat = _level(f"{phase}/{benchmark.primary}", scores.overall)
     for facet, levels in scores.by.items():

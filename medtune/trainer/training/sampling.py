@@ -1,4 +1,4 @@
-"""Which media groups each optimizer step takes, whatever the number of devices."""
+"""Draws the media groups of each optimizer step, the same ones for any number of devices."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Draw(NamedTuple):
     """A media group at its place in the endless row of all draws.
 
     Attributes:
-        part: Of the mixture.
-        group: Of that part.
-        epoch: How often that part was gone through before.
-        place: In the row, counted from 0 over all steps.
+        member: The number of the mixture's member.
+        group: The number of that member's group.
+        epoch: How often that member was gone through before.
+        place: The place in the row, counted from 0 over all steps.
     """
 
-    part: int
+    member: int
     group: int
     epoch: int
     place: int
 
 
 class Epochs(Protocol):
-    """A part of a mixture."""
+    """A member of a mixture, as epochs of groups."""
 
     def groups_in(self, epoch: int) -> Sequence[int]:
         """Returns the numbers of the groups that this epoch goes through, at least one."""
@@ -42,7 +42,7 @@ class Epochs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AllGroups:
-    """A part that goes through all its groups in every epoch."""
+    """A member that goes through all its groups in every epoch."""
 
     num_groups: int
 
@@ -52,86 +52,86 @@ class AllGroups:
 
 
 class _Block(NamedTuple):
-    """The part at each of some places, and which of that part's draws in the block it is."""
+    """The member at each of some places, and which of that member's draws in the block it is."""
 
-    part: NDArray[np.int64]
+    member: NDArray[np.int64]
     number: NDArray[np.int64]
 
 
 class EndlessRow:
-    """Which group stands at each place: of every part its shuffled epochs, and the parts mixed by their shares.
+    """The order of all draws: the shuffled epochs of every member of a mixture, mixed by their shares.
 
-    Of 1024 places each part gets its share, to one group more or less. A place depends on the seed alone, so that a
+    Of 1024 places each member gets its share, to one group more or less. A place depends on the seed alone, so that a
     resumed run, or one with more devices, goes on in the same row.
     """
 
-    def __init__(self, parts: Sequence[Epochs], *, shares: Sequence[float] = (1.0,), seed: int) -> None:
-        if len(parts) != len(shares) or not parts or min(shares) <= 0:
-            raise ValueError(f"wanted a share above 0 for each of {len(parts)} parts, got {list(shares)}")
-        self._parts = parts
+    def __init__(self, members: Sequence[Epochs], *, shares: Sequence[float] = (1.0,), seed: int) -> None:
+        if len(members) != len(shares) or not members or min(shares) <= 0:
+            raise ValueError(f"wanted a share above 0 for each of {len(members)} members, got {list(shares)}")
+        self._members = members
         self._seed = seed
         self._bounds = np.cumsum(shares) / sum(shares)
-        self._before: list[NDArray[np.int64]] = [np.zeros(len(parts), dtype=np.int64)]
+        self._before: list[NDArray[np.int64]] = [np.zeros(len(members), dtype=np.int64)]
         self._blocks: dict[int, _Block] = {}
-        self._ends: list[list[int]] = [[] for _ in parts]
+        self._ends: list[list[int]] = [[] for _ in members]
         self._shuffles: dict[tuple[int, int], NDArray[np.int64]] = {}
 
     def __getitem__(self, place: int) -> Draw:
         """Returns what stands at a place, >= 0."""
-        part, number = self._part_at(place)
-        epoch, index = self._epoch_at(part, number)
-        return Draw(part, int(self._shuffled(part, epoch)[index]), epoch, place)
+        member, number = self._member_at(place)
+        epoch, index = self._epoch_at(member, number)
+        return Draw(member, int(self._shuffled(member, epoch)[index]), epoch, place)
 
-    def _part_at(self, place: int) -> tuple[int, int]:
-        """Returns the part, and how many places of it come before."""
-        if len(self._parts) == 1:
+    def _member_at(self, place: int) -> tuple[int, int]:
+        """Returns the member, and how many places of it come before."""
+        if len(self._members) == 1:
             return 0, place
         block, offset = divmod(place, _BLOCK)
         while len(self._before) <= block:
-            earlier = self._members(len(self._before) - 1)
-            self._before.append(self._before[-1] + np.bincount(earlier, minlength=len(self._parts)))
+            earlier = self._drawn(len(self._before) - 1)
+            self._before.append(self._before[-1] + np.bincount(earlier, minlength=len(self._members)))
         if block not in self._blocks:
-            members = self._members(block)
-            counts = np.stack([np.cumsum(members == part) for part in range(len(self._parts))])
-            self._blocks = {block: _Block(members, counts[members, np.arange(_BLOCK)] - 1)}
+            drawn = self._drawn(block)
+            counts = np.stack([np.cumsum(drawn == member) for member in range(len(self._members))])
+            self._blocks = {block: _Block(drawn, counts[drawn, np.arange(_BLOCK)] - 1)}
         here = self._blocks[block]
-        part = int(here.part[offset])
-        return part, int(self._before[block][part] + here.number[offset])
+        member = int(here.member[offset])
+        return member, int(self._before[block][member] + here.number[offset])
 
-    def _members(self, block: int) -> NDArray[np.int64]:
-        """Returns the part of each place of a block: evenly spread points in shuffled order, cut by the shares."""
+    def _drawn(self, block: int) -> NDArray[np.int64]:
+        """Returns the member of each place of a block: evenly spread points in shuffled order, cut by the shares."""
         rng = np.random.default_rng([self._seed, block, 1])
         points = (rng.permutation(_BLOCK) + rng.random()) / _BLOCK
-        return np.minimum(np.searchsorted(self._bounds, points, side="right"), len(self._parts) - 1)
+        return np.minimum(np.searchsorted(self._bounds, points, side="right"), len(self._members) - 1)
 
-    def _epoch_at(self, part: int, number: int) -> tuple[int, int]:
-        ends = self._ends[part]
+    def _epoch_at(self, member: int, number: int) -> tuple[int, int]:
+        ends = self._ends[member]
         while not ends or ends[-1] <= number:
-            count = len(self._parts[part].groups_in(len(ends)))
+            count = len(self._members[member].groups_in(len(ends)))
             ends.append((ends[-1] if ends else 0) + count)
         epoch = bisect_right(ends, number)
         return epoch, number - (ends[epoch - 1] if epoch else 0)
 
-    def _shuffled(self, part: int, epoch: int) -> NDArray[np.int64]:
-        found = self._shuffles.get((part, epoch))
+    def _shuffled(self, member: int, epoch: int) -> NDArray[np.int64]:
+        found = self._shuffles.get((member, epoch))
         if found is None:
-            groups = np.asarray(self._parts[part].groups_in(epoch), dtype=np.int64)
-            found = groups[np.random.default_rng([self._seed, epoch, part]).permutation(len(groups))]
+            groups = np.asarray(self._members[member].groups_in(epoch), dtype=np.int64)
+            found = groups[np.random.default_rng([self._seed, epoch, member]).permutation(len(groups))]
             self._shuffles = {key: kept for key, kept in self._shuffles.items() if key[1] > epoch - _KEPT_EPOCHS}
-            self._shuffles[part, epoch] = found
+            self._shuffles[member, epoch] = found
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class StepOrder:
-    """Maps (step, accumulated part, rank) to draws of media groups.
+    """Maps (step, forward pass within the step, rank) to draws of media groups.
 
     The groups of a step depend on the row alone: devices and micro-batches only share them out.
 
     Attributes:
-        batch_size: Per optimizer step.
-        micro_batch_size: Per forward pass of one device.
-        world_size: Devices.
+        batch_size: Media groups per optimizer step.
+        micro_batch_size: Media groups per forward pass of one device.
+        world_size: The number of devices.
     """
 
     row: EndlessRow
@@ -149,10 +149,10 @@ class StepOrder:
         first = step * self.batch_size
         return [self.row[place] for place in range(first, first + self.batch_size)]
 
-    def micro_batch(self, step: int, part: int, rank: int) -> list[Draw]:
-        """Returns one device's groups of one forward pass; empty where the step has too few for all devices."""
+    def micro_batch(self, step: int, number: int, rank: int) -> list[Draw]:
+        """Returns one device's groups of a step's forward pass; empty where the step has too few for all devices."""
         share = self.micro_batch_size
-        first = (part * self.world_size + rank) * share
+        first = (number * self.world_size + rank) * share
         return self.step_groups(step)[first : first + share]
 
 

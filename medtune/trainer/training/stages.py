@@ -1,4 +1,4 @@
-"""The stages of a training: which questions each takes, how many steps that is, and where a run stands in them."""
+"""Plans the stages of a training: which questions each learns, how many steps it takes, and where it begins."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.media.augment import group_by_allowed_changes
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaGroup
-from medtune.trainer.experiment.evaluate import groups_of
+from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.recipe.schema import Recipe, Stage
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlannedStage:
     """A stage and its place in the run.
 
     Attributes:
-        number: From 1 on.
+        number: Its place among the stages, from 1 on.
         first_step: Optimizer steps of the whole run before it.
         is_last: Whether the run ends with it.
     """
@@ -35,23 +35,18 @@ class Part:
         """Optimizer steps of the whole run when it has ended."""
         return self.first_step + self.stage.steps
 
-    @property
-    def handed_on(self) -> str:
-        """Name of the file with its last weights, from which the next stage begins."""
-        return f"stage_{self.number}.safetensors"
 
-
-def parts(recipe: Recipe) -> tuple[Part, ...]:
-    """Returns the stages in their order."""
+def planned_stages(recipe: Recipe) -> tuple[PlannedStage, ...]:
+    """Returns the stages in their order, with the steps of the run that each takes."""
     found, first_step = [], 0
     for number, stage in enumerate(recipe.stages, 1):
-        found.append(Part(stage, number, first_step, is_last=number == len(recipe.stages)))
+        found.append(PlannedStage(stage, number, first_step, is_last=number == len(recipe.stages)))
         first_step += stage.steps
     return tuple(found)
 
 
 def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: int | None) -> tuple[MediaGroup, ...]:
-    """Returns what a stage learns from.
+    """Returns the media groups of a prepared folder that a stage learns from.
 
     Raises:
         ValueError: The train split is empty, or the stage's filter leaves nothing of it.
@@ -62,9 +57,9 @@ def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: 
         raise ValueError(f"the stage {stage.name!r}: no train question has {_wanted(stage.only)}; {_known(groups)}")
     if wanted := recipe.data.augment:
         allowed_changes = find_benchmark(prepared.manifest.benchmark).allowed_changes
-        chosen = [part for group in chosen for part in group_by_allowed_changes(group, wanted, allowed_changes)]
+        chosen = [piece for group in chosen for piece in group_by_allowed_changes(group, wanted, allowed_changes)]
     most = recipe.train.group_questions
-    return tuple(chosen) if most is None else tuple(part for group in chosen for part in _split(group, most))
+    return tuple(chosen) if most is None else tuple(piece for group in chosen for piece in _split(group, most))
 
 
 def with_counted_epochs(recipe: Recipe, folders: Sequence[Prepared], *, limit: int | None) -> Recipe:

@@ -13,7 +13,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.splits import Fractions
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.run_folder import RunFolder, run_label
+from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.training.dashboard.config import logged_config
 from tests.trainer.conftest import QUICK, Nano
@@ -151,7 +151,7 @@ def plain(path: Path) -> str:
 
 
 def run_label_of(run: Path) -> Any:
-    return run_label(RunFolder(run))
+    return RunFolder(run).recorded_label()
 
 
 def assert_labelled(found: Any, *, is_part: bool) -> None:

@@ -9,8 +9,8 @@ import pytest
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
 from medtune.trainer.commands.cli import main
+from medtune.trainer.devices.memory import Devices, Memory, memory_of, missing_memory, parse_devices
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.training.memory import Devices, Memory, memory_of, missing_memory, parse_devices
 
 Capture = pytest.CaptureFixture[str]
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from medtune.trainer.training.callbacks import saved_step
+from medtune.trainer.experiment.run_folder import RunFolder
 from tests.trainer.conftest import Nano
 
 Curve = Callable[[Path, str], list[float]]
@@ -30,7 +30,7 @@ def uninterrupted(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory)
 def _stop_in_training(nano: Nano, out: Path, number: int, *overrides: str) -> tuple[int, str]:
     process = nano.process("run", out, *LONG, *overrides)
     deadline = time.monotonic() + 300
-    while saved_step(out / "checkpoints") < 4 and time.monotonic() < deadline and process.poll() is None:
+    while RunFolder(out).saved_step() < 4 and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
     os.killpg(process.pid, number)
     output, _ = process.communicate(timeout=300)
@@ -53,7 +53,7 @@ def test_ctrl_c_saves_a_state_that_resume_takes(nano: Nano, uninterrupted: Path,
     status, output = _stop_in_training(nano, out, signal.SIGINT)
     assert status == 130, output[-2000:]
     assert "continue with --resume" in output
-    assert 4 <= saved_step(out / "checkpoints") < 40
+    assert 4 <= RunFolder(out).saved_step() < 40
     nano.finished("run", out, *LONG, extra=("--resume",))
     _same_run(out, uninterrupted, curve)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medtune.eval.scoring.score import PhaseScores
-from medtune.trainer.experiment.seeds import SeedRun, without_unscored
+from medtune.trainer.series.seeds import SeedRun, without_unscored
 from medtune.trainer.training.callbacks import is_best
 from medtune.trainer.training.dashboard.logger import summary
 from medtune.trainer.training.phase_metrics import phase_metrics
@@ -44,7 +44,7 @@ def test_seeds_are_compared_on_what_is_judged_in_all_of_them() -> None:
     kept, unscored = without_unscored(runs)
     assert unscored == 2
     assert [[[row.question.id for row in rows] for rows in each.phases] for each in kept] == [[["q0", "q3"]] * 2] * 2
-    with pytest.raises(ValueError, match="scored different questions"):
+    with pytest.raises(ValueError, match="answered different questions"):
         without_unscored([run(0, (True,), (True,)), run(1, (True, True), (True, True))])
 
 

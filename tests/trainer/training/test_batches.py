@@ -19,7 +19,7 @@ from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.trainer.training.batches import ROW_TOKENS, MicroBatch, MicroBatches
-from medtune.trainer.training.mixture import whole_part
+from medtune.trainer.training.mixture import unmixed
 from medtune.trainer.training.sampling import StepOrder
 
 OPTIONS = ("normal", "benign", "malignant")
@@ -55,7 +55,7 @@ SHOWN_AND_BLIND = pytest.mark.parametrize("name", ["nano_pocket", "nano_mllama",
 def _passes(pictures: Path, assembled: Assembled, *, world_size: int, share: float) -> list[MicroBatch]:
     """All passes of one step of three groups, of all devices; each of them a group at most."""
     groups = [_group(pictures, 0, 3), _group(pictures, 1, 1), _group(pictures, 2, 2)]
-    data = replace(whole_part(groups, lambda question: render_choice(question, "text"), seed=0), text_only_share=share)
+    data = replace(unmixed(groups, lambda question: render_choice(question, "text"), seed=0), text_only_share=share)
     order = StepOrder(data.row(), batch_size=3, micro_batch_size=1, world_size=world_size)
     devices = [
         MicroBatches(
@@ -119,7 +119,7 @@ def test_a_blind_model_is_trained_on_text_alone(name: str, pictures: Path) -> No
 
 def _batch(pictures: Path, assembled: Assembled, *, share_prefix: bool) -> MicroBatch:
     groups = [_group(pictures, 0, 4), _group(pictures, 1, 1), _group(pictures, 2, 4)]
-    data = whole_part(groups, lambda question: render_choice(question, "text"), seed=0)
+    data = unmixed(groups, lambda question: render_choice(question, "text"), seed=0)
     batches = MicroBatches(
         data,
         StepOrder(data.row(), batch_size=3, micro_batch_size=3, world_size=1),

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from medtune.trainer.training.callbacks import saved_step
+from medtune.trainer.experiment.run_folder import RunFolder
 from tests.trainer.conftest import Nano
 
 pytestmark = pytest.mark.gpu
@@ -70,7 +70,7 @@ def test_a_run_that_was_broken_off_ends_as_an_unbroken_one(nano: Nano, tmp_path:
     settings = ("train.max_steps=24", "eval.every_steps=2", "eval.val_questions=3")
     nano.finished("run", whole, *settings)
     process = nano.process("run", broken, *settings)
-    while saved_step(broken / "checkpoints") < 2 and process.poll() is None:
+    while RunFolder(broken).saved_step() < 2 and process.poll() is None:
         time.sleep(0.05)
     process.kill()
     process.wait()

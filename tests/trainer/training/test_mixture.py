@@ -19,7 +19,7 @@ from medtune.data.types import Image
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import DataBlock, Recipe, TrainFolder
-from medtune.trainer.training.mixture import TrainData, num_changeable, open_folders, shares_of, train_data
+from medtune.trainer.training.mixture import Mixture, num_changeable, open_training_sets, shares_of, stage_mixture
 from medtune.trainer.training.sampling import Draw
 from tests.trainer.conftest import Nano
 
@@ -37,9 +37,9 @@ def _recipe(root: Path, **data: object) -> Recipe:
     return replace(recipe, data=replace(recipe.data, **data))  # type: ignore[arg-type]
 
 
-def _open(recipe: Recipe) -> TrainData:
-    folders = open_folders(recipe, open_prepared(recipe.data.root), find_benchmark(recipe.data.benchmark))
-    return train_data(recipe, recipe.stages[0], folders, limit=None)
+def _open(recipe: Recipe) -> Mixture:
+    sets = open_training_sets(recipe, open_prepared(recipe.data.root), find_benchmark(recipe.data.benchmark))
+    return stage_mixture(recipe, recipe.stages[0], sets, limit=None)
 
 
 def _mixture(busi: Path, heads: Path, *weights: float | None) -> tuple[TrainFolder, ...]:
@@ -52,9 +52,10 @@ def test_each_part_is_asked_in_its_own_words_and_comes_as_often_as_its_weight_sa
     data = _open(_recipe(prepared_tiny, mixture=_mixture(prepared_tiny, heads, 3, 1)))
     row = data.row()
     drawn = [row[place] for place in range(1024)]
-    assert abs(sum(draw.part for draw in drawn) - 256) <= 1
+    assert abs(sum(draw.member for draw in drawn) - 256) <= 1
     asked = [
-        {q.facets["task"] for draw in drawn if draw.part == part for q in data.group(draw).questions} for part in (0, 1)
+        {q.facets["task"] for draw in drawn if draw.member == member for q in data.group(draw).questions}
+        for member in (0, 1)
     ]
     assert asked == [
         {"diagnosis", "lesion_localisation", "red_box_grounding"},
@@ -62,10 +63,18 @@ def test_each_part_is_asked_in_its_own_words_and_comes_as_often_as_its_weight_sa
     ]
 
 
+def test_the_evaluated_folder_keeps_its_own_words_behind_another_one(prepared_tiny: Path, heads: Path) -> None:
+    busi, fetal_heads = _mixture(prepared_tiny, heads, 1, 1)
+    recipe = _recipe(prepared_tiny, mixture=(fetal_heads, busi))
+    evaluated = find_benchmark("busi")
+    sets = open_training_sets(recipe, open_prepared(prepared_tiny), evaluated)
+    assert [each.benchmark.title for each in sets] == [find_benchmark("fetal_heads").title, evaluated.title]
+
+
 def test_without_a_mixture_the_folder_itself_is_learnt(prepared_tiny: Path) -> None:
     data = _open(_recipe(prepared_tiny))
-    assert (len(data.parts), data.shares) == (1, (1.0,))
-    assert data.parts[0].groups == open_prepared(prepared_tiny).groups("train")
+    assert (len(data.members), data.shares) == (1, (1.0,))
+    assert data.members[0].groups == open_prepared(prepared_tiny).groups("train")
 
 
 @pytest.mark.parametrize(("temperature", "shares"), [(1.0, (0.8, 0.2)), (2.0, (2 / 3, 1 / 3)), (1e6, (0.5, 0.5))])
@@ -107,11 +116,11 @@ def test_settings_are_checked(settings: str, message: str) -> None:
 
 def test_an_augmentation_that_no_image_takes_is_refused(prepared_tiny: Path, tmp_path: Path) -> None:
     data = _open(_recipe(prepared_tiny, augment=("mirror",)))
-    changes = [data.change(Draw(0, n, 0, n), group) for n, group in enumerate(data.parts[0].groups)]
+    changes = [data.change(Draw(0, n, 0, n), group) for n, group in enumerate(data.members[0].groups)]
     flipped = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
     seen = [change(Image(flipped)) for change in changes]
     assert any(isinstance(one, Image) and not np.array_equal(one.pixels_HWC, flipped) for one in seen)
-    for change, group in zip(changes, data.parts[0].groups, strict=True):
+    for change, group in zip(changes, data.members[0].groups, strict=True):
         if any(q.facets["task"] == "lesion_localisation" for q in group.questions):
             assert isinstance(untouched := change(Image(flipped)), Image)
             assert np.array_equal(untouched.pixels_HWC, flipped)
@@ -133,13 +142,13 @@ def test_an_augmentation_that_no_image_takes_is_refused(prepared_tiny: Path, tmp
 
 def test_whether_an_image_is_changed_does_not_tell_the_diagnosis(prepared_tiny: Path) -> None:
     plain, data = _open(_recipe(prepared_tiny)), _open(_recipe(prepared_tiny, augment=("mirror", "move")))
-    (was,), (part,) = plain.parts, data.parts
-    asked = [sorted(q.id for group in each.groups for q in group.questions) for each in (was, part)]
+    (was,), (member,) = plain.members, data.members
+    asked = [sorted(q.id for group in each.groups for q in group.questions) for each in (was, member)]
     assert asked[0] == asked[1]
-    diagnoses = [group for group in part.groups if any(q.facets["task"] == "diagnosis" for q in group.questions)]
+    diagnoses = [group for group in member.groups if any(q.facets["task"] == "diagnosis" for q in group.questions)]
     assert len({q.answer for group in diagnoses for q in group.questions}) == 3
-    assert all(changes_allowed_by_all(group.questions, part.allowed_changes) == ALL_CHANGES for group in diagnoses)
-    assert num_changeable(part, data.augment)["move"] == len(diagnoses) < len(part.groups)
+    assert all(changes_allowed_by_all(group.questions, member.allowed_changes) == ALL_CHANGES for group in diagnoses)
+    assert num_changeable(member, data.augment)["move"] == len(diagnoses) < len(member.groups)
 
 
 def test_a_mixture_trains_resumes_to_the_bit_and_says_what_it_learnt(

@@ -13,8 +13,8 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.quantize import quantize_language
 from medtune.trainer.commands.cli import main
+from medtune.trainer.devices.memory import memory_of
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.training.memory import memory_of
 from tests.trainer.conftest import Nano
 
 HELD = "model.language_bits=4"

@@ -72,7 +72,7 @@ def test_a_mixtures_step_is_the_same_on_any_number_of_devices_and_after_a_restar
 def test_each_part_gets_its_share_of_every_thousand(shares: list[float], seed: int) -> None:
     mixed = EndlessRow([AllGroups(7) for _ in shares], shares=shares, seed=seed)
     for block in range(3):
-        drawn = [mixed[place].part for place in range(block * 1024, (block + 1) * 1024)]
+        drawn = [mixed[place].member for place in range(block * 1024, (block + 1) * 1024)]
         for part, share in enumerate(shares):
             assert abs(drawn.count(part) - 1024 * share / sum(shares)) <= 1
 
@@ -83,7 +83,7 @@ def test_every_part_goes_through_its_epochs_without_gaps() -> None:
     for place in range(3000):
         draw = mixed[place]
         assert draw.place == place
-        taken.setdefault((draw.part, draw.epoch), []).append(draw.group)
+        taken.setdefault((draw.member, draw.epoch), []).append(draw.group)
     last = {part: max(epoch for of_part, epoch in taken if of_part == part) for part in (0, 1)}
     for (part, epoch), groups in taken.items():
         if epoch < last[part]:
@@ -92,5 +92,5 @@ def test_every_part_goes_through_its_epochs_without_gaps() -> None:
 
 
 def test_shares_are_checked() -> None:
-    with pytest.raises(ValueError, match="a share above 0 for each of 2 parts"):
+    with pytest.raises(ValueError, match="a share above 0 for each of 2 members"):
         EndlessRow([AllGroups(5), AllGroups(5)], shares=[1, 0], seed=0)

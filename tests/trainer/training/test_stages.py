@@ -15,9 +15,9 @@ import yaml
 from safetensors.torch import load_file
 
 from medtune.data.prepared.read import open_prepared
+from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
-from medtune.trainer.training.callbacks import saved_step
-from medtune.trainer.training.stages import parts, training_groups, with_counted_epochs
+from medtune.trainer.training.stages import planned_stages, training_groups, with_counted_epochs
 from tests.trainer.conftest import Nano
 
 Curve = Callable[[Path, str], list[float]]
@@ -98,11 +98,11 @@ def test_a_stopped_run_continues_in_its_stage(
     out = tmp_path / "run"
     process = nano.process("run", out, *STAGED)
     deadline = time.monotonic() + 300
-    while saved_step(out / "checkpoints") < at_least and time.monotonic() < deadline and process.poll() is None:
+    while RunFolder(out).saved_step() < at_least and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.01)
     os.killpg(process.pid, number)
     process.communicate(timeout=300)
-    assert saved_step(out / "checkpoints") >= at_least
+    assert RunFolder(out).saved_step() >= at_least
     nano.finished("run", out, *STAGED, extra=("--resume",))
     assert curve(out, "train/loss") == curve(staged, "train/loss")
     assert curve(out, "validation/accuracy") == curve(staged, "validation/accuracy")
@@ -116,11 +116,11 @@ def test_state_in_the_second_stage_is_taken_up_there(nano: Nano, staged: Path, t
     out = tmp_path / "run"
     process = nano.process("run", out, *STAGED, "eval.every_steps=1")
     deadline = time.monotonic() + 300
-    while saved_step(out / "checkpoints") < 5 and time.monotonic() < deadline and process.poll() is None:
+    while RunFolder(out).saved_step() < 5 and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     output, _ = process.communicate(timeout=300)
-    step = saved_step(out / "checkpoints")
+    step = RunFolder(out).saved_step()
     assert 5 <= step < 10, output[-2000:]
     nano.finished("run", out, *STAGED, "eval.every_steps=1", extra=("--resume",))
     assert curve(out, "train/loss") == curve(staged, "train/loss")
@@ -147,7 +147,10 @@ def test_stages_take_what_they_leave_out_from_the_recipe() -> None:
     assert first.tuning.language.mode == "frozen"
     assert first.tuning.projector == recipe.model.tuning.projector
     assert (second.tuning.language.lr, second.tuning.language.lora.r, second.tuning.language.mode) == (1e-3, 16, "lora")
-    assert [(part.first_step, part.last_step, part.is_last) for part in parts(recipe)] == [(0, 4, False), (4, 11, True)]
+    assert [(planned.first_step, planned.last_step, planned.is_last) for planned in planned_stages(recipe)] == [
+        (0, 4, False),
+        (4, 11, True),
+    ]
     assert recipe.total_steps == 11
 
 

@@ -24,7 +24,7 @@ from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.commands.arguments import add_split, facet_value
-from medtune.trainer.experiment.evaluate import write_json
+from medtune.trainer.experiment.write_json import write_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -33,12 +33,12 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if recipe.grid:
         if options.seeds is not None:
             refuse_grid()
-        from medtune.trainer.experiment.grid import run_grid
+        from medtune.trainer.series.grid import run_grid
 
         each = _each_run(options)
         return run_grid(_run_again, each, out=run_folder(options), grid=recipe.grid, resume=options.resume)
     if options.seeds is not None:
-        from medtune.trainer.experiment.seeds import run_seeds
+        from medtune.trainer.series.seeds import run_seeds
 
         each = [*_each_run(options), *(["--resume"] if options.resume else [])]
         out = run_folder(options)

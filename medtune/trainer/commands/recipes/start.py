@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from medtune.trainer.experiment.processes import launch, needs_launch
+from medtune.trainer.devices.launch import launch, needs_launch
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
 
@@ -42,16 +42,19 @@ def start(work: Work, recipe: Recipe, options: argparse.Namespace, arguments: Se
         return launch([*arguments, *extra], devices=recipe.train.devices)
     # Imported here: a process that only launches others needs neither torch nor Lightning.
     from medtune.trainer.experiment import run
+    from medtune.trainer.experiment.experiment import open_experiment
+    from medtune.trainer.experiment.run_folder import RunFolder
 
-    job = run.Job(
-        recipe=recipe,
-        recipe_name=Path(options.recipe).stem,
-        out=out,
+    experiment = open_experiment(
+        recipe,
+        RunFolder(out),
+        name=Path(options.recipe).stem,
+        training=work != "eval",
         resume=options.resume,
         limit=options.limit,
         command=["medtune", *arguments],
     )
-    return {"run": run.run, "train": run.train, "eval": run.evaluate}[work](job)
+    return {"run": run.run, "train": run.train, "eval": run.evaluate}[work](experiment)
 
 
 def run_folder(options: argparse.Namespace) -> Path:

@@ -8,11 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.prepared.read import Prepared
-from medtune.data.types import SPLITS, Split
-from medtune.eval.asking.conditions import CONDITIONS, check_conditions
-from medtune.eval.asking.prepared_prompts import with_prepared_prompts
-from medtune.eval.benchmark import Benchmark
+from medtune.data.types import SPLITS
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.sequence.layout import IGNORED, SequenceFamily
@@ -22,16 +18,21 @@ from medtune.models.tuning.quantize import quantize_language
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.commands.arguments import add_recipe
 from medtune.trainer.commands.recipes.validate_endpoint import show_served
-from medtune.trainer.experiment.evaluate import primary_parser
+from medtune.trainer.devices.memory import (
+    Memory,
+    memory_of,
+    memory_text,
+    missing_memory,
+    parse_devices,
+    this_machine,
+)
 from medtune.trainer.experiment.load_model import load_checkpoint
-from medtune.trainer.experiment.missing import missing_data, missing_weights
-from medtune.trainer.experiment.open_data import opened
-from medtune.trainer.experiment.unofficial import whole_test
+from medtune.trainer.experiment.missing_inputs import missing_data, missing_weights
+from medtune.trainer.experiment.open_data import OpenedData, open_data
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe, Stage
-from medtune.trainer.training.batches import recipe_batches
-from medtune.trainer.training.memory import Memory, memory_of, memory_text, missing_memory, parse_devices, this_machine
-from medtune.trainer.training.mixture import described, open_folders, train_data
+from medtune.trainer.training.batches import stage_batches
+from medtune.trainer.training.mixture import described, stage_mixture
 from medtune.trainer.training.trainable_parts import part_table
 
 
@@ -76,18 +77,15 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
         FileNotFoundError: A checkpoint is missing.
         ValueError: Something does not fit; the message says what.
     """
-    benchmark, endpoint = find_benchmark(recipe.data.benchmark), recipe.model.endpoint
-    volumes_as = recipe.model.shows_volumes_as
+    endpoint = recipe.model.endpoint
+    no_data = missing_data(recipe, find_benchmark(recipe.data.benchmark))
     if endpoint is not None:
-        no_data = missing_data(recipe, benchmark)
-        prepared = None if no_data else _shown_data(recipe, benchmark, training=False)
-        benchmark = benchmark if prepared is None else with_prepared_prompts(benchmark, prepared, volumes_as=volumes_as)
-        return _said_missing([no_data, show_served(recipe, endpoint, prepared, benchmark)])
+        data = None if no_data else _show_data(recipe, training=False)
+        return _said_missing([no_data, show_served(endpoint, data)])
     entry = zoo_entry(recipe.model.name)
     available = this_machine() if devices is None else parse_devices(devices)
-    no_data, no_weights = missing_data(recipe, benchmark), missing_weights(recipe, entry)
-    prepared = None if no_data else _shown_data(recipe, benchmark, training=True)
-    benchmark = benchmark if prepared is None else with_prepared_prompts(benchmark, prepared, volumes_as=volumes_as)
+    no_weights = missing_weights(recipe, entry)
+    data = None if no_data else _show_data(recipe, training=True)
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
     assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model) if loadable else None
@@ -101,12 +99,12 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
             load_checkpoint(recipe, model, recipe.model.checkpoint)
         for group, origin in assembled.provenance.items():
             print(f"           {group}: {origin}")
-    memory = max((_show_phase(recipe, stage, model) for stage in recipe.stages), key=lambda each: each.learning_gb)
+    memory = max((_show_stage(recipe, stage, model) for stage in recipe.stages), key=lambda each: each.learning_gb)
     print(f"\n{memory_text(memory, available)}")
     if assembled is None:
         print("labels     no weights were loaded: no labels or token lengths could be shown")
-    elif prepared is not None:
-        _show_batch(recipe, prepared, benchmark, assembled)
+    elif data is not None:
+        _show_batch(data, assembled)
     return _said_missing([no_data, no_weights if weights else None, missing_memory(memory, available)])
 
 
@@ -117,7 +115,7 @@ def _said_missing(found: Sequence[str | None]) -> int:
     return 1 if lacks else 0
 
 
-def _show_phase(recipe: Recipe, stage: Stage, model: Model) -> Memory:
+def _show_stage(recipe: Recipe, stage: Stage, model: Model) -> Memory:
     rows = set_learning(model, stage.tuning)
     long = f"{stage.steps} steps" if stage.epochs is None else f"{stage.epochs:g} epochs"
     only = "".join(f", {facet} {' or '.join(values)}" for facet, values in stage.only.items())
@@ -125,56 +123,24 @@ def _show_phase(recipe: Recipe, stage: Stage, model: Model) -> Memory:
     return memory_of(recipe, model, rows)
 
 
-def _shown_data(recipe: Recipe, benchmark: Benchmark, *, training: bool) -> Prepared:
-    prepared = opened(recipe.data.root, recipe.model)
-    check_fit(recipe, prepared, benchmark, training=training)
+def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
+    data = open_data(recipe, training=training)
+    prepared = data.prepared
     print(f"data       {prepared.root}, hash {prepared.data_hash[:16]}, {prepared.manifest.provenance}")
     print(f"prompts    {prepared.manifest.prompts}")
     if prepared.manifest.unofficial_split:
         print(f"           unofficial split by {prepared.manifest.unofficial_split}: not as published")
     for split in SPLITS:
         print(f"           {split:<6}{prepared.num_questions(split):>7} questions")
-    return prepared
+    return data
 
 
-def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, training: bool) -> None:
-    """Refuses a prepared folder or parser that the benchmark does not know, empty splits, and conditions without media.
-
-    Training needs the splits train and val, of which a mixture brings the first.
-
-    Raises:
-        ValueError: Says what was wanted and what there is.
-    """
-    made_for = prepared.manifest.benchmark
-    if made_for != recipe.data.benchmark:
-        raise ValueError(
-            f"{prepared.root} was prepared for the benchmark {made_for!r}; data.benchmark is {recipe.data.benchmark!r}"
-        )
-    official = benchmark.official if prepared.templates is not None else None
-    if official is not None and official.answer_format != recipe.model.answer_format:
-        raise ValueError(
-            f"{prepared.root} holds official prompts, which ask for an answer as {official.answer_format}; "
-            f"model.answer_format is {recipe.model.answer_format}"
-        )
-    known = [*benchmark.parsers, "likelihood", "likelihood_per_token"]
-    if primary_parser(recipe, benchmark) not in known:
-        raise ValueError(f"eval.parser is {recipe.eval.parser!r}; there are: {', '.join(known)}")
-    learnt: tuple[Split, ...] = ("val",) if recipe.data.mixture else ("train", "val")
-    needed: tuple[Split, ...] = (*learnt, recipe.eval.split) if training else (recipe.eval.split,)
-    for split in needed:
-        if prepared.num_questions(split) == 0:
-            why = whole_test(prepared) or "Prepare the folder with more patients"
-            otherwise = "To evaluate only, use `medtune eval`" if training else "Or choose another eval.split"
-            raise ValueError(f"{prepared.root}: the split {split!r} is empty. {why}. {otherwise}")
-    if set(recipe.eval.conditions) - set(CONDITIONS):
-        check_conditions(prepared.groups(recipe.eval.split), benchmark, recipe.eval.conditions)
-
-
-def _show_batch(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, assembled: Assembled) -> None:
+def _show_batch(data: OpenedData, assembled: Assembled) -> None:
+    recipe = data.recipe
     stage, devices = recipe.stages[0], recipe.train.devices
-    data = train_data(recipe, stage, open_folders(recipe, prepared, benchmark), limit=None)
-    print(f"learns     {described(recipe, data)}")
-    batches = recipe_batches(stage, data, assembled, rank=0, world_size=devices)
+    mixture = stage_mixture(recipe, stage, data.training_sets, limit=None)
+    print(f"learns     {described(recipe, mixture)}")
+    batches = stage_batches(mixture, stage, assembled, rank=0, world_size=devices)
     order = batches.order
     batch = batches[0]
     rows, length = batch.rows.ids_BL.shape
@@ -193,7 +159,7 @@ def _show_batch(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, assemb
         f"           eval.batch_tokens {recipe.eval.batch_tokens}: {recipe.eval.batch_tokens // lengths[-1]} such rows"
     )
     draw = order.micro_batch(0, 0, 0)[0]
-    print(f"\nlabels     of the first row, question {data.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
+    print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
     print(labelled_text(batches.layouts(draw)[0], assembled.family))
 
 

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import os
 
-from medtune.data.prepared.read import Prepared
 from medtune.eval.asking.plan import plan_visits
-from medtune.eval.benchmark import Benchmark
 from medtune.models.endpoint.estimate import total_tokens
 from medtune.models.endpoint.messages import cost_text
 from medtune.models.endpoint.settings import Endpoint
-from medtune.trainer.recipe.published_protocol import as_published
-from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.experiment.open_data import OpenedData
 
 
-def show_served(recipe: Recipe, endpoint: Endpoint, prepared: Prepared | None, benchmark: Benchmark) -> str | None:
+def show_served(endpoint: Endpoint, data: OpenedData | None) -> str | None:
     """Prints what `medtune eval` would ask the server, without asking it; returns what is missing, None for nothing.
 
     Args:
-        recipe: The recipe of the evaluation.
-        endpoint: The served model.
-        prepared: The prepared folder; None where the data are missing.
-        benchmark: The benchmark whose prompts are asked.
+        endpoint: The served model, as the recipe names it.
+        data: The opened data of the recipe; None where they are missing.
     """
     print(f"model      {endpoint.model}, behind {endpoint.base_url}; it can be evaluated, not trained")
     print("readings   generation; log-likelihood n/a")
-    if prepared is not None:
-        recipe = as_published(recipe, benchmark)
+    if data is not None:
+        recipe = data.recipe
         plan = plan_visits(
-            prepared.groups(recipe.eval.split),
-            benchmark,
+            data.prepared.groups(recipe.eval.split),
+            data.benchmark,
             answer_format=recipe.model.answer_format,
             readings=recipe.eval.readings,
             conditions=recipe.eval.conditions,

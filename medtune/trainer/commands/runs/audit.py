@@ -9,22 +9,16 @@ from pathlib import Path
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import SPLITS, MediaGroup, Split
-from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.audit.findings import findings_json, findings_of, findings_text
 from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report
-from medtune.models.contract import Assembled
-from medtune.models.endpoint.served import Served
 from medtune.trainer.commands.arguments import add_split
-from medtune.trainer.commands.recipes.validate import check_fit
+from medtune.trainer.experiment.asked_model import AskedModel
 from medtune.trainer.experiment.audit import answered_phase, audit_with_model
-from medtune.trainer.experiment.evaluate import Experiment, write_json
-from medtune.trainer.experiment.load_model import assemble, assemble_trained, served
-from medtune.trainer.experiment.open_data import opened
-from medtune.trainer.experiment.run_folder import RunFolder, run_label
-from medtune.trainer.experiment.strategies import device_of_rank
-from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.training.callbacks import BEST
+from medtune.trainer.experiment.experiment import Experiment, open_run
+from medtune.trainer.experiment.load_model import load_model
+from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.experiment.write_json import write_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,9 +65,9 @@ def audit_run(root: Path) -> int:
         raise FileNotFoundError(
             f"{root}: no run is here (no recipe.yaml); to audit a benchmark, give its name and --questions DIR"
         )
-    experiment = opened_experiment(folder)
-    phase = answered_phase(experiment, folder)
-    print(audit_with_model(experiment, folder, phase, _model(experiment, folder, phase.name)))
+    experiment = open_run(root)
+    phase = answered_phase(experiment)
+    print(audit_with_model(experiment, phase, _model_of(experiment, phase.name)))
     print(f"audit: {folder.audit}")
     if folder.results.is_file():
         print(f"report: {write_report(folder.root, paper_of)}")
@@ -82,24 +76,11 @@ def audit_run(root: Path) -> int:
     return 0
 
 
-def opened_experiment(folder: RunFolder) -> Experiment:
-    """Returns the bench of a run's recipe for this process alone."""
-    recipe = read_recipe(str(folder.recipe))
-    prepared = opened(recipe.data.root, recipe.model)
-    benchmark = with_prepared_prompts(
-        find_benchmark(recipe.data.benchmark), prepared, volumes_as=recipe.model.shows_volumes_as
-    )
-    check_fit(recipe, prepared, benchmark, training=False)
-    learnt = run_label(folder).unofficial_training
-    return Experiment(recipe, benchmark, prepared, device_of_rank(0), rank=0, world_size=1, unofficial_training=learnt)
-
-
-def _model(experiment: Experiment, folder: RunFolder, phase: str) -> Assembled | Served:
-    if experiment.recipe.model.endpoint is not None:
-        return served(experiment, experiment.recipe.model.endpoint, ledger=folder.spending)
-    best = folder.checkpoints / BEST
-    checkpoint = best if phase == "final" and best.is_file() else experiment.recipe.model.checkpoint
-    return assemble(experiment) if checkpoint is None else assemble_trained(experiment, checkpoint)
+def _model_of(experiment: Experiment, phase: str) -> AskedModel:
+    """Returns the model that answered a phase."""
+    best = experiment.folder.best
+    is_trained = phase == "final" and best.is_file()
+    return load_model(experiment, best if is_trained else experiment.recipe.model.checkpoint)
 
 
 def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | None) -> int:

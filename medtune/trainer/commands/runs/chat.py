@@ -11,9 +11,9 @@ from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prompt, Question
 from medtune.models.answering import LocalAnswerer
 from medtune.models.tuning.precision import narrow_frozen, precise, resolved
 from medtune.trainer.commands.arguments import positive
-from medtune.trainer.experiment.load_model import assemble_run
-from medtune.trainer.experiment.run_folder import RunFolder, run_label
-from medtune.trainer.experiment.strategies import device_of_rank
+from medtune.trainer.devices.ranks import device_of_rank
+from medtune.trainer.experiment.load_model import load_as_left
+from medtune.trainer.experiment.run_folder import RunFolder
 
 NOTICE = "For research. Replies may be wrong in any way; they are no finding and no advice."
 _VIDEOS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".webm")
@@ -75,7 +75,7 @@ def chat(root: Path, *, media: Path, questions: Sequence[str] | None, max_new_to
     ref = MediaRef(media, kind=_kind(media))
     device = device_of_rank(0)
     folder = RunFolder(root)
-    recipe, assembled = assemble_run(folder, device)
+    recipe, assembled = load_as_left(folder, device)
     if ref.kind not in assembled.transform.kinds:
         reads = " and ".join(f"{kind}s" for kind in assembled.transform.kinds)
         raise ValueError(f"{media}: this is taken for {_A[ref.kind]}; the model {recipe.model.name} reads {reads} only")
@@ -89,7 +89,7 @@ def chat(root: Path, *, media: Path, questions: Sequence[str] | None, max_new_to
         precise=precise(precision, device),
     )
     print(NOTICE, file=sys.stderr, flush=True)
-    if learnt := run_label(folder).training_note():
+    if learnt := folder.recorded_label().training_note():
         print(learnt, file=sys.stderr, flush=True)
     for asked in [questions] if questions is not None else ([line] for line in _typed()):
         for reply in _replies(answerer, ref, asked):

@@ -9,11 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from medtune.benchmarks import find_benchmark
-from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
-from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.compare import About, Side, check_comparable, compare
 from medtune.eval.comparing.compare_text import (
     PLOT,
@@ -28,9 +25,9 @@ from medtune.eval.predictions.files import read_predictions, replace_file
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.scoring.uncounted_questions import uncounted
-from medtune.trainer.experiment.evaluate import write_json
+from medtune.trainer.experiment.experiment import Experiment, open_run
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.experiment.write_json import write_json
 
 Phase = Literal["zero_shot", "final"]
 
@@ -98,8 +95,6 @@ class Answers:
     """
 
     about: About
-    benchmark_name: str
-    data_root: Path
     predictions: Path
     has_likelihood: bool = True
 
@@ -142,8 +137,8 @@ def compare_runs(
     if parser is None:
         one, other = _read_alike(one, other)
     check_comparable(one.about, other.about)
-    prepared, benchmark = _questions(one, questions), find_benchmark(one.benchmark_name)
-    found = compare(_side(one, prepared, benchmark), _side(other, prepared, benchmark), benchmark)
+    experiment = open_run(first, questions=questions)
+    found = compare(_side(one, experiment), _side(other, experiment), experiment.benchmark)
     print(table_text(comparison_table(found)))
     if out:
         out.mkdir(parents=True, exist_ok=True)
@@ -161,11 +156,9 @@ def read_run(root: Path, *, phase: Phase | None, parser: str | None) -> Answers:
         FileNotFoundError: It is no run folder, is not finished, or has no such phase.
     """
     folder = RunFolder(root)
-    if not folder.recipe.is_file():
-        raise FileNotFoundError(f"{root}: no run folder (no recipe.yaml); give the folder that `medtune run` wrote")
+    recipe = folder.read_recipe()
     if not folder.results.is_file():
         raise FileNotFoundError(f"{folder.results}: the run is not finished; continue it with --resume --out {root}")
-    recipe = read_recipe(str(folder.recipe))
     results: dict[str, Any] = json.loads(folder.results.read_text("utf-8"))
     phases = results["phases"]
     chosen = phase or ("final" if "final" in phases else "zero_shot")
@@ -181,7 +174,7 @@ def read_run(root: Path, *, phase: Phase | None, parser: str | None) -> Answers:
     )
     path = {"zero_shot": folder.zero_shot, "final": folder.final}[chosen] / "predictions.jsonl"
     has_likelihood = "likelihood" not in results.get("unavailable", {})
-    return Answers(about, recipe.data.benchmark, recipe.data.root, path, has_likelihood)
+    return Answers(about, path, has_likelihood)
 
 
 def _answers_of(predictions: Path, *, like: Answers) -> Answers:
@@ -203,19 +196,9 @@ def _read_alike(one: Answers, other: Answers) -> tuple[Answers, Answers]:
     return one, other
 
 
-def _questions(run: Answers, moved: Path | None) -> Prepared:
-    root = moved or run.data_root
-    prepared = open_prepared(root)
-    if prepared.data_hash != run.about.data_hash:
-        raise ValueError(
-            f"{root} has the data hash {prepared.data_hash[:16]}, but {run.about.name} was asked that of "
-            f"{run.about.data_hash[:16]}; give the folder of that run with --questions"
-        )
-    return prepared
-
-
-def _side(answers: Answers, prepared: Prepared, benchmark: Benchmark) -> Side:
-    asked = prepared.questions(cast("Split", answers.about.split))
+def _side(answers: Answers, experiment: Experiment) -> Side:
+    benchmark = experiment.benchmark
+    asked = experiment.prepared.questions(cast("Split", answers.about.split))
     predictions = with_verdicts(read_predictions(answers.predictions), answers.predictions, benchmark)
     parsed = parse_all(asked, predictions, benchmark)["image"]
     parser = answers.about.parser

@@ -16,8 +16,8 @@ from medtune.eval.report.result_tables import gain_table
 from medtune.eval.report.run_data import RunData, read_run
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.weights.export import merge_adapters, write_exported
-from medtune.trainer.experiment.load_model import assemble_run
-from medtune.trainer.experiment.run_folder import RunFolder, run_label
+from medtune.trainer.experiment.load_model import load_as_left
+from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
 
@@ -54,8 +54,8 @@ def export_run(root: Path, out: Path) -> int:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileExistsError(f"{out} is not empty; name another folder with --out")
     folder = RunFolder(root)
-    recipe, assembled = assemble_run(folder, torch.device("cpu"))
-    label = run_label(folder)
+    recipe, assembled = load_as_left(folder, torch.device("cpu"))
+    label = folder.recorded_label()
     num_merged = merge_adapters(assembled.model)
     results = read_run(root) if folder.results.is_file() else None
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -27,10 +27,10 @@ from medtune.models.endpoint.served import Served, open_client
 from medtune.models.local_judge import LocalJudge
 from medtune.trainer.commands.arguments import add_overrides, add_split
 from medtune.trainer.commands.files.score import score_file
-from medtune.trainer.commands.runs.audit import opened_experiment
+from medtune.trainer.devices.ranks import device_of_rank
+from medtune.trainer.experiment.experiment import Experiment, open_run
 from medtune.trainer.experiment.rescore import rescore_run
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.experiment.strategies import device_of_rank
 from medtune.trainer.recipe.judge_settings import JudgeSettings, instructions, read_judge
 
 UNJUDGED = 1
@@ -91,7 +91,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if options.agreement is not None:
         if options.predictions is not None:
             return show_agreement(answered_file(options.target, **of_file), options.agreement)
-        return show_agreement(answered_phase(RunFolder(Path(options.target)), options.phase), options.agreement)
+        return show_agreement(answered_phase(Path(options.target), options.phase), options.agreement)
     settings = read_judge(options.judge, options.overrides)
     if options.predictions is not None:
         return judge_file(options.target, **of_file, settings=settings)
@@ -116,11 +116,11 @@ def judge_run(root: Path, settings: JudgeSettings) -> int:
         FileNotFoundError: No finished run is there.
         ValueError: The benchmark has no free answers, or the judge's settings do not fit.
     """
-    folder = RunFolder(root)
-    phases = answered_phases(folder)
+    experiment = _open_finished(root)
+    phases = answered_phases(experiment)
     with _opened(settings, root / SPENDING) as judge:
         found = [_judged(judge, settings, phase) for phase in phases]
-    print(f"\n{rescore_run(opened_experiment(folder), folder)}")
+    print(f"\n{rescore_run(experiment)}")
     return _status(found)
 
 
@@ -171,34 +171,37 @@ def show_agreement(answered: Answered, human: Path) -> int:
     return 0
 
 
-def answered_phases(folder: RunFolder) -> list[Answered]:
+def answered_phases(experiment: Experiment) -> list[Answered]:
     """Returns the phases of a run, those before training first.
 
     Raises:
-        FileNotFoundError: No finished run is there.
         ValueError: The benchmark has no free answers.
     """
-    if not folder.results.is_file():
-        raise FileNotFoundError(f"{folder.root}: no finished run (no results.json); judge when it has ended")
-    experiment = opened_experiment(folder)
-    task = _task(experiment.benchmark, experiment.recipe.data.benchmark)
+    benchmark, folder = experiment.benchmark, experiment.folder
+    task = _task(benchmark, experiment.recipe.data.benchmark)
     questions = experiment.prepared.questions(experiment.recipe.eval.split)
     paths = [phase / MERGED for phase in (folder.zero_shot, folder.final) if (phase / MERGED).is_file()]
-    return [Answered(path.parent.name.replace("_", "-"), path, questions, experiment.benchmark, task) for path in paths]
+    return [Answered(path.parent.name.replace("_", "-"), path, questions, benchmark, task) for path in paths]
 
 
-def answered_phase(folder: RunFolder, name: str | None) -> Answered:
+def answered_phase(root: Path, name: str | None) -> Answered:
     """Returns one phase of a run, by default the last.
 
     Raises:
         FileNotFoundError: No finished run is there, or it has no such phase.
         ValueError: The benchmark has no free answers.
     """
-    phases = answered_phases(folder)
+    phases = answered_phases(_open_finished(root))
     fitting_name = [phase for phase in phases if name is None or phase.predictions.parent.name == name]
     if not fitting_name:
-        raise FileNotFoundError(f"{folder.root}: the run has no phase {name!r}")
+        raise FileNotFoundError(f"{root}: the run has no phase {name!r}")
     return fitting_name[-1]
+
+
+def _open_finished(root: Path) -> Experiment:
+    if not RunFolder(root).results.is_file():
+        raise FileNotFoundError(f"{root}: no finished run (no results.json); judge when it has ended")
+    return open_run(root)
 
 
 def answered_file(name: str, *, predictions: Path, questions: Path, split: Split) -> Answered:

@@ -11,9 +11,8 @@ from medtune.eval.parsed_reply import scored_everywhere
 from medtune.eval.scoring.score import correctness
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics.power import Plan, patients_needed, plan_from, power_of
-from medtune.trainer.commands.runs.audit import opened_experiment
-from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.experiment.seeds import answered_rows
+from medtune.trainer.experiment.experiment import open_run
+from medtune.trainer.series.seeds import answered_rows
 
 DEFAULT_ICC = 0.1
 _POWERS = (0.5, 0.8, 0.9, 0.95)
@@ -102,10 +101,7 @@ def plan_of_run(root: Path, *, gain: float) -> Plan:
         FileNotFoundError: No run is there.
         ValueError: A phase has no answers, or answers are not right or wrong.
     """
-    folder = RunFolder(root)
-    if not folder.recipe.is_file():
-        raise FileNotFoundError(f"{root}: no run is here (no recipe.yaml)")
-    before, after = scored_everywhere(answered_rows(opened_experiment(folder), folder))
+    before, after = scored_everywhere(answered_rows(open_run(root)))
     if not before:
         raise ValueError(f"{root}: every answer waits for a judge; `medtune judge {root}` first")
     scores = correctness(before), correctness(after)

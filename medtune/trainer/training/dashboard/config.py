@@ -7,7 +7,7 @@ from pathlib import Path
 
 from medtune.data.prepared.manifest import Manifest
 from medtune.eval.data_label import DataLabel
-from medtune.trainer.experiment.run_folder import environment
+from medtune.trainer.experiment.environment import environment
 from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import Recipe
 

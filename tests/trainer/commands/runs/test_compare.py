@@ -28,12 +28,12 @@ def write_run(prepared_tiny: Path, tmp_path: Path) -> Write:
         (root / "final").mkdir(parents=True)
         recipe = read_recipe("nano_busi_lora", [f"data.root={prepared_tiny}"])
         (root / "recipe.yaml").write_text(recipe_to_yaml(recipe))
+        about = {"data_hash": data_hash or prepared.data_hash, "provenance": "synthetic", "prompts": "ours"}
+        (root / "environment.json").write_text(json.dumps({"recipe": "nano_busi_lora", **about}))
         results = {
             "benchmark": "busi",
             "benchmark_version": version,
-            "data_hash": data_hash or prepared.data_hash,
-            "provenance": "synthetic",
-            "prompts": "ours",
+            **about,
             "phases": {"final": {"parser": "robust"}},
         }
         (root / "results.json").write_text(json.dumps(results))

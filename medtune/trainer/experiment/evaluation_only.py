@@ -1,4 +1,4 @@
-"""Sets that are for evaluation alone: how to train on one nevertheless, and what a run's weights learnt of them."""
+"""Knows the sets that are for evaluation alone: how to train on one, and which of them weights learnt from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from medtune.trainer.recipe.schema import ModelBlock
 def whole_test(prepared: Prepared) -> str | None:
     """Returns why a folder is all test and how to divide it; None where its source is not for evaluation alone.
 
-    Dividing is `medtune prepare`'s alone: the folder holds the splits, and outputs read off it how they were made.
+    Only `medtune prepare` divides a set: the folder then holds the splits and says how they were made.
     """
     made = prepared.manifest
     if made.unofficial_split is not None or not find_source(made.source).test_only:
@@ -26,7 +26,9 @@ def whole_test(prepared: Prepared) -> str | None:
 
 
 def unofficial_before(model: ModelBlock) -> list[str]:
-    """Returns what the recipe's checkpoint and exported folder say of it, each as `DataLabel.unofficial_training`.
+    """Returns the sets for evaluation alone that the recipe's checkpoint and exported weights learnt from.
+
+    Each element has the form of `DataLabel.unofficial_training`.
 
     Raises:
         FileNotFoundError: There is no file at model.checkpoint.

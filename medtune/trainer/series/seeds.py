@@ -15,9 +15,9 @@ from medtune.eval.predictions.shards import MERGED, stored_predictions
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import levels
 from medtune.eval.scoring.tables import Cell, Table, table_text
-from medtune.trainer.commands.runs.audit import opened_experiment
-from medtune.trainer.experiment.evaluate import Experiment, primary_parser, write_json
+from medtune.trainer.experiment.experiment import Experiment, open_run
 from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.experiment.write_json import write_json
 
 SEEDS = "seeds.json"
 VERSION = 1
@@ -28,7 +28,7 @@ class SeedRun:
     """One of the runs.
 
     Attributes:
-        phases: ParsedReply rows before and after, of the questions that wait for a judge nowhere.
+        phases: The parsed replies before and after training.
     """
 
     seed: int
@@ -46,10 +46,10 @@ def run_seeds(
 
     Args:
         start: Runs `medtune ARGUMENTS` and returns the exit status.
-        arguments: Of the run, without --out and --seeds; may say --resume.
-        out: Holds seed_0, seed_1, ...
+        arguments: The arguments of a run, without --out and --seeds; they may hold --resume.
+        out: The folder that holds seed_0, seed_1, ...
         first_seed: `train.seed` of the first run; the others count up from it.
-        number: How many.
+        number: The number of runs.
 
     Raises:
         FileExistsError: A folder holds a run already and --resume was not given.
@@ -77,12 +77,9 @@ def compare_seeds(out: Path, *, number: int) -> str:
         FileNotFoundError: A run is missing.
         ValueError: The runs answered different questions, or none that has a score in all of them.
     """
-    folders = [RunFolder(out / f"seed_{index}") for index in range(number)]
-    benches = [opened_experiment(folder) for folder in folders]
-    benchmark, label = benches[0].benchmark, benches[0].label
-    runs, unscored = without_unscored(
-        [_read(experiment, folder) for experiment, folder in zip(benches, folders, strict=True)]
-    )
+    experiments = [open_run(out / f"seed_{index}") for index in range(number)]
+    benchmark, label = experiments[0].benchmark, experiments[0].label
+    runs, unscored = without_unscored([_read(experiment) for experiment in experiments])
     if not runs[0].phases[0]:
         raise ValueError(f"{out}: all {unscored} answers wait for a judge; `medtune judge` each run, then --resume")
     metric = benchmark.primary_metric
@@ -130,18 +127,19 @@ def phase_rows(experiment: Experiment, folder: Path, questions: Sequence[Questio
     benchmark = experiment.benchmark
     predictions = with_verdicts(list(stored_predictions(folder).values()), folder / MERGED, benchmark)
     parsed = parse_all(questions, predictions, benchmark)["image"]
-    parser = primary_parser(experiment.recipe, benchmark)
+    parser = experiment.primary_parser
     if parser not in parsed:
         raise ValueError(f"{folder}: no answers that {parser!r} could read; finish the run first")
     return benchmark.primary_metric.covered(parsed[parser])
 
 
-def answered_rows(experiment: Experiment, folder: RunFolder) -> tuple[list[ParsedReply], list[ParsedReply]]:
+def answered_rows(experiment: Experiment) -> tuple[list[ParsedReply], list[ParsedReply]]:
     """Returns the parsed replies of a run before and after training.
 
     Raises:
         ValueError: A phase has no answers.
     """
+    folder = experiment.folder
     asked = {key.question_id for key in stored_predictions(folder.zero_shot)}
     questions = [
         question for question in experiment.prepared.questions(experiment.recipe.eval.split) if question.id in asked
@@ -149,8 +147,8 @@ def answered_rows(experiment: Experiment, folder: RunFolder) -> tuple[list[Parse
     return phase_rows(experiment, folder.zero_shot, questions), phase_rows(experiment, folder.final, questions)
 
 
-def _read(experiment: Experiment, folder: RunFolder) -> SeedRun:
-    return SeedRun(experiment.recipe.train.seed, folder.root, answered_rows(experiment, folder))
+def _read(experiment: Experiment) -> SeedRun:
+    return SeedRun(experiment.recipe.train.seed, experiment.folder.root, answered_rows(experiment))
 
 
 def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:
@@ -161,7 +159,7 @@ def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:
     """
     ids = {tuple(row.question.id for row in phase) for run in runs for phase in run.phases}
     if len(ids) > 1:
-        raise ValueError("the runs scored different questions; all seeds of a recipe have to answer the same ones")
+        raise ValueError("the runs answered different questions; all seeds of a recipe have to answer the same ones")
     kept = scored_everywhere([phase for run in runs for phase in run.phases])
     left = [replace(run, phases=(kept[2 * i], kept[2 * i + 1])) for i, run in enumerate(runs)]
     return left, len(runs[0].phases[0]) - len(kept[0])

@@ -1,4 +1,4 @@
-"""Whether a run fits a device: weights, gradients and optimizer state exactly, activations as an estimate."""
+"""Tells whether a run fits a device: weights, gradients and optimizer state exactly, activations as an estimate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recipe needs that is not on this machine, and the way to it."""
+"""Finds the data and weights of a recipe that are not on this machine, and says how to get them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def missing_data(recipe: Recipe, benchmark: Benchmark) -> str | None:
     """Returns how to make the prepared folders that are not there, None where all are."""
     asked = [(recipe.data.root, "data.root", recipe.data.benchmark, benchmark)]
     asked += [
-        (part.root, "data.mixture", part.benchmark, find_benchmark(part.benchmark)) for part in recipe.data.mixture
+        (learnt.root, "data.mixture", learnt.benchmark, find_benchmark(learnt.benchmark))
+        for learnt in recipe.data.mixture
     ]
     said = [_how_to_make(*each) for each in asked if not each[0].is_dir()]
     return "\n".join(dict.fromkeys(said)) or None

@@ -1,4 +1,4 @@
-"""Several devices of one machine: the command starts itself once per device, as torchrun would."""
+"""Starts the command once per device of this machine, as torchrun would."""
 
 from __future__ import annotations
 

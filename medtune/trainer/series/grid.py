@@ -1,4 +1,4 @@
-"""A recipe with a grid: one ordinary run for every combination of values, and a table of them all."""
+"""Makes one ordinary run for every combination of the values in a recipe's grid, and a table of them all."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from medtune.eval.data_label import recorded_label
 from medtune.eval.scoring.tables import Cell, Table, table_text
-from medtune.trainer.experiment.evaluate import write_json
 from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.experiment.write_json import write_json
 
 GRID = "grid.json"
 _LOSS = "train/loss"
@@ -36,8 +36,8 @@ def run_grid(
 
     Args:
         start: Runs `medtune ARGUMENTS` and returns the exit status.
-        arguments: Of each run, without --out and --resume.
-        out: Holds the runs.
+        arguments: The arguments of each run, without --out and --resume.
+        out: The folder that holds the runs.
         grid: Dotted field -> values.
         resume: Whether OUT may hold runs already.
 

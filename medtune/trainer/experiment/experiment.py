@@ -1,0 +1,187 @@
+"""Opens a recipe to work on, or a run that was started before: everything is read, resolved and checked once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import lightning.pytorch as pl
+import torch
+
+from medtune.data.prepared.read import Prepared
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.data_label import DataLabel, label_of, unofficial_sets
+from medtune.models.tuning.precision import resolved
+from medtune.trainer.devices.ranks import barrier, device_of_rank, join_ranks, prefer_one_order
+from medtune.trainer.experiment.evaluation_only import unofficial_before
+from medtune.trainer.experiment.open_data import open_data, primary_parser
+from medtune.trainer.experiment.run_folder import RunFolder, begin_or_resume
+from medtune.trainer.recipe.schema import SERVED, Recipe
+from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
+from medtune.trainer.training.stages import with_counted_epochs
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A recipe opened with its data and benchmark: what every phase and every stage of a run works on.
+
+    Attributes:
+        name: The recipe's name.
+        recipe: The recipe with everything resolved: precision, published protocol, and lengths in optimizer steps.
+        prepared: The prepared folder that is evaluated on.
+        benchmark: The benchmark in the words that the folder was prepared with.
+        training_sets: The prepared folders that are learnt; empty where nothing is trained.
+        folder: The run folder.
+        device: The device of this process.
+        rank: The number of this process among those of the run.
+        world_size: How many processes the run has.
+        limit: About how many questions of each split are used; None uses all.
+        unofficial_training: The sets for evaluation alone that the model learns from, as in `DataLabel`.
+        trained_on: The training sets in words; "" where nothing is trained.
+    """
+
+    name: str
+    recipe: Recipe
+    prepared: Prepared
+    benchmark: Benchmark
+    training_sets: Sequence[TrainingSet]
+    folder: RunFolder
+    device: torch.device
+    rank: int
+    world_size: int
+    limit: int | None
+    unofficial_training: str
+    trained_on: str
+
+    @property
+    def label(self) -> DataLabel:
+        """What every output says about the data."""
+        return label_of(
+            self.prepared.manifest, prompts=self.benchmark.wording, unofficial_training=self.unofficial_training
+        )
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What the run records about itself, in environment.json, results.json and every checkpoint."""
+        trained_on = {"trained_on": self.trained_on} if self.trained_on else {}
+        return {"recipe": self.name, "data_hash": self.prepared.data_hash, **self.label.facts(), **trained_on}
+
+    @property
+    def primary_parser(self) -> str:
+        """The parser that `overall` goes by."""
+        return primary_parser(self.recipe, self.benchmark)
+
+    def say(self, text: str) -> None:
+        """Prints a text on rank 0 alone."""
+        if self.rank == 0:
+            print(text, flush=True)
+
+
+def open_experiment(
+    recipe: Recipe,
+    folder: RunFolder,
+    *,
+    name: str,
+    training: bool,
+    resume: bool,
+    limit: int | None,
+    command: Sequence[str],
+) -> Experiment:
+    """Opens a recipe to train or evaluate with, on every process of the run, and begins or resumes its run folder.
+
+    Args:
+        recipe: As it was read.
+        folder: Where the run is written.
+        name: The recipe's name.
+        training: Whether the run trains.
+        resume: Whether `folder` holds a run to continue.
+        limit: About how many questions of each split are used; None uses all.
+        command: The command line, for the record.
+
+    Raises:
+        FileExistsError: The folder holds something and `resume` is off.
+        FileNotFoundError: A prepared folder is missing, or there is no run to resume.
+        ValueError: Something of the recipe, the data and the machine does not fit; the message says what.
+    """
+    if training and recipe.model.endpoint is not None:
+        raise ValueError(
+            f"model.name {SERVED!r}: a model behind an endpoint cannot be trained, its weights are not here; "
+            f"`medtune eval {name}` evaluates it"
+        )
+    rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    device = device_of_rank(int(os.environ.get("LOCAL_RANK", "0")))
+    prefer_one_order(device)
+    join_ranks(world_size, device)
+    recipe = replace(recipe, train=replace(recipe.train, precision=resolved(recipe.train.precision, device)))
+    pl.seed_everything(recipe.train.seed, workers=True, verbose=False)
+    recipe, prepared, benchmark, training_sets = open_data(recipe, training=training)
+    trained_on = ""
+    if training:
+        recipe = with_counted_epochs(recipe, [each.prepared for each in training_sets], limit=limit)
+        trained_on = described(recipe, stage_mixture(recipe, recipe.stages[0], training_sets, limit=limit))
+    experiment = Experiment(
+        name=name,
+        recipe=recipe,
+        prepared=prepared,
+        benchmark=benchmark,
+        training_sets=training_sets,
+        folder=folder,
+        device=device,
+        rank=rank,
+        world_size=world_size,
+        limit=limit,
+        unofficial_training=unofficial_sets(
+            [each.prepared.manifest for each in training_sets], before=unofficial_before(recipe.model)
+        ),
+        trained_on=trained_on,
+    )
+    if rank == 0:
+        begin_or_resume(folder, recipe, resume=resume, command=command, about=experiment.about)
+    barrier()
+    experiment.say(f"run folder: {folder.root}")
+    return experiment
+
+
+def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
+    """Opens a run that was started before, for this process alone; nothing of it is trained any more.
+
+    Args:
+        root: The run folder.
+        questions: The prepared folder of the run, where it is not at `data.root` any more. A relative `data.root` is
+            looked for in the working directory, and then in every folder above the run.
+
+    Raises:
+        FileNotFoundError: There is no run, or its prepared folder is not there.
+        ValueError: The prepared folder is another one than the run saw, or does not fit the recipe.
+    """
+    folder = RunFolder(root)
+    recipe, recorded = folder.read_recipe(), folder.recorded()
+    data_root = questions or _found(recipe.data.root, run=root)
+    recipe, prepared, benchmark, _ = open_data(
+        replace(recipe, data=replace(recipe.data, root=data_root)), training=False
+    )
+    folder.refuse_other_data(prepared.root, prepared.data_hash)
+    return Experiment(
+        name=str(recorded["recipe"]),
+        recipe=recipe,
+        prepared=prepared,
+        benchmark=benchmark,
+        training_sets=(),
+        folder=folder,
+        device=device_of_rank(0),
+        rank=0,
+        world_size=1,
+        limit=None,
+        unofficial_training=folder.recorded_label().unofficial_training,
+        trained_on=str(recorded.get("trained_on", "")),
+    )
+
+
+def _found(data_root: Path, *, run: Path) -> Path:
+    """Returns where a run's prepared folder lies: as the recipe says, or so below a folder above the run."""
+    if data_root.is_dir():
+        return data_root
+    above = (folder / data_root for folder in run.resolve().parents)
+    return next((path for path in above if path.is_dir()), data_root)

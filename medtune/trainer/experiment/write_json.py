@@ -1,0 +1,13 @@
+"""Writes the JSON files of a run and of its comparisons."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from medtune.eval.predictions.files import replace_file
+
+
+def write_json(path: Path, content: object) -> None:
+    """Writes a JSON file through a temporary name, so that a killed process never leaves half of it."""
+    replace_file(path, [json.dumps(content, indent=1).encode() + b"\n"])

@@ -1,0 +1,107 @@
+"""A run is opened in one way by every command that reads it, wherever it and its data lie now."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import PIL.Image
+import pytest
+
+from medtune.benchmarks import find_source
+from medtune.data.prepared.write import prepare
+from medtune.trainer.commands.cli import main
+from medtune.trainer.experiment.experiment import open_run
+from medtune.trainer.experiment.run_folder import RunFolder
+from tests.trainer.conftest import QUICK, Nano
+
+Capture = pytest.CaptureFixture[str]
+SETTINGS = (*QUICK, "train.max_steps=2", "eval.readings=[likelihood]", "model.tuning.projector.lr=0.5")
+
+
+@pytest.fixture(scope="module")
+def moved(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with runs/one and runs/two and the prepared folder that they name by a relative path."""
+    there = tmp_path_factory.mktemp("work") / "here"
+    shutil.copytree(prepared_tiny, there / "prepared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(there)
+        for name, seed in (("one", 0), ("two", 1)):
+            settings = ["--set", "data.root=prepared", f"train.seed={seed}", *SETTINGS]
+            assert main(["run", "nano_busi_lora", "--out", f"runs/{name}", *settings]) == 0
+    return Path(shutil.move(there, there.with_name("moved")))
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+COMMANDS = {
+    "audit": ("audit", "{one}"),
+    "chat": ("chat", "{one}", "--media", "{picture}", "--question", "What is it?"),
+    "compare": ("compare", "{one}", "{two}"),
+    "export": ("export", "{one}", "--out", "exported"),
+    "power": ("power", "--gain", "0.2", "--run", "{one}"),
+    "report": ("report", "{one}"),
+    "reports": ("report", "{one}", "{two}", "--out", "several"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS.keys())
+def test_a_moved_run_is_read_from_another_working_directory(
+    command: tuple[str, ...], moved: Path, elsewhere: Path
+) -> None:
+    picture = elsewhere / "picture.png"
+    PIL.Image.new("RGB", (64, 48)).save(picture)
+    places = {"one": moved / "runs" / "one", "two": moved / "runs" / "two", "picture": picture}
+    assert main([word.format(**places) for word in command]) == 0
+
+
+def test_judge_opens_a_moved_run_as_well(moved: Path, elsewhere: Path, capsys: Capture) -> None:
+    judge = ("--set", "endpoint.base_url=http://127.0.0.1:9/v1", "endpoint.model=none")
+    assert main(["judge", str(moved / "runs" / "one"), *judge]) == 1
+    assert "busi: no answer of this benchmark needs a judge" in capsys.readouterr().err
+
+
+def test_an_opened_run_is_what_it_was_when_it_began(moved: Path, elsewhere: Path) -> None:
+    root = moved / "runs" / "one"
+    experiment, recorded = open_run(root), json.loads((root / "environment.json").read_text())
+    assert experiment.prepared.root == moved / "prepared"
+    assert experiment.about == {name: recorded[name] for name in experiment.about}
+    assert "trained_on" in experiment.about
+    saved = RunFolder(root).read_recipe()
+    assert replace(saved, data=replace(saved.data, root=experiment.prepared.root)) == experiment.recipe
+
+
+def test_questions_name_the_data_of_a_run_that_lies_apart_from_them(moved: Path, elsewhere: Path) -> None:
+    apart = Path(shutil.copytree(moved / "runs" / "one", elsewhere / "apart"))
+    with pytest.raises(FileNotFoundError, match="prepared"):
+        open_run(apart)
+    assert open_run(apart, questions=moved / "prepared").prepared.root == moved / "prepared"
+
+
+def test_other_data_at_the_place_are_refused(moved: Path, tiny_busi: Path, elsewhere: Path, capsys: Capture) -> None:
+    prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=elsewhere / "prepared", seed=5)
+    for command in (("audit", "{one}"), ("compare", "{one}", "{two}"), ("power", "--gain", "0.2", "--run", "{one}")):
+        places = {name: moved / "runs" / name for name in ("one", "two")}
+        assert main([word.format(**places) for word in command]) == 1
+        assert "holds other data" in capsys.readouterr().err
+
+
+def test_a_run_is_not_resumed_on_other_data(tiny_busi: Path, tmp_path: Path, capsys: Capture) -> None:
+    data, out = tmp_path / "prepared", tmp_path / "run"
+    prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=data)
+    assert Nano(data).here("eval", out) == 0
+    prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=data, seed=5)
+    assert Nano(data).here("eval", out, extra=("--resume",)) == 1
+    assert "holds other data" in capsys.readouterr().err
+
+
+def test_the_environment_names_the_commit_of_the_checkout(moved: Path) -> None:
+    if not (Path(__file__).resolve().parents[3] / ".git").exists():
+        pytest.skip("this copy of the tree is no checkout")
+    assert RunFolder(moved / "runs" / "one").recorded()["git_commit"]
