@@ -19,7 +19,7 @@ COMMANDS = [line.strip() for line in README.splitlines() if re.match(r" {4}medtu
 @pytest.mark.parametrize("command", [c for c in COMMANDS if not re.search(r"[\[{|]|RECIPE$|  ", c)])
 def test_command_is_one_that_medtune_takes(command: str) -> None:
     options = parser().parse_args(shlex.split(command)[1:])
-    if hasattr(options, "recipe"):
+    if getattr(options, "recipe", None) is not None:
         assert options.recipe in catalog.names(catalog.RECIPES)
         from medtune.trainer.recipe.read import read_recipe
 

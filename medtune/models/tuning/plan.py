@@ -38,7 +38,8 @@ class PartTuning:
 
     Attributes:
         mode: frozen; part: only `parameters`; lora: adapters, and `parameters` where they are given; full.
-        lr: Peak learning rate of the part; ignored where the part is frozen.
+        lr: Peak learning rate of the part; not used where the part is frozen.
+        lora: The adapters, where the mode is lora.
         parameters: Regular expression that the full name of a parameter inside its part must match to learn whole,
             for instance the rows of new tokens: '.*embed_tokens.weight|lm_head.weight'.
     """
@@ -51,7 +52,13 @@ class PartTuning:
 
 @dataclass(frozen=True)
 class Tuning:
-    """How each part learns."""
+    """How each part of a model learns.
+
+    Attributes:
+        vision: How the vision tower learns.
+        projector: How the projector learns.
+        language: How the language model learns.
+    """
 
     vision: PartTuning = field(default_factory=PartTuning)
     projector: PartTuning = field(default_factory=lambda: PartTuning(mode="full", lr=1e-3))

@@ -1,4 +1,4 @@
-"""How weights are read and what they are shown. Loads no torch: recipes are made of it."""
+"""How pretrained weights are read, and in which form the model is shown its media. Loads no torch."""
 
 from __future__ import annotations
 
@@ -12,29 +12,33 @@ DtypeName = Literal["float32", "bfloat16"]
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """Settings of a recipe's block `model`, of the same names.
+    """The fields of a recipe's block `model` that say how a model is put together; `ModelBlock` adds the others.
 
     Attributes:
-        weights: Hub id or local folder to take instead of the entry's own; an architecture has many checkpoints.
-        dtype: Of the weights that are read; adapters are always float32.
-        image_max_pixels: Images with more pixels are scaled down, where a model takes any size.
-        video_frames: At most so many frames of a video are looked at, where a model takes any number.
-        video_frames_per_s: How many of a second of it; None spreads them over the whole clip.
-        volumes_as: How a model of images and videos is shown volumes; None leaves it without them.
-        variant: One of the entry's named ways to prepare what it sees, where it has several.
-        vision: Name of a tower, where a model is put together from parts.
-        projector: Name of a projector, likewise.
-        language: Hub id or local folder of a language model, likewise.
-        crop_organs: Organs around which a model that crops does so; None is the organ that a question is about.
-        crop_margin_mm: What stays around them; None leaves the model its own.
+        weights: Hub id or local folder of pretrained weights to take instead of the model's own.
+        dtype: Number format of the pretrained weights in memory; adapters are always float32.
+        image_max_pixels: Number of pixels to which larger images are scaled down, where a model takes any size.
+        video_frames: Largest number of frames of a video that are shown, where a model takes any number; None is 16.
+        video_frames_per_s: Number of frames of each second that are shown; None spreads them over the whole clip.
+        variant: Named preparation of the input, where a model has several: that of the paper or of the public code, or
+            codes, which shows code ids of the model's own tower, and the tower then has to be frozen (ct_chat).
+        volumes_as: Form in which a model of images and videos is shown a CT: slices is MedGemma's (up to 85 axial
+            slices in three windows), video is DeepTumorVQA's (up to 150 grey frames); video_frames lowers the number.
+            None leaves such a model without volumes.
+        vision: Name of a tower, where a model is put together from parts (pocket_ct); None takes the model's own.
+        projector: Name of a projector, where a model is put together from parts; None takes the model's own.
+        language: Hub id or local folder of any causal language model of transformers, where a model is put together
+            from parts; None takes the model's own.
+        crop_organs: Organs around which the nn_ models crop their input; None is the organ that a question is about.
+        crop_margin_mm: Margin around these organs, in mm; None takes the model's own.
     """
 
     weights: str | None = None
     dtype: DtypeName = "float32"
     image_max_pixels: int | None = None
-    variant: str | None = None
     video_frames: int | None = None
     video_frames_per_s: float | None = None
+    variant: str | None = None
     volumes_as: VolumesAs | None = None
     vision: str | None = None
     projector: str | None = None

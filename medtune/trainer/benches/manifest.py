@@ -27,7 +27,7 @@ from medtune.data.prepared.folder import Prepared, open_prepared, prepare
 from medtune.data.types import SPLITS, Question
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.score import score_phase
-from medtune.trainer.commands.bench import Limit, Measured, TwoWays, peak_memory_gb, refuse_subject, timed
+from medtune.trainer.benches.figures.measured import Limit, Measured, TwoWays, peak_memory_gb, refuse_subject, timed
 
 ROWS, SCANS, TEST_SCANS = 395_612, 9_262, 928
 PREPARE_S, PREPARE_GB, OPEN_S, SCORE_S = 300.0, 2.0, 1.0, 60.0

@@ -24,7 +24,7 @@ from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.statistics.resampling import Floats, Numbers, cluster_codes
 from medtune.eval.statistics.statistic import Recomputed
-from medtune.trainer.commands.bench import Limit, Measured, TwoWays, peak_memory_gb, timed
+from medtune.trainer.benches.figures.measured import Limit, Measured, TwoWays, peak_memory_gb, timed
 
 NUMBER = 400_000
 NUMBER_OF = {"u2_bench": 7_241}

@@ -22,7 +22,7 @@ from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise, resolved
-from medtune.trainer.commands.bench import Measured, TwoWays, timed
+from medtune.trainer.benches.figures.measured import Measured, TwoWays, timed
 from medtune.trainer.experiment.strategies import device_of_rank
 from medtune.trainer.training.batches import MicroBatches
 from medtune.trainer.training.mixture import whole_part

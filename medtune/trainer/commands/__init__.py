@@ -1,1 +1,1 @@
-"""The command line: one module for each command, with what it does."""
+"""The commands of `medtune`: one file each, with its arguments and what it does."""

@@ -1,4 +1,4 @@
-"""What the command line's arguments may be."""
+"""The arguments that several commands share, and the types of values that an argument may have."""
 
 from __future__ import annotations
 
@@ -8,21 +8,15 @@ from pathlib import Path
 
 
 def positive(text: str) -> int:
-    """Returns a whole number above 0."""
+    """Returns the whole number that `text` holds, which must be above 0."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not a positive number")
     return value
 
 
-def add_recipe(parser: argparse.ArgumentParser) -> None:
-    """Adds a recipe and its overrides."""
-    parser.add_argument("recipe", help="a shipped recipe's name, or a YAML file")
-    parser.add_argument("--set", dest="overrides", metavar="KEY=VALUE", nargs="+", action="extend", default=[])
-
-
 def share(text: str) -> float:
-    """Returns a number from 0 to 1."""
+    """Returns the number that `text` holds, which must be from 0 to 1."""
     value = float(text)
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text} is not a share from 0 to 1")
@@ -45,8 +39,8 @@ def add_plugins(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FOLDER",
-        help="a folder with benchmarks, models, projectors, metrics, recipes and so on of your own; may be given "
-        "several times, before or behind the command (default: none)",
+        help="A folder with benchmarks, models, projectors, metrics, recipes and so on of your own; it may be given "
+        "several times, before or behind the command (default: none).",
     )
 
 
@@ -56,3 +50,46 @@ def split_plugins(arguments: Sequence[str]) -> tuple[list[Path], list[str]]:
     add_plugins(parser)
     found, rest = parser.parse_known_args(arguments)
     return found.plugins, rest
+
+
+def add_recipe(parser: argparse.ArgumentParser) -> None:
+    """Adds the recipe and the values that override its own."""
+    parser.add_argument("recipe", metavar="RECIPE", help="The name of a shipped recipe, or the path of a YAML file.")
+    add_overrides(parser, of="recipe", example="train.max_steps=10")
+
+
+def add_overrides(parser: argparse.ArgumentParser, *, of: str, example: str) -> None:
+    """Adds `--set`, which overrides values of a YAML file."""
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="KEY=VALUE",
+        nargs="+",
+        action="extend",
+        default=[],
+        help=f"Values that replace those of the {of}, each with its full key, for instance {example}; VALUE is read "
+        "as YAML (default: no value is replaced).",
+    )
+
+
+def add_split(parser: argparse.ArgumentParser, *, of: str) -> None:
+    """Adds `--split`, which chooses a split of a prepared folder."""
+    parser.add_argument(
+        "--split", default="test", choices=("train", "val", "test"), help=f"The split of {of} (default: %(default)s)."
+    )
+
+
+def add_run_folder(parser: argparse.ArgumentParser) -> None:
+    """Adds what the commands that write a run folder share."""
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="The run folder to write (default: runs/RECIPE/DATE-TIME)."
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="Continues the unfinished run in the folder that --out names."
+    )
+    parser.add_argument(
+        "--limit",
+        type=positive,
+        metavar="N",
+        help="Uses about N questions of each split, drawn as whole media groups (default: all questions).",
+    )

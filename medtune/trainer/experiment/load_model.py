@@ -46,10 +46,10 @@ def _fetch(experiment: Experiment) -> Assembled:
     """Rank 0 fetches the weights first, the others find them."""
     block, seed = experiment.recipe.model, experiment.recipe.train.seed
     if experiment.rank == 0:
-        assembled = assemble_model(block.name, seed, block.loading)
+        assembled = assemble_model(block.name, seed, block)
     barrier()
     if experiment.rank != 0:
-        assembled = assemble_model(block.name, seed, block.loading)
+        assembled = assemble_model(block.name, seed, block)
     reads = assembled.transform.kinds
     otherwise = ", or show this one slices (model.volumes_as)" if "video" in reads else ""
     refuse_media(reads, experiment.prepared, model=block.name, otherwise=otherwise)
@@ -205,7 +205,7 @@ def assemble_run(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assem
         raise FileNotFoundError(f"{folder.root}: no run is here (no recipe.yaml); give the folder that a run wrote")
     recipe = read_recipe(str(folder.recipe))
     best, block = folder.checkpoints / BEST, recipe.model
-    assembled = assemble_model(block.name, recipe.train.seed, block.loading)
+    assembled = assemble_model(block.name, recipe.train.seed, block)
     if block.language_bits is not None:
         quantize_language(assembled.model, precision=resolved(recipe.train.precision, device), device=device)
         assembled.provenance["language"] += FOUR_BITS

@@ -22,7 +22,7 @@ from medtune.eval.scoring.score import PhaseScores
 from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import NO_LIKELIHOOD, Served
 from medtune.models.tuning.precision import resolved
-from medtune.trainer.commands.validate import check_fit
+from medtune.trainer.commands.recipes.validate import check_fit
 from medtune.trainer.experiment.audit import audit_without_asking
 from medtune.trainer.experiment.evaluate import Experiment, evaluate_phase, groups_of, write_json
 from medtune.trainer.experiment.load_model import assemble, assemble_stage, assemble_trained, served

@@ -15,7 +15,7 @@ from medtune.eval.predictions.shards import MERGED, stored_predictions
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import levels
 from medtune.eval.scoring.tables import Cell, Table, table_text
-from medtune.trainer.commands.audit import opened_experiment
+from medtune.trainer.commands.runs.audit import opened_experiment
 from medtune.trainer.experiment.evaluate import Experiment, primary_parser, write_json
 from medtune.trainer.experiment.run_folder import RunFolder
 

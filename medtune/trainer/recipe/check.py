@@ -105,7 +105,7 @@ def _check_served(recipe: Recipe) -> None:
         )
     if model.checkpoint is not None:
         raise ValueError("model.checkpoint: a model behind an endpoint takes no weights from here; leave it out")
-    if wrong := set_fields(model.loading):
+    if wrong := set_fields(model):
         raise ValueError(
             f"{', '.join(wrong)}: for models in this process; what a served model is shown stands in model.endpoint "
             "(image_max_side, video_frames, video_frames_per_s)"

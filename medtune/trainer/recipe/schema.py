@@ -1,4 +1,4 @@
-"""The schema of a recipe: one frozen dataclass per block."""
+"""The schema of a recipe: one frozen dataclass for each block, whose docstrings `medtune show --fields` prints."""
 
 from __future__ import annotations
 
@@ -11,89 +11,56 @@ from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Condition, Reading, Split, VolumesAs
 from medtune.models.endpoint.settings import Endpoint, asked_alike
 from medtune.models.tuning.plan import OptimizerName, Precision, Tuning
-from medtune.models.weights.loading_options import DtypeName, Loading
-from medtune.trainer.recipe.log_block import LogBlock
+from medtune.models.weights.loading_options import Loading
 
 SERVED = "endpoint"
-"""The zoo entry whose model is asked over the network."""
+"""The name of the model that is asked over the network."""
 
 StrategyName = Literal["auto", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"]
 
 
 @dataclass(frozen=True)
-class ModelBlock:
-    """Which model, and how it learns.
+class ChosenModel:
+    """The first fields of a recipe's block `model`: which model answers, in which form, from which trained weights.
 
     Attributes:
-        name: A file in models/zoo.
-        answer_format: Whether the model says an option's words, its letter, or the words and then the letter.
-        checkpoint: Trained weights (.safetensors of an earlier run) to start from.
-        weights: Hub id or local folder of pretrained weights to take instead of the model's own.
-        dtype: Of the pretrained weights in memory; adapters are always float32.
-        image_max_pixels: Larger images are scaled down to it, where a model takes images of any size.
-        video_frames: At most so many frames of a video are looked at, where a model takes any number; None is 16.
-        video_frames_per_s: How many of each second; None spreads them over the whole clip.
-        volumes_as: How a model of images and videos is shown a CT: slices (MedGemma's: up to 85 axial slices in three
-            windows) or video (DeepTumorVQA's: up to 150 grey frames); video_frames lowers the number.
-        variant: A named preparation of what the model sees, where it has several: the papers' and the public code's, or
-            codes: code ids of the model's own tower, which has to be frozen (ct_chat).
-        vision: A tower by name, where the model is put together from parts (pocket_ct); None takes the model's own.
-        projector: A projector by name, likewise.
-        language: Hub id or local folder of any causal language model of transformers, likewise.
-        crop_organs: Organs around which the nn_ models crop what they see; None is the organ that a question is about.
-        crop_margin_mm: What they leave around them; None takes the model's own.
-        language_bits: 4 holds the language model's linear layers in NF4, before, during and after training: QLoRA,
-            where its mode is lora. None holds them as `dtype` says.
-        tuning: Frozen, in part, LoRA or full, per group.
-        endpoint: The server to ask, where `name` is "endpoint".
+        name: The model: a file in medtune/models/zoo, or "endpoint" for a served model. See `medtune list models`.
+        answer_format: The form of an answer to a multiple-choice question: text is the option's words, letter its
+            letter, text_letter the words and then the letter.
+        checkpoint: Trained weights to start from: a .safetensors file of an earlier run.
     """
 
     name: str
     answer_format: AnswerFormat = "text"
     checkpoint: Path | None = None
-    weights: str | None = None
-    dtype: DtypeName = "float32"
-    image_max_pixels: int | None = None
-    video_frames: int | None = None
-    video_frames_per_s: float | None = None
-    variant: str | None = None
-    volumes_as: VolumesAs | None = None
-    vision: str | None = None
-    projector: str | None = None
-    language: str | None = None
-    crop_organs: tuple[str, ...] | None = None
-    crop_margin_mm: float | None = None
+
+
+@dataclass(frozen=True)
+class ModelBlock(Loading, ChosenModel):
+    """Which model is used, how its weights are read, and how it learns.
+
+    The fields keep the order of `ChosenModel`, `Loading`, and these; recipe.yaml and results.json are written in it.
+
+    Attributes:
+        language_bits: 4 holds the linear layers of the language model in NF4, before, during and after training, which
+            is QLoRA where its mode is lora. None holds them as `dtype` says.
+        tuning: How each part of the model learns: not at all, in part, with LoRA, or in full.
+        endpoint: The server that is asked; required where `name` is "endpoint", and otherwise left out.
+    """
+
     language_bits: Literal[4] | None = None
     tuning: Tuning = field(default_factory=Tuning)
     endpoint: Endpoint | None = None
 
     @property
     def shown_name(self) -> str:
-        """What results and tables call the model."""
+        """The name of the model in results and tables."""
         return self.name if self.endpoint is None else self.endpoint.model
 
     @property
     def shows_volumes_as(self) -> VolumesAs | None:
-        """How the model, or the server, is shown a CT; None as a volume."""
+        """The form in which the model, or the server, is shown a CT; None shows it as a volume."""
         return self.volumes_as if self.endpoint is None else self.endpoint.volumes_as
-
-    @property
-    def loading(self) -> Loading:
-        """How the pretrained weights are read."""
-        return Loading(
-            weights=self.weights,
-            dtype=self.dtype,
-            image_max_pixels=self.image_max_pixels,
-            variant=self.variant,
-            video_frames=self.video_frames,
-            video_frames_per_s=self.video_frames_per_s,
-            volumes_as=self.volumes_as,
-            vision=self.vision,
-            projector=self.projector,
-            language=self.language,
-            crop_organs=self.crop_organs,
-            crop_margin_mm=self.crop_margin_mm,
-        )
 
 
 @dataclass(frozen=True)
@@ -101,9 +68,10 @@ class TrainFolder:
     """One prepared folder of a training mixture.
 
     Attributes:
-        benchmark: Whose words ask its questions: what it was prepared for.
+        benchmark: The benchmark that the folder was prepared for; its wording asks the questions.
         root: The prepared folder; its train split is learnt.
-        weight: Its part of the media groups that are drawn, in any unit; give all parts one, or none.
+        weight: The folder's share of the media groups that are drawn, in any unit, because the weights are divided by
+            their sum. Either all folders of a mixture have a weight, or none has.
     """
 
     benchmark: str
@@ -113,21 +81,23 @@ class TrainFolder:
 
 @dataclass(frozen=True)
 class DataBlock:
-    """Which questions.
+    """Which questions are learnt and asked.
 
     Attributes:
-        benchmark: What the run is evaluated on, and without a mixture trained on: a file in eval/benchmarks.
-        root: Its prepared folder (`medtune prepare BENCHMARK --from ... --out ROOT`).
-        workers: Processes that decode training images; 0 decodes in the training process.
-        mixture: What is learnt instead of `root` alone; name that too where it belongs to it.
-        temperature: Of a mixture without weights: a folder's share is its number of media groups to the power
-            1 / temperature. 1 mixes by size, a high one evenly.
-        balance: 1 asks every frequent answer of a task and subtype equally often in each epoch of training, options and
-            free words alike, 0 all questions; between them, frequent answers are thinned in part.
-        augment: Changes of training images, videos and volumes (mirror, move, grey), each only for questions whose
-            answers the benchmark says stay true; an image whose questions allow different ones counts as several
-            groups. A changed volume is prepared anew each time.
-        cache: Whether volumes are kept in the prepared folder as the model reads them: float32, each prepared once.
+        benchmark: The benchmark that the run is evaluated on, and trained on unless there is a mixture. See
+            `medtune list benchmarks`.
+        root: The prepared folder of the benchmark, written by `medtune prepare BENCHMARK --from ... --out ROOT`.
+        workers: Number of processes that decode training images; 0 decodes in the training process.
+        mixture: Prepared folders to learn instead of `root`; `root` is learnt too only where the mixture names it.
+        temperature: Of a mixture without weights: each folder's share is its number of media groups to the power of
+            1 / temperature. 1 mixes by size, a high value mixes evenly.
+        balance: How far frequent answers are thinned, from 0 to 1: 0 asks all questions; 1 asks every frequent answer
+            of a task and subtype equally often in each epoch, options and free words alike.
+        augment: Changes of training images, videos and volumes. Each is applied only to questions whose answers stay
+            true according to the benchmark; an image whose questions allow different changes counts as several groups.
+            A changed volume is prepared anew each time.
+        cache: Whether the prepared folder keeps each volume in the form that the model reads, in float32, so that it is
+            prepared only once.
     """
 
     benchmark: str
@@ -144,17 +114,18 @@ class DataBlock:
 class Stage:
     """One part of a training with its own optimizer, schedule and data; the next begins from its last weights.
 
-    In a recipe, what a stage leaves out is taken from `train` and, for its tuning, from `model.tuning`.
+    In a recipe, a value that a stage leaves out is taken from `train`, and its tuning from `model.tuning`.
 
     Attributes:
-        name: In the log and in messages.
-        max_steps: Optimizer steps.
-        epochs: Passes over the stage's questions, where max_steps is not given.
-        only: The stage's questions: those whose facet of that name has one of the values. Empty takes all.
-        batch_size: As in `train`.
-        micro_batch_size: As in `train`.
-        warmup_ratio: As in `train`.
-        tuning: Which groups learn, and at which rates.
+        name: Name of the stage in the log and in messages.
+        max_steps: Number of optimizer steps.
+        epochs: Number of passes over the stage's questions; given instead of max_steps.
+        only: The questions of the stage: for each facet that is named here, one of its values here has to apply. Empty
+            takes all questions.
+        batch_size: Media groups per optimizer step, as in `train`.
+        micro_batch_size: Media groups per forward pass of one device, as in `train`.
+        warmup_ratio: Share of the steps in which the learning rate rises, as in `train`.
+        tuning: How each part of the model learns in this stage.
     """
 
     name: str
@@ -168,10 +139,10 @@ class Stage:
 
     @property
     def steps(self) -> int:
-        """Optimizer steps.
+        """The number of optimizer steps.
 
         Raises:
-            ValueError: They are still given in epochs.
+            ValueError: The length is still given in epochs.
         """
         if self.max_steps is None:
             raise ValueError(f"the stage {self.name!r} is given in epochs; they have to be counted on the data first")
@@ -180,30 +151,32 @@ class Stage:
 
 @dataclass(frozen=True)
 class TrainBlock:
-    """How to train.
+    """How the model is trained.
 
     Attributes:
-        max_steps: Optimizer steps; with `stages`, each has its own. A served model needs none.
-        epochs: Passes over the train split, where max_steps is not given.
-        stages: Parts of the training, one after another, for instance the projector's alignment before instruction
+        max_steps: Number of optimizer steps; left out where `stages` have their own, and for a served model.
+        epochs: Number of passes over the train split; given instead of max_steps.
+        stages: Parts of the training, one after another, for instance the alignment of the projector before instruction
             tuning. Empty is one stage with the values of this block.
-        group_questions: An image with more questions counts as several groups of at most so many; None keeps all
-            together, 1 makes every question a sample of its own.
-        text_only_share: Share of the groups, drawn with the seed, that are learnt without their media: a little keeps a
-            model able to talk of text alone, 1 trains a blind one to compare with.
-        seed: Of adapters, data order and dropout.
-        batch_size: Media groups per optimizer step, over all devices: an image with all its questions is one.
-        micro_batch_size: Media groups per forward pass of one device; the rest is accumulated.
-        optimizer: AdamW; adamw_8bit keeps its moments in 8 bits (bitsandbytes).
-        weight_decay: AdamW's, on matrices only.
-        warmup_ratio: Share of the steps in which the learning rate rises linearly; a cosine to zero follows.
-        clip_norm: Largest gradient norm; 0 does not clip.
-        strategy: auto is one device, or ddp where there are several.
-        devices: Processes on this machine, one device each.
-        precision: Of training and of every evaluation. bf16-mixed computes in bfloat16 and stores what does not learn
-            in it; auto is that where the device has it, else 32-true. 16-mixed does so in float16 with a scaled loss,
-            on GPUs alone.
-        gradient_checkpointing: Recomputes the layers' activations in the backward pass: less memory, a third more time.
+        group_questions: Largest number of questions in a media group; an image with more counts as several groups. None
+            keeps all questions of an image together, 1 makes each question a sample of its own.
+        text_only_share: Share of the media groups, from 0 to 1 and drawn with the seed, that are learnt without their
+            media. A small share keeps a model able to answer from text alone; 1 trains a blind model to compare with.
+        seed: Seed of the adapters, of the order of the data and of dropout.
+        batch_size: Media groups per optimizer step, over all devices. A media group is one image, video or volume with
+            all its questions, so that a step may learn many more questions than this number.
+        micro_batch_size: Media groups per forward pass of one device; gradients are accumulated up to `batch_size`.
+        optimizer: adamw is AdamW; adamw_8bit keeps its moments in 8 bits (bitsandbytes).
+        weight_decay: Weight decay of AdamW, applied to matrices only.
+        warmup_ratio: Share of the steps in which the learning rate rises linearly; it then falls to zero as a cosine.
+        clip_norm: Largest norm of the gradient; 0 does not clip.
+        strategy: How several devices share the work; auto is ddp where there are several.
+        devices: Number of processes on this machine, each with a device of its own.
+        precision: Number format of training and of every evaluation. bf16-mixed computes in bfloat16 and stores in it
+            what does not learn; auto is bf16-mixed where the device has it, else 32-true. 16-mixed computes in float16
+            with a scaled loss, on GPUs alone.
+        gradient_checkpointing: Whether the activations of the layers are computed again in the backward pass, which
+            takes less memory and about a third more time.
     """
 
     max_steps: int | None = None
@@ -226,27 +199,29 @@ class TrainBlock:
 
 @dataclass(frozen=True)
 class EvalBlock:
-    """How to evaluate; before, during and after training alike.
+    """How the model is evaluated, in the same way before, during and after training.
 
     Attributes:
-        split: What zero-shot and final are measured on.
-        readings: Of multiple-choice questions: option log-likelihood, and generation with parsing. The first is
-            primary: `overall` in results.json, the best checkpoint and the blind conditions go by it.
-        conditions: What the final model is shown, and that of `medtune eval`; "image" is always part of it. Before
-            training, `medtune run` asks under "image" alone.
-        parser: Of the primary reading; None is "likelihood", or the benchmark's first parser of generations.
-        questions: How many questions of the split, drawn by the seed as whole media groups; None for all of them.
-        every_steps: Optimizer steps between evaluations during training.
-        val_questions: How many validation questions these use: the same ones each time.
-        batch_tokens: Padded tokens per forward pass.
+        split: The split that zero-shot and final results are measured on.
+        readings: How an answer to a multiple-choice question is read: from the log-likelihood of each option, or from a
+            generated reply that is parsed. The first is the primary one, which `overall` in results.json, the best
+            checkpoint and the conditions without media use.
+        conditions: What the final model, and the model of `medtune eval`, is shown with the question; "image" has to be
+            among them. Before training, `medtune run` asks under "image" alone.
+        parser: The parser of the primary reading; None is "likelihood", or the benchmark's first parser of replies.
+        questions: Number of questions of the split, drawn with the seed as whole media groups; None asks all.
+        every_steps: Optimizer steps between two evaluations during training.
+        val_questions: Number of validation questions in each of these; always the same ones.
+        batch_tokens: Largest number of tokens, padding included, in one forward pass.
         batch_size: Media groups that are answered together; fewer where their prompts exceed `batch_tokens`.
-        max_new_tokens: Length limit of a generation.
-        temperature: At which a model in this process draws its replies, the same ones for the same train.seed; 0 is
-            greedy. A served model has model.endpoint.temperature; log-likelihoods know none.
-        repeats: How often each reply is drawn; greedy ones do not differ.
-        condition_repeats: Condition -> how often its replies are drawn where that is not `repeats`, and those to
-            "image", which they are compared with, as often.
-        protocol: published takes the temperature, repeats and max_new_tokens of the benchmark's authors.
+        max_new_tokens: Largest number of tokens in a reply.
+        temperature: Temperature at which a model in this process draws its replies, which are the same for the same
+            train.seed; 0 is greedy. A served model has model.endpoint.temperature instead.
+        repeats: How often each reply is drawn; greedy replies do not differ.
+        condition_repeats: How often the replies under one condition are drawn, where that is not `repeats`. Those under
+            "image", which they are compared with, are drawn as often.
+        protocol: recipe uses the values of this block; published uses the temperature, repeats and max_new_tokens that
+            the authors of the benchmark state.
     """
 
     split: Split = "test"
@@ -265,9 +240,26 @@ class EvalBlock:
     protocol: Literal["recipe", "published"] = "recipe"
 
     def draws(self, conditions: Sequence[Condition]) -> dict[Condition, int]:
-        """Returns how often a reply is drawn under each condition of a stage; "image" as often as any of the others."""
+        """Returns how often a reply is drawn under each condition; "image" as often as any of the others."""
         found = {condition: self.condition_repeats.get(condition, self.repeats) for condition in conditions}
         return {**found, "image": max(found.values(), default=self.repeats)}
+
+
+@dataclass(frozen=True)
+class LogBlock:
+    """What is logged, and where; metrics.csv is always written.
+
+    Attributes:
+        wandb: Whether W&B is used; auto is online where a key is set, and offline elsewhere.
+        project: Name of the project on W&B.
+        every_steps: Optimizer steps between two points of the loss curve.
+        images: Whether pictures and free texts of single cases go to W&B; auto sends those of simulated data alone.
+    """
+
+    wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
+    project: str = "medtune"
+    every_steps: int = 1
+    images: Literal["auto", "always", "never"] = "auto"
 
 
 @dataclass(frozen=True)
@@ -275,8 +267,13 @@ class Recipe:
     """One experiment.
 
     Attributes:
-        grid: Dotted fields and the values that they take in turn: `medtune run` makes a run of every combination, and a
-            table of them all.
+        model: Which model is used, how its weights are read, and how it learns.
+        data: Which questions are learnt and asked.
+        train: How the model is trained.
+        eval: How the model is evaluated.
+        log: What is logged, and where.
+        grid: Full keys and the values that they take in turn, as text: `medtune run` makes one run for every
+            combination, and a table of all runs.
         plugins: Folders with benchmarks, models, recipes and so on of your own, relative to the recipe's file. A run's
             recipe.yaml holds their absolute paths, those of `--plugins` among them.
     """
@@ -307,7 +304,7 @@ class Recipe:
 
     @property
     def total_steps(self) -> int:
-        """Optimizer steps of all stages."""
+        """The number of optimizer steps of all stages together."""
         return sum(stage.steps for stage in self.stages)
 
 

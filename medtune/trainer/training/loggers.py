@@ -17,7 +17,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger
 from medtune.data.types import Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.predictions.files import replace_file
-from medtune.trainer.recipe.log_block import LogBlock
+from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.dashboard.logger import Dashboard, shows_images
 
 METRICS = "metrics.csv"

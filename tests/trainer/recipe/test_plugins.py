@@ -10,7 +10,8 @@ import pytest
 
 from medtune.data import catalog
 from medtune.data.plugins import name_folders
-from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml, use_plugins_of_run
+from medtune.trainer.recipe.plugin_folders import use_plugins_of_run
+from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 
 RECIPE = "model: {name: pocket}\ndata: {benchmark: busi, root: x}\ntrain: {max_steps: 1}\n"
 

@@ -17,7 +17,7 @@ from lightning_utilities.core.rank_zero import rank_zero_only
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.folder import open_prepared
-from medtune.trainer.recipe.log_block import LogBlock
+from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.loggers import build_loggers
 from tests.trainer.conftest import Nano
 from tests.trainer.training.wandb_file import OfflineRun

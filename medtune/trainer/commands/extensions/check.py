@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "folder",
         type=Path,
         metavar="FOLDER",
-        help=f"the folder to check; its sub-folders are among {', '.join(FOLDERS)}",
+        help=f"The folder to check; its sub-folders are among {', '.join(FOLDERS)}.",
     )
 
 

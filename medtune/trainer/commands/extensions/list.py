@@ -13,12 +13,13 @@ TWINS = "nano_"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `medtune list`."""
-    parser.add_argument("kind", choices=tuple(catalog.KINDS), help="which kind of extension to list")
+    parser.add_argument("kind", choices=tuple(catalog.KINDS), help="The kind of extension to list.")
     parser.add_argument(
         "--all",
         action="store_true",
         dest="with_twins",
-        help=f"list the random, tiny models {TWINS}* and their recipes too, which are for tests alone",
+        help=f"Lists the random, tiny models {TWINS}* and their recipes too, which are for tests alone (default: they "
+        "are left out).",
     )
 
 

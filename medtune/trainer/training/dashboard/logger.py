@@ -22,7 +22,7 @@ from medtune.eval.scoring.score import PhaseScores
 from medtune.eval.statistics.significance import holm
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.recipe.log_block import LogBlock
+from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.dashboard import cases
 from medtune.trainer.training.dashboard.confusion import confusions
 from medtune.trainer.training.dashboard.curves import task_curves

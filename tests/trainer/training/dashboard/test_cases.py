@@ -14,7 +14,7 @@ import pytest
 from medtune.data.types import Box, MediaRef, Prediction, PredictionKey, Provenance, Question
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import format_line
-from medtune.trainer.recipe.log_block import LogBlock
+from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.dashboard.cases import COLUMNS, MAX_CASES, MAX_SIDE_PX, case_rows, spread
 from medtune.trainer.training.dashboard.confusion import MAX_CLASSES, confusions
 from medtune.trainer.training.dashboard.logger import shows_images

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
 from medtune.models.tuning.precision import narrow_frozen, precise, resolved
+from medtune.trainer.commands.arguments import positive
 from medtune.trainer.experiment.load_model import assemble_run
 from medtune.trainer.experiment.run_folder import RunFolder, run_label
 from medtune.trainer.experiment.strategies import device_of_rank
@@ -17,6 +19,40 @@ NOTICE = "For research. Replies may be wrong in any way; they are no finding and
 _VIDEOS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".webm")
 _VOLUMES = (".nii", ".nii.gz")
 _A: dict[MediaKind, str] = {"image": "an image", "video": "a video", "volume": "a volume"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune chat`."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="The run folder whose model answers.")
+    parser.add_argument(
+        "--media",
+        type=Path,
+        required=True,
+        metavar="PATH",
+        help="What the questions are about: an image, a video, a NIfTI file or a folder with a DICOM series.",
+    )
+    parser.add_argument(
+        "--question",
+        action="append",
+        metavar="TEXT",
+        help="A question to ask; may be given several times (default: each line that is typed is a question).",
+    )
+    parser.add_argument(
+        "--max-new-tokens",
+        type=positive,
+        metavar="N",
+        help="The largest number of tokens in a reply (default: the recipe's eval.max_new_tokens).",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Prints a reply to each question and returns 0.
+
+    Raises:
+        FileNotFoundError: The media, the run or its weights are missing.
+        ValueError: A question is empty, or the model does not read such media.
+    """
+    return chat(options.run, media=options.media, questions=options.question, max_new_tokens=options.max_new_tokens)
 
 
 def chat(root: Path, *, media: Path, questions: Sequence[str] | None, max_new_tokens: int | None) -> int:

@@ -11,9 +11,9 @@ from types import ModuleType
 
 import pytest
 
-from medtune.trainer.commands import bench
-from medtune.trainer.commands.bench import Limit, Measured, TwoWays, parsed
+from medtune.trainer.benches.figures.measured import Limit, Measured, TwoWays, peak_memory_gb
 from medtune.trainer.commands.cli import main
+from medtune.trainer.commands.extensions.bench import exit_status
 
 Capture = pytest.CaptureFixture[str]
 GOOD = TwoWays("adding", "at once", "one by one", quick_s=1, plain_s=3, apart=1e-7, tolerance=1e-6, target=2)
@@ -34,8 +34,8 @@ HEAVY = Limit("memory", 3, 2, "GB")
     ],
 )
 def test_ways_that_disagree_are_1_and_missed_targets_2(measured: Measured, with_target: int, without: int) -> None:
-    assert parsed(measured, target=True) == with_target
-    assert parsed(measured, target=False) == without
+    assert exit_status(measured, target=True) == with_target
+    assert exit_status(measured, target=False) == without
 
 
 @pytest.fixture
@@ -85,4 +85,4 @@ def test_an_unknown_bench_is_refused_with_those_there_are(capsys: Capture) -> No
 
 
 def test_peak_memory_is_that_of_a_process_with_torch_or_more() -> None:
-    assert 0.02 < bench.peak_memory_gb() < 100
+    assert 0.02 < peak_memory_gb() < 100

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +11,88 @@ from medtune.eval.parsed_reply import scored_everywhere
 from medtune.eval.scoring.score import correctness
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics.power import Plan, patients_needed, plan_from, power_of
-from medtune.trainer.commands.audit import opened_experiment
+from medtune.trainer.commands.runs.audit import opened_experiment
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.experiment.seeds import answered_rows
 
 DEFAULT_ICC = 0.1
 _POWERS = (0.5, 0.8, 0.9, 0.95)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune power`."""
+    parser.add_argument(
+        "--gain",
+        type=float,
+        required=True,
+        metavar="SHARE",
+        help="The gain to detect, as a difference of two accuracies, for instance 0.05.",
+    )
+    parser.add_argument(
+        "--run",
+        type=Path,
+        metavar="RUN",
+        help="A finished run folder to take the other numbers from (default: none, and they have to be given).",
+    )
+    parser.add_argument(
+        "--baseline",
+        type=float,
+        metavar="SHARE",
+        help="The accuracy before training, from 0 to 1 (default: that of --run).",
+    )
+    parser.add_argument(
+        "--questions-per-patient",
+        type=float,
+        metavar="NUMBER",
+        help="The mean number of questions about one patient (default: that of --run).",
+    )
+    parser.add_argument(
+        "--icc",
+        type=float,
+        metavar="NUMBER",
+        help="The correlation, within one patient, of the change from before to after, at most 1 "
+        f"(default: that of --run, or {DEFAULT_ICC}).",
+    )
+    parser.add_argument(
+        "--discordant",
+        type=float,
+        metavar="SHARE",
+        help="The share of answers that change between right and wrong, from 0 to 1 (default: that of --run, or what "
+        "phases that err independently of each other give).",
+    )
+    parser.add_argument(
+        "--power",
+        type=float,
+        default=0.8,
+        metavar="SHARE",
+        help="The probability, from 0 to 1, with which the gain is detected (default: %(default)s).",
+    )
+    parser.add_argument(
+        "--alpha",
+        type=float,
+        default=0.05,
+        metavar="SHARE",
+        help="The two-sided significance level, from 0 to 1 (default: %(default)s).",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Prints how many patients the gain needs and returns 0.
+
+    Raises:
+        FileNotFoundError: There is no such run.
+        ValueError: A number is missing or impossible.
+    """
+    return show_power(
+        run=options.run,
+        baseline=options.baseline,
+        gain=options.gain,
+        questions_per_patient=options.questions_per_patient,
+        icc=options.icc,
+        discordant=options.discordant,
+        power=options.power,
+        alpha=options.alpha,
+    )
 
 
 def plan_of_run(root: Path, *, gain: float) -> Plan:

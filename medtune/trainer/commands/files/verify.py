@@ -1,12 +1,34 @@
-"""`medtune verify`: golden files against this code."""
+"""`medtune verify`: checks recorded numbers of the published models, in golden files, against this code."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from medtune.models.golden.file import golden_files
 from medtune.models.golden.verify import verify_file
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune verify`."""
+    parser.add_argument(
+        "paths",
+        metavar="GOLDEN.json|DIR",
+        type=Path,
+        nargs="+",
+        help="Golden files, which hold recorded numbers of the published models, or folders with such files.",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Prints one line for each golden file; returns 0 where all agree with this code, else 1.
+
+    Raises:
+        FileNotFoundError: There is no such path.
+        ValueError: A folder holds no golden file.
+    """
+    return verify(options.paths)
 
 
 def verify(paths: Sequence[Path]) -> int:

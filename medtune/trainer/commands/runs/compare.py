@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -31,6 +33,60 @@ from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
 
 Phase = Literal["zero_shot", "final"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune compare`."""
+    parser.add_argument("first", type=Path, metavar="RUN_A", help="The first run folder.")
+    parser.add_argument(
+        "second",
+        type=Path,
+        metavar="RUN_B",
+        nargs="?",
+        help="The second run folder (default: none, and --predictions takes its place).",
+    )
+    parser.add_argument(
+        "--predictions",
+        type=Path,
+        metavar="FILE",
+        help="JSON lines with question_id and text to compare with instead of RUN_B (default: none).",
+    )
+    parser.add_argument(
+        "--questions",
+        type=Path,
+        metavar="DIR",
+        help="The prepared folder, where it was moved since RUN_A was made (default: the data.root of RUN_A).",
+    )
+    parser.add_argument(
+        "--phase", choices=("zero_shot", "final"), help="The phase of the runs (default: the last that each run has)."
+    )
+    parser.add_argument(
+        "--parser", metavar="NAME", help="The parser that reads the replies (default: the one of the runs' results)."
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="The folder to write compare.json, compare.md and compare.svg to (default: nothing is written).",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Prints the comparison and returns 0.
+
+    Raises:
+        FileNotFoundError: A run, its results, its data or the file is missing.
+        ValueError: The sides cannot be compared.
+    """
+    return compare_runs(
+        options.first,
+        options.second,
+        predictions=options.predictions,
+        questions=options.questions,
+        phase=options.phase,
+        parser=options.parser,
+        out=options.out,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What `medtune judge --judge FILE` reads: who judges, and by which instructions."""
+"""The settings of a judge, which `medtune judge --judge FILE` reads: the model that judges, and its instructions."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class LocalModel:
 
     Attributes:
         weights: Hub id or folder of an instruction-tuned model.
+        dtype: Number format of the weights in memory.
     """
 
     weights: str
@@ -25,9 +26,11 @@ class LocalModel:
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """A judge: one of `endpoint` and `local`.
+    """A judge, which is either served (`endpoint`) or a model in this process (`local`).
 
     Attributes:
+        endpoint: The served model that judges.
+        local: The model in this process that judges.
         prompt: Files whose texts, one after the other, take the place of the benchmark's instructions: the official
             ones, where the user has them. They are sent verbatim.
         strict: Temperature 0, and a server is asked to keep to the verdict's JSON schema. What comes back is checked
@@ -49,7 +52,7 @@ def read_judge(file: Path | None, overrides: Sequence[str]) -> JudgeSettings:
         FileNotFoundError: No such file.
         ValueError: An unknown key, a wrong value, or not one of endpoint and local.
     """
-    settings = read_settings(JudgeSettings, file, overrides, where=str(file) if file else "--set")
+    settings = read_settings(JudgeSettings, file, overrides)
     if (settings.endpoint is None) == (settings.local is None):
         raise ValueError(
             "a judge needs one of endpoint (base_url, model, ...) and local (weights); give a file with --judge, or "

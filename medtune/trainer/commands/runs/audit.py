@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report
 from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import Served
-from medtune.trainer.commands.validate import check_fit
+from medtune.trainer.commands.arguments import add_split
+from medtune.trainer.commands.recipes.validate import check_fit
 from medtune.trainer.experiment.audit import answered_phase, audit_with_model
 from medtune.trainer.experiment.evaluate import Experiment, write_json
 from medtune.trainer.experiment.load_model import assemble, assemble_trained, served
@@ -23,6 +25,36 @@ from medtune.trainer.experiment.run_folder import RunFolder, run_label
 from medtune.trainer.experiment.strategies import device_of_rank
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.training.callbacks import BEST
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune audit`."""
+    parser.add_argument("target", metavar="RUN|BENCHMARK", help="A run folder, or with --questions a benchmark's name.")
+    parser.add_argument(
+        "--questions",
+        type=Path,
+        metavar="DIR",
+        help="The prepared folder of the benchmark to audit (default: none, and a run is audited).",
+    )
+    add_split(parser, of="the benchmark to audit")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="The JSON file to write a benchmark's findings and items to (default: they are only printed).",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Audits the run, or the benchmark, and returns 0.
+
+    Raises:
+        FileNotFoundError: The run or the prepared folder is missing.
+        ValueError: Nothing can be audited, or the folder belongs to another benchmark or run.
+    """
+    if options.questions is None:
+        return audit_run(Path(options.target))
+    return audit_benchmark(options.target, questions=options.questions, split=options.split, out=options.out)
 
 
 def audit_run(root: Path) -> int:

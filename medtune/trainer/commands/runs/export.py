@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -20,6 +22,25 @@ from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
 
 CARD = "README.md"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune export`."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="The run folder whose model is exported.")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="The folder to write, which must be empty or new."
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Writes the run's model and returns 0.
+
+    Raises:
+        FileExistsError: The folder to write holds something.
+        FileNotFoundError: The run or its weights are missing.
+        ValueError: The weights do not fit the recipe, or a file of the run is broken.
+    """
+    return export_run(options.run, options.out)
 
 
 def export_run(root: Path, out: Path) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,16 +25,77 @@ from medtune.eval.scoring.tables import table_text
 from medtune.models.endpoint.judging import EndpointJudge
 from medtune.models.endpoint.served import Served, open_client
 from medtune.models.local_judge import LocalJudge
-from medtune.trainer.commands.audit import opened_experiment
-from medtune.trainer.commands.judge_settings import JudgeSettings, instructions
-from medtune.trainer.commands.prepare_and_score import score_file
+from medtune.trainer.commands.arguments import add_overrides, add_split
+from medtune.trainer.commands.files.score import score_file
+from medtune.trainer.commands.runs.audit import opened_experiment
 from medtune.trainer.experiment.rescore import rescore_run
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.experiment.strategies import device_of_rank
+from medtune.trainer.recipe.judge_settings import JudgeSettings, instructions, read_judge
 
 UNJUDGED = 1
 """Exit status where some answers have no verdict."""
 SPENDING = "judge_spending.jsonl"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune judge`."""
+    parser.add_argument(
+        "target", metavar="RUN|BENCHMARK", help="A run folder, or with --predictions a benchmark's name."
+    )
+    parser.add_argument(
+        "--predictions",
+        type=Path,
+        metavar="FILE",
+        help="JSON lines with question_id and text to judge instead of a run's answers (default: none).",
+    )
+    parser.add_argument(
+        "--questions",
+        type=Path,
+        metavar="DIR",
+        help="The prepared folder that the file of --predictions answers (default: none).",
+    )
+    add_split(parser, of="that prepared folder")
+    parser.add_argument(
+        "--judge",
+        type=Path,
+        metavar="FILE",
+        help="A YAML file that describes the judge: endpoint or local, and prompt, strict and max_new_tokens "
+        "(default: only what --set says).",
+    )
+    add_overrides(parser, of="judge's file", example="endpoint.model=gpt-5")
+    parser.add_argument(
+        "--agreement",
+        type=Path,
+        metavar="CSV",
+        help="A person's scores, with the columns question_id and score: prints how far the verdicts agree with them "
+        "as weighted kappa, and asks no judge (default: none).",
+    )
+    parser.add_argument(
+        "--phase",
+        choices=("zero_shot", "final"),
+        help="The phase of the run whose verdicts --agreement takes (default: the last phase).",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Judges the answers, or compares the verdicts with a person's scores, and returns the exit status.
+
+    Raises:
+        FileNotFoundError: The run, the file or its questions are missing.
+        ValueError: The arguments, the judge's settings or the answers do not fit.
+    """
+    if (options.predictions is None) != (options.questions is None):
+        raise ValueError("--predictions and --questions go together: a file, and the prepared folder that it answers")
+    of_file = {"predictions": options.predictions, "questions": options.questions, "split": options.split}
+    if options.agreement is not None:
+        if options.predictions is not None:
+            return show_agreement(answered_file(options.target, **of_file), options.agreement)
+        return show_agreement(answered_phase(RunFolder(Path(options.target)), options.phase), options.agreement)
+    settings = read_judge(options.judge, options.overrides)
+    if options.predictions is not None:
+        return judge_file(options.target, **of_file, settings=settings)
+    return judge_run(Path(options.target), settings)
 
 
 @dataclass(frozen=True)

@@ -1,106 +1,68 @@
-"""`medtune bench`: two ways to the same result in one run, whether they agree, how much faster the quick one is."""
+"""`medtune bench`: times two ways to the same result in one run, and checks that their results agree."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
-import sys
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
 from medtune import __version__
 from medtune.data import catalog
 from medtune.eval.predictions.files import replace_file
+from medtune.trainer.benches.figures.measured import Bench, Limit, Measured, timed
 
 PARITY_FAILED, UNDER_TARGET = 1, 2
 MAX_S = 600.0
-"""No bench may take longer on two cores."""
+"""The longest time, in seconds, that a bench may take on two cores."""
 _GIB = 2**30
-GB = 1e9
-
-Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class TwoWays:
-    """Two ways to the same result.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune bench`."""
+    names = ", ".join(catalog.names(catalog.BENCHES))
+    parser.add_argument("name", metavar="NAME", help=f"The bench to run, one of {names}.")
+    parser.add_argument(
+        "subject",
+        metavar="SUBJECT",
+        nargs="?",
+        help="The thing to run it on, for instance a benchmark or a model (default: the bench's own).",
+    )
+    parser.add_argument(
+        "--no-target", action="store_true", help="Returns exit status 0, not 2, where a target is missed."
+    )
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="DIR",
+        help="The folder to write the figures, the machine and the date to, as NAME.json (default: they are only "
+        "printed).",
+    )
 
-    Attributes:
-        title: What both do.
-        quick: What the one way is.
-        plain: What the other one is.
-        apart: The largest difference between what they give.
-        tolerance: The largest one that still counts as the same.
-        target: How many times as long the plain way has to take at least.
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Runs one bench; returns 1 where its ways disagree, 2 where a target is missed, else 0.
+
+    Raises:
+        ValueError: There is no such bench, or it does not take the subject.
     """
-
-    title: str
-    quick: str
-    plain: str
-    quick_s: float
-    plain_s: float
-    apart: float
-    tolerance: float
-    target: float
-
-    @property
-    def ratio(self) -> float:
-        """How many times as long the plain way takes."""
-        return self.plain_s / self.quick_s
-
-    @property
-    def agree(self) -> bool:
-        """Whether both give the same; what is no number does not."""
-        return self.apart <= self.tolerance
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A figure that may not be exceeded."""
-
-    title: str
-    value: float
-    at_most: float
-    unit: str
-
-    @property
-    def kept(self) -> bool:
-        """Whether it is not exceeded."""
-        return self.value <= self.at_most
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What a bench found.
-
-    Attributes:
-        subject: What it ran on.
-        ways: At least one pair.
-        limits: Targets in seconds or GB, which the machine decides too.
-    """
-
-    subject: str
-    ways: tuple[TwoWays, ...]
-    limits: tuple[Limit, ...] = ()
-
-
-Bench = Callable[[str | None], Measured]
-"""What a file in `benches` defines as `bench`: takes what to run on, by default what its first lines say."""
+    return run_bench(options.name, subject=options.subject, target=not options.no_target, record=options.record)
 
 
 def run_bench(name: str, *, subject: str | None, target: bool, record: Path | None) -> int:
     """Runs one bench, prints what it found, and returns 1 where the ways disagree, 2 where a target is missed, else 0.
 
     Args:
-        name: Of a file in `benches`.
-        subject: What to run on; None for the bench's default.
-        target: Whether a missed target counts.
-        record: Folder for a JSON file of the figures with machine and date; nothing is written where the ways disagree.
+        name: The name of a file in `medtune.trainer.benches`.
+        subject: The thing to run on; None takes the bench's default.
+        target: Whether a missed target changes the exit status.
+        record: The folder for a JSON file of the figures with machine and date, which is written only where the ways
+            agree; None writes nothing.
 
     Raises:
         ValueError: There is no such bench, or it does not take the subject.
@@ -113,7 +75,7 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
     print(f"{name}, {measured.subject}")
     for line in lines(measured):
         print(line)
-    status = parsed(measured, target=target)
+    status = exit_status(measured, target=target)
     if record is not None and status != PARITY_FAILED:
         path = record / f"{name}{f'-{subject}' if subject else ''}.json"
         record.mkdir(parents=True, exist_ok=True)
@@ -122,12 +84,12 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
     return status
 
 
-def parsed(measured: Measured, *, target: bool) -> int:
-    """Returns the exit status.
+def exit_status(measured: Measured, *, target: bool) -> int:
+    """Returns 1 where two ways disagree, 2 where a target is missed and `target` is set, else 0.
 
     Example:
         >>> slow = TwoWays("t", "a", "b", quick_s=1.0, plain_s=1.5, apart=0.0, tolerance=0.0, target=2.0)
-        >>> judged(Measured("s", (slow,)), target=True), judged(Measured("s", (slow,)), target=False)
+        >>> exit_status(Measured("s", (slow,)), target=True), exit_status(Measured("s", (slow,)), target=False)
         (2, 0)
     """
     if not all(each.agree for each in measured.ways):
@@ -137,7 +99,7 @@ def parsed(measured: Measured, *, target: bool) -> int:
 
 
 def lines(measured: Measured) -> list[str]:
-    """Returns the figures in words."""
+    """Returns the lines that `medtune bench` prints."""
     found = []
     for each in measured.ways:
         same = "the same" if each.agree else "NOT THE SAME"
@@ -154,7 +116,7 @@ def lines(measured: Measured) -> list[str]:
 
 
 def figures(name: str, measured: Measured, *, load_before: float) -> dict[str, object]:
-    """Returns what is recorded: the figures, and the machine and day that they are of."""
+    """Returns the content of the recorded file: the figures, the machine and the date."""
     return {
         "bench": name,
         "date": datetime.now().astimezone().date().isoformat(),
@@ -172,32 +134,6 @@ def figures(name: str, measured: Measured, *, load_before: float) -> dict[str, o
         **asdict(measured),
         "ratios": {each.title: round(each.ratio, 3) for each in measured.ways},
     }
-
-
-def timed(work: Callable[[], Result]) -> tuple[Result, float]:
-    """Returns what the work returns, and the seconds that it took."""
-    start = time.perf_counter()
-    result = work()
-    return result, time.perf_counter() - start
-
-
-def peak_memory_gb() -> float:
-    """Returns the most memory that this process held so far, GB."""
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Bytes on macOS, kilobytes elsewhere.
-    return peak / (1e9 if sys.platform == "darwin" else 1e6)
-
-
-def refuse_subject(name: str, subject: str | None) -> None:
-    """Refuses a subject where a bench has none.
-
-    Raises:
-        ValueError: There is one.
-    """
-    if subject is not None:
-        raise ValueError(f"the bench {name!r} runs on one thing alone; leave {subject!r} out")
 
 
 def _gpus() -> list[str]:

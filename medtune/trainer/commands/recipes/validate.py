@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 
 import torch
@@ -19,17 +20,44 @@ from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.weights.export import assemble_model
-from medtune.trainer.commands.validate_served import show_served
+from medtune.trainer.commands.arguments import add_recipe
+from medtune.trainer.commands.recipes.validate_endpoint import show_served
 from medtune.trainer.experiment.evaluate import primary_parser
 from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.missing import missing_data, missing_weights
 from medtune.trainer.experiment.open_data import opened
 from medtune.trainer.experiment.unofficial import whole_test
+from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe, Stage
 from medtune.trainer.training.batches import recipe_batches
 from medtune.trainer.training.memory import Memory, memory_of, memory_text, missing_memory, parse_devices, this_machine
 from medtune.trainer.training.mixture import described, open_folders, train_data
 from medtune.trainer.training.trainable_parts import part_table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune validate`."""
+    add_recipe(parser)
+    parser.add_argument(
+        "--no-weights", action="store_true", help="Neither fetches nor loads pretrained weights; shows no labels then."
+    )
+    parser.add_argument(
+        "--devices",
+        metavar="NxNAME-SIZEGB",
+        help="The number, name and memory in GB of the devices that the run will have, for instance 4xA6000-48GB "
+        "(default: the devices of this machine).",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Prints what a run of the recipe would do and what it lacks; returns 0 where nothing is missing, else 1.
+
+    Raises:
+        FileNotFoundError: The recipe or a checkpoint is missing.
+        ValueError: A value is wrong, or something does not fit.
+    """
+    recipe = read_recipe(options.recipe, options.overrides)
+    return validate(recipe, weights=not options.no_weights, devices=options.devices)
 
 
 def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> int:
@@ -62,7 +90,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
     benchmark = benchmark if prepared is None else worded(benchmark, prepared, volumes_as=volumes_as)
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
-    assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model.loading) if loadable else None
+    assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model) if loadable else None
     model = entry.skeleton() if assembled is None else assembled.model
     if recipe.model.language_bits is not None:
         device = torch.device("meta" if assembled is None else "cpu")

@@ -1,0 +1,1 @@
+"""The figures that every bench returns, and how they are measured."""

@@ -1,0 +1,184 @@
+"""`medtune prepare`: turns a benchmark's raw files into a prepared folder with patient-level splits."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from medtune.benchmarks import find_benchmark, find_source
+from medtune.data.prepared import rejects
+from medtune.data.prepared.folder import Prompts, prepare
+from medtune.data.types import SPLITS, Question, UnofficialSplit
+from medtune.eval.asking.official_prompts import official_for, read_official
+from medtune.trainer.commands.arguments import positive, share
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune prepare`."""
+    parser.add_argument("benchmark", metavar="BENCHMARK", help="The name of a benchmark; `medtune list benchmarks`.")
+    parser.add_argument(
+        "--from",
+        dest="root",
+        type=Path,
+        metavar="DIR",
+        help="The folder with the raw files (default: none, which only a simulated source allows).",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="The folder to write; required unless --list-missing is given (default: none).",
+    )
+    parser.add_argument(
+        "--source",
+        metavar="NAME",
+        help="The source that reads the raw files; `medtune list sources` (default: the benchmark's first source).",
+    )
+    parser.add_argument("--limit", type=positive, metavar="N", help="Takes at most N patients (default: all patients).")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="The seed of splits, of the order of options and of simulations (default: %(default)s).",
+    )
+    parser.add_argument(
+        "--max-rejected",
+        type=share,
+        default=0.01,
+        metavar="SHARE",
+        help="The largest share of rows, from 0 to 1, that may be unusable before nothing is written "
+        "(default: %(default)s).",
+    )
+    parser.add_argument(
+        "--unofficial-split",
+        choices=("patient",),
+        help="Divides a benchmark that has only test questions into train, val and test by patient; every result is "
+        "then marked as unofficial (default: the benchmark's own split).",
+    )
+    parser.add_argument(
+        "--list-missing",
+        action="store_true",
+        help="Prints the media files that are missing and where to fetch them, and writes nothing.",
+    )
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="DIR",
+        help="A folder with the benchmark's own prompts, which are then sent verbatim (default: medtune's wording).",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Writes the prepared folder, or lists the missing media files, and returns 0.
+
+    Raises:
+        ValueError: --out is missing, or the benchmark and its source do not take the arguments.
+    """
+    if options.list_missing:
+        return list_missing(options.benchmark, source_name=options.source, root=options.root, seed=options.seed)
+    if options.out is None:
+        raise ValueError("prepare needs --out: the folder to write")
+    return prepare_folder(
+        options.benchmark,
+        source_name=options.source,
+        root=options.root,
+        out=options.out,
+        limit=options.limit,
+        seed=options.seed,
+        max_rejected=options.max_rejected,
+        unofficial_split=options.unofficial_split,
+        prompts=options.prompts,
+    )
+
+
+def prepare_folder(
+    benchmark_name: str,
+    *,
+    source_name: str | None,
+    root: Path | None,
+    out: Path,
+    limit: int | None,
+    seed: int,
+    max_rejected: float,
+    unofficial_split: UnofficialSplit | None,
+    prompts: Path | None,
+) -> int:
+    """Writes a prepared folder and prints its contents, and the rows that were rejected with the reasons; returns 0.
+
+    Args:
+        benchmark_name: The benchmark to prepare for.
+        source_name: The source that reads the raw files; None takes the benchmark's first.
+        root: The folder with the raw files; None for a simulated source.
+        out: The folder to write.
+        limit: The largest number of patients; None takes all.
+        seed: The seed of splits, of the order of options and of simulations.
+        max_rejected: The largest share of unusable rows, from 0 to 1.
+        unofficial_split: How to divide a benchmark that has only test questions; None leaves it undivided.
+        prompts: A folder with the benchmark's own prompts; None takes medtune's wording.
+
+    Raises:
+        ValueError: The benchmark does not take that source, or the source refuses the files.
+    """
+    name = _source_name(benchmark_name, source_name)
+    prepared = prepare(
+        find_source(name),
+        benchmark=benchmark_name,
+        root=root,
+        out=out,
+        seed=seed,
+        limit=limit,
+        max_rejected=max_rejected,
+        unofficial_split=unofficial_split,
+        prompts=_official(benchmark_name, prompts),
+    )
+    manifest = prepared.manifest
+    print(f"{out}: {manifest.source} ({manifest.provenance}), data hash {manifest.data_hash[:16]}")
+    print(f"patients: {manifest.patient_unit}")
+    for split in SPLITS:
+        tasks = ", ".join(f"{task} {count}" for task, count in manifest.counts[split].items())
+        print(f"  {split:<6}{prepared.num_questions(split):>7} questions  {tasks}")
+    if manifest.unofficial_split:
+        print(f"unofficial split by {manifest.unofficial_split}: the benchmark itself is for evaluation alone")
+    print(f"prompts: {manifest.prompts}")
+    if manifest.identical_media:
+        print(f"identical images: {manifest.identical_media}; their patients share a split")
+    for note in manifest.notes:
+        print(f"note: {note}")
+    if manifest.rejected:
+        print(rejects.table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
+        print(f"one by one: {out / rejects.REJECTS}")
+    return 0
+
+
+def list_missing(benchmark_name: str, *, source_name: str | None, root: Path | None, seed: int) -> int:
+    """Prints each missing media file that the questions need, with its place and its origin, and returns 0.
+
+    Raises:
+        ValueError: The benchmark does not take that source, or the source refuses the files.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        table = find_source(_source_name(benchmark_name, source_name)).read(root, seed, Path(scratch))
+    for item in table.missing:
+        print(f"{item.file}\t{item.fetch}")
+    print(f"{len(table.missing)} media files are missing", file=sys.stderr)
+    return 0
+
+
+def _official(benchmark_name: str, folder: Path | None) -> Callable[[Sequence[Question]], Prompts] | None:
+    if folder is None:
+        return None
+    benchmark = find_benchmark(benchmark_name)
+    templates = read_official(benchmark, folder)
+    return lambda questions: Prompts(*official_for(benchmark, templates, questions))
+
+
+def _source_name(benchmark_name: str, source_name: str | None) -> str:
+    accepted = find_benchmark(benchmark_name).sources
+    name = accepted[0] if source_name is None else source_name
+    if name not in accepted:
+        raise ValueError(f"the benchmark {benchmark_name!r} takes the sources {', '.join(accepted)}, not {name!r}")
+    return name

@@ -1,0 +1,141 @@
+"""`medtune score`: scores a file of predictions that medtune or any other tool wrote."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from medtune.benchmarks import find_benchmark, find_source
+from medtune.data.prepared.folder import Prepared, open_prepared
+from medtune.data.prepared.question_origins import read_origins
+from medtune.data.types import Prediction, Question, Split
+from medtune.eval.asking.official_prompts import FOREIGN, worded
+from medtune.eval.data_label import label_of
+from medtune.eval.judge.verdicts import with_verdicts
+from medtune.eval.predictions.files import read_predictions
+from medtune.eval.predictions.tool_files import read_tool_rows
+from medtune.eval.predictions.tool_matching import matched
+from medtune.eval.results import gain_table, scores_json
+from medtune.eval.scoring.bertscore import named_model
+from medtune.eval.scoring.parse_replies import write_parsed
+from medtune.eval.scoring.score import score_phase
+from medtune.eval.scoring.tables import table_text
+from medtune.trainer.commands.arguments import add_split, facet_value
+from medtune.trainer.experiment.evaluate import write_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune score`."""
+    parser.add_argument("benchmark", metavar="BENCHMARK", help="The name of a benchmark; `medtune list benchmarks`.")
+    parser.add_argument(
+        "--predictions",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="The predictions: JSON lines with question_id and text, or a file of lmms-eval or VLMEvalKit.",
+    )
+    parser.add_argument(
+        "--questions", type=Path, required=True, metavar="DIR", help="The prepared folder that holds the questions."
+    )
+    parser.add_argument(
+        "--parser", metavar="NAME", help="The parser that reads the replies (default: the benchmark's first parser)."
+    )
+    parser.add_argument(
+        "--bertscore",
+        metavar="MODEL[:LAYER]",
+        help="The text model, a hub id or a folder, and the number of the layer that BERTScore is computed with "
+        "(default: BERTScore is left out).",
+    )
+    add_split(parser, of="the prepared folder that was answered")
+    parser.add_argument(
+        "--only",
+        metavar="FACET=VALUE",
+        nargs="+",
+        type=facet_value,
+        default=[],
+        help="Scores only the questions whose facets have these values (default: all questions of the split).",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Scores the file of predictions and returns 0.
+
+    Raises:
+        FileNotFoundError: There is no such file or folder.
+        ValueError: A line cannot be read, or is about a question that the split does not have.
+    """
+    return score_file(
+        options.benchmark,
+        predictions=options.predictions,
+        questions=options.questions,
+        parser=options.parser,
+        split=options.split,
+        bertscore=options.bertscore,
+        only=dict(options.only),
+    )
+
+
+def score_file(
+    benchmark_name: str,
+    *,
+    predictions: Path,
+    questions: Path,
+    parser: str | None,
+    split: Split,
+    bertscore: str | None,
+    only: Mapping[str, str],
+) -> int:
+    """Scores a file of predictions; writes parsed.jsonl and scores.json beside it, prints the tables and returns 0.
+
+    Args:
+        benchmark_name: The benchmark that the questions belong to.
+        predictions: A file of medtune's own format or of another tool's.
+        questions: The prepared folder.
+        parser: The parser that reads the replies; None takes the benchmark's first.
+        split: The split that was answered.
+        bertscore: The text model of BERTScore, MODEL or MODEL:LAYER; None leaves BERTScore out.
+        only: Facets and the values that the questions to score have; empty takes all questions.
+
+    Raises:
+        FileNotFoundError: There is no such file or folder.
+        ValueError: A line cannot be read, or is about a question that the split does not have.
+    """
+    prepared = open_prepared(questions)
+    benchmark = worded(find_benchmark(benchmark_name), prepared)
+    asked = prepared.questions(split)
+    if only:
+        asked = tuple(q for q in asked if all(q.facets.get(facet) == value for facet, value in only.items()))
+        if not asked:
+            wanted = ", ".join(f"{facet}={value}" for facet, value in only.items())
+            raise ValueError(f"--only: no question of the split {split!r} has {wanted}")
+        benchmark = benchmark.for_part(asked)
+    found = with_verdicts(_any_predictions(predictions, asked, prepared), predictions, benchmark)
+    if any(prediction.prompt_hash is None for prediction in found):
+        benchmark = replace(benchmark, wording=FOREIGN)
+    scores = score_phase(
+        asked,
+        found,
+        benchmark,
+        train=prepared.questions("train"),
+        parser=parser,
+        text_model=named_model(bertscore) if bertscore else None,
+    )
+    label = label_of(prepared.manifest, prompts=benchmark.wording)
+    write_parsed(predictions.parent / "parsed.jsonl", asked, found, benchmark)
+    write_json(predictions.parent / "scores.json", scores_json(scores, label))
+    print(gain_table({predictions.stem: scores}, None, benchmark, label=label))
+    for table in scores.tables:
+        print(f"\n{table_text(table)}")
+    return 0
+
+
+def _any_predictions(path: Path, asked: Sequence[Question], prepared: Prepared) -> list[Prediction]:
+    """Returns the predictions of a file in medtune's own format or in that of another tool."""
+    rows = read_tool_rows(path)
+    if rows is None:
+        return read_predictions(path)
+    known = read_origins(prepared.root, prepared.manifest.source)
+    answer_in = find_source(prepared.manifest.source).answer_in
+    return matched(rows, asked, find=known.find, places=known.places, answer_in=answer_in)

@@ -1,0 +1,1 @@
+"""The commands that work on a recipe: show, validate, run, train and eval."""

@@ -1,0 +1,58 @@
+"""`medtune run`: evaluates, trains and evaluates again; a whole grid or several seeds where they are asked for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from medtune.trainer.commands.arguments import add_recipe, add_run_folder, positive
+from medtune.trainer.commands.recipes.start import read_recipe_of, refuse_grid, run_folder, start
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune run`."""
+    add_recipe(parser)
+    add_run_folder(parser)
+    parser.add_argument(
+        "--seeds",
+        type=positive,
+        metavar="N",
+        help="Makes N runs whose train.seed counts up from the recipe's, and reports their common gain "
+        "(default: a single run).",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Makes one run, or all runs of the recipe's grid or of --seeds, and returns the exit status.
+
+    Raises:
+        FileNotFoundError: The recipe, its data or its weights are missing.
+        ValueError: The recipe or the arguments do not fit.
+    """
+    recipe = read_recipe_of(options)
+    if recipe.grid:
+        if options.seeds is not None:
+            refuse_grid()
+        from medtune.trainer.experiment.grid import run_grid
+
+        each = _each_run(options)
+        return run_grid(_run_again, each, out=run_folder(options), grid=recipe.grid, resume=options.resume)
+    if options.seeds is not None:
+        from medtune.trainer.experiment.seeds import run_seeds
+
+        each = [*_each_run(options), *(["--resume"] if options.resume else [])]
+        out = run_folder(options)
+        return run_seeds(_run_again, each, out=out, first_seed=recipe.train.seed, number=options.seeds)
+    return start("run", recipe, options, arguments)
+
+
+def _run_again(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="medtune run")
+    add_arguments(parser)
+    return command(parser.parse_args(arguments[1:]), arguments)
+
+
+def _each_run(options: argparse.Namespace) -> list[str]:
+    limit = ["--limit", str(options.limit)] if options.limit else []
+    overrides = ["--set", *options.overrides] if options.overrides else []
+    return ["run", options.recipe, *limit, *overrides]

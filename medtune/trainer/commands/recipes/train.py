@@ -1,0 +1,25 @@
+"""`medtune train`: trains a model without evaluating it before and after."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from medtune.trainer.commands.arguments import add_recipe, add_run_folder
+from medtune.trainer.commands.recipes.start import read_recipe_of, start
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune train`."""
+    add_recipe(parser)
+    add_run_folder(parser)
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Trains and returns the exit status.
+
+    Raises:
+        FileNotFoundError: The recipe, its data or its weights are missing.
+        ValueError: The recipe or the arguments do not fit.
+    """
+    return start("train", read_recipe_of(options), options, arguments)

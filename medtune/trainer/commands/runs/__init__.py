@@ -1,0 +1,1 @@
+"""The commands that work on finished runs: report, compare, judge, audit, power, export and chat."""

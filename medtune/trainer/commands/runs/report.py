@@ -1,0 +1,44 @@
+"""`medtune report`: writes the report of a finished run, or one table of several runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from medtune.benchmarks import paper_of
+from medtune.eval.report.write import write_report, write_runs
+from medtune.trainer.recipe.plugin_folders import use_plugins_of_run
+
+OUT = Path("runs_report")
+"""The folder of the table of several runs, where none is named."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `medtune report`."""
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="The folders of one or more finished runs.")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="The folder to write the table of several runs to; a single run's report is written into its own folder "
+        f"(default: {OUT}).",
+    )
+
+
+def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Writes report.html and report.md, prints where they are and returns 0.
+
+    Raises:
+        FileNotFoundError: A run, its results or a plugin folder that it was made with are missing.
+        ValueError: A file of a run is broken, or --out is given for a single run.
+    """
+    for run in options.runs:
+        use_plugins_of_run(run)
+    if len(options.runs) > 1:
+        print(write_runs(options.runs, options.out or OUT))
+    elif options.out:
+        raise ValueError("--out is for several runs; the report of one is written into its folder")
+    else:
+        print(write_report(options.runs[0], paper_of))
+    return 0

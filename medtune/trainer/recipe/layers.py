@@ -1,0 +1,131 @@
+"""The layers of settings that lie over each other: files, then `--set`. Merges them and tells where a value stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+COMMAND_LINE = "--set"
+Tree = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The settings of one place.
+
+    Attributes:
+        origin: The place, as messages name it: a file's path, or "--set".
+        tree: Keys and values; blocks are mappings.
+    """
+
+    origin: str
+    tree: Mapping[str, object]
+
+
+def read_layer(path: Path) -> Layer:
+    """Returns the settings of a YAML file.
+
+    Raises:
+        ValueError: The file is not YAML, or holds no keys.
+    """
+    try:
+        tree = yaml.safe_load(path.read_text("utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: not YAML: {error}") from error
+    if not isinstance(tree, dict):
+        raise ValueError(
+            f"{path}: wanted keys with values; a recipe is a mapping with the blocks model, data, train, eval and log"
+        )
+    return Layer(str(path), tree)
+
+
+def override_layer(text: str) -> Layer:
+    """Returns the setting of one KEY=VALUE of `--set`.
+
+    Raises:
+        ValueError: There is no equals sign, or VALUE is not YAML. The message leaves VALUE out, which may be a secret.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ValueError(f"{COMMAND_LINE} {text!r}: expected KEY=VALUE, for instance train.max_steps=10")
+    try:
+        tree: object = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{COMMAND_LINE} {key}: the value is not YAML; put text with such signs in quotes") from error
+    block: Tree = {}
+    for part in reversed(key.split(".")):
+        block = {part: tree}
+        tree = block
+    return Layer(COMMAND_LINE, block)
+
+
+def merge(layers: Sequence[Layer]) -> Tree:
+    """Returns the settings of all layers; the later ones count where two say the same key.
+
+    Raises:
+        ValueError: A layer numbers an element that a list does not have.
+    """
+    tree: Tree = {}
+    for layer in layers:
+        tree = merged(tree, layer.tree)
+    return tree
+
+
+def merged(below: Mapping[str, object], above: Mapping[str, object], *, place: str = "") -> Tree:
+    """Returns `below` with the values of `above`, block by block; `place` is the block's own place with a dot."""
+    out = dict(below)
+    for key, value in above.items():
+        out[key] = _over(out.get(key), value, place=f"{place}{key}")
+    return out
+
+
+def _over(old: object, value: object, *, place: str) -> object:
+    if isinstance(old, dict) and isinstance(value, Mapping):
+        return merged(old, value, place=f"{place}.")
+    if isinstance(old, list) and isinstance(value, Mapping):
+        return _merged_list(old, value, place=place)
+    return value
+
+
+def _merged_list(below: Sequence[object], above: Mapping[str, object], *, place: str) -> list[object]:
+    """Returns the list with those elements changed that `above` numbers: train.stages.0.max_steps=10."""
+    out = list(below)
+    for number, value in above.items():
+        if not str(number).isdecimal() or int(number) >= len(out):
+            there = f"has the elements 0 to {len(out) - 1}" if out else "is empty"
+            raise ValueError(f"{place}.{number}: {place} {there}")
+        out[int(number)] = _over(out[int(number)], value, place=f"{place}.{number}")
+    return out
+
+
+def origin_of(layers: Sequence[Layer], place: Sequence[str]) -> str:
+    """Returns the origin of the last layer that says the value at a place such as ("train", "stages", "0", "name")."""
+    return next((layer.origin for layer in reversed(layers) if _says(layer.tree, place)), layers[0].origin)
+
+
+def origin_of_block(layers: Sequence[Layer], place: Sequence[str]) -> str:
+    """Returns the origin of the first layer in which a block of keys stands at the place."""
+    return next((layer.origin for layer in layers if _is_block(layer.tree, place)), layers[0].origin)
+
+
+def _says(tree: object, keys: Sequence[str]) -> bool:
+    if not keys or not isinstance(tree, Mapping | list):
+        return True
+    inner = _children(tree)
+    return keys[0] in inner and _says(inner[keys[0]], keys[1:])
+
+
+def _is_block(tree: object, keys: Sequence[str]) -> bool:
+    if not keys:
+        return isinstance(tree, Mapping)
+    inner = _children(tree)
+    return keys[0] in inner and _is_block(inner[keys[0]], keys[1:])
+
+
+def _children(tree: object) -> dict[str, object]:
+    if isinstance(tree, Mapping):
+        return {str(key): value for key, value in tree.items()}
+    return {str(number): value for number, value in enumerate(tree)} if isinstance(tree, list) else {}
