@@ -57,7 +57,10 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
         if "extends" in below.tree:
             raise ValueError(f"{path}: extends {parent!r}, which itself extends another recipe; one level is the limit")
         files.insert(0, below)
-    layers = _renamed(files, [override_layer(override) for override in overrides])
+    replaced = [override_layer(override) for override in overrides]
+    if any("plugins" in layer.tree for layer in replaced):
+        raise ValueError(f"{COMMAND_LINE} plugins: name plugin folders with --plugins FOLDER, or in the recipe's file")
+    layers = _renamed(files, replaced)
     tree = merge(layers)
     folders = dict.fromkeys((*use_plugins(tree, path), *named_folders()))
     return _recipe({**tree, "plugins": [str(each) for each in folders]}, layers)

@@ -63,3 +63,5 @@ def test_a_list_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text(f"plugins: mine\n{RECIPE}")
     with pytest.raises(ValueError, match=r"plugins is 'mine'; it must be a list of folders"):
         read_recipe(str(tmp_path / "r.yaml"))
+    with pytest.raises(ValueError, match=r"^--set plugins: name plugin folders with --plugins FOLDER"):
+        read_recipe("pocket_busi_lora", ["plugins=[mine]"])

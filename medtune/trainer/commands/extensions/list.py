@@ -18,8 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all",
         action="store_true",
         dest="with_twins",
-        help=f"Lists the random, tiny models {TWINS}* and their recipes too, which are for tests alone (default: they "
-        "are left out).",
+        help=f"Lists the random, tiny models {TWINS}* and their recipes too, which are for tests alone.",
     )
 
 
