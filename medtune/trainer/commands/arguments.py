@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -29,27 +28,6 @@ def facet_value(text: str) -> tuple[str, str]:
     if not equals or not facet:
         raise argparse.ArgumentTypeError(f"{text!r}: wanted FACET=VALUE, e.g. dataset=23")
     return facet, value
-
-
-def add_plugins(parser: argparse.ArgumentParser) -> None:
-    """Adds --plugins, which every command takes, before or behind its name."""
-    parser.add_argument(
-        "--plugins",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FOLDER",
-        help="A folder with benchmarks, models, projectors, metrics, recipes and so on of your own; may be given "
-        "several times, before or behind the command (default: no folder).",
-    )
-
-
-def split_plugins(arguments: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Returns the folders that --plugins names anywhere among the arguments, and the arguments without them."""
-    parser = argparse.ArgumentParser(prog="medtune", add_help=False, allow_abbrev=False)
-    add_plugins(parser)
-    found, rest = parser.parse_known_args(arguments)
-    return found.plugins, rest
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:

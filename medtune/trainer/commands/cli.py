@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
 from medtune import __version__
 from medtune.data.plugins import name_folders
-from medtune.trainer.commands.arguments import add_plugins, split_plugins
 from medtune.trainer.devices.launch import INTERRUPTED
 
 FAILED = 1
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        folders, rest = split_plugins(arguments)
+        folders, rest = _split_plugins(arguments)
         name_folders(folders)
         options = parser([each for each in rest if each in COMMANDS][:1]).parse_args(rest)
         return int(options.command(options, arguments))
@@ -106,7 +106,7 @@ def parser(names: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
         prog="medtune", description="Fine-tunes medical vision-language models on the benchmarks that judge them."
     )
     whole.add_argument("--version", action="version", version=f"medtune {__version__}")
-    add_plugins(whole)
+    _add_plugins(whole)
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
     for name, (module_name, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
@@ -116,3 +116,24 @@ def parser(names: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
             module.add_arguments(command)
             command.set_defaults(command=module.command)
     return whole
+
+
+def _add_plugins(parser: argparse.ArgumentParser) -> None:
+    """Adds --plugins, which every command takes, before or behind its name."""
+    parser.add_argument(
+        "--plugins",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="A folder with benchmarks, models, projectors, metrics, recipes and so on of your own; it may be given "
+        "several times, before or behind the command (default: none).",
+    )
+
+
+def _split_plugins(arguments: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Returns the folders that --plugins names anywhere among the arguments, and the arguments without them."""
+    parser = argparse.ArgumentParser(prog="medtune", add_help=False, allow_abbrev=False)
+    _add_plugins(parser)
+    found, rest = parser.parse_known_args(arguments)
+    return found.plugins, rest

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+import medtune
 from medtune import __version__
 
 PACKAGES = (

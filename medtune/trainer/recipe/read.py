@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 import yaml
 
 from medtune.data import catalog
-from medtune.data.plugins import add_folders, named_folders
+from medtune.data.plugins import named_folders
 from medtune.models.tuning.plan import Tuning
 from medtune.trainer.recipe.build import build
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.layers import COMMAND_LINE, Layer, merge, merged, override_layer, read_layer
+from medtune.trainer.recipe.plugin_folders import read_with_plugins, use_plugins
 from medtune.trainer.recipe.renamed_keys import old_names, with_new_names
 from medtune.trainer.recipe.schema import Recipe
 
@@ -40,50 +41,29 @@ def find_recipe(name: str) -> Path:
 
 
 def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
-    """Returns the recipe with `overrides` ("train.max_steps=10") applied; its plugin folders are taken into use.
+    """Returns the recipe with `overrides` ("train.max_steps=10") applied; says on stderr which keys have a new name.
 
-    A line on stderr names each key that has a new name.
+    The plugin folders that the recipe names are taken into use.
 
     Raises:
         ValueError: Broken YAML, an unknown key (the nearest one is offered) or a value of the wrong type.
         FileNotFoundError: There is no such file, or a plugin folder is missing.
     """
     path = find_recipe(name)
-    own = _layer_with_plugins(path)
+    own = read_with_plugins(path)
     files = [Layer(own.origin, {key: value for key, value in own.tree.items() if key != "extends"})]
     if (parent := own.tree.get("extends")) is not None:
-        below = _layer_with_plugins(find_recipe(str(parent)))
+        below = read_with_plugins(find_recipe(str(parent)))
         if "extends" in below.tree:
             raise ValueError(f"{path}: extends {parent!r}, which itself extends another recipe; one level is the limit")
         files.insert(0, below)
-    layers = _renamed(files, [override_layer(override) for override in overrides])
+    replaced = [override_layer(override) for override in overrides]
+    if any("plugins" in layer.tree for layer in replaced):
+        raise ValueError(f"{COMMAND_LINE} plugins: name plugin folders with --plugins FOLDER, or in the recipe's file")
+    layers = _renamed(files, replaced)
     tree = merge(layers)
     folders = dict.fromkeys((*use_plugins(tree, path), *named_folders()))
     return _recipe({**tree, "plugins": [str(each) for each in folders]}, layers)
-
-
-def use_plugins(tree: Mapping[str, object], path: Path) -> tuple[Path, ...]:
-    """Takes the plugin folders into use that the recipe in the file `path` names, and returns their absolute paths.
-
-    Raises:
-        FileNotFoundError: A plugin folder is missing.
-        ValueError: The key `plugins` is not a list of folders.
-    """
-    listed = tree.get("plugins") or []
-    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-        raise ValueError(f"{path}: plugins is {listed!r}; it must be a list of folders, for instance [my_plugin]")
-    return add_folders((path.parent / Path(each).expanduser() for each in listed), named_by=f"{path}, plugins")
-
-
-def use_plugins_of_run(run: Path) -> None:
-    """Takes the plugin folders into use that a run was made with; does nothing where there is no run.
-
-    Raises:
-        FileNotFoundError: A plugin folder is missing.
-    """
-    path = run / "recipe.yaml"
-    if path.is_file():
-        _layer_with_plugins(path)
 
 
 def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:
@@ -107,14 +87,6 @@ def read_settings(kind: type[_T], file: Path | None, overrides: Sequence[str]) -
     below = Layer(COMMAND_LINE, {}) if file is None else read_layer(file)
     layers = [below, *map(override_layer, overrides)]
     return build(kind, merge(layers), layers)
-
-
-def _layer_with_plugins(path: Path) -> Layer:
-    """Returns a file's settings with absolute plugin folders, taken into use: a recipe that it extends may lie there."""
-    layer = read_layer(path)
-    if "plugins" not in layer.tree:
-        return layer
-    return Layer(layer.origin, {**layer.tree, "plugins": [str(each) for each in use_plugins(layer.tree, path)]})
 
 
 def _renamed(files: Sequence[Layer], overrides: Sequence[Layer]) -> list[Layer]:

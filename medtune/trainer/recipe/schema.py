@@ -275,7 +275,7 @@ class Recipe:
         grid: Full keys and the values that they take in turn, as text: `medtune run` makes one run for every
             combination, and a table of all runs.
         plugins: Folders with benchmarks, models, recipes and so on of your own, relative to the recipe's file. A run's
-            recipe.yaml holds their absolute paths, and those of `--plugins`.
+            recipe.yaml holds their absolute paths, those of `--plugins` among them.
     """
 
     model: ModelBlock

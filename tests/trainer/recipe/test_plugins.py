@@ -10,7 +10,8 @@ import pytest
 
 from medtune.data import catalog
 from medtune.data.plugins import name_folders
-from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml, use_plugins_of_run
+from medtune.trainer.recipe.plugin_folders import use_plugins_of_run
+from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 
 RECIPE = "model: {name: pocket}\ndata: {benchmark: busi, root: x}\ntrain: {max_steps: 1}\n"
 
@@ -62,3 +63,5 @@ def test_a_list_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text(f"plugins: mine\n{RECIPE}")
     with pytest.raises(ValueError, match=r"plugins is 'mine'; it must be a list of folders"):
         read_recipe(str(tmp_path / "r.yaml"))
+    with pytest.raises(ValueError, match=r"^--set plugins: name plugin folders with --plugins FOLDER"):
+        read_recipe("pocket_busi_lora", ["plugins=[mine]"])

@@ -1,1 +1,1 @@
-"""The commands about extensions: which there are, and whether those of a folder keep what every extension has to."""
+"""The commands about extensions: which there are, whether they keep their contracts, and how fast they are."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from medtune.benchmarks import paper_of
 from medtune.eval.report.write import write_report, write_runs
-from medtune.trainer.recipe.read import use_plugins_of_run
+from medtune.trainer.recipe.plugin_folders import use_plugins_of_run
 
 OUT = Path("runs_report")
 """The folder of the table of several runs, where none is named."""
@@ -30,7 +30,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Writes report.html and report.md, prints where they are and returns 0.
 
     Raises:
-        FileNotFoundError: A run, or its results, are missing.
+        FileNotFoundError: A run, its results or a plugin folder that it was made with are missing.
         ValueError: A file of a run is broken, or --out is given for a single run.
     """
     for run in options.runs:

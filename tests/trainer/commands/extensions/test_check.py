@@ -35,6 +35,7 @@ def projector(over):
     """Returns the projector."""
     return Projector(lambda width: nn.Sequential(nn.Flatten(1, 3), nn.Linear(over.width, width)), num_tokens=5)
 '''
+BARE = "# Bare.\nmodel: {name: pockett}\ndata: {benchmark: busy, root: x}\ntrain: {max_steps: 1}\n"
 
 
 def written(folder: Path, name: str, text: str) -> None:
@@ -49,7 +50,7 @@ def test_one_line_for_each_extension_and_a_sentence_for_each_failure(tmp_path: P
     written(tmp_path, "metrics/broken.py", "import no_such\n\n\ndef metric():\n    ...\n")
     written(tmp_path, "metrics/mistyped.py", "def metrics():\n    ...\n")
     written(tmp_path, "projectors/miscounted.py", PROJECTOR)
-    written(tmp_path, "recipes/bare.yaml", "# Bare.\nmodel: {name: pockett}\ndata: {benchmark: busy, root: x}\n")
+    written(tmp_path, "recipes/bare.yaml", BARE)
     assert main(["check", str(tmp_path)]) == 1
     said = capsys.readouterr().out
     assert "ok      metrics good" in said
@@ -70,8 +71,7 @@ def test_one_line_for_each_extension_and_a_sentence_for_each_failure(tmp_path: P
 
 
 def test_a_recipe_that_names_what_is_not_there_is_told_the_nearest(tmp_path: Path, capsys: Capture) -> None:
-    text = "# Bare.\nmodel: {name: pockett}\ndata: {benchmark: busy, root: x}\ntrain: {max_steps: 1}\n"
-    written(tmp_path, "recipes/bare.yaml", text)
+    written(tmp_path, "recipes/bare.yaml", BARE)
     assert main(["check", str(tmp_path)]) == 1
     said = capsys.readouterr().out
     assert "data.benchmark is 'busy', which is not there. Did you mean 'busi'?" in said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,29 @@ def test_every_extension_says_what_it_is(kind: str, capsys: Capture) -> None:
     assert main(["list", kind, "--all"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == catalog.names(catalog.KINDS[kind])
-    assert all(len(line.split()) > 3 for line in lines)
+    assert all(len(line.split()) > 2 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("recipes", "pocket_busi_lora"),
+        ("models", "pocket"),
+        ("benchmarks", "busi"),
+        ("metrics", "accuracy"),
+        ("sources", "fetal_heads"),
+    ],
+)
+def test_list_shows_names_with_their_first_line(kind: str, name: str, capsys: Capture) -> None:
+    assert main(["list", kind]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.split()[0] == name]
+    assert len(line.split()) > 3
+
+
+def test_a_reader_that_stops_early_sees_no_traceback() -> None:
+    command = f"{sys.executable} -u -m medtune list benchmarks | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("kind", ["models", "recipes"])
