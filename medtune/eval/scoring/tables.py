@@ -1,10 +1,10 @@
-"""Tables in a paper's own shape: plain text for the terminal, JSON for scores.json."""
+"""Tables in a paper's own shape, as plain text for the terminal and without the numbers that JSON does not have."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Cell = str | float | int | None
 
@@ -53,15 +53,9 @@ def table_text(table: Table) -> str:
     return "\n".join([table.title, *lines, *table.notes])
 
 
-def table_json(table: Table) -> dict[str, object]:
-    """Returns the table for JSON; numbers that are not finite become null."""
-    return {
-        "title": table.title,
-        "columns": list(table.columns),
-        "rows": [[finite(cell) for cell in row] for row in table.rows],
-        "notes": list(table.notes),
-        "digits": table.digits,
-    }
+def finite_table(table: Table) -> Table:
+    """Returns the table as JSON can hold it: numbers that are not finite become None."""
+    return replace(table, rows=tuple(tuple(finite(cell) for cell in row) for row in table.rows))
 
 
 def rank(value: float, others: Sequence[float], *, higher_is_better: bool = True) -> int:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.folder import Prepared, open_prepared
@@ -20,9 +19,10 @@ from medtune.eval.comparing.compare_text import (
     comparison_plot,
     comparison_table,
 )
-from medtune.eval.data_label import recorded_label
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import read_predictions, replace_file
+from medtune.eval.results.schema import ResultsFile
+from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.left_out import uncounted
 from medtune.eval.scoring.score import parse_all
 from medtune.eval.scoring.tables import table_text
@@ -110,21 +110,21 @@ def read_run(root: Path, *, phase: Phase | None, parser: str | None) -> Answers:
     if not folder.results.is_file():
         raise FileNotFoundError(f"{folder.results}: the run is not finished; continue it with --resume --out {root}")
     recipe = read_recipe(str(folder.recipe))
-    results: dict[str, Any] = json.loads(folder.results.read_text("utf-8"))
-    phases = results["phases"]
+    results = read_json(folder.results, ResultsFile)
+    phases = results.phases
     chosen = phase or ("final" if "final" in phases else "zero_shot")
     if chosen not in phases:
         raise FileNotFoundError(f"{root}: the run has no phase {chosen!r}; there are: {', '.join(phases)}")
     about = About(
         name=f"{root.resolve().name} ({chosen.replace('_', '-')})",
-        benchmark=f"{results['benchmark']} {results['benchmark_version']}",
-        data_hash=results["data_hash"],
+        benchmark=f"{results.benchmark} {results.benchmark_version}",
+        data_hash=results.data_hash,
         split=recipe.eval.split,
-        parser=parser or phases[chosen]["parser"],
-        label=recorded_label(results),
+        parser=parser or phases[chosen].parser,
+        label=results.label,
     )
     path = {"zero_shot": folder.zero_shot, "final": folder.final}[chosen] / "predictions.jsonl"
-    has_likelihood = "likelihood" not in results.get("unavailable", {})
+    has_likelihood = "likelihood" not in results.unavailable
     return Answers(about, recipe.data.benchmark, recipe.data.root, path, has_likelihood)
 
 

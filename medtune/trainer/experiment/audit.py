@@ -15,15 +15,18 @@ from tqdm import tqdm
 from medtune.data.types import MediaGroup, Prediction, Reading
 from medtune.eval.asking.ask import audited
 from medtune.eval.audit.probes import drawn, thumbnails
-from medtune.eval.audit.row import Audit, audit_json, audit_text
+from medtune.eval.audit.row import Audit, audit_text
 from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, thumbnail_probes
 from medtune.eval.audit.subject import is_choice, subject_of
 from medtune.eval.predictions.shards import MERGED, stored_predictions
+from medtune.eval.results.build import audit_file
+from medtune.eval.results.schema import AuditFile
+from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.models.endpoint.served import Served
 from medtune.models.read_media import read_item
 from medtune.models.vlm import Assembled
-from medtune.trainer.experiment.evaluate import Experiment, answer_groups, primary_parser, write_json
+from medtune.trainer.experiment.evaluate import Experiment, answer_groups, primary_parser
 from medtune.trainer.experiment.run_folder import RunFolder
 
 MAX_THUMBNAILS = 5000
@@ -78,7 +81,7 @@ def audit_without_asking(experiment: Experiment, folder: RunFolder, model: Assem
     if folder.audit.is_file() and _audited_phase(folder.audit) == phase.name:
         return f"audit: {folder.audit}"
     audit = _audit(experiment, phase, (), model)
-    write_json(folder.audit, {**experiment.label.facts(), **audit_json(audit)})
+    write_document(folder.audit, audit_file(audit, experiment.label))
     flags = [f"  {row.title}: {row.flag}" for row in audit.flagged]
     more = f"`medtune audit {folder.root}` asks the model for the others"
     said = f"audit: {folder.audit}, {len(audit.rows)} rows, {len(flags)} flagged; {more}"
@@ -108,7 +111,7 @@ def audit_with_model(experiment: Experiment, folder: RunFolder, phase: AnsweredP
             title="audit",
         )
     audit = _audit(experiment, phase, answers, model)
-    write_json(folder.audit, {**experiment.label.facts(), **audit_json(audit)})
+    write_document(folder.audit, audit_file(audit, experiment.label))
     text = audit_text(audit, title=f"Audit of {folder.root} ({phase.name.replace('_', '-')})")
     return "\n".join([text, *experiment.label.notes(), *_left_out(experiment, audit)])
 
@@ -176,4 +179,4 @@ def _reading(experiment: Experiment) -> Reading:
 
 
 def _audited_phase(path: Path) -> str:
-    return str(json.loads(path.read_text("utf-8"))["rows"][0]["phase"])
+    return read_json(path, AuditFile).rows[0].phase

@@ -22,7 +22,8 @@ from medtune.eval.data_label import DataLabel, label_of
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.predictions.shards import MERGED
-from medtune.eval.results import scores_json
+from medtune.eval.results.build import scores_file
+from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import LocalAnswerer
@@ -108,7 +109,7 @@ def evaluate_phase(
     )
     if experiment.rank == 0:
         write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)
-        write_json(out_dir / "scores.json", scores_json(scores, experiment.label))
+        write_document(out_dir / "scores.json", scores_file(scores, experiment.label))
     barrier()
     return scores
 

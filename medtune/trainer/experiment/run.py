@@ -17,7 +17,9 @@ from medtune.eval.asking.official_prompts import worded
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import unofficial_sets
 from medtune.eval.report.write import write_report
-from medtune.eval.results import gain_table, results_json
+from medtune.eval.results.build import RunFacts, results_file
+from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.endpoint.served import NO_LIKELIHOOD, Served
 from medtune.models.tuning.precision import resolved
@@ -248,18 +250,23 @@ def _finish(
     gain = gain_between(phases["zero_shot"], phases["final"], benchmark) if both else None
     recipe = session.job.recipe
     if session.experiment.rank == 0:
-        results = results_json(
+        facts = RunFacts(
+            recipe=session.job.recipe_name,
+            data_hash=session.experiment.prepared.data_hash,
+            label=session.experiment.label,
+            protocol=protocol_facts(recipe, benchmark),
+            trained_on=session.about.get("trained_on", ""),
+        )
+        results = results_file(
             phases,
             gain,
             benchmark,
             benchmark_name=recipe.data.benchmark,
             model=recipe.model.shown_name,
+            facts=facts,
             unavailable=_unavailable(recipe),
         )
-        write_json(
-            session.folder.results,
-            {**results, "protocol": protocol_facts(recipe, benchmark), **session.about},
-        )
+        write_document(session.folder.results, results)
     asked = sum(len(group.questions) for group in _tested(session))
     there = len(session.experiment.prepared.questions(recipe.eval.split))
     if asked < there:
