@@ -11,6 +11,8 @@ import pytest
 
 from medtune.data.prepared.folder import open_prepared
 from medtune.data.types import Question
+from medtune.eval.results.schema import Level, Phase, Primary, ResultsFile
+from medtune.eval.results.typed_json import write_document
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 
@@ -28,15 +30,18 @@ def write_run(prepared_tiny: Path, tmp_path: Path) -> Write:
         (root / "final").mkdir(parents=True)
         recipe = read_recipe("nano_busi_lora", [f"data.root={prepared_tiny}"])
         (root / "recipe.yaml").write_text(recipe_to_yaml(recipe))
-        results = {
-            "benchmark": "busi",
-            "benchmark_version": version,
-            "data_hash": data_hash or prepared.data_hash,
-            "provenance": "synthetic",
-            "prompts": "ours",
-            "phases": {"final": {"parser": "robust"}},
-        }
-        (root / "results.json").write_text(json.dumps(results))
+        overall = Level(n=9, unparsable=0, unanswered=0)
+        results = ResultsFile(
+            benchmark="busi",
+            benchmark_version=version,
+            model="nano_pocket",
+            primary=Primary(name="accuracy", higher_is_better=True),
+            phases={"final": Phase(parser="robust", overall=overall)},
+            data_hash=data_hash or prepared.data_hash,
+            provenance="synthetic",
+            prompts="ours",
+        )
+        write_document(root / "results.json", results)
         questions = prepared.questions("test")
         lines = [_line(q, number < right) for number, q in enumerate(questions[: len(questions) - skipped])]
         (root / "final" / "predictions.jsonl").write_text("".join(lines))
