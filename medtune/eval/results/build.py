@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
@@ -13,7 +12,7 @@ from medtune.eval.comparing import gain as compared
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results import schema
 from medtune.eval.scoring.score import LevelScore, PhaseScores
-from medtune.eval.scoring.tables import finite_table
+from medtune.eval.scoring.tables import finite_number, finite_table
 from medtune.eval.statistics.calibration import Calibration
 
 NOTHING: Mapping[Reading, str] = {}
@@ -127,7 +126,7 @@ def _phase(phase: PhaseScores) -> schema.Phase:
 
 def _measured(score: Score) -> schema.Measured:
     return schema.Measured(
-        value=_finite(score.value),
+        value=finite_number(score.value),
         n=score.n,
         ci95=score.ci95,
         unparsable=score.unparsable,
@@ -139,13 +138,8 @@ def _level(level: LevelScore) -> schema.Level:
     return schema.Level(
         **vars(_measured(level.score)),
         unanswered=level.unanswered,
-        baselines={name: _finite(value) for name, value in level.baselines.items()},
+        baselines={name: finite_number(value) for name, value in level.baselines.items()},
     )
-
-
-def _finite(value: float | None) -> float | None:
-    """Returns the number, or None for one that JSON does not have."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _reliability(found: Calibration) -> schema.Reliability:

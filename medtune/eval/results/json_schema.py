@@ -1,4 +1,4 @@
-"""The JSON Schema of results.json, scores.json and audit.json, as files beside this one, for tools that read them.
+"""The JSON Schema of every file of results, as files beside this one, for tools that read them.
 
 `python -m medtune.eval.results.json_schema` writes the files anew from the types.
 """
@@ -15,12 +15,16 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import DataclassSchema
 
+from medtune.eval.audit.findings_file import FindingsFile
+from medtune.eval.comparing.compare_file import CompareFile
 from medtune.eval.results.schema import AuditFile, ResultsFile, ScoresFile
 
 FILES: Mapping[str, type[object]] = {
     "results.schema.json": ResultsFile,
     "scores.schema.json": ScoresFile,
     "audit.schema.json": AuditFile,
+    "compare.schema.json": CompareFile,
+    "findings.schema.json": FindingsFile,
 }
 FOLDER = Path(__file__).parent
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

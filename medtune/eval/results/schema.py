@@ -226,7 +226,7 @@ class ProtocolFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Labelled:
+class Labelled:
     """The data that the numbers of a file are about; the fields are those of `DataLabel`.
 
     Attributes:
@@ -306,13 +306,13 @@ class ResultsFile:
 # The fields of the last named class come first in the file.
 @with_config(DOCUMENT)
 @dataclass(frozen=True, kw_only=True)
-class ScoresFile(Phase, _Labelled):
+class ScoresFile(Phase, Labelled):
     """scores.json: one evaluation, which may be read without its run, so that it says itself what data it is about."""
 
 
 @with_config(DOCUMENT)
 @dataclass(frozen=True, kw_only=True)
-class AuditFile(_Labelled):
+class AuditFile(Labelled):
     """audit.json: what else reaches the score of a run.
 
     Attributes:

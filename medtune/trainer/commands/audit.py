@@ -9,14 +9,16 @@ from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.prepared.folder import open_prepared
 from medtune.data.types import SPLITS, MediaGroup, Split
 from medtune.eval.asking.official_prompts import worded
-from medtune.eval.audit.findings import findings_json, findings_of, findings_text
+from medtune.eval.audit.findings import findings_of, findings_text
+from medtune.eval.audit.findings_file import findings_file
 from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report
+from medtune.eval.results.typed_json import write_document
 from medtune.models.endpoint.served import Served
 from medtune.models.vlm import Assembled
 from medtune.trainer.commands.validate import check_fit
 from medtune.trainer.experiment.audit import answered_phase, audit_with_model
-from medtune.trainer.experiment.evaluate import Experiment, write_json
+from medtune.trainer.experiment.evaluate import Experiment
 from medtune.trainer.experiment.load_model import assemble, assemble_trained, served
 from medtune.trainer.experiment.open_data import opened
 from medtune.trainer.experiment.run_folder import RunFolder, run_label
@@ -85,7 +87,7 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
     label = label_of(prepared.manifest, prompts=prepared.manifest.prompts)
     print("\n".join(label.notes()))
     if out is not None:
-        content = findings_json(findings, benchmark=name, split=split, data_hash=prepared.data_hash)
-        write_json(out, {**label.facts(), **content})
+        file = findings_file(findings, label, benchmark=name, split=split, data_hash=prepared.data_hash)
+        write_document(out, file)
         print(f"items: {out}")
     return 0

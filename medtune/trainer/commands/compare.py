@@ -12,9 +12,9 @@ from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.compare import About, Side, check_comparable, compare
+from medtune.eval.comparing.compare_file import compare_file
 from medtune.eval.comparing.compare_text import (
     PLOT,
-    comparison_json,
     comparison_markdown,
     comparison_plot,
     comparison_table,
@@ -22,11 +22,10 @@ from medtune.eval.comparing.compare_text import (
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import read_predictions, replace_file
 from medtune.eval.results.schema import ResultsFile
-from medtune.eval.results.typed_json import read_json
+from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.left_out import uncounted
 from medtune.eval.scoring.score import parse_all
 from medtune.eval.scoring.tables import table_text
-from medtune.trainer.experiment.evaluate import write_json
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
 
@@ -91,7 +90,7 @@ def compare_runs(
     print(table_text(comparison_table(found)))
     if out:
         out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "compare.json", comparison_json(found))
+        write_document(out / "compare.json", compare_file(found))
         replace_file(out / "compare.md", [comparison_markdown(found).encode()])
         replace_file(out / PLOT, [comparison_plot(found).encode()])
         print(f"written: {out / 'compare.json'}, compare.md, {PLOT}")

@@ -10,7 +10,8 @@ from pathlib import Path
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.compare_text import comparison_json, notes
+from medtune.eval.comparing.compare_file import compare_file
+from medtune.eval.comparing.compare_text import notes
 from medtune.eval.data_label import DataLabel
 from medtune.eval.report.headline import headline
 from medtune.eval.report.run_data import read_run
@@ -75,7 +76,7 @@ def test_comparisons_say_it() -> None:
     one, two = (Side(replace(about, name=name), rows, left) for name in ("one", "two"))
     found = compare(one, two, U2)
     assert any(SAYS_SO in note for note in notes(found))
-    assert comparison_json(found)["uncounted"] == {"CVE": 1, "RG": 1, "CG": 1}
+    assert compare_file(found).uncounted == {"CVE": 1, "RG": 1, "CG": 1}
     assert not any("Not counted" in note for note in notes(replace(found, uncounted={})))
 
 

@@ -13,7 +13,8 @@ import pytest
 from medtune.data.types import Prediction, PredictionKey
 from medtune.eval.benchmark import ParsedReply, scored_everywhere
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.compare_text import comparison_json, comparison_table, notes
+from medtune.eval.comparing.compare_file import compare_file
+from medtune.eval.comparing.compare_text import comparison_table, notes
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.build import results_file
@@ -139,7 +140,7 @@ def test_comparison_leaves_out_what_waits_on_either_side() -> None:
     assert (found.both, found.unscored) == (4, 3)
     assert (found.overall.first, found.overall.second, found.overall.paired.n) == (0.25, 1.0, 4)
     assert any("Unscored: 3 that both answered wait for a judge" in note for note in notes(found))
-    assert json.loads(json.dumps(comparison_json(found), allow_nan=False))["unscored"] == 3
+    assert compare_file(found).unscored == 3
     assert "nan" not in table_text(comparison_table(found))
 
 

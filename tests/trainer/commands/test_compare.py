@@ -11,8 +11,9 @@ import pytest
 
 from medtune.data.prepared.folder import open_prepared
 from medtune.data.types import Question
+from medtune.eval.comparing.compare_file import CompareFile
 from medtune.eval.results.schema import Level, Phase, Primary, ResultsFile
-from medtune.eval.results.typed_json import write_document
+from medtune.eval.results.typed_json import json_bytes, read_json, write_document
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 
@@ -63,6 +64,7 @@ def test_two_runs_are_compared_and_written(write_run: Write, tmp_path: Path, cap
     assert "two (final) against one (final): accuracy on busi 1.0" in said
     assert "Compared: 8 questions that both answered" in said
     assert "1 that only one (final) answered" in said
+    assert json_bytes(read_json(out / "compare.json", CompareFile)) == (out / "compare.json").read_bytes()
     written = json.loads((out / "compare.json").read_text())
     assert written["overall"]["difference"] == pytest.approx(5 / 8)
     assert written["overall"]["mcnemar_p"] == pytest.approx(2 * 0.5**5)
