@@ -34,9 +34,9 @@ _WANTED: Mapping[str, str] = {
 }
 """Kind of error -> words for it. Kinds that no type here can cause are said in pydantic's words."""
 _NAME = "[key]"
-"""What pydantic appends to the path of a value whose name is wrong."""
+"""Ending that pydantic gives to the path of a value whose name is wrong."""
 _MEMBERS = ("str", "float", "int")
-"""What pydantic appends to the path of a value that may be a string or a number."""
+"""Endings that pydantic gives to the path of a value that may be a string or a number, one error each."""
 
 
 def read_json(path: Path, kind: type[Kind]) -> Kind:
@@ -86,18 +86,19 @@ def _parsed(content: bytes, adapter: TypeAdapter[Kind], *, where: str) -> Kind:
 
 def _message(error: ValidationError, where: str) -> str:
     """Returns what is wrong with the first field that is."""
-    first = error.errors(include_url=False)[0]
+    found = error.errors(include_url=False)
+    first, paths = found[0], {each["loc"] for each in found}
     kind, path, facts = first["type"], first["loc"], first.get("ctx", {})
     if kind == "json_invalid":
         return f"{where}: not valid JSON ({facts['error']}). {AGAIN}"
     if path and path[-1] == _NAME:
         path = path[:-1]
-    if path and path[-1] in _MEMBERS and kind.endswith("_type"):
+    if path and paths.issuperset((*path[:-1], member) for member in _MEMBERS):
         path, said = path[:-1], "wanted a string, a number or null"
     elif kind == "value_error":
         said = str(facts["error"])
     else:
-        said = _WANTED.get(kind, first["msg"]).format(**facts)
+        said = _WANTED[kind].format(**facts) if kind in _WANTED else first["msg"]
     field = f", field {_dotted(path)}" if path else ""
     if kind == "missing":
         return f"{where}{field} is missing. {AGAIN}"
