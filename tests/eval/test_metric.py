@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from medtune.data.types import AnswerFormat, Prediction, PredictionKey, Prompt, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.gain import gain_between
+from medtune.eval.comparing.gain import Gain, gain_between
 from medtune.eval.comparing.seeds import seeds_gain
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import Metric, mean_of_rows, recomputed, sums_of_rows
@@ -22,10 +23,13 @@ from medtune.eval.metrics.bleu4 import metric as bleu4
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.report.headline import headline
 from medtune.eval.report.run_data import read_run
-from medtune.eval.results import gain_table, results_json
+from medtune.eval.results.build import results_file
+from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase, score_rows
 from medtune.eval.statistics.resampling import Floats
 from tests.eval.report.folders import change_json, write_run
+from tests.eval.run_facts import run_facts
 
 LABEL = DataLabel("released", "ours")
 SILENT_MM = 50.0
@@ -96,15 +100,22 @@ def test_an_error_without_limit_has_a_value_an_interval_and_baselines() -> None:
     assert (silent.value, silent.unparsable, silent.ci95) == (SILENT_MM, 24, None)
 
 
+def written(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, Any]:
+    """Returns results.json as it is written."""
+    facts = run_facts(LABEL)
+    made = results_file(phases, gain, LENGTHS, benchmark_name="lengths", model="nano", facts=facts)
+    found: dict[str, Any] = json.loads(json_bytes(made))
+    return found
+
+
 def test_a_smaller_error_is_a_gain_whose_value_is_negative() -> None:
     before, after = phase(8.0), phase(2.0)
     gain = gain_between(before, after, LENGTHS)
     assert gain is not None
     assert gain.overall.value == pytest.approx(-6)
     assert gain.overall.ci95 == pytest.approx((-6, -6))
-    results = results_json({"zero_shot": before, "final": after}, gain, LENGTHS, benchmark_name="lengths", model="nano")
-    assert results["primary"] == {"name": "mae_mm", "higher_is_better": False}
-    read = json.loads(json.dumps(results, allow_nan=False))
+    read = written({"zero_shot": before, "final": after}, gain)
+    assert read["primary"] == {"name": "mae_mm", "higher_is_better": False}
     assert read["gain"]["by"]["task"]["femur"]["value"] == gain.overall.value
     table = gain_table({"zero_shot": before, "final": after}, gain, LENGTHS, label=LABEL)
     assert "-6.000" in table
@@ -135,7 +146,7 @@ def test_the_report_knows_which_way_an_error_is_better(
     run = write_run(tmp_path / "run", prepared_tiny)
     phases = {"zero_shot": phase(before), "final": phase(after)}
     gain = gain_between(phases["zero_shot"], phases["final"], LENGTHS)
-    results = results_json(phases, gain, LENGTHS, benchmark_name="lengths", model="nano")
+    results = written(phases, gain)
     for key in ("primary", "phases", "gain"):
         change_json(run / "results.json", key, value=results[key])
     found = headline(read_run(run), num_patients=12)

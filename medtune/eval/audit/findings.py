@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from medtune.data.prepared.near_duplicates import NearDuplicates
 from medtune.data.types import Interval, MediaGroup, Question
@@ -13,7 +13,6 @@ from medtune.eval.audit.subject import is_choice
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics import intervals
 
-VERSION = 1
 BLIND_MARGIN = 0.10
 SURE = 0.9
 _SHOWN = 3
@@ -24,10 +23,16 @@ class Finding:
     """One way in which a benchmark could be easier than it looks.
 
     Attributes:
-        value: An accuracy where `metric` says so, else the number of items.
-        ci95: Resampled by patient; None for a count.
-        chance: What guessing gives, beside an accuracy; None beside a count.
+        name: Name of the finding for programs, e.g. "longest_option".
+        title: Name of the finding for readers.
+        metric: Name of the measure: "accuracy" or "questions".
+        value: Accuracy, or number of questions concerned.
+        n: Number of questions that were looked at.
+        ci95: 95 % interval, resampled by patient; None for a number of questions.
+        chance: Accuracy of guessing; None beside a number of questions.
         items: Ids of the questions concerned.
+        flag: The reason to be suspicious; None where there is none.
+        note: How the value was found.
     """
 
     name: str
@@ -90,17 +95,6 @@ def findings_of(
             f"{len(near_duplicates.closest)} closest of {near_duplicates.num_pairs} pairs",
         ),
     ]  # fmt: skip
-
-
-def findings_json(findings: Sequence[Finding], *, benchmark: str, split: str, data_hash: str) -> dict[str, object]:
-    """Returns what `medtune audit BENCHMARK --out FILE` writes."""
-    return {
-        "version": VERSION,
-        "benchmark": benchmark,
-        "split": split,
-        "data_hash": data_hash,
-        "findings": [asdict(finding) for finding in findings],
-    }
 
 
 def findings_text(findings: Sequence[Finding], *, title: str) -> str:

@@ -1,9 +1,9 @@
-"""One line of an audit: a number, how sure it is, how far the model is from it, and what is suspicious about it."""
+"""The rows of an audit: a number with its interval, the model's distance to it, and a remark where it is suspicious."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from medtune.data.types import Interval
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics import intervals
 
-VERSION = 1
 ACCURACY = "accuracy"
 NO_MODEL = "no model"
 SUBTYPE = "subtype, or task without one"
@@ -27,17 +26,19 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One line.
+    """One row of an audit.
 
     Attributes:
-        name: For machines, e.g. "blank_image".
-        phase: Whose answers they are: "final", "zero_shot" or "no model".
-        metric: What `value` counts.
-        n: Questions behind it.
-        ci95: Resampled by patient; None for an expectation, or where there is nothing to resample.
-        gap: None where `value` is no accuracy that the model's could be compared with.
-        flag: What is suspicious; None where nothing is.
-        note: How the row came about.
+        name: Name of the row for programs, e.g. "blank_image".
+        title: Name of the row for readers.
+        phase: The phase that gave the answers: "final", "zero_shot", or "no model" where no model was asked.
+        metric: Name of the measure, e.g. "accuracy".
+        value: Value of the measure.
+        n: Number of questions behind the value.
+        ci95: 95 % interval, resampled by patient; None for an expectation, or where there is nothing to resample.
+        gap: The model's accuracy minus the value; None where the value is not an accuracy.
+        flag: The reason to be suspicious; None where there is none.
+        note: How the row was made.
     """
 
     name: str
@@ -57,9 +58,12 @@ class Collapse:
     """The answer that the model gives most often within a subtype, beside how often it is the truth.
 
     Attributes:
-        share: Of the subtype's questions that got this answer.
-        truth_share: Of the subtype's questions whose true answer it is.
-        excess_ci95: Of `share - truth_share`, resampled by patient.
+        answer: The answer; None stands for replies that could not be read.
+        share: Share of the subtype's questions that got this answer.
+        truth_share: Share of the subtype's questions whose true answer it is.
+        excess_ci95: 95 % interval of `share - truth_share`, resampled by patient.
+        n: Number of questions of the subtype.
+        flag: The reason to be suspicious; None where there is none.
     """
 
     answer: str | None
@@ -127,15 +131,6 @@ def flagged_if_level(row: AuditRow) -> AuditRow:
     return flagged(row, "the model is not surely better than this")
 
 
-def audit_json(audit: Audit) -> dict[str, object]:
-    """Returns audit.json."""
-    return {
-        "version": VERSION,
-        "rows": [_json(row) for row in audit.rows],
-        "collapse": {kind: _json(found) for kind, found in audit.collapse.items()},
-    }
-
-
 def audit_text(audit: Audit, *, title: str) -> str:
     """Returns the rows as a table of plain text, with every flag and note below."""
     columns = ("row", "value", "n", "95 % interval", "model minus row", "")
@@ -159,16 +154,6 @@ def audit_text(audit: Audit, *, title: str) -> str:
     return "\n".join(
         [table_text(Table(title, columns, cells, (*flags,))), *(["", table_text(answers)] if collapse else [])]
     )
-
-
-def _json(found: AuditRow | Collapse) -> dict[str, object]:
-    row = asdict(found)
-    for name in ("ci95", "excess_ci95"):
-        if row.get(name) is not None:
-            row[name] = list(row[name])
-    if row.get("gap") is not None:
-        row["gap"]["ci95"] = list(row["gap"]["ci95"])
-    return row
 
 
 def _interval(interval: Interval | None, *, signed: bool) -> str | None:

@@ -1,14 +1,13 @@
-"""A comparison as a table for the terminal, as JSON and as Markdown."""
+"""A comparison as a table for the terminal, as Markdown and as a plot."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
 from medtune.eval.report.table import spoken
-from medtune.eval.scoring.tables import Cell, Table, finite
+from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.scoring.uncounted_questions import uncounted_text
 
 PLOT = "compare.svg"
@@ -74,15 +73,6 @@ def _labels(found: Comparison) -> tuple[str, ...]:
     )
 
 
-def comparison_json(found: Comparison) -> dict[str, object]:
-    """Returns compare.json."""
-    whole = asdict(found)
-    whole["labels"] = [label.facts() for label in found.labels]
-    whole["overall"] = _json(found.overall)
-    whole["by_task"] = {task: _json(each) for task, each in found.by_task.items()}
-    return whole
-
-
 def comparison_markdown(found: Comparison) -> str:
     """Returns compare.md: table, notes and the plot, which lies beside it."""
     table = comparison_table(found)
@@ -110,26 +100,6 @@ def _cells(each: Difference) -> tuple[Cell, ...]:
     paired = each.paired
     values = (each.first, each.second, paired.value, *paired.ci95)
     return (paired.n, *values, each.mcnemar_p, each.permutation_p, each.holm_p)
-
-
-def _json(each: Difference) -> dict[str, object]:
-    paired = each.paired
-    return {
-        "n": paired.n,
-        "first": finite(each.first),
-        "second": finite(each.second),
-        "difference": finite(paired.value),
-        "ci95": [finite(end) for end in paired.ci95],
-        "mcnemar_p": each.mcnemar_p,
-        "permutation_p": each.permutation_p,
-        "holm_p": each.holm_p,
-        "counts": {
-            "both_right": paired.both_right,
-            "only_first": paired.only_before,
-            "only_second": paired.only_after,
-            "both_wrong": paired.both_wrong,
-        },
-    }
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast, get_args
 
+from pydantic import BaseModel, ConfigDict
+
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.predictions.files import read_predictions
-from medtune.eval.report.checked_json import read_json_lines
 from medtune.eval.report.run_data import RunData
-from medtune.eval.scoring.parse_replies import UNSCORED
+from medtune.eval.results.schema import Count
+from medtune.eval.results.typed_json import read_json_lines
 from medtune.eval.statistics.calibration import option_probabilities
 
 Outcome = Literal["right", "wrong", "unreadable", "graded", "unscored"]
@@ -70,9 +72,9 @@ def answered_questions(run: RunData) -> list[Answered]:
     """
     root = run.setting("data", "root")
     prepared = open_prepared(Path(str(root)))
-    if run.data_hash and prepared.data_hash != run.data_hash:
+    if (saw := run.results.data_hash) and prepared.data_hash != saw:
         raise ValueError(
-            f"{root}: the run saw data {run.data_hash[:12]}, this folder holds {prepared.data_hash[:12]}; it was "
+            f"{root}: the run saw data {saw[:12]}, this folder holds {prepared.data_hash[:12]}; it was "
             "prepared again since"
         )
     parsed = {name: _parsed(run.folder / name / "parsed.jsonl", phase.parser) for name, phase in run.phases.items()}
@@ -140,16 +142,30 @@ def with_replies(run: RunData, picked: Sequence[Answered]) -> list[Answered]:
     ]
 
 
+class ParsedLine(BaseModel):
+    """One line of parsed.jsonl; beside the fields named here it has one for each parser, with what that read."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, str | None]
+
+    condition: str
+    question_id: str
+    repeat: Count
+    unscored: tuple[str, ...] = ()
+
+    @property
+    def read(self) -> Mapping[str, str | None]:
+        """Parser -> the answer that it read; None where it could read none."""
+        return self.__pydantic_extra__
+
+
 def _parsed(path: Path, parser: str) -> dict[str, tuple[str | None, bool]]:
     """Question -> what the phase's parser read in the first pass with the image, and whether that waits for a judge."""
-    found: dict[str, tuple[str | None, bool]] = {}
-    for line in read_json_lines(path):
-        is_first = line["condition"].text() == "image" and line["repeat"].count() == 0
-        if is_first and any(name == parser for name, _ in line.fields()):
-            said = line[parser]
-            waits = any(name.text() == parser for name in line[UNSCORED].items())
-            found[line["question_id"].text()] = (None if said.value is None else said.text(), waits)
-    return found
+    return {
+        line.question_id: (line.read[parser], parser in line.unscored)
+        for line in read_json_lines(path, ParsedLine)
+        if line.condition == "image" and line.repeat == 0 and parser in line.read
+    }
 
 
 def _answer(question: Question, said: str | None, waits: bool) -> Answer:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from medtune.eval.audit.row import SUBTYPE
-from medtune.eval.report.checked_json import Node
-from medtune.eval.report.run_data import Level, Phase, RunData
+from medtune.eval.audit.row import SUBTYPE, AuditRow, Collapse
+from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import Cell, ReportTable, change, count, interval, number, phase_title, spoken, word
+from medtune.eval.results.schema import Level, Phase
 
 TITLES = {
     "random": "Guessing among the options",
@@ -51,13 +51,9 @@ def blind_scores(level: Level) -> list[Blind]:
 
 
 def audit_table(run: RunData) -> ReportTable:
-    """Returns the audit of the last phase.
-
-    Raises:
-        ValueError: audit.json is broken.
-    """
+    """Returns the audit of the last phase."""
     if run.audit is not None:
-        rows = [_audited(row) for row in run.audit["rows"].items()]
+        rows = [_audited(row) for row in run.audit.rows]
         note = "The difference is paired by question: the model's accuracy minus that of the check."
         return ReportTable("Audit: what else reaches this score", _AUDITED_COLUMNS, tuple(rows), (note,))
     phase = run.last
@@ -84,12 +80,8 @@ def audit_table(run: RunData) -> ReportTable:
 
 
 def collapse_table(run: RunData) -> ReportTable | None:
-    """Returns the most frequent answer of each subtype beside its share of the truth; None without an audit.
-
-    Raises:
-        ValueError: audit.json is broken.
-    """
-    found = list(run.audit["collapse"].fields()) if run.audit else []
+    """Returns the most frequent answer of each subtype beside its share of the truth; None without an audit."""
+    found = list(run.audit.collapse.items()) if run.audit else []
     if not found:
         return None
     columns = (
@@ -106,45 +98,44 @@ def collapse_table(run: RunData) -> ReportTable | None:
     )
 
 
-def _audited(row: Node) -> tuple[Cell, ...]:
-    gap = row["gap"]
-    has_gap = gap.value is not None
+def _audited(row: AuditRow) -> tuple[Cell, ...]:
+    gap = row.gap
     return (
-        word(row["title"].text()),
-        word(phase_title(row["phase"].text_or(""))),
-        word(row["metric"].text_or("")),
-        number(row["value"].maybe_number()),
-        count(None if row["n"].value is None else row["n"].count()),
-        interval(row["ci95"].maybe_pair()),
-        change(gap["value"].maybe_number() if has_gap else None),
-        interval(gap["ci95"].maybe_pair() if has_gap else None, sign=True),
-        _finding(row["flag"], row["note"].text_or("")),
+        word(row.title),
+        word(phase_title(row.phase)),
+        word(row.metric),
+        number(row.value),
+        count(row.n),
+        interval(row.ci95),
+        change(gap.value if gap else None),
+        interval(gap.ci95 if gap else None, sign=True),
+        _finding(row.flag, row.note),
     )
 
 
-def _collapse_row(kind: str, row: Node) -> tuple[Cell, ...]:
+def _collapse_row(kind: str, row: Collapse) -> tuple[Cell, ...]:
     return (
         word(spoken(kind)),
-        word(row["answer"].text_or("could not be read")),
-        number(row["share"].number()),
-        number(row["truth_share"].number()),
-        interval(row["excess_ci95"].maybe_pair(), sign=True),
-        count(row["n"].count()),
-        _finding(row["flag"], ""),
+        word("could not be read" if row.answer is None else row.answer),
+        number(row.share),
+        number(row.truth_share),
+        interval(row.excess_ci95, sign=True),
+        count(row.n),
+        _finding(row.flag, ""),
     )
 
 
-def _finding(flag: Node, note: str) -> Cell:
-    if flag.value is None:
+def _finding(flag: str | None, note: str) -> Cell:
+    if flag is None:
         return word(note)
-    return word(f"{flag.text()}. {note}".strip(), "flag")
+    return word(f"{flag}. {note}".strip(), "flag")
 
 
 def _blind_row(blind: Blind, phase: Phase, run: RunData) -> tuple[Cell, ...]:
     seen = [
-        score
-        for score in phase.metrics
-        if (score.condition, score.parser, score.metric) == (blind.name, phase.parser, run.primary)
+        found.score
+        for found in phase.every_metric()
+        if (found.condition, found.parser, found.metric) == (blind.name, phase.parser, run.primary)
     ]
     n, reach = (seen[0].n, seen[0].ci95) if seen else (phase.overall.n, None)
     return (word(blind.title), number(blind.value), count(n), interval(reach), *_against(blind.value, phase, run))
@@ -154,15 +145,15 @@ def _other_readings(phase: Phase, run: RunData) -> list[tuple[Cell, ...]]:
     """The same replies, read in other ways."""
     return [
         (
-            word(f"Answers read by {spoken(score.parser)}"),
-            number(score.value),
-            count(score.n),
-            interval(score.ci95),
-            _difference(phase.overall.value, score.value),
+            word(f"Answers read by {spoken(found.parser)}"),
+            number(found.score.value),
+            count(found.score.n),
+            interval(found.score.ci95),
+            _difference(phase.overall.value, found.score.value),
             word(""),
         )
-        for score in phase.metrics
-        if score.condition == "image" and score.metric == run.primary and score.parser != phase.parser
+        for found in phase.every_metric()
+        if found.condition == "image" and found.metric == run.primary and found.parser != phase.parser
     ]
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from medtune.eval.report.run_data import Change, Level, MetricScore
 from medtune.eval.report.table import Cell, change, interval, number
+from medtune.eval.results.schema import LevelGain, Measured
 
 
-def value_cells(measured: Level | MetricScore | None) -> list[Cell]:
+def value_cells(measured: Measured | None) -> list[Cell]:
     """Returns a value and its 95 % interval; dashes for what is not there."""
     return [number(measured.value if measured else None), interval(measured.ci95 if measured else None)]
 
 
-def gain_cells(gain: Change | None, *, higher_is_better: bool) -> list[Cell]:
+def gain_cells(gain: LevelGain | None, *, higher_is_better: bool) -> list[Cell]:
     """Returns a gain, set apart where it is sure, and its 95 % interval; dashes for None."""
     reach = gain.ci95 if gain else None
     tone = improvement_tone(reach, higher_is_better=higher_is_better)

@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medtune.eval.report.run_data import Calibration, CurvePoint, Interval, RunData
+from medtune.data.types import Interval
+from medtune.eval.report.run_data import CurvePoint, RunData
 from medtune.eval.report.table import phase_title, plain, span, spoken
+from medtune.eval.results.schema import Reliability
 
 MAX_POINTS = 400
 MAX_LABEL = 36
@@ -228,7 +230,7 @@ def reliability_charts(run: RunData) -> list[ReliabilityChart]:
     ]
 
 
-def _reliability(name: str, calibration: Calibration) -> ReliabilityChart:
+def _reliability(name: str, calibration: Reliability) -> ReliabilityChart:
     bars = [
         ReliabilityBar(
             x=100 * one.low,

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from medtune.eval.report.audit import blind_scores
-from medtune.eval.report.run_data import Change, RunData
+from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import p_text, plain, signed, span, spoken
+from medtune.eval.results.schema import LevelGain
 from medtune.eval.scoring.refusals import refusals_text
 from medtune.eval.scoring.uncounted_questions import uncounted_text
 
@@ -62,7 +63,7 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
             tuple(_warnings(run)),
             run.label.banners(),
         )
-    change = run.gain.overall
+    change = run.gain
     before = run.phases["zero_shot"].overall.value
     verdict, text = _verdict(change, run.higher_is_better)
     verb = "went from" if change.value == 0 else "rose from" if change.value > 0 else "fell from"
@@ -105,7 +106,7 @@ def _subject(run: RunData, num_patients: int | None) -> str:
     return f"{questions} about {patients}{whom}"
 
 
-def _verdict(change: Change, higher_is_better: bool) -> tuple[Verdict, str]:
+def _verdict(change: LevelGain, higher_is_better: bool) -> tuple[Verdict, str]:
     if change.ci95 is None:
         return "unclear", "The gain has no interval"
     low, high = change.ci95 if higher_is_better else (-change.ci95[1], -change.ci95[0])
@@ -116,11 +117,12 @@ def _verdict(change: Change, higher_is_better: bool) -> tuple[Verdict, str]:
     return "unclear", "The change cannot be told from chance"
 
 
-def _evidence(verdict: Verdict, change: Change) -> str:
-    fixed, broken = change.counts["only_after"], change.counts["only_before"]
-    who = f"Training fixed {fixed:,} answers and broke {broken:,}; McNemar's exact test gives p {_equals(change.p)}"
-    if change.p_permutation is not None:
-        who += f", a permutation of whole patients p {_equals(change.p_permutation)}"
+def _evidence(verdict: Verdict, change: LevelGain) -> str:
+    fixed, broken = change.counts.only_after, change.counts.only_before
+    exact = _equals(change.mcnemar_p)
+    who = f"Training fixed {fixed:,} answers and broke {broken:,}; McNemar's exact test gives p {exact}"
+    if change.permutation_p is not None:
+        who += f", a permutation of whole patients p {_equals(change.permutation_p)}"
     meaning = {
         "gain": f"The interval, from resampled patients, lies {'above' if change.value > 0 else 'below'} zero",
         "loss": "The interval, from resampled patients, lies on the side of a loss",
@@ -154,8 +156,8 @@ def _counted(run: RunData) -> tuple[str, ...]:
 def _warnings(run: RunData) -> list[str]:
     """What an audit flags; without one, the blind baselines that the interval of the last phase does not clear."""
     if run.audit is not None:
-        flagged = [row for row in run.audit["rows"].items() if row["flag"].value is not None]
-        found = [f"Audit, {row['title'].text()}: {row['flag'].text()}." for row in flagged[:MAX_FLAGS]]
+        flagged = [row for row in run.audit.rows if row.flag is not None]
+        found = [f"Audit, {row.title}: {row.flag}." for row in flagged[:MAX_FLAGS]]
         more = len(flagged) - len(found)
         return found + ([f"{more} more findings stand in the audit below."] if more > 0 else [])
     level, sign = run.last.overall, 1 if run.higher_is_better else -1

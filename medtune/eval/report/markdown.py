@@ -45,7 +45,7 @@ def escaped(text: str) -> str:
 
 def _run_lines(report: Report) -> Iterator[str]:
     run, top, made = report.run, report.headline, report.reproduction
-    yield from (f"# {escaped(report.source.title)}: {escaped(run.model)}", "")
+    yield from (f"# {escaped(report.source.title)}: {escaped(run.results.model)}", "")
     yield from banner_lines(top.banners)
     if top.gain:
         reach = f", 95 % interval {escaped(top.gain_interval)}" if top.gain_interval else ""
@@ -56,10 +56,10 @@ def _run_lines(report: Report) -> Iterator[str]:
         yield f"- Warning: {escaped(warning)}"
     yield from ("", "## Result", "", *table_lines(report.gain))
     if run.gain:
-        counts = run.gain.overall.counts
+        counts = run.gain.counts
         yield (
-            f"Right before and after {counts['both_right']}, fixed by training {counts['only_after']}, "
-            f"broken by training {counts['only_before']}, wrong before and after {counts['both_wrong']}."
+            f"Right before and after {counts.both_right}, fixed by training {counts.only_after}, "
+            f"broken by training {counts.only_before}, wrong before and after {counts.both_wrong}."
         )
     for facet in report.facets:
         yield from ("", *table_lines(facet.table))

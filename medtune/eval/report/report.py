@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
+from medtune.eval.data_label import UNKNOWN
 from medtune.eval.published_numbers import Paper, PaperOf
 from medtune.eval.report.audit import audit_table, collapse_table
 from medtune.eval.report.charts import (
@@ -90,7 +91,7 @@ def run_report(run: RunData, paper_of: PaperOf) -> Report:
     curves = (loss_chart(run), validation_chart(run))
     return Report(
         run=run,
-        source=paper_of(run.benchmark) or Paper(spoken(run.benchmark), "", "", None),
+        source=paper_of(run.results.benchmark) or Paper(spoken(run.results.benchmark), "", "", None),
         headline=headline(run, num_patients=shown.num_patients),
         gain=gain_table(run),
         facets=tuple(_facet(run, name) for name, levels in run.last.by.items() if len(levels) > 1),
@@ -107,34 +108,30 @@ def run_report(run: RunData, paper_of: PaperOf) -> Report:
 
 
 def reproduction(run: RunData) -> Reproduction:
-    """Returns how the run was made.
-
-    Raises:
-        ValueError: environment.json is broken.
-    """
-    seen = run.environment
+    """Returns how the run was made."""
+    seen, results = run.environment, run.results
     facts = {
-        "recipe": run.recipe_name,
+        "recipe": results.recipe or UNKNOWN,
         "seed": str(run.setting("train", "seed")),
-        "benchmark": f"{run.benchmark}, version {run.benchmark_version}",
+        "benchmark": f"{results.benchmark}, version {results.benchmark_version}",
         "split": str(run.setting("eval", "split")),
         "prompts": run.label.prompts,
-        **({"trained on": run.trained_on} if run.trained_on else {}),
-        "data": f"{run.label.provenance}, SHA-256 {run.data_hash or 'not recorded'}",
+        **({"trained on": results.trained_on} if results.trained_on else {}),
+        "data": f"{run.label.provenance}, SHA-256 {results.data_hash or 'not recorded'}",
         **({"unofficial split": f"by {run.label.unofficial_split}"} if run.label.unofficial_split else {}),
         "training": _training(run),
         "results written": run.written.isoformat(),
     }
     versions = {
-        "medtune": seen["medtune"].text_or("unknown"),
-        "git commit": seen["git_commit"].text_or("none: an installed wheel"),
-        "Python": seen["python"].text_or("unknown"),
-        "platform": seen["platform"].text_or("unknown"),
-        "devices": ", ".join(device.text() for device in seen["devices"].items()),
-        **{name: version.text_or("not installed") for name, version in seen["packages"].fields()},
+        "medtune": seen.medtune or UNKNOWN,
+        "git commit": seen.git_commit or "none: an installed wheel",
+        "Python": seen.python or UNKNOWN,
+        "platform": seen.platform or UNKNOWN,
+        "devices": ", ".join(seen.devices),
+        **{name: version or "not installed" for name, version in seen.packages.items()},
     }
     return Reproduction(
-        command=shlex.join(part.text() for part in seen["command"].items()),
+        command=shlex.join(seen.command),
         facts=tuple(facts.items()),
         versions=tuple(versions.items()),
         weights=tuple(run.weights.items()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from medtune.eval.report.cells import gain_cells, value_cells
-from medtune.eval.report.run_data import Change, PaperTable, RunData
+from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
     Cell,
     ReportTable,
@@ -18,6 +18,8 @@ from medtune.eval.report.table import (
     spoken,
     word,
 )
+from medtune.eval.results.schema import LevelGain
+from medtune.eval.scoring.tables import Table
 
 HOLM = "p (McNemar, Holm)"
 
@@ -43,13 +45,11 @@ def gain_table(run: RunData) -> ReportTable:
     ]
     notes = [f"Answers read by {run.last.parser}. Intervals resample patients, because questions of one are alike."]
     if run.gain:
-        gained, reach = gain_cells(run.gain.overall, higher_is_better=run.higher_is_better)
-        rows.append(
-            (word("gain", "ours"), gained, count(run.gain.overall.n), reach, *(number(None),) * (4 if waits else 3))
-        )
+        gained, reach = gain_cells(run.gain, higher_is_better=run.higher_is_better)
+        rows.append((word("gain", "ours"), gained, count(run.gain.n), reach, *(number(None),) * (4 if waits else 3)))
         notes.append("The gain is paired: the same questions before and after.")
-        if run.gain.overall.unscored:
-            notes.append(f"Left out of the gain: {run.gain.overall.unscored:,} questions with an unscored answer.")
+        if run.gain.unscored:
+            notes.append(f"Left out of the gain: {run.gain.unscored:,} questions with an unscored answer.")
     columns = ["phase", spoken(run.primary), "questions", "95 % interval", "unreadable", "missing"]
     columns += ["unscored", "guessing"] if waits else ["guessing"]
     return ReportTable("Before, after, and the gain", tuple(columns), tuple(rows), tuple(notes), sortable=False)
@@ -80,20 +80,21 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
     return ReportTable(f"{spoken(run.primary).capitalize()} by {spoken(facet)}", tuple(columns), tuple(rows), notes)
 
 
-def _tests(changes: Mapping[str, Change]) -> dict[str, dict[str, float | None]]:
+def _tests(changes: Mapping[str, LevelGain]) -> dict[str, dict[str, float | None]]:
     """Name of a test -> level -> p, for the tests that the run has."""
     found: dict[str, dict[str, float | None]] = {
-        "p (McNemar)": {level: one.p for level, one in changes.items()},
-        HOLM: {level: one.p_holm for level, one in changes.items()},
-        "p (patients permuted)": {level: one.p_permutation for level, one in changes.items()},
+        "p (McNemar)": {level: one.mcnemar_p for level, one in changes.items()},
+        HOLM: {level: one.mcnemar_p_holm for level, one in changes.items()},
+        "p (patients permuted)": {level: one.permutation_p for level, one in changes.items()},
     }
     return {name: by for name, by in found.items() if any(p is not None for p in by.values())}
 
 
 def metrics_table(run: RunData) -> ReportTable:
     """Returns every metric of every reading under every condition."""
-    keys = dict.fromkeys((m.condition, m.parser, m.metric) for phase in run.phases.values() for m in phase.metrics)
-    waits = any(m.unscored for phase in run.phases.values() for m in phase.metrics)
+    measured = [found for phase in run.phases.values() for found in phase.every_metric()]
+    keys = dict.fromkeys((found.condition, found.parser, found.metric) for found in measured)
+    waits = any(found.score.unscored for found in measured)
     columns = ["metric", "what the model saw", "answers read by"]
     for name in run.phases:
         columns += [phase_title(name), f"95 % interval, {phase_title(name)}", f"n, {phase_title(name)}"]
@@ -103,15 +104,15 @@ def metrics_table(run: RunData) -> ReportTable:
         condition, parser, metric = key
         row = [word(spoken(metric)), word(spoken(condition)), word(spoken(parser))]
         for phase in run.phases.values():
-            found = [m for m in phase.metrics if (m.condition, m.parser, m.metric) == key]
+            found = [m.score for m in phase.every_metric() if (m.condition, m.parser, m.metric) == key]
             one = found[0] if found else None
             row += [*value_cells(one), count(one.n if one else None)]
             row += [count(one.unscored if one else None)] if waits else []
         rows.append(tuple(row))
-    for reading in run.unavailable:
+    for reading in run.results.unavailable:
         gaps = (not_available(),) * ((4 if waits else 3) * len(run.phases))
         rows.append((word(spoken(run.primary)), word("image"), word(reading), *gaps))
-    notes = tuple(f"{reading.capitalize()}: not available, {why}." for reading, why in run.unavailable.items())
+    notes = tuple(f"{reading.capitalize()}: not available, {why}." for reading, why in run.results.unavailable.items())
     return ReportTable("Every metric of every reading", tuple(columns), tuple(rows), notes)
 
 
@@ -137,7 +138,7 @@ def paper_tables(run: RunData) -> list[ReportTable]:
     return [_paper_table(table) for table in run.last.tables]
 
 
-def _paper_table(table: PaperTable) -> ReportTable:
+def _paper_table(table: Table) -> ReportTable:
     rows = []
     for row in table.rows:
         is_ours = isinstance(row[0], str) and row[0].startswith("ours")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from medtune.eval.data_label import UNKNOWN
 from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.charts import BarChart, Measure, bar_chart
 from medtune.eval.report.html import render
@@ -54,7 +55,13 @@ def several_runs(runs: Sequence[RunData]) -> Several:
     names = _names(runs)
     groups: dict[tuple[str, ...], list[tuple[str, RunData]]] = {}
     for name, run in zip(names, runs, strict=True):
-        measured = (run.benchmark, run.benchmark_version, run.primary, run.data_hash, str(run.setting("eval", "split")))
+        measured = (
+            run.results.benchmark,
+            run.results.benchmark_version,
+            run.primary,
+            run.results.data_hash,
+            str(run.setting("eval", "split")),
+        )
         key = (*measured, run.label.prompts)
         groups.setdefault(key, []).append((name, run))
     return Several(tuple(_group(index, members) for index, members in enumerate(groups.values())), tuple(names))
@@ -79,7 +86,8 @@ def runs_markdown(several: Several) -> str:
 
 def _group(index: int, members: Sequence[tuple[str, RunData]]) -> Group:
     _, first = members[0]
-    title = f"{spoken(first.benchmark)} {first.benchmark_version}, data {first.data_hash[:12] or 'not recorded'}"
+    results = first.results
+    title = f"{spoken(results.benchmark)} {results.benchmark_version}, data {results.data_hash[:12] or 'not recorded'}"
     title += f", prompts: {first.label.prompts}"
     rows = []
     for name, run in members:
@@ -116,15 +124,15 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
         seed = run.setting("train", "seed")
         row: list[Cell] = [
             word(name),
-            word(run.recipe_name),
-            word(run.model),
+            word(run.results.recipe or UNKNOWN),
+            word(run.results.model),
             count(seed if isinstance(seed, int) else None),
         ]
         row.append(count(run.last.overall.n))
         for phase in ("zero_shot", "final"):
             row += value_cells(run.phases[phase].overall if phase in run.phases else None)
-        gain = run.gain.overall if run.gain else None
-        row += [*gain_cells(gain, higher_is_better=run.higher_is_better), p_value(gain.p if gain else None)]
+        gain = run.gain
+        row += [*gain_cells(gain, higher_is_better=run.higher_is_better), p_value(gain.mcnemar_p if gain else None)]
         row += [number(run.last.overall.baselines.get(name)) for name in ("random", "text_only")]
         row += [word(spoken(run.last.parser)), *(_by_reading(run, reading) for reading in READINGS)]
         rows.append(tuple(row))
@@ -142,11 +150,11 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
 
 
 def _by_reading(run: RunData, reading: str) -> Cell:
-    if reading in run.unavailable:
+    if reading in run.results.unavailable:
         return not_available()
-    found = [m for m in run.last.metrics if m.condition == "image" and m.metric == run.primary]
+    found = [m for m in run.last.every_metric() if m.condition == "image" and m.metric == run.primary]
     parsed = [m for m in found if m.parser.startswith("likelihood") == (reading == "likelihood")]
-    return number(parsed[0].value if parsed else None)
+    return number(parsed[0].score.value if parsed else None)
 
 
 def _tasks(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTable | None:

@@ -1,10 +1,10 @@
-"""Tables of results, as plain text for the terminal and as JSON for scores.json."""
+"""Tables of results, as plain text for the terminal and without the numbers that JSON does not have."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Cell = str | float | int | None
 
@@ -53,15 +53,9 @@ def table_text(table: Table) -> str:
     return "\n".join([table.title, *lines, *table.notes])
 
 
-def table_json(table: Table) -> dict[str, object]:
-    """Returns the table for JSON; numbers that are not finite become null."""
-    return {
-        "title": table.title,
-        "columns": list(table.columns),
-        "rows": [[finite(cell) for cell in row] for row in table.rows],
-        "notes": list(table.notes),
-        "digits": table.digits,
-    }
+def finite_table(table: Table) -> Table:
+    """Returns the table as JSON can hold it: numbers that are not finite become None."""
+    return replace(table, rows=tuple(tuple(map(_finite, row)) for row in table.rows))
 
 
 def rank(value: float, others: Sequence[float], *, higher_is_better: bool = True) -> int:
@@ -75,12 +69,16 @@ def rank(value: float, others: Sequence[float], *, higher_is_better: bool = True
     return 1 + sum(better)
 
 
-def finite(cell: Cell) -> Cell:
-    """Returns the cell, or None for a number that JSON does not have."""
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+def finite_number(value: float | None) -> float | None:
+    """Returns the number, or None for one that JSON does not have."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _text(cell: Cell, digits: int) -> str:
     if cell is None:
         return "-"
     return f"{cell:.{digits}f}" if isinstance(cell, float) else str(cell)
+
+
+def _finite(cell: Cell) -> Cell:
+    return finite_number(cell) if isinstance(cell, float) else cell

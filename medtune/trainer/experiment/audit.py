@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +9,17 @@ from pathlib import Path
 from medtune.data.types import MediaGroup, Prediction, Reading
 from medtune.eval.asking.conditions import audit_conditions
 from medtune.eval.audit.probes import drawn, thumbnails
-from medtune.eval.audit.row import Audit, audit_json, audit_text
+from medtune.eval.audit.row import Audit, audit_text
 from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, thumbnail_probes
 from medtune.eval.audit.subject import is_choice, subject_of
 from medtune.eval.predictions.shards import MERGED, stored_predictions
+from medtune.eval.results.build import audit_file
+from medtune.eval.results.schema import AuditFile
+from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.trainer.experiment.asked_model import AskedModel
 from medtune.trainer.experiment.evaluate import answer_groups
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.write_json import write_json
 
 MAX_THUMBNAILS = 5000
 """Train images that the thumbnails are made of: some seconds on one core."""
@@ -65,7 +66,7 @@ def audit_without_asking(experiment: Experiment, model: AskedModel) -> str:
     if folder.audit.is_file() and _audited_phase(folder.audit) == phase.name:
         return f"audit: {folder.audit}"
     audit = _audit(experiment, phase, (), model)
-    write_json(folder.audit, {**experiment.label.facts(), **audit_json(audit)})
+    write_document(folder.audit, audit_file(audit, experiment.label))
     flags = [f"  {row.title}: {row.flag}" for row in audit.flagged]
     more = f"`medtune audit {folder.root}` asks the model for the others"
     said = f"audit: {folder.audit}, {len(audit.rows)} rows, {len(flags)} flagged; {more}"
@@ -96,7 +97,7 @@ def audit_with_model(experiment: Experiment, phase: AnsweredPhase, model: AskedM
             title="audit",
         )
     audit = _audit(experiment, phase, answers, model)
-    write_json(folder.audit, {**experiment.label.facts(), **audit_json(audit)})
+    write_document(folder.audit, audit_file(audit, experiment.label))
     text = audit_text(audit, title=f"Audit of {folder.root} ({phase.name.replace('_', '-')})")
     return "\n".join([text, *experiment.label.notes(), *_left_out(experiment, audit)])
 
@@ -142,4 +143,4 @@ def _reading(experiment: Experiment) -> Reading:
 
 
 def _audited_phase(path: Path) -> str:
-    return str(json.loads(path.read_text("utf-8"))["rows"][0]["phase"])
+    return read_json(path, AuditFile).rows[0].phase

@@ -15,14 +15,14 @@ from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import ONCE
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.shards import MERGED
-from medtune.eval.results import scores_json
+from medtune.eval.results.build import scores_file
+from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.asked_model import AskedModel
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.prepared_data import groups_of
-from medtune.trainer.experiment.write_json import write_json
 
 
 def evaluate_phase(
@@ -58,7 +58,7 @@ def evaluate_phase(
     )
     if experiment.rank == 0:
         write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)
-        write_json(out_dir / "scores.json", scores_json(scores, experiment.label))
+        write_document(out_dir / "scores.json", scores_file(scores, experiment.label))
     barrier()
     return scores
 

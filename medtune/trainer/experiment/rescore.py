@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from medtune.benchmarks import paper_of
 from medtune.data.types import Question
@@ -12,13 +10,15 @@ from medtune.eval.comparing.gain import gain_between
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.shards import MERGED, stored_predictions
 from medtune.eval.report.write import write_report
-from medtune.eval.results import gain_table, results_json, scores_json
+from medtune.eval.results.build import rescored, scores_file
+from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.schema import ResultsFile
+from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.experiment.evaluate import train_questions
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.write_json import write_json
 
 
 def rescore_run(experiment: Experiment) -> str:
@@ -31,26 +31,16 @@ def rescore_run(experiment: Experiment) -> str:
         ValueError: The answers do not fit the prepared folder.
     """
     folder = experiment.folder
-    results: dict[str, Any] = json.loads(folder.results.read_text("utf-8"))
+    results = read_json(folder.results, ResultsFile)
     paths = {"zero_shot": folder.zero_shot, "final": folder.final}
     phases = {
-        name: _rescored(experiment, paths[name] / MERGED, parser=phase["parser"])
-        for name, phase in results["phases"].items()
+        name: _rescored(experiment, paths[name] / MERGED, parser=phase.parser) for name, phase in results.phases.items()
     }
     both = set(phases) == set(paths)
     gain = gain_between(phases["zero_shot"], phases["final"], experiment.benchmark) if both else None
-    unavailable = results.get("unavailable", {})
-    fresh = results_json(
-        phases,
-        gain,
-        experiment.benchmark,
-        benchmark_name=results["benchmark"],
-        model=results["model"],
-        unavailable=unavailable,
-    )
-    write_json(folder.results, {**results, **fresh})
+    write_document(folder.results, rescored(results, phases, gain, experiment.benchmark))
     *_, last = phases.values()
-    said = [gain_table(phases, gain, experiment.benchmark, label=experiment.label, unavailable=unavailable)]
+    said = [gain_table(phases, gain, experiment.benchmark, label=experiment.label, unavailable=results.unavailable)]
     said += [table_text(table) for table in last.tables]
     return "\n\n".join([*said, f"report: {write_report(folder.root, paper_of)}"])
 
@@ -66,5 +56,5 @@ def _rescored(experiment: Experiment, path: Path, *, parser: str) -> PhaseScores
         questions, predictions, experiment.benchmark, train=train_questions(experiment.prepared), parser=parser
     )
     write_parsed(path.parent / "parsed.jsonl", questions, predictions, experiment.benchmark)
-    write_json(path.parent / "scores.json", scores_json(scores, experiment.label))
+    write_document(path.parent / "scores.json", scores_file(scores, experiment.label))
     return scores

@@ -14,7 +14,9 @@ from medtune.benchmarks import paper_of
 from medtune.data.types import Condition, Reading
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.report.write import write_report
-from medtune.eval.results import gain_table, results_json
+from medtune.eval.results.build import RunFacts, results_file
+from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.endpoint.served import NO_LIKELIHOOD
 from medtune.trainer.devices.launch import INTERRUPTED
@@ -135,18 +137,23 @@ def _finish(
     both = "zero_shot" in phases and "final" in phases
     gain = gain_between(phases["zero_shot"], phases["final"], benchmark) if both else None
     if experiment.rank == 0:
-        results = results_json(
+        facts = RunFacts(
+            recipe=experiment.name,
+            data_hash=experiment.prepared.data_hash,
+            label=experiment.label,
+            protocol=protocol_facts(recipe, benchmark),
+            trained_on=experiment.trained_on,
+        )
+        results = results_file(
             phases,
             gain,
             benchmark,
             benchmark_name=recipe.data.benchmark,
             model=recipe.model.shown_name,
+            facts=facts,
             unavailable=_unavailable(recipe),
         )
-        write_json(
-            folder.results,
-            {**results, "protocol": protocol_facts(recipe, benchmark), **experiment.about},
-        )
+        write_document(folder.results, results)
     asked = sum(len(group.questions) for group in tested_groups(experiment))
     there = len(experiment.prepared.questions(recipe.eval.split))
     if asked < there:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.results.schema import ProtocolFacts, UsedProtocol
 from medtune.trainer.recipe.schema import Recipe
 
 
@@ -43,15 +44,13 @@ def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
     return dataclasses.replace(recipe, eval=evaluation, model=dataclasses.replace(recipe.model, endpoint=asked))
 
 
-def protocol_facts(recipe: Recipe, benchmark: Benchmark) -> dict[str, object]:
-    """Returns the protocol that was used and, for comparison, the one that the benchmark's authors published."""
-    endpoint, published = recipe.model.endpoint, benchmark.protocol
-    return {
-        "used": {
-            "temperature": recipe.eval.temperature if endpoint is None else endpoint.temperature,
-            "repeats": recipe.eval.repeats,
-            "condition_repeats": recipe.eval.condition_repeats,
-            "max_new_tokens": recipe.eval.max_new_tokens,
-        },
-        "published": dataclasses.asdict(published) if published else None,
-    }
+def protocol_facts(recipe: Recipe, benchmark: Benchmark) -> ProtocolFacts:
+    """Returns how the recipe has questions answered, beside what the benchmark's authors published."""
+    endpoint = recipe.model.endpoint
+    used = UsedProtocol(
+        temperature=recipe.eval.temperature if endpoint is None else endpoint.temperature,
+        repeats=recipe.eval.repeats,
+        condition_repeats=recipe.eval.condition_repeats,
+        max_new_tokens=recipe.eval.max_new_tokens,
+    )
+    return ProtocolFacts(used=used, published=benchmark.protocol)

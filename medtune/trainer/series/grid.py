@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from medtune.eval.data_label import recorded_label
+from medtune.eval.results.schema import ResultsFile
+from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.tables import Cell, Table, table_text
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.experiment.write_json import write_json
@@ -71,19 +72,19 @@ def cell_name(cell: Mapping[str, str]) -> str:
 
 def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
     folder = RunFolder(out / cell_name(cell))
-    results = json.loads(folder.results.read_text("utf-8"))
+    results = read_json(folder.results, ResultsFile)
     with (folder.root / "metrics.csv").open(newline="") as file:
         losses = [float(row[_LOSS]) for row in csv.DictReader(file) if row.get(_LOSS)]
     ends = min(_ENDS, len(losses))
-    phases = results["phases"]
+    zero_shot, final = results.phases["zero_shot"], results.phases["final"]
     return {
         "settings": dict(cell),
-        **recorded_label(results).facts(),
+        **results.label.facts(),
         "loss": [sum(part) / ends for part in (losses[:ends], losses[-ends:])],
-        "metric": results["primary"]["name"],
-        "zero_shot": phases["zero_shot"]["overall"]["value"],
-        "final": phases["final"]["overall"]["value"],
-        "by_task": {task: found["value"] for task, found in phases["final"]["by"]["task"].items()},
+        "metric": results.primary.name,
+        "zero_shot": zero_shot.overall.value,
+        "final": final.overall.value,
+        "by_task": {task: found.value for task, found in final.by.get("task", {}).items()},
     }
 
 

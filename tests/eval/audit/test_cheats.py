@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from medtune.eval.audit.row import audit_json, audit_text
+from medtune.eval.audit.row import audit_text
+from medtune.eval.data_label import DataLabel
+from medtune.eval.results.build import audit_file
+from medtune.eval.results.typed_json import json_bytes
 from tests.eval.audit.world import AlwaysA, Blind, Copier, Habit, Honest, PromptReader, World, row
 
 
@@ -85,8 +88,8 @@ def test_a_model_that_looks_is_not_accused(world: World, out: Path) -> None:
 
 def test_audit_json_has_the_designed_shape(world: World, out: Path) -> None:
     audit = world.audit(AlwaysA(), out)
-    written = json.loads(json.dumps(audit_json(audit)))
-    assert set(written) == {"version", "rows", "collapse"}
+    written = json.loads(json_bytes(audit_file(audit, DataLabel("synthetic", "ours"))))
+    assert set(written) == {"provenance", "prompts", "version", "rows", "collapse"}
     names = {"name", "title", "phase", "metric", "value", "n", "ci95", "gap", "flag", "note"}
     for each in written["rows"]:
         assert set(each) == names

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,10 @@ from medtune.data.seeding import stable_order
 from medtune.data.types import MediaGroup, MediaRef, Question
 from medtune.eval.audit import blind_solver
 from medtune.eval.audit.blind_solver import blind_answers
-from medtune.eval.audit.findings import Finding, findings_json, findings_of, findings_text
+from medtune.eval.audit.findings import Finding, findings_of, findings_text
+from medtune.eval.audit.findings_file import FindingsFile, findings_file
+from medtune.eval.data_label import DataLabel
+from medtune.eval.results.typed_json import json_bytes, read_json
 
 NONE_ALIKE = NearDuplicates(0, 4, ())
 LABELS = ("cyst", "lesion", "shadow", "vessel")
@@ -87,7 +91,7 @@ def typical(question: Question) -> Callable[[str], str]:
     return lambda option: f"{option}, as is typical" if option == question.answer else option
 
 
-def test_duplicates_contradictions_and_leaks_list_their_items() -> None:
+def test_duplicates_contradictions_and_leaks_list_their_items(tmp_path: Path) -> None:
     groups = splits(CLEAN)
     one = groups["test"][0].questions[0]
     twin = replace(one, id="twin", answer=next(o for o in one.options if o != one.answer))
@@ -105,7 +109,14 @@ def test_duplicates_contradictions_and_leaks_list_their_items() -> None:
     assert all(found[name].flag for name in ("duplicate_questions", "images_in_two_splits"))
     text = findings_text(list(found.values()), title="Audit")
     assert "twin" in text
-    assert findings_json(list(found.values()), benchmark="b", split="test", data_hash="h")["version"] == 1
+    file = findings_file(
+        list(found.values()), DataLabel("released", "ours"), benchmark="b", split="test", data_hash="h"
+    )
+    (tmp_path / "findings.json").write_bytes(json_bytes(file))
+    assert read_json(tmp_path / "findings.json", FindingsFile) == file
+    assert list(json.loads(json_bytes(file))) == [
+        "provenance", "prompts", "version", "benchmark", "split", "data_hash", "findings",
+    ]  # fmt: skip
 
 
 def test_blind_answers_come_from_other_patients_and_are_capped(monkeypatch: pytest.MonkeyPatch) -> None:

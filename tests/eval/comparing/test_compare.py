@@ -15,10 +15,12 @@ import pytest
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Comparison, Side, compare
-from medtune.eval.comparing.compare_text import comparison_json, comparison_markdown, comparison_plot, comparison_table
+from medtune.eval.comparing.compare_file import compare_file
+from medtune.eval.comparing.compare_text import comparison_markdown, comparison_plot, comparison_table
 from medtune.eval.comparing.forest_plot import ForestRow, forest_svg
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.statistics.intervals import gain_interval
 
@@ -171,7 +173,7 @@ def test_no_common_question_is_refused() -> None:
 def test_table_json_and_markdown_say_the_same(found: Comparison) -> None:
     text = table_text(comparison_table(found))
     assert "1 that only one answered, 2 that only two answered" in text
-    whole = json.loads(json.dumps(comparison_json(found), allow_nan=False))
+    whole = json.loads(json_bytes(compare_file(found)), parse_constant=pytest.fail)
     assert whole["overall"]["difference"] == pytest.approx(5 / 11)
     assert whole["by_task"]["diagnosis"]["counts"]["only_second"] == 4
     row = next(line for line in comparison_markdown(found).splitlines() if line.startswith("| diagnosis"))
@@ -195,8 +197,7 @@ def test_labels_are_said_once_where_they_agree_and_by_name_where_not() -> None:
     assert comparison_table(alike).notes.count("Data: released. Prompts: ours.") == 1
     theirs = replace(SECOND, about=replace(SECOND.about, label=DataLabel("released", "those of the tool")))
     differ = compare(FIRST, theirs, BUSI)
-    labels = comparison_json(differ)["labels"]
-    assert isinstance(labels, list)
+    labels = json.loads(json_bytes(compare_file(differ)))["labels"]
     assert [label["prompts"] for label in labels] == ["ours", "those of the tool"]
     for text in (comparison_markdown(differ), comparison_plot(differ), table_text(comparison_table(differ))):
         assert "one: Data: released. Prompts: ours." in text

@@ -13,9 +13,12 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import LevelGain, gain_between
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.results import gain_table, results_json
+from medtune.eval.results.build import results_file
+from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.answerers import Guessing, Oracle, groups, questions
+from tests.eval.run_facts import run_facts
 
 BUSI = find_benchmark("busi")
 FOUND = groups(8)
@@ -79,9 +82,8 @@ def test_gain_refuses_other_questions_and_other_parsers(tmp_path: Path, phases: 
 
 def test_results_have_the_designed_shape(phases: dict[str, PhaseScores]) -> None:
     gain = gain_between(phases["zero_shot"], phases["final"], BUSI)
-    results = json.loads(
-        json.dumps(results_json(phases, gain, BUSI, benchmark_name="busi", model="nano"), allow_nan=False)
-    )
+    file = results_file(phases, gain, BUSI, benchmark_name="busi", model="nano", facts=run_facts(LABEL))
+    results = json.loads(json_bytes(file), parse_constant=pytest.fail)
     assert results["benchmark"] == "busi"
     assert results["model"] == "nano"
     assert results["primary"] == {"name": "accuracy", "higher_is_better": True}
@@ -106,8 +108,9 @@ def test_results_have_the_designed_shape(phases: dict[str, PhaseScores]) -> None
 
 
 def test_results_of_one_stage_have_no_gain(phases: dict[str, PhaseScores]) -> None:
-    results = results_json({"zero_shot": phases["zero_shot"]}, None, BUSI, benchmark_name="busi", model="nano")
-    assert results["gain"] is None
+    one = {"zero_shot": phases["zero_shot"]}
+    results = results_file(one, None, BUSI, benchmark_name="busi", model="nano", facts=run_facts(LABEL))
+    assert json.loads(json_bytes(results))["gain"] is None
 
 
 def test_gain_table_names_every_row_with_its_n_and_interval(phases: dict[str, PhaseScores]) -> None:

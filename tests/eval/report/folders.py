@@ -16,12 +16,16 @@ from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.tables import data_hash, map_table, read_media, write_tables
 from medtune.data.types import Prediction, PredictionKey, Question, Split
 from medtune.eval.comparing.gain import gain_between
+from medtune.eval.data_label import DataLabel
 from medtune.eval.predictions.files import format_line
-from medtune.eval.results import phase_json, results_json
+from medtune.eval.results.build import results_file, scores_file
+from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
+from tests.eval.run_facts import run_facts
 
 BUSI = find_benchmark("busi")
+LABEL = DataLabel("synthetic", "ours")
 SCRIPT = "<script>document.title='owned'</script>"
 IMAGE = '<img src="http://example.invalid/x.png" onerror="document.title=\'owned\'">'
 ARABIC = "ما هو التشخيص؟"
@@ -95,7 +99,7 @@ def write_stage(
     (folder / "predictions.jsonl").write_bytes(b"".join(map(format_line, answers)))
     write_parsed(folder / "parsed.jsonl", asked, answers, BUSI)
     scores = score_phase(asked, answers, BUSI, train=train)
-    (folder / "scores.json").write_text(json.dumps(phase_json(scores)))
+    write_document(folder / "scores.json", scores_file(scores, LABEL))
     return scores
 
 
@@ -106,9 +110,9 @@ def write_run(run: Path, data: Path, *, phases: Sequence[str] = ("zero_shot", "f
     said = dict(zip(("zero_shot", "final"), before_and_after(asked), strict=True))
     scores = {name: write_stage(run, name, asked, train, said[name]) for name in phases}
     gain = gain_between(scores["zero_shot"], scores["final"], BUSI) if len(scores) == 2 else None
-    about = {"recipe": "nano_busi_lora", "data_hash": prepared.data_hash, "provenance": "synthetic", "prompts": "ours"}
-    results = results_json(scores, gain, BUSI, benchmark_name="busi", model="nano_pocket")
-    (run / "results.json").write_text(json.dumps({**results, **about}))
+    facts = run_facts(LABEL, data_hash=prepared.data_hash)
+    results = results_file(scores, gain, BUSI, benchmark_name="busi", model="nano_pocket", facts=facts)
+    write_document(run / "results.json", results)
     recipe = {
         "data": {"benchmark": "busi", "root": str(data)},
         "train": {"seed": 7, "max_steps": 4, "batch_size": 2},
@@ -124,6 +128,7 @@ def write_run(run: Path, data: Path, *, phases: Sequence[str] = ("zero_shot", "f
         "devices": ["cpu"],
         "packages": {"torch": "2.15.0", "deepspeed": None},
     }
+    about = {"recipe": facts.recipe, "data_hash": facts.data_hash, **LABEL.facts()}
     (run / "environment.json").write_text(json.dumps({**environment, **about}))
     weights = {"projector": "random (seed 7); untrained at zero-shot", "language": "Small, 4-bit weights (Q4_1)"}
     (run / "weights.json").write_text(json.dumps(weights))

@@ -4,8 +4,8 @@ import pytest
 
 from medtune.data.types import Interval
 from medtune.eval.report.cells import gain_cells, improvement_tone, value_cells
-from medtune.eval.report.run_data import Change
 from medtune.eval.report.table import NONE
+from medtune.eval.results.schema import Changed, LevelGain
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,8 @@ def test_only_a_sure_gain_is_set_apart(reach: tuple[float, float] | None, higher
 
 
 def test_a_gain_and_its_interval_have_signs() -> None:
-    gain = Change(value=0.25, n=8, ci95=Interval(0.125, 0.5), p=0.5, p_holm=None, p_permutation=None, counts={})
+    changed = Changed(both_right=3, only_before=1, only_after=3, both_wrong=1)
+    gain = LevelGain(value=0.25, n=8, ci95=Interval(0.125, 0.5), mcnemar_p=0.5, counts=changed)
     value, reach = gain_cells(gain, higher_is_better=True)
     assert (value.text, value.tone, reach.text) == ("+0.250", "good", "+0.125 to +0.500")
 

@@ -254,15 +254,15 @@ def test_report_on_data_prepared_again_shows_no_questions(run: Path) -> None:
     [
         ("results.json", "{", "results.json: not valid JSON"),
         ("results.json", "[]", "results.json: wanted an object"),
-        ("results.json", '{"phases": {}}', "field 'phases': wanted a phase"),
+        ("results.json", '{"phases": {}}', "results.json, field benchmark is missing"),
         ("environment.json", "nothing", "environment.json: not valid JSON"),
-        ("weights.json", '{"language": 4}', "weights.json, field 'language': wanted a string, got 4"),
+        ("weights.json", '{"language": 4}', "weights.json, field language: wanted a string, got 4"),
         ("recipe.yaml", "a: [", "recipe.yaml: not valid YAML"),
         ("recipe.yaml", "just words", "recipe.yaml: wanted a recipe"),
         ("metrics.csv", "step,train/loss\n1,high\n", "metrics.csv: not the table of a run"),
         ("metrics.csv", "train/loss\n0.5\n", "metrics.csv: not the table of a run"),
-        ("audit.json", '{"rows": [{"title": 3}]}', "audit.json, field 'rows', item 1"),
-        ("final/parsed.jsonl", "{}\n", "parsed.jsonl, line 1, field 'condition': wanted a string"),
+        ("audit.json", '{"rows": [{"title": 3}]}', "audit.json, field rows[0]"),
+        ("final/parsed.jsonl", "{}\n", "parsed.jsonl, line 1, field condition is missing"),
         ("final/predictions.jsonl", "{}\n", "predictions.jsonl, line 1"),
     ],
 )
@@ -276,7 +276,17 @@ def test_broken_file_is_named_and_the_earlier_report_stays(run: Path, name: str,
 
 def test_number_of_another_kind_is_named_with_its_field(run: Path) -> None:
     change_json(run / "results.json", "phases", "final", "overall", "n", value="many")
-    with pytest.raises(ValueError, match=r"'phases', field 'final', field 'overall', field 'n': wanted a whole number"):
+    message = "results.json, field phases.final.overall.n: wanted a whole number, got 'many'"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_run(run)
+
+
+def test_results_without_a_phase_are_refused(run: Path) -> None:
+    change_json(run / "results.json", "phases", value={"another": {}})
+    with pytest.raises(ValueError, match=r"field phases\.another\.overall is missing"):
+        read_run(run)
+    change_json(run / "results.json", "phases", value={})
+    with pytest.raises(ValueError, match=r'field phases: wanted a phase "zero_shot" or "final", got \{\}'):
         read_run(run)
 
 

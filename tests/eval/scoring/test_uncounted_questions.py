@@ -10,12 +10,14 @@ from pathlib import Path
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.compare_text import comparison_json, notes
+from medtune.eval.comparing.compare_file import compare_file
+from medtune.eval.comparing.compare_text import notes
 from medtune.eval.data_label import DataLabel
 from medtune.eval.report.headline import headline
 from medtune.eval.report.run_data import read_run
 from medtune.eval.report.write import write_runs
-from medtune.eval.results import gain_table, phase_json
+from medtune.eval.results.build import scores_file
+from medtune.eval.results.gain_table import gain_table
 from medtune.eval.scoring import uncounted_questions
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.report.folders import change_json, write_run
@@ -42,8 +44,8 @@ def _phase(parser: str | None) -> PhaseScores:
 def test_a_score_by_likelihood_counts_the_questions_that_it_leaves_out() -> None:
     found = _phase("likelihood")
     assert (found.overall.score.n, found.uncounted) == (5, {"CVE": 1, "RG": 1, "CG": 1})
-    assert phase_json(found)["uncounted"] == found.uncounted
     label = DataLabel("released", "ours")
+    assert scores_file(found, label).uncounted == found.uncounted
     assert SAYS_SO in gain_table({"zero_shot": found}, None, U2, label=label)
     generated = _phase("robust")
     assert (generated.overall.score.n, generated.uncounted) == (8, {})
@@ -74,7 +76,7 @@ def test_comparisons_say_it() -> None:
     one, two = (Side(replace(about, name=name), rows, left) for name in ("one", "two"))
     found = compare(one, two, U2)
     assert any(SAYS_SO in note for note in notes(found))
-    assert comparison_json(found)["uncounted"] == {"CVE": 1, "RG": 1, "CG": 1}
+    assert compare_file(found).uncounted == {"CVE": 1, "RG": 1, "CG": 1}
     assert not any("Not counted" in note for note in notes(replace(found, uncounted={})))
 
 

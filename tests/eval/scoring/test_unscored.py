@@ -12,15 +12,19 @@ import pytest
 
 from medtune.data.types import Prediction, PredictionKey
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.compare_text import comparison_json, comparison_table, notes
+from medtune.eval.comparing.compare_file import compare_file
+from medtune.eval.comparing.compare_text import comparison_table, notes
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
-from medtune.eval.results import gain_table, results_json
+from medtune.eval.results.build import results_file
+from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
 from tests.eval.free_answers import FREE, M3D, Said, asked, phase, predicted, question
+from tests.eval.run_facts import run_facts
 
 ABOUT = About("one", "m3d_vqa 1.0", "hash", "test", "robust", DataLabel("released", "ours"))
 BEFORE: tuple[Said, ...] = (True, False, False, True, "waits", "waits", "")
@@ -103,8 +107,11 @@ def test_level_that_cannot_be_paired_has_no_gain() -> None:
 def written(before: PhaseScores, after: PhaseScores) -> tuple[dict[str, Any], str]:
     phases = {"zero_shot": before, "final": after}
     gain = gain_between(before, after, FREE)
-    results = results_json(phases, gain, FREE, benchmark_name="m3d_vqa", model="nano")
-    return json.loads(json.dumps(results, allow_nan=False)), gain_table(phases, gain, FREE, label=ABOUT.label)
+    facts = run_facts(ABOUT.label)
+    results = results_file(phases, gain, FREE, benchmark_name="m3d_vqa", model="nano", facts=facts)
+    return json.loads(json_bytes(results), parse_constant=pytest.fail), gain_table(
+        phases, gain, FREE, label=ABOUT.label
+    )
 
 
 def test_results_show_a_dash_and_how_many_wait() -> None:
@@ -133,7 +140,7 @@ def test_comparison_leaves_out_what_waits_on_either_side() -> None:
     assert (found.both, found.unscored) == (4, 3)
     assert (found.overall.first, found.overall.second, found.overall.paired.n) == (0.25, 1.0, 4)
     assert any("Unscored: 3 that both answered wait for a judge" in note for note in notes(found))
-    assert json.loads(json.dumps(comparison_json(found), allow_nan=False))["unscored"] == 3
+    assert compare_file(found).unscored == 3
     assert "nan" not in table_text(comparison_table(found))
 
 

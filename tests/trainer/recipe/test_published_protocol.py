@@ -11,6 +11,7 @@ import pytest
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.read import open_prepared
 from medtune.eval.asking.plan import plan_visits
+from medtune.eval.results.schema import UsedProtocol
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.recipe.published_protocol import as_published, protocol_facts
 from medtune.trainer.recipe.read import read_recipe
@@ -32,14 +33,11 @@ def test_served_and_local_models_take_all_of_it() -> None:
     for recipe in (served, local):
         assert (recipe.eval.max_new_tokens, recipe.eval.repeats) == (800, 1)
         facts = protocol_facts(recipe, u2)
-        assert facts["used"] == {
-            "temperature": 0.7,
-            "repeats": 1,
-            "condition_repeats": {"with_anatomy": 5},
-            "max_new_tokens": 800,
-        }
-        assert isinstance(facts["published"], dict)
-        assert facts["published"]["temperature"] == 0.7
+        assert facts.used == UsedProtocol(
+            temperature=0.7, repeats=1, condition_repeats={"with_anatomy": 5}, max_new_tokens=800
+        )
+        assert facts.published is not None
+        assert facts.published.temperature == 0.7
 
 
 def test_the_anatomy_ablation_of_u2_bench_takes_five_passes_of_both_prompts() -> None:
@@ -54,9 +52,9 @@ def test_rexsonovqa_is_asked_once_at_temperature_1_and_states_no_length(*, serve
     recipe = as_published(_recipe(served=served), find_benchmark("rexsonovqa"))
     facts = protocol_facts(recipe, find_benchmark("rexsonovqa"))
     own = read_recipe("nano_busi_lora").eval.max_new_tokens
-    assert facts["used"] == {"temperature": 1.0, "repeats": 1, "condition_repeats": {}, "max_new_tokens": own}
-    assert isinstance(facts["published"], dict)
-    assert facts["published"]["max_new_tokens"] is None
+    assert facts.used == UsedProtocol(temperature=1.0, repeats=1, condition_repeats={}, max_new_tokens=own)
+    assert facts.published is not None
+    assert facts.published.max_new_tokens is None
 
 
 @pytest.mark.parametrize("served", [False, True])
@@ -70,10 +68,9 @@ def test_ctlesionvqa_is_asked_five_times_at_a_temperature_that_the_recipe_says(*
         drawn = replace(drawn, model=replace(drawn.model, endpoint=endpoint))
     else:
         drawn = replace(drawn, eval=replace(drawn.eval, temperature=0.4))
-    used = protocol_facts(as_published(drawn, find_benchmark("ctlesionvqa")), find_benchmark("ctlesionvqa"))["used"]
-    assert isinstance(used, dict)
-    assert (used["temperature"], used["repeats"]) == (0.4, 5)
-    assert used["max_new_tokens"] == drawn.eval.max_new_tokens
+    used = protocol_facts(as_published(drawn, find_benchmark("ctlesionvqa")), find_benchmark("ctlesionvqa")).used
+    assert (used.temperature, used.repeats) == (0.4, 5)
+    assert used.max_new_tokens == drawn.eval.max_new_tokens
 
 
 def test_the_protocol_of_ctlesionvqa_is_that_of_its_paper(shared_real: Path) -> None:

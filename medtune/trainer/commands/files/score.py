@@ -18,13 +18,14 @@ from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.predictions.tool_files import read_tool_rows
 from medtune.eval.predictions.tool_matching import match_rows
-from medtune.eval.results import gain_table, scores_json
+from medtune.eval.results.build import scores_file
+from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.bertscore import named_model
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.commands.arguments import add_split, facet_value
-from medtune.trainer.experiment.write_json import write_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,7 +126,7 @@ def score_file(
     )
     label = label_of(prepared.manifest, prompts=benchmark.wording)
     write_parsed(predictions.parent / "parsed.jsonl", asked, found, benchmark)
-    write_json(predictions.parent / "scores.json", scores_json(scores, label))
+    write_document(predictions.parent / "scores.json", scores_file(scores, label))
     print(gain_table({predictions.stem: scores}, None, benchmark, label=label))
     for table in scores.tables:
         print(f"\n{table_text(table)}")

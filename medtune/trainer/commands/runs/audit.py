@@ -9,16 +9,17 @@ from pathlib import Path
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import SPLITS, MediaGroup, Split
-from medtune.eval.audit.findings import findings_json, findings_of, findings_text
+from medtune.eval.audit.findings import findings_of, findings_text
+from medtune.eval.audit.findings_file import findings_file
 from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report
+from medtune.eval.results.typed_json import write_document
 from medtune.trainer.commands.arguments import add_split
 from medtune.trainer.experiment.asked_model import AskedModel
 from medtune.trainer.experiment.audit import answered_phase, audit_with_model
 from medtune.trainer.experiment.experiment import Experiment, open_run
 from medtune.trainer.experiment.load_model import load_model
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.experiment.write_json import write_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +101,7 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
     label = label_of(prepared.manifest, prompts=prepared.manifest.prompts)
     print("\n".join(label.notes()))
     if out is not None:
-        content = findings_json(findings, benchmark=name, split=split, data_hash=prepared.data_hash)
-        write_json(out, {**label.facts(), **content})
+        file = findings_file(findings, label, benchmark=name, split=split, data_hash=prepared.data_hash)
+        write_document(out, file)
         print(f"items: {out}")
     return 0

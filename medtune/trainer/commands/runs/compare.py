@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.comparing.compare import About, Side, check_comparable, compare
+from medtune.eval.comparing.compare_file import compare_file
 from medtune.eval.comparing.compare_text import (
     PLOT,
-    comparison_json,
     comparison_markdown,
     comparison_plot,
     comparison_table,
 )
-from medtune.eval.data_label import recorded_label
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import read_predictions, replace_file
+from medtune.eval.results.schema import ResultsFile
+from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.scoring.uncounted_questions import uncounted
 from medtune.trainer.experiment.experiment import Experiment, open_run
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.experiment.write_json import write_json
 
 Phase = Literal["zero_shot", "final"]
 
@@ -142,7 +141,7 @@ def compare_runs(
     print(table_text(comparison_table(found)))
     if out:
         out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "compare.json", comparison_json(found))
+        write_document(out / "compare.json", compare_file(found))
         replace_file(out / "compare.md", [comparison_markdown(found).encode()])
         replace_file(out / PLOT, [comparison_plot(found).encode()])
         print(f"written: {out / 'compare.json'}, compare.md, {PLOT}")
@@ -159,21 +158,21 @@ def read_run(root: Path, *, phase: Phase | None, parser: str | None) -> Answers:
     recipe = folder.read_recipe()
     if not folder.results.is_file():
         raise FileNotFoundError(f"{folder.results}: the run is not finished; continue it with --resume --out {root}")
-    results: dict[str, Any] = json.loads(folder.results.read_text("utf-8"))
-    phases = results["phases"]
+    results = read_json(folder.results, ResultsFile)
+    phases = results.phases
     chosen = phase or ("final" if "final" in phases else "zero_shot")
     if chosen not in phases:
         raise FileNotFoundError(f"{root}: the run has no phase {chosen!r}; there are: {', '.join(phases)}")
     about = About(
         name=f"{root.resolve().name} ({chosen.replace('_', '-')})",
-        benchmark=f"{results['benchmark']} {results['benchmark_version']}",
-        data_hash=results["data_hash"],
+        benchmark=f"{results.benchmark} {results.benchmark_version}",
+        data_hash=results.data_hash,
         split=recipe.eval.split,
-        parser=parser or phases[chosen]["parser"],
-        label=recorded_label(results),
+        parser=parser or phases[chosen].parser,
+        label=results.label,
     )
     path = {"zero_shot": folder.zero_shot, "final": folder.final}[chosen] / "predictions.jsonl"
-    has_likelihood = "likelihood" not in results.get("unavailable", {})
+    has_likelihood = "likelihood" not in results.unavailable
     return Answers(about, path, has_likelihood)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from medtune.benchmarks import find_benchmark
-from medtune.eval.data_label import DataLabel
+from medtune.eval.data_label import UNKNOWN, DataLabel
 from medtune.eval.report.markdown import banner_lines, escaped, table_lines
 from medtune.eval.report.result_tables import gain_table
 from medtune.eval.report.run_data import RunData, read_run
@@ -133,23 +133,23 @@ def model_card(
     return "\n".join(lines) + "\n"
 
 
-def _results(results: RunData | None) -> list[str]:
-    if results is None:
+def _results(run: RunData | None) -> list[str]:
+    if run is None:
         return ["None: the run was not evaluated.", ""]
     return [
-        f"{escaped(results.benchmark)} {escaped(results.benchmark_version)}, "
-        f"split {escaped(str(results.setting('eval', 'split')))}; prompts: {escaped(results.label.prompts)}.",
+        f"{escaped(run.results.benchmark)} {escaped(run.results.benchmark_version)}, "
+        f"split {escaped(str(run.setting('eval', 'split')))}; prompts: {escaped(run.label.prompts)}.",
         "",
-        *table_lines(gain_table(results)),
+        *table_lines(gain_table(run)),
     ]
 
 
-def _origin(results: RunData | None) -> list[str]:
-    if results is None:
+def _origin(run: RunData | None) -> list[str]:
+    if run is None:
         return []
-    versions = {key: results.environment[key].value for key in ("medtune", "git_commit")}
-    known = {key: value for key, value in versions.items() if value}
+    known = {"medtune": run.environment.medtune, "git_commit": run.environment.git_commit}
+    versions = ", ".join(f"{name} {version}" for name, version in known.items() if version)
     return [
-        f"- recipe: {escaped(results.recipe_name)}; {', '.join(f'{key} {value}' for key, value in known.items())}",
-        f"- data hash: {escaped(results.data_hash)}",
+        f"- recipe: {escaped(run.results.recipe or UNKNOWN)}; {versions}",
+        f"- data hash: {escaped(run.results.data_hash)}",
     ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from medtune.eval.published_numbers import Reference
+from medtune.eval.results.schema import ScoresFile
+from medtune.eval.results.typed_json import read_json
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.training.dashboard.names import OVERALL
 
@@ -38,7 +38,7 @@ def task_curves(
             (step, _scores(path)) for step, path in ((0, folder.zero_shot), (last_step, folder.final)) if _has(path)
         ],
     }
-    tasks = {name for phases in measured.values() for _, scores in phases for name in scores["by"].get("task", {})}
+    tasks = {name for phases in measured.values() for _, scores in phases for name in scores.by.get("task", {})}
     found = {}
     for task in (None, *sorted(tasks)):
         lines = [line for name, phases in measured.items() for line in _band(name, phases, task)]
@@ -50,12 +50,12 @@ def task_curves(
     return found
 
 
-def _band(name: str, phases: Sequence[tuple[int, Any]], task: str | None) -> Iterator[Line]:
+def _band(name: str, phases: Sequence[tuple[int, ScoresFile]], task: str | None) -> Iterator[Line]:
     points = []
     for step, scores in phases:
-        level = scores["overall"] if task is None else scores["by"].get("task", {}).get(task)
-        if level and level["value"] is not None:
-            points.append((step, level["value"], level["ci95"]))
+        level = scores.overall if task is None else scores.by.get("task", {}).get(task)
+        if level and level.value is not None:
+            points.append((step, level.value, level.ci95))
     if not points:
         return
     yield Line(name, tuple(step for step, _, _ in points), tuple(value for _, value, _ in points))
@@ -65,7 +65,7 @@ def _band(name: str, phases: Sequence[tuple[int, Any]], task: str | None) -> Ite
             yield Line(f"{name}, {end}", tuple(step for step, _ in ends), tuple(ci95[place] for _, ci95 in ends))
 
 
-def _validation(folder: RunFolder) -> Iterator[tuple[int, Any]]:
+def _validation(folder: RunFolder) -> Iterator[tuple[int, ScoresFile]]:
     for path in sorted(folder.validation(0).parent.glob("step_*")):
         if _has(path):
             yield int(path.name.removeprefix("step_")), _scores(path)
@@ -75,5 +75,5 @@ def _has(phase: Path) -> bool:
     return (phase / "scores.json").is_file()
 
 
-def _scores(phase: Path) -> Any:
-    return json.loads((phase / "scores.json").read_text("utf-8"))
+def _scores(phase: Path) -> ScoresFile:
+    return read_json(phase / "scores.json", ScoresFile)

@@ -11,6 +11,9 @@ import pytest
 
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Question
+from medtune.eval.comparing.compare_file import CompareFile
+from medtune.eval.results.schema import Level, Phase, Primary, ResultsFile
+from medtune.eval.results.typed_json import json_bytes, read_json, write_document
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 
@@ -30,13 +33,18 @@ def write_run(prepared_tiny: Path, tmp_path: Path) -> Write:
         (root / "recipe.yaml").write_text(recipe_to_yaml(recipe))
         about = {"data_hash": data_hash or prepared.data_hash, "provenance": "synthetic", "prompts": "ours"}
         (root / "environment.json").write_text(json.dumps({"recipe": "nano_busi_lora", **about}))
-        results = {
-            "benchmark": "busi",
-            "benchmark_version": version,
-            **about,
-            "phases": {"final": {"parser": "robust"}},
-        }
-        (root / "results.json").write_text(json.dumps(results))
+        overall = Level(n=9, unparsable=0, unanswered=0)
+        results = ResultsFile(
+            benchmark="busi",
+            benchmark_version=version,
+            model="nano_pocket",
+            primary=Primary(name="accuracy", higher_is_better=True),
+            phases={"final": Phase(parser="robust", overall=overall)},
+            data_hash=about["data_hash"],
+            provenance="synthetic",
+            prompts="ours",
+        )
+        write_document(root / "results.json", results)
         questions = prepared.questions("test")
         lines = [_line(q, number < right) for number, q in enumerate(questions[: len(questions) - skipped])]
         (root / "final" / "predictions.jsonl").write_text("".join(lines))
@@ -58,6 +66,7 @@ def test_two_runs_are_compared_and_written(write_run: Write, tmp_path: Path, cap
     assert "two (final) against one (final): accuracy on busi 1.0" in said
     assert "Compared: 8 questions that both answered" in said
     assert "1 that only one (final) answered" in said
+    assert json_bytes(read_json(out / "compare.json", CompareFile)) == (out / "compare.json").read_bytes()
     written = json.loads((out / "compare.json").read_text())
     assert written["overall"]["difference"] == pytest.approx(5 / 8)
     assert written["overall"]["mcnemar_p"] == pytest.approx(2 * 0.5**5)

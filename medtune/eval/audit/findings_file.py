@@ -1,0 +1,41 @@
+"""The type of the file that `medtune audit BENCHMARK --out FILE` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from pydantic import with_config
+
+from medtune.eval.audit.findings import Finding
+from medtune.eval.data_label import DataLabel
+from medtune.eval.results.schema import DOCUMENT, Count, Labelled
+
+
+@with_config(DOCUMENT)
+@dataclass(frozen=True, kw_only=True)
+class FindingsFile(Labelled):
+    """The audit of a benchmark: what can be answered or recognised without any model.
+
+    Attributes:
+        version: Version of the file's format.
+        benchmark: Name of the benchmark in the catalog.
+        split: The split whose questions were looked at for cues.
+        data_hash: SHA-256 of the prepared folder.
+        findings: Each way in which the benchmark could be easier than it looks.
+    """
+
+    version: Count = 1
+    benchmark: str
+    split: str
+    data_hash: str
+    findings: tuple[Finding, ...]
+
+
+def findings_file(
+    findings: Sequence[Finding], label: DataLabel, *, benchmark: str, split: str, data_hash: str
+) -> FindingsFile:
+    """Returns the content of the file."""
+    return FindingsFile(
+        **asdict(label), benchmark=benchmark, split=split, data_hash=data_hash, findings=tuple(findings)
+    )

@@ -1,0 +1,183 @@
+"""Makes the contents of results.json, scores.json and audit.json from what was scored and audited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+from medtune.data.types import Reading, Score
+from medtune.eval.audit.row import Audit
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.comparing import gain as compared
+from medtune.eval.data_label import DataLabel
+from medtune.eval.results import schema
+from medtune.eval.scoring.score import LevelScore, PhaseScores
+from medtune.eval.scoring.tables import finite_number, finite_table
+from medtune.eval.statistics.calibration import Calibration
+
+NOTHING: Mapping[Reading, str] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What a run says of itself in results.json.
+
+    Attributes:
+        recipe: Name of the recipe.
+        data_hash: SHA-256 of the prepared folder that was asked about.
+        label: Of those data.
+        protocol: How the questions were answered.
+        trained_on: The prepared folders that were learnt, in words; "" where none was.
+    """
+
+    recipe: str
+    data_hash: str
+    label: DataLabel
+    protocol: schema.ProtocolFacts
+    trained_on: str = ""
+
+
+def results_file(
+    phases: Mapping[str, PhaseScores],
+    gain: compared.Gain | None,
+    benchmark: Benchmark,
+    *,
+    benchmark_name: str,
+    model: str,
+    facts: RunFacts,
+    unavailable: Mapping[Reading, str] = NOTHING,
+) -> schema.ResultsFile:
+    """Returns the content of results.json.
+
+    Args:
+        phases: By name: "zero_shot" and "final", or one of them.
+        gain: Between those two; None where there is no second phase, or nothing in both was scored.
+        benchmark: The benchmark that scored them.
+        benchmark_name: Its name in the catalog.
+        model: Name of the model.
+        facts: What the run says of itself.
+        unavailable: Readings that the model cannot give, and why.
+    """
+    return schema.ResultsFile(
+        benchmark=benchmark_name,
+        benchmark_version=benchmark.version,
+        model=model,
+        primary=_primary(benchmark),
+        phases=_phases(phases),
+        gain=_gain(gain),
+        unavailable=dict(unavailable),
+        protocol=facts.protocol,
+        recipe=facts.recipe,
+        data_hash=facts.data_hash,
+        trained_on=facts.trained_on,
+        **asdict(facts.label),
+    )
+
+
+def rescored(
+    results: schema.ResultsFile, phases: Mapping[str, PhaseScores], gain: compared.Gain | None, benchmark: Benchmark
+) -> schema.ResultsFile:
+    """Returns the results of a run with new scores; what the run says of itself stays."""
+    return replace(
+        results,
+        benchmark_version=benchmark.version,
+        primary=_primary(benchmark),
+        phases=_phases(phases),
+        gain=_gain(gain),
+    )
+
+
+def scores_file(phase: PhaseScores, label: DataLabel) -> schema.ScoresFile:
+    """Returns the content of scores.json: one evaluation and the label of its data."""
+    return schema.ScoresFile(**asdict(label), **vars(_phase(phase)))
+
+
+def audit_file(audit: Audit, label: DataLabel) -> schema.AuditFile:
+    """Returns the content of audit.json."""
+    return schema.AuditFile(**asdict(label), rows=audit.rows, collapse=audit.collapse)
+
+
+def _primary(benchmark: Benchmark) -> schema.Primary:
+    return schema.Primary(name=benchmark.primary, higher_is_better=benchmark.higher_is_better)
+
+
+def _phases(phases: Mapping[str, PhaseScores]) -> dict[str, schema.Phase]:
+    return {name: _phase(phase) for name, phase in phases.items()}
+
+
+def _phase(phase: PhaseScores) -> schema.Phase:
+    return schema.Phase(
+        parser=phase.parser,
+        overall=_level(phase.overall),
+        by={facet: {name: _level(score) for name, score in found.items()} for facet, found in phase.by.items()},
+        metrics={
+            condition: {
+                parser: {name: _measured(score) for name, score in scores.items()} for parser, scores in parsers.items()
+            }
+            for condition, parsers in phase.metrics.items()
+        },
+        tables=tuple(finite_table(table) for table in phase.tables),
+        calibration=_reliability(phase.calibration) if phase.calibration else None,
+        refusals=phase.refusals,
+        unscored=phase.unscored,
+        uncounted=dict(phase.uncounted),
+    )
+
+
+def _measured(score: Score) -> schema.Measured:
+    return schema.Measured(
+        value=finite_number(score.value),
+        n=score.n,
+        ci95=score.ci95,
+        unparsable=score.unparsable,
+        unscored=score.unscored,
+    )
+
+
+def _level(level: LevelScore) -> schema.Level:
+    return schema.Level(
+        **vars(_measured(level.score)),
+        unanswered=level.unanswered,
+        baselines={name: finite_number(value) for name, value in level.baselines.items()},
+    )
+
+
+def _reliability(found: Calibration) -> schema.Reliability:
+    return schema.Reliability(
+        ece=found.ece,
+        bins=tuple(
+            schema.ConfidenceBin(
+                low=each.index / found.num_bins,
+                high=(each.index + 1) / found.num_bins,
+                n=each.n,
+                confidence=each.confidence,
+                accuracy=each.accuracy,
+            )
+            for each in found.bins
+        ),
+    )
+
+
+def _gain(gain: compared.Gain | None) -> schema.Gain | None:
+    if gain is None:
+        return None
+    by = {facet: {name: _level_gain(each) for name, each in found.items()} for facet, found in gain.by.items()}
+    return schema.Gain(**vars(_level_gain(gain.overall)), by=by)
+
+
+def _level_gain(level: compared.LevelGain) -> schema.LevelGain:
+    return schema.LevelGain(
+        value=level.value,
+        n=level.n,
+        unscored=level.unscored,
+        ci95=level.ci95,
+        mcnemar_p=level.mcnemar_p,
+        mcnemar_p_holm=level.mcnemar_p_holm,
+        permutation_p=level.permutation_p,
+        counts=schema.Changed(
+            both_right=level.both_right,
+            only_before=level.only_before,
+            only_after=level.only_after,
+            both_wrong=level.both_wrong,
+        ),
+    )

@@ -1,0 +1,111 @@
+"""Reads JSON files into types and writes them from types; a broken file is named with its field and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from medtune.eval.predictions.files import replace_file
+
+AGAIN = "Was the file edited or cut off? Copy the run folder again, or run again."
+
+Kind = TypeVar("Kind")
+
+_WANTED: Mapping[str, str] = {
+    "dataclass_type": "wanted an object",
+    "model_type": "wanted an object",
+    "dict_type": "wanted an object",
+    "mapping_type": "wanted an object",
+    "list_type": "wanted a list",
+    "tuple_type": "wanted a list",
+    "string_type": "wanted a string",
+    "bool_type": "wanted true or false",
+    "int_type": "wanted a whole number",
+    "int_from_float": "wanted a whole number",
+    "float_type": "wanted a number",
+    "finite_number": "wanted a number",
+    "greater_than_equal": "wanted a number of {ge} or more",
+    "literal_error": "wanted {expected}",
+    "too_long": "wanted at most {max_length} items",
+}
+"""Kind of error -> words for it. Kinds that no type here can cause are said in pydantic's words."""
+_NAME = "[key]"
+"""Ending that pydantic gives to the path of a value whose name is wrong."""
+_MEMBERS = ("str", "float", "int")
+"""Endings that pydantic gives to the path of a value that may be a string or a number, one error each."""
+
+
+def read_json(path: Path, kind: type[Kind]) -> Kind:
+    """Returns what a JSON file holds, as a value of that type.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is not JSON, or not of that type; the message names the field.
+    """
+    return _parsed(path.read_bytes(), TypeAdapter(kind), where=str(path))
+
+
+def read_json_lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
+    """Yields the lines of a file of JSON lines, as values of that type.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: A line is not JSON, or not of that type; the message names the line and the field.
+    """
+    adapter = TypeAdapter(kind)
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if line.strip():
+            yield _parsed(line, adapter, where=f"{path}, line {number}")
+
+
+def write_document(path: Path, document: object) -> None:
+    """Writes a dataclass as a JSON file, through a temporary name.
+
+    Raises:
+        OSError: The file cannot be written; an earlier one is as it was.
+    """
+    replace_file(path, [json_bytes(document)])
+
+
+def json_bytes(document: object) -> bytes:
+    """Returns a dataclass as the bytes of a JSON file."""
+    content = TypeAdapter(type(document)).dump_python(document, mode="json")
+    return json.dumps(content, indent=1).encode() + b"\n"
+
+
+def _parsed(content: bytes, adapter: TypeAdapter[Kind], *, where: str) -> Kind:
+    try:
+        return adapter.validate_json(content, strict=True)
+    except ValidationError as error:
+        raise ValueError(_message(error, where)) from error
+
+
+def _message(error: ValidationError, where: str) -> str:
+    """Returns what is wrong with the first field that is."""
+    found = error.errors(include_url=False)
+    first, paths = found[0], {each["loc"] for each in found}
+    kind, path, facts = first["type"], first["loc"], first.get("ctx", {})
+    if kind == "json_invalid":
+        return f"{where}: not valid JSON ({facts['error']}). {AGAIN}"
+    if path and path[-1] == _NAME:
+        path = path[:-1]
+    if path and paths.issuperset((*path[:-1], member) for member in _MEMBERS):
+        path, said = path[:-1], "wanted a string, a number or null"
+    elif kind == "value_error":
+        said = str(facts["error"])
+    else:
+        said = _WANTED[kind].format(**facts) if kind in _WANTED else first["msg"]
+    field = f", field {_dotted(path)}" if path else ""
+    if kind == "missing":
+        return f"{where}{field} is missing. {AGAIN}"
+    return f"{where}{field}: {said}, got {first['input']!r:.60}. {AGAIN}"
+
+
+def _dotted(path: tuple[int | str, ...]) -> str:
+    """Returns the path of a field, e.g. "phases.final.tables[0].title"."""
+    said = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return said.removeprefix(".")

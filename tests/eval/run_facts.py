@@ -1,0 +1,14 @@
+"""What a run says of itself, where a test has scores and no run."""
+
+from __future__ import annotations
+
+from medtune.eval.data_label import DataLabel
+from medtune.eval.results.build import RunFacts
+from medtune.eval.results.schema import ProtocolFacts, UsedProtocol
+
+USED = UsedProtocol(temperature=0.0, repeats=1, condition_repeats={"text_only": 3}, max_new_tokens=64)
+
+
+def run_facts(label: DataLabel, *, data_hash: str = "0" * 64) -> RunFacts:
+    """The facts of a run that learnt nothing."""
+    return RunFacts(recipe="nano_busi_lora", data_hash=data_hash, label=label, protocol=ProtocolFacts(used=USED))
