@@ -107,3 +107,17 @@ def test_a_named_benchmark_would_be_found() -> None:
     tree = ast.parse("\n".join(code))
     texts = strings_outside_docstrings(tree) + modules_imported(tree)
     assert {name for text in texts for name in names_in(text)} == {"u2_bench", "ct_phantom"}
+
+
+MOST_FILES = 15
+MAY_HOLD_MORE = {"medtune/models/zoo", "medtune/models/sequence", "medtune/recipes"}
+
+
+def test_a_folder_holds_at_most_fifteen_files() -> None:
+    count: dict[str, int] = {}
+    for file in PYTHON_FILES:
+        folder = str(file.parent.relative_to(ROOT))
+        count[folder] = count.get(folder, 0) + (file.name != "__init__.py")
+    full = {folder for folder, files in count.items() if files > MOST_FILES} - MAY_HOLD_MORE
+    # A benchmark's own folder may hold more.
+    assert {folder for folder in full if Path(folder).parent != Path("medtune/benchmarks")} == set()

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection
 import pytest
 
 from medtune.data import catalog
-from medtune.models.nano.twin import Twin, expanded
+from medtune.models.nano.twin import Twin
 from tests.models import test_vlm
 from tests.models.transformers_vlm import test_parity
-from tests.models.twins import MODELS, TWINS
+from tests.models.twins import MODELS, TWINS, expanded
 
 
 def _names_of(test: Callable[..., None]) -> set[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -19,6 +22,7 @@ from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
 
+_BRACES = re.compile(r"\{([^}]*)\}")
 _ENTRIES = {name: any_entry(name) for name in catalog.names(catalog.MODELS)}
 MODELS = {name: each for name, each in _ENTRIES.items() if isinstance(each, ZooEntry)}
 TWINS = {name: each.twin for name, each in MODELS.items() if each.twin is not None}
@@ -93,3 +97,18 @@ def row_each(assembled: Assembled, layouts: list[Sequence], media: list[int | No
     """A row for each sequence, in their order."""
     trees = [Shown(grow([each], [n]), item) for n, (each, item) in enumerate(zip(layouts, media, strict=True))]
     return pack([[tree] for tree in trees], pad_id=assembled.family.pad_id)
+
+
+def expanded(names: Iterable[str]) -> set[str]:
+    """Returns the names with every `{a,b}` replaced by each of its members.
+
+    Example:
+        >>> sorted(expanded(["mlp.{up,down}_proj"]))
+        ['mlp.down_proj', 'mlp.up_proj']
+    """
+    found: set[str] = set()
+    for name in names:
+        fixed = _BRACES.split(name)
+        choices = [part.split(",") if number % 2 else [part] for number, part in enumerate(fixed)]
+        found |= {"".join(chosen) for chosen in itertools.product(*choices)}
+    return found

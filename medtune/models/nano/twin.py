@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-_BRACES = re.compile(r"\{([^}]*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +32,3 @@ class Twin:
     volume: tuple[int, int, int, int] | None = None
     video: bool = False
     processor_writes_videos: bool = True
-
-
-def expanded(names: Sequence[str]) -> set[str]:
-    """Returns the names with every `{a,b}` replaced by each of its members.
-
-    Example:
-        >>> sorted(expanded(["mlp.{up,down}_proj"]))
-        ['mlp.down_proj', 'mlp.up_proj']
-    """
-    found: set[str] = set()
-    for name in names:
-        fixed = _BRACES.split(name)
-        choices = [part.split(",") if number % 2 else [part] for number, part in enumerate(fixed)]
-        found |= {"".join(chosen) for chosen in itertools.product(*choices)}
-    return found

@@ -9,14 +9,13 @@ import torch
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.nano.twin import expanded
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.checkpoint import trainable_names
-from tests.models.twins import OF_TRANSFORMERS, TWINS
+from tests.models.twins import OF_TRANSFORMERS, TWINS, expanded
 
 ATTENTION = [f"self_attn.{name}_proj" for name in "qkvo"]
 MLP = [f"mlp.{name}_proj" for name in ("gate", "up", "down")]

@@ -10,11 +10,10 @@ import torch
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import PARTS, Assembled, Model, part_parameters
-from medtune.models.nano.twin import expanded
 from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
 from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
-from tests.models.twins import EVERY_TWIN, TWINS, logprobs, seen
+from tests.models.twins import EVERY_TWIN, TWINS, expanded, logprobs, seen
 
 FROZEN, FULL, LORA = PartTuning("frozen"), PartTuning("full"), PartTuning("lora")
 each_twin = pytest.mark.parametrize("name", EVERY_TWIN)

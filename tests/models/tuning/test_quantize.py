@@ -12,7 +12,6 @@ from torch import nn
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
-from medtune.models.nano.twin import expanded
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import PartRow, apply_tuning
@@ -20,7 +19,7 @@ from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
-from tests.models.twins import EVERY_TWIN, TWINS
+from tests.models.twins import EVERY_TWIN, TWINS, expanded
 
 CPU = torch.device("cpu")
 ONE_OF_EACH_KIND = ("nano_pocket", "nano_m3d_phi3", "nano_mllama", "nano_qwen25vl")

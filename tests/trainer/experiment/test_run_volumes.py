@@ -66,7 +66,7 @@ def test_without_the_cache_nothing_is_kept_and_answers_are_the_same(
     def refuse(*_: object) -> None:
         raise AssertionError("the cache was asked")
 
-    monkeypatch.setattr(cache.VolumeCache, "prepared", refuse)
+    monkeypatch.setattr(cache.VolumeCache, "transformed", refuse)
     assert run(prepared_ct, tmp_path / "run", "data.cache=false") == 0
     found = (tmp_path / "run" / "final" / "predictions.jsonl").read_bytes()
     assert found == (whole_run / "final" / "predictions.jsonl").read_bytes()
@@ -80,7 +80,7 @@ def test_changed_scans_are_learnt(prepared_ct: Path, tmp_path: Path, monkeypatch
         seen.append(volume)
         return augment_volume(volume, changes, rng=rng)
 
-    monkeypatch.setattr(augment, "changed_volume", watch)
+    monkeypatch.setattr(augment, "augment_volume", watch)
     out = tmp_path / "run"
     assert main(["train", "nano_ct_lora", "--out", str(out), "--set", f"data.root={prepared_ct}", *QUICK,
                  "data.augment=[move,grey]"]) == 0  # fmt: skip
