@@ -31,7 +31,7 @@ class Paper:
         title: The benchmark's name as its paper writes it.
         citation: The paper to be cited.
         url: The address of the benchmark.
-        printed: The place in the paper that our copy of its numbers was taken from; None if we have none.
+        printed: The source of our copy of the paper's numbers; None if we have none.
     """
 
     title: str
