@@ -157,7 +157,7 @@ def _counted(run: RunData) -> tuple[str, ...]:
 
 
 def _warnings(run: RunData) -> list[str]:
-    """Returns the flags of the audit; without an audit, a warning if the model is not clearly above a blind baseline."""
+    """Returns the flags of the audit; without an audit, a warning if a blind baseline comes too close to the model."""
     if run.audit is not None:
         flagged = [row for row in run.audit.rows if row.flag is not None]
         found = [f"Audit, {row.title}: {row.flag}." for row in flagged[:MAX_FLAGS]]
