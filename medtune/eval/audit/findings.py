@@ -34,7 +34,7 @@ class Finding:
         chance: Accuracy of guessing; None beside a number of questions.
         items: Ids of the questions concerned.
         flag: The reason to be suspicious; None where there is none.
-        note: How the value was found.
+        note: Describes how the value was found.
     """
 
     name: str

@@ -115,8 +115,8 @@ def clustered_permutation(
     """Returns the two-sided p value of the sum of `after - before`, the sign flipped for whole clusters at once.
 
     Under the null hypothesis whole patients are exchangeable, so that answers about one patient may depend on each
-    other in any way. If there are at most `MAX_ARRANGEMENTS` arrangements, all are tried. Otherwise this number is drawn, or
-    fewer, down to 1000, for many thousands of clusters, and the observed arrangement counts as one of them.
+    other in any way. If there are at most `MAX_ARRANGEMENTS` arrangements, all are tried. Otherwise this number is
+    drawn, or fewer, down to 1000, for many thousands of clusters, and the observed arrangement counts as one of them.
 
     Args:
         before: A score per question.
