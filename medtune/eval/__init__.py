@@ -1,1 +1,1 @@
-"""Predictions become parsed answers, scores, intervals and tables."""
+"""Evaluates answers: asks questions, parses and scores replies, compares phases and runs, and writes reports."""

@@ -1,4 +1,4 @@
-"""A benchmark: its prompts, parsers and metrics, and the sources whose data it accepts."""
+"""Defines the type of a benchmark: its prompts, parsers and metrics, and the sources whose data it accepts."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ ParsedReplies = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything from which a benchmark may make its own tables.
+    """The answers of one evaluation, from which a benchmark may make its own tables.
 
     Attributes:
-        predictions: All predictions of the file, further repeats included, which `parse_replies` can read.
-        parsed: Parsed replies of the first pass, by condition and parser.
+        questions: The questions that were to be answered.
+        predictions: All predictions, all repeats included; `parse_replies` reads any of them.
+        parsed: Parsed replies of the first repeat, by condition and parser.
         parser: Name of the primary parser.
-        text_model: For BERTScore; None leaves it out.
+        text_model: The model for the BERTScore of free text; None leaves it out.
     """
 
     questions: Sequence[Question]
@@ -39,9 +40,10 @@ class Evidence:
     text_model: BertModel | None = None
 
     def rows(self, condition: Condition) -> Sequence[ParsedReply]:
-        """Returns one parsed reply per question, read by the primary parser.
+        """Returns one parsed reply per question under a condition, read by the primary parser.
 
-        A likelihood reading has no reply to questions without options; the first parser that has one is taken there.
+        A likelihood reading has no reply to questions without options. For these, the reply of the first parser that
+        has one is returned.
         """
         read = self.parsed.get(condition, {})
         found = dict[str, ParsedReply]()
@@ -52,10 +54,10 @@ class Evidence:
 
 
 class Tables(Protocol):
-    """Makes a benchmark's own tables, in the shape of its paper."""
+    """A function that makes a benchmark's own tables, in the form of its paper."""
 
     def __call__(self, evidence: Evidence) -> Sequence[Table]:
-        """Returns the tables in the order to be shown."""
+        """Returns the tables in the order in which they are shown."""
 
 
 Render = Callable[[Question, AnswerFormat], Prompt]
@@ -63,7 +65,7 @@ Parser = Callable[[str, Question], str | None]
 
 
 def no_tables(evidence: Evidence) -> Sequence[Table]:
-    """Returns no tables: the benchmark has none of its own."""
+    """Returns no tables, for a benchmark that has none of its own."""
     return ()
 
 
@@ -72,23 +74,26 @@ class Benchmark:
     """One benchmark.
 
     Attributes:
-        version: Changes whenever a number could: prompts, parsers or metrics.
+        title: The benchmark's name as its paper writes it.
+        version: The version of our prompts, parsers and metrics; it changes whenever a score could change.
         licence: The licence of the questions and media, not of this code.
+        url: The address of the benchmark.
+        citation: The paper to be cited.
         sources: Names of the sources whose prepared folders it accepts; the first is the default.
-        facets: Names of the facets by which scores are broken down.
-        render: Puts a question into words; training and evaluation use this one function.
+        facets: Names of the facets, such as the task, by which scores are broken down.
+        render: Returns the prompt of a question; training and evaluation use this same function.
         parsers: Functions that read an answer from a reply, by name; the first is the default.
         metrics: The metrics by name; the first is primary.
-        examples: Synthetic questions, for the contract tests and for a first look.
-        renders: Other wordings, for conditions that change the prompt, e.g. "with_anatomy".
-        tables: Makes the tables that `medtune score` prints beside the scores.
-        judging: How free answers are judged by a language model; None where no answer needs it.
-        references: Printed numbers of other models on other data, comparable with the primary metric.
-        protocol: How its authors had their models answer; None where they do not say.
-        official: How the benchmark's own prompts are read; None where there are none to read.
-        wording: The author of the prompts that `render` gives: "ours", or which official ones.
-        allowed_changes: Says which changes of a training image leave a question's answer true.
-        workload: What `medtune bench` needs to know of the benchmark: its size, and data that stand in for its own.
+        examples: Synthetic questions, for the contract tests and as an illustration.
+        renders: Functions like `render` for conditions that change the prompt, e.g. "with_anatomy".
+        tables: Makes the tables that `medtune score` prints after the scores.
+        references: Returns published numbers of other models that can be compared with the primary metric.
+        allowed_changes: Says which changes of a training image leave the answer to a question true.
+        judging: How a language model judges free answers; None if no answer needs a judge.
+        protocol: The published settings with which the benchmark's models answered; None if none are published.
+        official: How the benchmark's official prompts are read and used; None if medtune can read none.
+        wording: The name of the prompts that `render` returns: "ours", or the name of the official prompts.
+        workload: The size of the benchmark and substitutes for its data, for `medtune bench`.
     """
 
     title: str
@@ -128,7 +133,7 @@ class Benchmark:
         return self.primary_metric.higher_is_better
 
     def for_part(self, questions: Sequence[Question]) -> Benchmark:
-        """Returns the benchmark for some of its questions: the first metric that is about any of them is primary."""
+        """Returns the benchmark for some of its questions, with the first metric that covers any of them as primary."""
         about = (name for name, metric in self.metrics.items() if any(map(metric.covers, questions)))
         first = next(about, self.primary)
         return replace(self, metrics={first: self.metrics[first], **self.metrics})

@@ -1,4 +1,4 @@
-"""What every output says about the data behind its numbers: whose they are, in whose words asked, and how divided."""
+"""Defines the label that every output carries: the origin of the data, the author of the prompts, and their split."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ _BETWEEN = "; "
 
 @dataclass(frozen=True, slots=True)
 class DataLabel:
-    """One per set of numbers; its fields have the same names in every JSON file.
+    """The label of a set of numbers; its fields have the same names in every JSON file.
 
     Attributes:
-        provenance: Of the data that were asked about: "released", "reconstruction" or "synthetic".
-        prompts: Whose words asked: "ours", or which official ones.
-        unofficial_split: By what a benchmark for evaluation alone was divided to be asked about; "" where it was not.
-        unofficial_training: Every set for evaluation alone that the model learnt from, as `unofficial_sets` says it.
+        provenance: Origin of the data that the questions are about: "released", "reconstruction", "synthetic" or
+            "unknown".
+        prompts: The author of the prompts: "ours", the name of official prompts, or "not recorded".
+        unofficial_split: The unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
+            "patient"; "" if the official split was used.
+        unofficial_training: The sets for evaluation alone that the model was trained on, in the form of
+            `unofficial_sets`; "" if there are none.
     """
 
     provenance: str
@@ -41,11 +44,11 @@ class DataLabel:
     unofficial_training: str = ""
 
     def facts(self) -> dict[str, str]:
-        """Returns the fields by name, for a JSON file; those that say nothing are left out."""
+        """Returns the fields by name, for a JSON file; empty ones are left out."""
         return {name: text for name, text in asdict(self).items() if text}
 
     def banners(self) -> tuple[tuple[str, str], ...]:
-        """Returns name and meaning of all that makes the numbers other than a benchmark's own; most serious first."""
+        """Returns (name, meaning) of each reason why the numbers are not the benchmark's own, most serious first."""
         found = []
         if self.unofficial_split:
             meaning = (
@@ -62,7 +65,7 @@ class DataLabel:
         return (*found, *([_MEANING[self.provenance]] if self.provenance in _MEANING else []))
 
     def notes(self) -> tuple[str, ...]:
-        """Returns the same in short lines of plain text, for tables."""
+        """Returns the label as short lines of plain text, for tables."""
         found = [f"Data: {self.provenance}. Prompts: {self.prompts}."]
         if learnt := self.training_note():
             found.insert(0, learnt)
@@ -71,7 +74,7 @@ class DataLabel:
         return tuple(found)
 
     def training_note(self) -> str:
-        """Returns the line about what the model learnt of evaluation sets; "" where it learnt none."""
+        """Returns the line about the evaluation sets that the model was trained on; "" if there are none."""
         learnt = self.unofficial_training
         return f"Trained on sets for evaluation alone: {learnt}." if learnt else ""
 
@@ -80,22 +83,22 @@ LABEL_FIELDS = tuple(field.name for field in fields(DataLabel))
 
 
 def label_of(manifest: Manifest, *, prompts: str, unofficial_training: str = "") -> DataLabel:
-    """Returns the label of numbers about a prepared folder."""
+    """Returns the label of numbers about the data of a prepared folder."""
     return DataLabel(manifest.provenance, prompts, manifest.unofficial_split or "", unofficial_training)
 
 
 def recorded_label(facts: Mapping[str, object]) -> DataLabel:
-    """Returns the label that `facts` wrote into a JSON file; a file of another tool says nothing."""
+    """Returns the label that `facts` wrote into a JSON file; its fields are unknown if another tool wrote the file."""
     provenance, prompts, *divided = (str(facts.get(name) or "") for name in LABEL_FIELDS)
     return DataLabel(provenance or UNKNOWN, prompts or NOT_RECORDED, *divided)
 
 
 def unofficial_sets(learnt: Iterable[Manifest], *, before: Iterable[str] = ()) -> str:
-    """Returns the sets for evaluation alone among those learnt, e.g. "my_films by patient"; "" where there is none.
+    """Returns the sets for evaluation alone that a model was trained on, e.g. "my_films by patient"; "" if none.
 
     Args:
-        learnt: Manifests of the prepared folders.
-        before: What the weights that training starts from had learnt, each in the form of the result.
+        learnt: Manifests of the prepared folders that it was trained on.
+        before: The sets that its initial weights had been trained on, in the form of the result.
     """
     found = [each for said in before if said for each in said.split(_BETWEEN)]
     found += [f"{each.benchmark} by {each.unofficial_split}" for each in learnt if each.unofficial_split]

@@ -1,4 +1,4 @@
-"""A metric: one number of parsed replies, how to read it, and which questions it is about.
+"""Defines the type of a metric: a number that is computed from parsed replies, its bounds, and the questions it covers.
 
 Accuracy, an error in millimetres, a Dice score and corpus BLEU are all written as `Metric(statistic, ...)`. The
 statistic is made by `mean_of_rows` where each reply has a number of its own, by `sums_of_rows` where a few counts per
@@ -24,27 +24,28 @@ OnRows = Callable[[Sequence[ParsedReply]], Statistic]
 
 
 def every_question(question: Question) -> bool:
-    """Returns True: the metric is about all questions."""
+    """Returns True, for a metric that covers all questions."""
     return True
 
 
 def no_guess(questions: Sequence[Question]) -> float | None:
-    """Returns None: the metric's expected value of a random guess is not known."""
+    """Returns None, for a metric whose expected value of a random guess is not known."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number of parsed replies. By default it is a share of all questions, and more of it is better.
+    """A number that is computed from parsed replies; by default a share of all questions, the higher the better.
 
     Attributes:
-        statistic: Takes at least one parsed reply and returns the number of them, ready for parts and resamples; it is
-            made by `mean_of_rows`, `sums_of_rows` or `recomputed`.
-        worst: Lowest possible value, or highest where lower is better; inf where an error has no limit.
-        best: Value of a model that is always right; below `worst` where lower is better.
-        silent: Value of a model that says nothing; None where it is `worst`. An error without a limit needs it.
-        covers: The questions that the metric is about; where there is none of them, it is left out.
-        guessing: Expected value of a random choice among the options of some questions; None where it is not known.
+        statistic: Returns the metric's statistic of one or more parsed replies, from which its value on any part or
+            resample of them follows. It is made by `mean_of_rows`, `sums_of_rows` or `recomputed`.
+        worst: The worst possible value: the lowest, or the highest if lower is better; inf for an error without limit.
+        best: The value of a model that is always right; it is below `worst` if lower is better.
+        silent: The value of a model that gives no answers; None if it is `worst`. An error without limit needs it.
+        covers: Says whether the metric is about a question. A metric that is about none of the questions is left out.
+        guessing: Returns the expected value of a random choice among the options of each question; None if it is not
+            known.
     """
 
     statistic: OnRows
@@ -61,11 +62,11 @@ class Metric:
 
     @property
     def higher_is_better(self) -> bool:
-        """True where a higher value is better."""
+        """True if a higher value is better."""
         return self.best > self.worst
 
     def on(self, rows: Sequence[ParsedReply]) -> Statistic:
-        """Returns the number of these rows, ready for parts and resamples of them.
+        """Returns the metric's statistic of these rows, from which its value on any part or resample of them follows.
 
         Raises:
             ValueError: There are no rows.
@@ -75,7 +76,7 @@ class Metric:
         return self.statistic(rows)
 
     def value(self, rows: Sequence[ParsedReply]) -> float:
-        """Returns the number of these rows.
+        """Returns the metric's value on these rows.
 
         Raises:
             ValueError: There are no rows.
@@ -87,16 +88,16 @@ class Metric:
         return [row for row in rows if self.covers(row.question)]
 
     def only(self, covers: Callable[[Question], bool]) -> Metric:
-        """Returns the same metric about other questions."""
+        """Returns the same metric for the questions that `covers` selects."""
         return replace(self, covers=covers)
 
     def best_of(self, values: Iterable[float]) -> float | None:
-        """Returns the best of some values; None where there is none."""
+        """Returns the best of some values; None if there are no values."""
         return (max if self.higher_is_better else min)(values, default=None)
 
 
 def mean_of_rows(number: Callable[[ParsedReply], float]) -> OnRows:
-    """Returns the statistic of a metric that is the mean of one number per reply.
+    """Returns the statistic of a metric that is the mean of one number for each reply.
 
     Example:
         >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("10", "15")]
@@ -108,11 +109,11 @@ def mean_of_rows(number: Callable[[ParsedReply], float]) -> OnRows:
 
 
 def sums_of_rows(counts: Callable[[ParsedReply], Sequence[float]], finish: Callable[[Floats], Floats]) -> OnRows:
-    """Returns the statistic of a metric that is a formula of counts, which are added up over the replies.
+    """Returns the statistic of a metric that is a formula of sums over the replies.
 
     Args:
-        counts: Takes a reply and returns the number that it adds to each sum; every reply has as many numbers.
-        finish: (..., counts) sums -> (...) values.
+        counts: Returns the numbers that a reply adds to the sums; their number is the same for every reply.
+        finish: Returns the values of the metric, of shape (...), for sums of shape (..., number of sums).
 
     Example:
         >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("9", "16")]
@@ -126,7 +127,7 @@ def sums_of_rows(counts: Callable[[ParsedReply], Sequence[float]], finish: Calla
 
 
 def recomputed(function: Callable[[Sequence[ParsedReply]], float]) -> OnRows:
-    """Returns the statistic of a metric that is any function of the replies, which must not depend on their order.
+    """Returns the statistic of a metric that is any function of the replies that does not depend on their order.
 
     Example:
         >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("9", "16")]

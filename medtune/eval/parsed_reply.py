@@ -1,4 +1,4 @@
-"""A question with a reply and the answer that a parser read from it: the rows that every metric counts."""
+"""Defines a parsed reply: a question, the reply to it, and the answer that a parser read, which metrics count."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ class ParsedReply:
     """A question, the reply to it, and the answer that a parser read from the reply.
 
     Attributes:
-        prediction: The reply; None where the question was never answered, which counts as wrong.
-        parsed: The option or value that was read; None where nothing could be read.
-        unscored: True where the reply waits for a judge. It is neither right nor wrong then, and no score counts it.
+        question: The question.
+        prediction: The reply; None if the question was not answered, which counts as wrong.
+        parsed: The option or value that was read from the reply; None if none could be read.
+        unscored: True if the reply waits for a judge. It is then neither right nor wrong, and no score counts it.
     """
 
     question: Question
@@ -26,15 +27,15 @@ class ParsedReply:
 
     @property
     def correct(self) -> bool:
-        """True where the parsed answer equals the true one, to the letter."""
+        """True if the parsed answer is exactly the true one."""
         return self.parsed is not None and self.parsed == self.question.answer
 
 
 def scored_everywhere(sides: Sequence[Sequence[ParsedReply]]) -> list[list[ParsedReply]]:
-    """Returns the rows of each side without the questions whose reply waits for a judge on any side.
+    """Returns the rows of each side, without the questions to which any side has a reply that waits for a judge.
 
     Args:
-        sides: Rows of the same questions in the same order.
+        sides: For each side its rows, about the same questions in the same order.
 
     Raises:
         ValueError: The sides have different numbers of rows.

@@ -1,4 +1,4 @@
-"""A paper's number to be drawn beside ours: of another model, on other data."""
+"""Defines published numbers of other models, which are shown beside our own, and the paper that they come from."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One printed number in the units of the benchmark's primary metric.
+    """One published number, in the unit of the benchmark's primary metric.
 
     Attributes:
-        facet: What it is broken down by, e.g. "task"; None for the overall score.
-        level: Which level of the facet; None for the overall score.
+        model: Name of the model.
+        value: The number.
+        facet: The facet of a partial score, e.g. "task"; None for the overall score.
+        level: The level of that facet; None for the overall score.
     """
 
     model: str
@@ -26,8 +28,10 @@ class Paper:
     """The paper of a benchmark.
 
     Attributes:
-        title: The benchmark's title.
-        printed: Where the paper's numbers come from; None where none are known.
+        title: The benchmark's name as its paper writes it.
+        citation: The paper to be cited.
+        url: The address of the benchmark.
+        printed: The source of our copy of the paper's numbers; None if we have none.
     """
 
     title: str
@@ -37,9 +41,9 @@ class Paper:
 
 
 PaperOf = Callable[[str], Paper | None]
-"""Benchmark name -> its paper; None where there is no such benchmark."""
+"""Returns the paper of a benchmark by its name; None if there is no such benchmark."""
 
 
 def no_references() -> Sequence[Reference]:
-    """Returns none: nothing was published for the benchmark's primary metric."""
+    """Returns no numbers, for a benchmark whose primary metric has no published ones."""
     return ()

@@ -1,4 +1,4 @@
-"""The size of a benchmark, and what stands in for its data where the speed of medtune is measured."""
+"""Describes the size of a benchmark and how its data are simulated when `medtune bench` measures speed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from medtune.data.types import MediaKind
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """A simulated source, and how many questions the benchmark asks about one media item.
+    """A source that simulates data, and the number of questions that the benchmark asks about one media item.
 
     Attributes:
-        source: Name of the source; it needs no folder.
+        source: Name of the source, which needs no raw files.
         kind: The kind of media that it simulates.
-        questions_per_item: Questions about one media item in the benchmark, the average rounded to a whole number.
+        questions_per_item: The benchmark's mean number of questions about one media item, rounded.
     """
 
     source: str
@@ -25,24 +25,24 @@ class Simulation:
 
 
 class WriteRaw(Protocol):
-    """Writes raw files in a release's own layout, filled with random content."""
+    """A function that writes raw files in the layout of a release, with random content."""
 
     def __call__(self, root: Path, *, rows: int, items: int, test_items: int) -> None:
-        """Writes `rows` rows about `items` small media items into `root`; the first `test_items` are the test's."""
+        """Writes `rows` rows about `items` small media items into `root`; the first `test_items` are for testing."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeUpRelease:
-    """A release at its full size with made-up rows and tiny media.
+    """A stand-in for a release, with as many rows as the real one, made-up contents and tiny media.
 
     Attributes:
         source: Name of the source that reads the layout.
         rows: Number of rows in the release's tables.
-        questions_per_row: How many questions one row becomes.
+        questions_per_row: Number of questions that are made from one row.
         items: Number of media items that the rows are about.
-        item_word: What the items are called, in the plural.
-        test_items: How many of the items belong to the test split.
-        write: Writes the raw files, in any size.
+        item_word: The word for the items in the plural, e.g. "images".
+        test_items: Number of the items that belong to the test split.
+        write: Writes the raw files, with any number of rows and items.
     """
 
     source: str
@@ -56,13 +56,13 @@ class MadeUpRelease:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Everything that the benches of medtune ask of a benchmark; each part may be missing.
+    """The facts about a benchmark that the measurements of `medtune bench` need; each of them may be missing.
 
     Attributes:
-        simulation: How its questions are simulated; None where they are not.
-        release: How its release is made up at full size; None where it is not.
-        max_predictions: The largest number of predictions to time the scoring of, for metrics that compare long texts;
-            None where a bench may choose any number.
+        simulation: How its questions are simulated; None if they are not.
+        release: The stand-in for its release at full size; None if there is none.
+        max_predictions: The largest number of predictions whose scoring is timed, for metrics that compare long texts;
+            None for no limit.
     """
 
     simulation: Simulation | None = None

@@ -1,4 +1,4 @@
-"""Made-up groups, and answerers that know everything, nothing, or guess."""
+"""Makes media groups and answerers for tests: one knows all answers, one says nothing, and one guesses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def questions(found: Sequence[MediaGroup]) -> list[Question]:
 
 @dataclass
 class Oracle:
-    """Knows the answer while it sees the right image; says nothing without it. Remembers what it was asked."""
+    """Answers right with the right image, says nothing without it, and remembers its requests."""
 
     is_blind: bool = False
     asked: list[tuple[MediaGroup, Request]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Silent:
 
 @dataclass
 class Guessing:
-    """Says any option, always the same for the same request."""
+    """Answers with an arbitrary option, always the same one for the same request."""
 
     seed: int = 0
 

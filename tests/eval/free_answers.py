@@ -1,4 +1,4 @@
-"""Free answers that were judged right or wrong, wait for a judge, or say nothing."""
+"""Makes free answers for tests: some were judged right or wrong, some wait for a judge, and some are empty."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from medtune.eval.scoring.score import PhaseScores, score_phase
 
 M3D = find_benchmark("m3d_vqa")
 FREE: Benchmark = replace(M3D, metrics={"free_answers": M3D.metrics["free_answers"]})
-"""Free answers are primary, so that everything that goes by the primary metric meets them."""
+"""The benchmark with free answers as its primary metric, so that all code that uses this metric meets them."""
 Said = bool | str
-"""A judge's verdict, or the words of a reply that nobody has judged."""
+"""The verdict of a judge, or the text of a reply without a verdict."""
 
 
 def question(number: int) -> Question:

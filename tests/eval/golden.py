@@ -1,4 +1,4 @@
-"""Recorded values: where they are, and how they are compared."""
+"""Finds recorded values and compares numbers with them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def recorded(name: str) -> dict[str, Any]:
 
 
 def close(found: float, wanted: float | str, *, tolerance: float = 1e-9) -> bool:
-    """Returns whether two numbers agree to `tolerance`, absolute or relative; "nan" and "inf" stand for themselves."""
+    """Returns whether two numbers agree to `tolerance`, absolute or relative; "nan" and "inf" agree with themselves."""
     number = float(wanted)
     if not math.isfinite(number):
         return math.isnan(found) if math.isnan(number) else found == number
@@ -37,7 +37,7 @@ def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def near(value: object) -> object:
-    """Returns what equals the recorded value to 1e-9; None equals None alone."""
+    """Returns an object that equals numbers within 1e-9 of the recorded value; for None it equals only None."""
     if isinstance(value, list):
         return [near(each) for each in value]
     return pytest.approx(value, abs=1e-9, rel=1e-9) if isinstance(value, int | float) else value

@@ -1,4 +1,4 @@
-"""What a run says of itself, where a test has scores and no run."""
+"""Makes the facts about a run for tests that have scores but no run."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ USED = UsedProtocol(temperature=0.0, repeats=1, condition_repeats={"text_only": 
 
 
 def run_facts(label: DataLabel, *, data_hash: str = "0" * 64) -> RunFacts:
-    """The facts of a run that learnt nothing."""
+    """Returns the facts of a run without training."""
     return RunFacts(recipe="nano_busi_lora", data_hash=data_hash, label=label, protocol=ProtocolFacts(used=USED))

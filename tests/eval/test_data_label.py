@@ -1,4 +1,4 @@
-"""The label of data: what it says, and that a file keeps it."""
+"""Tests the texts of the data label, and that files keep it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics that are no share of right answers: an error in mm, a Dice score and corpus BLEU under one contract."""
+"""Tests metrics other than a share of right answers: an error in mm, a Dice score and corpus BLEU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.eval.run_facts import run_facts
 
 LABEL = DataLabel("released", "ours")
 SILENT_MM = 50.0
-"""What a reply without a number costs."""
+"""The error in mm of a reply without a number."""
 
 
 def error_mm(row: ParsedReply) -> float:
@@ -77,7 +77,7 @@ ASKED = [
 
 
 def said(off_mm: float | None) -> list[Prediction]:
-    """Replies that are off by so many mm, by 100 mm more for the first question; None for silence."""
+    """Returns replies with these errors in mm, 100 mm more for the first question; None gives no reply."""
     texts = ["" if off_mm is None else f"{float(asked.answer) + off_mm + 100 * (asked.id == 'q0')}" for asked in ASKED]
     return [
         Prediction(PredictionKey(asked.id, "image", "generation", 0), text=text)
@@ -101,7 +101,7 @@ def test_an_error_without_limit_has_a_value_an_interval_and_baselines() -> None:
 
 
 def written(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, Any]:
-    """Returns results.json as it is written."""
+    """Returns the content of results.json as it is written."""
     facts = run_facts(LABEL)
     made = results_file(phases, gain, LENGTHS, benchmark_name="lengths", model="nano", facts=facts)
     found: dict[str, Any] = json.loads(json_bytes(made))

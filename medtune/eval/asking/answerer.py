@@ -1,4 +1,4 @@
-"""Defines the Answerer protocol, the only thing that evaluation knows of the models that it asks."""
+"""Defines the Answerer protocol, the only interface through which evaluation uses a model."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What else could explain a score: cheap ways to the same answers, and whether the model takes one of them."""
+"""Checks whether a score has an explanation other than looking at the image, such as guessing or wording cues."""

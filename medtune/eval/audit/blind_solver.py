@@ -1,8 +1,9 @@
-"""What a classifier of words alone answers: question and options, no image, no position in any embedding.
+"""Answers questions from their words alone: a classifier that sees the question and its options, but no image.
 
-Every option of a question is one row: is it the answer? Its features say which option it is, in which task, beside
-which others, at which place, how long, and whether the question mentions it. The likeliest option is the answer. It is
-fitted on other patients than it answers about.
+The classifier is a logistic regression with one row for each option of a question, which predicts whether this option
+is the answer. The features of a row describe the option: its text, the task, the other options, its position, whether
+it is the longest or the shortest, and whether the question mentions it. The answer to a question is its likeliest
+option. Each question is answered by a classifier that was fitted on other patients.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ from medtune.eval.statistics.calibration import option_probabilities
 
 FOLDS = 5
 MAX_QUESTIONS = 10_000
-"""More are drawn, whole patients at a time, to keep the fit within a minute."""
+"""The largest number of questions. Of more questions, whole patients are drawn, to fit in less than a minute."""
 INVERSE_PENALTY = 1.0
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class BlindAnswer:
-    """What the words alone suggest.
+    """The answer that the classifier gives to one question.
 
     Attributes:
-        share: How sure the classifier is among the options shown.
+        question: The question.
+        answer: The likeliest of its options.
+        share: The probability of that option among the question's options, 0 to 1.
     """
 
     question: Question
@@ -38,13 +41,14 @@ class BlindAnswer:
 
 
 def blind_answers(questions: Sequence[Question], *, seed: int = 0) -> list[BlindAnswer]:
-    """Returns what is answered blindly, each question by a classifier that saw no question of its patient.
+    """Returns the answers of a classifier that sees only words, in the order of the questions.
 
-    At most `MAX_QUESTIONS` are answered, in their order; none where there are fewer than two patients.
+    Each question is answered by a classifier that was fitted without the questions about its patient. At most
+    `MAX_QUESTIONS` questions are answered, and none if there are fewer than two patients.
 
     Args:
-        questions: With options.
-        seed: Which patients share a fold, and which are drawn.
+        questions: Questions that have options.
+        seed: Decides which patients share a fold, and which patients are drawn if there are too many questions.
 
     Source:
         Blind baselines of visual question answering: Goyal et al. 2017, arXiv:1612.00837.

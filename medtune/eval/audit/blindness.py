@@ -1,4 +1,4 @@
-"""Rows of the same model without the image: what it still knows comes from somewhere else."""
+"""Audit rows about the same model without the image: no image, a black image or another patient's image."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from medtune.eval.audit.subject import Subject
 from medtune.eval.statistics import intervals
 
 LEAK_MARGIN = 0.10
-"""How far above the question prior a model without its image may be: the margin of our demo's acceptance."""
+"""How far the accuracy without the image may lie above the question prior. Our demo is accepted with this margin."""
 IMAGE_MARGIN = 0.0
 PROMPT_LEAK = "prompt_leak"
 
@@ -20,11 +20,13 @@ _BLIND: dict[Condition, tuple[str, str]] = {
 
 
 def blind_rows(subject: Subject) -> list[AuditRow]:
-    """Returns text_only, blank_image and other_image as far as they were asked, and prompt_leak.
+    """Returns the rows "text_only", "blank_image" and "other_image" if they were asked, and "prompt_leak".
 
-    A row is flagged where the model is not surely better with its image. `prompt_leak` is what text_only has above the
-    question prior (above guessing, where there is no train split): it is flagged where the whole interval is more than
-    `LEAK_MARGIN` above 0, for then the answer can be read from the prompt.
+    A row is flagged if the model is not clearly better with its own image, that is, if the interval of the difference
+    includes 0 or lies below it. The row "prompt_leak" exists if "text_only" was asked. Its value is the accuracy
+    without any image minus the accuracy of the question prior, or of guessing if that is higher or there is no train
+    split. It is flagged if the whole interval lies above `LEAK_MARGIN`, because the model then finds the answer in the
+    prompt.
     """
     rows = []
     for condition, (title, note) in _BLIND.items():

@@ -1,7 +1,7 @@
-"""Rows about answers taken from the train split: right by habit where habit is right, and wrong where it is wrong.
+"""Audit rows about answers that the model copies from the train split.
 
-An answer that is copied gives itself away where the copied answer is wrong: a model that looks has no reason to give
-just that one.
+Copying shows on questions whose copied answer is wrong: a model that looks at the image has no reason to prefer that
+wrong answer to the others.
 """
 
 from __future__ import annotations
@@ -16,9 +16,19 @@ from medtune.eval.statistics import intervals
 def copying_row(
     subject: Subject, name: str, title: str, copied: Sequence[str | None], *, note: str = ""
 ) -> AuditRow | None:
-    """Returns how often the model gives the copied answer where that is wrong; None where it is never wrong.
+    """Returns the row of how often the model gives the copied answer to questions for which that answer is wrong.
 
-    Flagged where the whole interval is nearer to 1 than to guessing.
+    The row is flagged if its whole interval is nearer to 1 than to guessing.
+
+    Args:
+        subject: The answers that are audited.
+        name: Name of the row for programs.
+        title: Name of the row for readers.
+        copied: The copied answer to each question; None for questions without one.
+        note: Added to the row's note.
+
+    Returns:
+        The row; None if no copied answer is wrong.
     """
     places = [
         number

@@ -1,4 +1,4 @@
-"""The audit of a benchmark: what can be answered or recognised without any model, with the items concerned."""
+"""Audits a benchmark without a model: finds questions with cues to the answer, duplicates and leaks between splits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics import intervals
 
 BLIND_MARGIN = 0.10
+"""How far the accuracy of the classifier of words has to stay above guessing, with its whole interval, for a flag."""
 SURE = 0.9
+"""The probability from which an answer of that classifier is listed among the items."""
 _SHOWN = 3
 
 
@@ -28,11 +30,11 @@ class Finding:
         metric: Name of the measure: "accuracy" or "questions".
         value: Accuracy, or number of questions concerned.
         n: Number of questions that were looked at.
-        ci95: 95 % interval, resampled by patient; None for a number of questions.
-        chance: Accuracy of guessing; None beside a number of questions.
+        ci95: 95 % interval of the accuracy, resampled by patient; None if the value is a number of questions.
+        chance: Accuracy of guessing; None if the value is a number of questions.
         items: Ids of the questions concerned.
-        flag: The reason to be suspicious; None where there is none.
-        note: How the value was found.
+        flag: The reason to be suspicious; None if there is none.
+        note: Describes how the value was found.
     """
 
     name: str
@@ -53,10 +55,10 @@ def findings_of(
     """Returns all findings of a prepared benchmark.
 
     Args:
-        groups: By split.
-        split: Whose questions are looked at for cues; all splits are looked at for duplicates and leaks.
-        near_duplicates: Images in different splits that look alike, by the names of their files.
-        seed: Of the folds of the blind classifier.
+        groups: The media groups by split.
+        split: The split whose questions are searched for cues. Duplicates and leaks are searched in all splits.
+        near_duplicates: Pairs of images in different splits that look alike, named by their files.
+        seed: Seed of the folds of the classifier of words.
 
     Raises:
         ValueError: The split is empty.
@@ -98,7 +100,7 @@ def findings_of(
 
 
 def findings_text(findings: Sequence[Finding], *, title: str) -> str:
-    """Returns the findings as a table of plain text, the first items and flags below it."""
+    """Returns the findings as a table of plain text, with each flag and its first items below it."""
     columns = ("finding", "value", "n", "95 % interval", "guessing", "items", "")
     rows = tuple(
         (
@@ -198,7 +200,7 @@ def _contradictions(questions: Sequence[Question]) -> list[str]:
 
 
 def _crossing(found: Iterable[tuple[str, str, str]]) -> list[str]:
-    """Takes (name, split, question id) and returns the questions whose name is in several splits."""
+    """Returns the ids of the questions whose name occurs in several splits, from rows of (name, split, question id)."""
     rows = list(found)
     splits: dict[str, set[str]] = {}
     for name, split, _ in rows:

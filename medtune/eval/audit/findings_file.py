@@ -1,4 +1,4 @@
-"""The type of the file that `medtune audit BENCHMARK --out FILE` writes."""
+"""Defines the type of the JSON file that `medtune audit BENCHMARK --out FILE` writes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from medtune.eval.results.schema import DOCUMENT, Count, Labelled
 @with_config(DOCUMENT)
 @dataclass(frozen=True, kw_only=True)
 class FindingsFile(Labelled):
-    """The audit of a benchmark: what can be answered or recognised without any model.
+    """The audit of a benchmark without a model: cues to the answers, duplicates and leaks between splits.
 
     Attributes:
         version: Version of the file's format.
         benchmark: Name of the benchmark in the catalog.
-        split: The split whose questions were looked at for cues.
-        data_hash: SHA-256 of the prepared folder.
-        findings: Each way in which the benchmark could be easier than it looks.
+        split: The split whose questions were searched for cues.
+        data_hash: SHA-256 of the prepared folder, in hex digits.
+        findings: The ways in which the benchmark could be easier than it looks, flagged or not.
     """
 
     version: Count = 1

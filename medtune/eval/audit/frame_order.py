@@ -1,4 +1,4 @@
-"""Rows of the same model with a video's frames in another order: what it still knows, it knows from single frames."""
+"""Audit rows about the same model with the frames of each video in another order: does the model use their order?"""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ SHUFFLED = "shuffled_frames"
 
 
 def frame_order_rows(subject: Subject) -> list[AuditRow]:
-    """Returns shuffled_frames, and shuffled_frames/TASK for each of several tasks; nothing where it was not asked.
+    """Returns the row "shuffled_frames", and a row "shuffled_frames/TASK" for each task if there are several tasks.
 
-    The row of all questions is flagged where the model is not surely better with the frames in their own order. A
-    single task is not: many questions about videos can be answered from one frame.
+    The list is empty if the condition "shuffled_frames" was not asked. The row of all questions is flagged if the model
+    is not clearly better with the frames in their own order. The rows of single tasks are never flagged, because many
+    questions about videos can be answered from one frame.
     """
     seen = subject.seen("shuffled_frames")
     if seen is None:

@@ -1,4 +1,4 @@
-"""Rows that need neither a model nor an image: guessing, habits of the train split, and how options look."""
+"""Audit rows about answers without model and image: guessing, frequent train answers, option position and length."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from medtune.eval.audit.row import AuditRow, accuracy_row, flagged, flagged_if_l
 from medtune.eval.audit.subject import Subject
 
 CUE_MARGIN = 0.05
-"""How far a cue's interval has to stay above guessing before it counts as one: our own choice."""
+"""How far the whole interval of a cue has to lie above guessing for a flag. The value is our own choice."""
 
 
 def guessing_rows(subject: Subject) -> list[AuditRow]:
-    """Returns random, constant_letter, longest_option and, where there is a train split, majority and question_prior.
+    """Returns the rows "random", "constant_letter" and "longest_option", and with a train split two rows more.
 
-    Each is flagged where the model is not surely better; the longest option also where it is a cue by itself.
+    These two are "majority" and "question_prior". Each row is flagged if the model is not clearly better than it. The
+    row "longest_option" is also flagged if always choosing the longest option is clearly better than guessing.
     """
     chance = [1 / len(question.options) for question in subject.questions]
     random = accuracy_row(
@@ -55,7 +56,7 @@ def guessing_rows(subject: Subject) -> list[AuditRow]:
 
 
 def longest_option(question: Question) -> str:
-    """Returns the option with the most characters; of several the one shown first."""
+    """Returns the option with the most characters; if several are equally long, the first of them."""
     return max(question.options, key=len)
 
 

@@ -1,4 +1,4 @@
-"""Rows about how the model answers: one answer to everything, two readings that disagree, replies without an answer."""
+"""Audit rows about the model's replies: one answer given too often, two readings that disagree, unparsable replies."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.eval.statistics import intervals
 
 COLLAPSE_EXCESS = 0.15
-"""How far above the truth's share the most frequent answer may be, with the whole interval: our own choice."""
+"""How far the share of the most frequent answer has to lie above its share of the truth, with its whole interval, for a
+flag. The value is our own choice."""
 ALWAYS = 0.95
-"""The share from which one answer is given to practically everything: any sure excess is then a collapse."""
+"""From this share on, one answer is given to nearly every question, and any clear excess over the truth is flagged."""
 READING_MARGIN = 0.05
+"""The smallest difference in accuracy between two readings that is flagged."""
 UNPARSABLE_LIMIT = 0.05
+"""The share of unparsable replies above which the row is flagged."""
 NO_TASK = "all"
+"""The name of the questions that have neither task nor subtype."""
 
 
 def collapse_by_subtype(subject: Subject) -> dict[str, Collapse]:
-    """Returns for each subtype the model's most frequent answer beside how often that is the truth.
+    """Returns for each subtype the model's most frequent answer and how often this answer is the true one.
 
-    The keys are "TASK: SUBTYPE", or the task alone for its questions that have no subtype.
+    The keys are "TASK: SUBTYPE"; for questions without a subtype they are "TASK".
     """
     kinds: dict[str, list[int]] = {}
     for number, question in enumerate(subject.questions):
@@ -36,7 +40,7 @@ def collapse_by_subtype(subject: Subject) -> dict[str, Collapse]:
 
 
 def most_frequent_answer_row(subject: Subject, collapse: dict[str, Collapse]) -> AuditRow:
-    """Returns the subtype in which the most frequent answer is furthest above its share of the truth."""
+    """Returns the row of the subtype whose most frequent answer is given the most above its share of the truth."""
     worst = max(collapse, key=lambda kind: collapse[kind].share - collapse[kind].truth_share)
     found = collapse[worst]
     names = [kind for kind, each in collapse.items() if each.flag]
@@ -54,7 +58,10 @@ def most_frequent_answer_row(subject: Subject, collapse: dict[str, Collapse]) ->
 
 
 def reading_rows(subject: Subject) -> list[AuditRow]:
-    """Returns likelihood_against_generation, where both readings exist, and unparsable_share, where one generated."""
+    """Returns the rows "likelihood_against_generation" and "unparsable_share".
+
+    The first is left out if there is only one reading, and the second if no reply was generated.
+    """
     image = subject.parsed["image"]
     parsers = [name for name in image if name not in (LIKELIHOOD, PER_TOKEN)]
     rows = []

@@ -1,4 +1,4 @@
-"""The row of the same model with the right answer stated in words: can it name an option at all?"""
+"""The audit row about the same model with the right answer stated in the prompt: can it use the answer format?"""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from medtune.eval.audit.row import AuditRow, accuracy_row, flagged
 from medtune.eval.audit.subject import Subject
 
 NAMED_SHARE = 0.9
-"""How often a model that can use the answer format should name the option that it is told: our own choice."""
+"""The accuracy that a model which can use the answer format should reach. The value is our own choice."""
 
 
 def naming_rows(subject: Subject) -> list[AuditRow]:
-    """Returns stated_answer; nothing where it was not asked.
+    """Returns the row "stated_answer"; an empty list if the condition was not asked.
 
-    The model sees the question's own image, and its prompt ends with the right answer in words. One that fails here
-    cannot answer in the format asked for, for instance find the letter of an option; one that does not lacked the
-    answer. The row is flagged where its whole interval lies below `NAMED_SHARE`.
+    The model sees the question's own image, and the prompt ends with the right answer in words. A model that fails here
+    cannot answer in the wanted format: for instance, it cannot find the letter of an option. If it succeeds here, its
+    mistakes elsewhere are due to answers that it does not know. The row is flagged if its whole interval lies below
+    `NAMED_SHARE`.
     """
     seen = subject.seen("stated_answer")
     if seen is None:

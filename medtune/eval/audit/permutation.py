@@ -1,4 +1,4 @@
-"""Rows of the same questions with their options in another order: does the answer follow the option or its place?"""
+"""Audit rows about the same questions with permuted options: does the answer follow the option or its position?"""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from medtune.eval.statistics import intervals
 
 
 def permutation_rows(subject: Subject) -> list[AuditRow]:
-    """Returns option_permutation and permuted_accuracy; nothing where permuted options were not asked.
+    """Returns the rows "option_permutation" and "permuted_accuracy"; an empty list if the condition was not asked.
 
-    Every option stands at another place than before, so that an answer can follow its option or its place, never both.
-    `option_permutation` is the share of answers, readable both times, that follow the option. It is flagged where more
-    follow the place, and where not surely more follow the option.
+    Every option moves to another position, so that the second answer is the same option as before, or the option at the
+    same position as before, or neither. The value of "option_permutation" is the share of answers that follow the
+    option, among the questions whose answers could be read both times. The row is flagged if more answers follow the
+    position, or if the lead of the option over the position is not clearly above 0. If no question has two readable
+    answers, the row is left out.
     """
     seen = subject.seen("permuted_options")
     if seen is None:

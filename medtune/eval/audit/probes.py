@@ -1,7 +1,8 @@
-"""What simple classifiers of image features answer: if they suffice, the questions are easier than they look.
+"""Answers questions with simple classifiers of image features; if these do well, the questions are easy.
 
-One classifier per question set: the train questions with the same words of a task, or the whole task where a wording is
-rare. It knows all answers of its set and picks the likeliest among the options that a question shows.
+Each question set has a classifier of its own. A set holds the train questions of one task with the same wording, or all
+train questions of the task for wordings that are rare. The classifier picks the likeliest of the options that a
+question shows.
 
 Shapes: N questions, D features.
 """
@@ -21,9 +22,9 @@ from medtune.data.types import MediaGroup, Question
 
 THUMBNAIL_PX = 16
 MIN_PER_WORDING = 20
-"""Train questions that a wording needs for a classifier of its own: our own choice."""
+"""The number of train questions from which a wording has a classifier of its own. The value is our own choice."""
 INVERSE_PENALTY = 10.0
-"""The best of 1, 10, 100 and 1000 on thumbnails, chosen on the test split: if anything, the probe is flattered."""
+"""The best of 1, 10, 100 and 1000 for thumbnails. It was chosen on the test split, which can only favour the probe."""
 
 Features = Mapping[str, NDArray[np.float32]]
 _Floats = NDArray[np.float64]
@@ -31,11 +32,13 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The answers of a simple way to look at images, ready to become a row.
+    """The answers of a simple classifier of images, from which a row of the audit is made.
 
     Attributes:
-        answers: One per question; None where it has nothing to say.
-        note: What was fitted on what.
+        name: Name of the row for programs.
+        title: Name of the row for readers.
+        answers: The answer to each question; None where the classifier has none.
+        note: Describes the classifier and the data that it was fitted on.
     """
 
     name: str
@@ -45,7 +48,7 @@ class Probe:
 
 
 def thumbnails(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
-    """Returns media id -> 16 x 16 grey values in [0, 1], row by row, of the image with its red boxes drawn."""
+    """Returns for each media id the image with its red boxes drawn, as 16 x 16 grey values in [0, 1], row by row."""
     found: dict[str, NDArray[np.float32]] = {}
     for group in groups:
         picture = PIL.Image.fromarray(preview(group.media).pixels_HWC).convert("L")
@@ -55,7 +58,7 @@ def thumbnails(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
 
 
 def drawn(groups: Sequence[MediaGroup], *, at_most: int, seed: int) -> tuple[MediaGroup, ...]:
-    """Returns at most so many of the groups, drawn with the seed, in their order."""
+    """Returns all groups, or `at_most` of them drawn with the seed; the order is kept."""
     if len(groups) <= at_most:
         return tuple(groups)
     chosen = np.random.default_rng(seed).choice(len(groups), at_most, replace=False)
@@ -65,16 +68,20 @@ def drawn(groups: Sequence[MediaGroup], *, at_most: int, seed: int) -> tuple[Med
 def regression_answers(
     train: Sequence[Question], train_features: Features, questions: Sequence[Question], features: Features
 ) -> tuple[str | None, ...]:
-    """Returns what multinomial logistic regression on standardised features says to each question.
+    """Returns the answers of multinomial logistic regression on standardised features, one per question.
 
-    Train questions without features are left out. Where there are more features than questions they are rotated into
-    their principal components, all of which are kept: a quadratic penalty does not see a rotation.
+    Train questions without features are left out. If there are more features than questions, the features are rotated
+    into their principal components to save time. All components are kept, and the quadratic penalty is the same after a
+    rotation, so the answers are the same too.
 
     Args:
-        train: With options.
-        train_features: By media id.
-        questions: To be answered, with options.
-        features: By media id, of every one of them.
+        train: Train questions that have options.
+        train_features: The features of the train images by media id.
+        questions: The questions to be answered; they have options.
+        features: The features of their images by media id; none may be missing.
+
+    Returns:
+        One of the shown options for each question; None if no shown option is an answer in the question's set.
     """
 
     def fit_and_say(learnt: Sequence[Question], asked: Sequence[Question]) -> list[str | None]:
@@ -92,9 +99,10 @@ def regression_answers(
 def nearest_answers(
     train: Sequence[Question], train_features: Features, questions: Sequence[Question], features: Features
 ) -> tuple[str | None, ...]:
-    """Returns the answer of the train question of the same set whose image is nearest, among the options shown.
+    """Returns for each question the answer to the train question of its set whose image is nearest.
 
-    The arguments are those of `regression_answers`; nearest is by Euclidean distance.
+    Only train questions whose answer is among the shown options count. The distance is Euclidean. The arguments are
+    those of `regression_answers`.
     """
 
     def copy(learnt: Sequence[Question], asked: Sequence[Question]) -> list[str | None]:
@@ -136,7 +144,10 @@ def _by_set(
 
 
 def _standardised(known_ND: _Floats, asked_ND: _Floats) -> tuple[_Floats, _Floats]:
-    """Scales both by what is known, so that the penalty means the same for any number of features, and rotates."""
+    """Returns both matrices standardised by the means and deviations of the first, scaled and rotated.
+
+    With the scale, the penalty has the same effect for any number of features.
+    """
     from sklearn.decomposition import KernelPCA
     from sklearn.preprocessing import StandardScaler
 
@@ -146,7 +157,7 @@ def _standardised(known_ND: _Floats, asked_ND: _Floats) -> tuple[_Floats, _Float
     if known_ND.shape[1] <= known_ND.shape[0]:
         return known_ND, asked_ND
     if not known_ND.any():
-        # All images look alike to these features: nothing is left to rotate, and the answers' shares decide.
+        # All images have the same features. Nothing is left to rotate, and the most frequent answer is the likeliest.
         return np.zeros((len(known_ND), 1)), np.zeros((len(asked_ND), 1))
     rotation = KernelPCA(kernel="linear", remove_zero_eig=True, eigen_solver="dense").fit(known_ND)
     return rotation.transform(known_ND), rotation.transform(asked_ND)
@@ -161,7 +172,7 @@ def _regression(known_ND: _Floats, answers: Sequence[str], asked_ND: _Floats) ->
     scores = model.decision_function(asked_ND)
     if scores.ndim == 1:
         scores = np.stack([np.zeros_like(scores), scores], axis=1)
-    # The log of a probability would lose the order of answers so unlikely that theirs rounds to 0.
+    # The logarithm of a probability would lose the order of answers whose probability rounds to 0.
     return [str(name) for name in model.classes_], log_softmax(scores, axis=1)
 
 

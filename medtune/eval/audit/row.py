@@ -1,4 +1,4 @@
-"""The rows of an audit: a number with its interval, the model's distance to it, and a remark where it is suspicious."""
+"""Defines the rows of an audit: a value with its interval, the model's distance to it, and a flag if suspicious."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ SUBTYPE = "subtype, or task without one"
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The model's accuracy minus the row's, paired by question, resampled by patient."""
+    """The difference between the model's accuracy and the accuracy of a row.
+
+    Attributes:
+        value: The model's accuracy minus the row's, on the same questions.
+        ci95: 95 % interval of the difference, paired by question, resampled by patient.
+    """
 
     value: float
     ci95: Interval
@@ -31,14 +36,14 @@ class AuditRow:
     Attributes:
         name: Name of the row for programs, e.g. "blank_image".
         title: Name of the row for readers.
-        phase: The phase that gave the answers: "final", "zero_shot", or "no model" where no model was asked.
+        phase: The phase that gave the answers: "final", "zero_shot", or "no model" if no model was asked.
         metric: Name of the measure, e.g. "accuracy".
         value: Value of the measure.
         n: Number of questions behind the value.
-        ci95: 95 % interval, resampled by patient; None for an expectation, or where there is nothing to resample.
-        gap: The model's accuracy minus the value; None where the value is not an accuracy.
-        flag: The reason to be suspicious; None where there is none.
-        note: How the row was made.
+        ci95: 95 % interval, resampled by patient; None for an expected value, or if there is nothing to resample.
+        gap: The difference between the model's accuracy and the value; None if the value is not an accuracy.
+        flag: The reason to be suspicious; None if there is none.
+        note: Describes how the row was made.
     """
 
     name: str
@@ -55,7 +60,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class Collapse:
-    """The answer that the model gives most often within a subtype, beside how often it is the truth.
+    """The answer that the model gives most often within a subtype, and how often this answer is the true one.
 
     Attributes:
         answer: The answer; None stands for replies that could not be read.
@@ -63,7 +68,7 @@ class Collapse:
         truth_share: Share of the subtype's questions whose true answer it is.
         excess_ci95: 95 % interval of `share - truth_share`, resampled by patient.
         n: Number of questions of the subtype.
-        flag: The reason to be suspicious; None where there is none.
+        flag: The reason to be suspicious; None if there is none.
     """
 
     answer: str | None
@@ -76,14 +81,19 @@ class Collapse:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """All rows, and the most frequent answer of each subtype, or of a task whose questions have none."""
+    """The audit of one phase.
+
+    Attributes:
+        rows: All rows, the model's own accuracy first.
+        collapse: The most frequent answer of each subtype, or of each task whose questions have no subtype.
+    """
 
     rows: tuple[AuditRow, ...]
     collapse: dict[str, Collapse]
 
     @property
     def flagged(self) -> tuple[AuditRow, ...]:
-        """The rows about which something is suspicious."""
+        """The rows that have a flag."""
         return tuple(row for row in self.rows if row.flag)
 
 
@@ -97,16 +107,17 @@ def accuracy_row(
     phase: str = NO_MODEL,
     note: str = "",
 ) -> AuditRow:
-    """Returns the row of some answers' accuracy, and its gap to the model's on the same questions.
+    """Returns the row of an accuracy, with the model's distance to it on the same questions.
 
     Args:
-        name: For machines.
-        title: For readers.
-        right: Of each question, 1 right, 0 wrong; a share where it is an expectation.
-        patients: Of each question.
-        model: The model's, in the same order; None leaves the gap out.
-        phase: Whose answers `right` are.
-        note: How the row came about.
+        name: Name of the row for programs.
+        title: Name of the row for readers.
+        right: For each question 1 if the row's answer is right and 0 if it is wrong, or the probability of a right
+            answer.
+        patients: The patient of each question.
+        model: The same for the model's answers, in the same order; None leaves the gap out.
+        phase: The phase that gave the row's answers.
+        note: Describes how the row was made.
 
     Raises:
         ValueError: There is no question, or the lengths differ.
@@ -120,19 +131,19 @@ def accuracy_row(
 
 
 def flagged(row: AuditRow, flag: str | None) -> AuditRow:
-    """Returns the row with what is suspicious about it; several remarks are joined."""
+    """Returns the row with a flag, which is added to a flag that it has already; None changes nothing."""
     return replace(row, flag="; ".join(filter(None, [row.flag, flag])) or None)
 
 
 def flagged_if_level(row: AuditRow) -> AuditRow:
-    """Returns the row, flagged where the model is not surely better than it."""
+    """Returns the row, flagged if the model is not clearly better than it."""
     if row.gap is None or row.gap.ci95.low > 0:
         return row
     return flagged(row, "the model is not surely better than this")
 
 
 def audit_text(audit: Audit, *, title: str) -> str:
-    """Returns the rows as a table of plain text, with every flag and note below."""
+    """Returns the audit as plain text: the table of the rows, their flags, and the most frequent answers."""
     columns = ("row", "value", "n", "95 % interval", "model minus row", "")
     cells = tuple(
         (

@@ -1,4 +1,4 @@
-"""The audit of a run: every row that the answers at hand allow."""
+"""Makes the audit of a run: all rows for which the run has answers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LINEAR_PROBE = "linear_probe"
 
 
 def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
-    """Returns all rows, the model's own accuracy first.
+    """Returns the audit, with the model's own accuracy in the first row.
 
     Args:
-        subject: Conditions that were not asked have no rows.
-        probes: What simple classifiers of the images say; a row each.
+        subject: The answers that are audited; a condition that was not asked has no row.
+        probes: The answers of simple classifiers of the images; each of them has a row.
     """
     own = accuracy_row(
         "model",
@@ -48,7 +48,7 @@ def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
 
 
 def thumbnail_probes(subject: Subject, train_features: Features, features: Features) -> list[Probe]:
-    """Returns thumbnail_regression and nearest_thumbnail; nothing where there is no train split."""
+    """Returns the probes "thumbnail_regression" and "nearest_thumbnail"; an empty list without a train split."""
     if not subject.train:
         return []
     where = f"16 x 16 grey pixels, box drawn, of {len(train_features)} train images"
@@ -70,7 +70,7 @@ def thumbnail_probes(subject: Subject, train_features: Features, features: Featu
 
 
 def feature_probe(subject: Subject, train_features: Features, features: Features) -> list[Probe]:
-    """Returns linear_probe, on the features of the model's own vision tower; nothing where there is no train split."""
+    """Returns the probe "linear_probe" on features of the model's vision tower; an empty list without a train split."""
     if not subject.train:
         return []
     width = len(next(iter(features.values())))

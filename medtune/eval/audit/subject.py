@@ -1,4 +1,4 @@
-"""What is audited: one phase's answers to the questions that have options, read by one parser."""
+"""Defines the subject of an audit: the answers of one phase to the questions that have options, read by one parser."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from medtune.eval.scoring.parse_replies import parse_all
 
 @dataclass(frozen=True)
 class Subject:
-    """One phase's answers, and what could be learnt without looking.
+    """The answers of one phase, and the train questions from which answers can be learnt without looking.
 
     Attributes:
         phase: "final" or "zero_shot".
-        parser: Whose reading counts as the model's answer.
-        questions: Those with options that the phase was asked.
-        parsed: Condition -> parser -> parsed replies, one per question and in their order.
-        train: The train split's questions with options; empty where there is none.
+        parser: Name of the parser whose reading counts as the model's answer.
+        questions: The questions with options that the phase was asked.
+        parsed: Parsed replies by condition and parser, one per question in the order of `questions`.
+        train: The questions with options of the train split; empty if there is no train split.
     """
 
     phase: str
@@ -34,39 +34,39 @@ class Subject:
 
     @cached_property
     def patients(self) -> list[str]:
-        """Of each question."""
+        """The patient of each question."""
         return [question.patient_id for question in self.questions]
 
     @cached_property
     def answers(self) -> list[str | None]:
-        """The model's, of each question; None where nothing could be read."""
+        """The model's answer to each question; None where no answer could be read."""
         return [row.parsed for row in self.parsed["image"][self.parser]]
 
     @cached_property
     def right(self) -> list[float]:
-        """Whether the model answered each question rightly: 1 or 0."""
+        """For each question 1 if the model's answer is right, else 0."""
         return self.right_of(self.answers)
 
     @cached_property
     def learnt(self) -> TrainAnswers | None:
-        """What the train questions alone teach; None where there are none."""
+        """The most frequent answers to the train questions; None if there are no train questions."""
         return train_answers(self.train)
 
     def right_of(self, answers: Sequence[str | None]) -> list[float]:
-        """Returns whether each of some answers to the questions is right: 1 or 0."""
+        """Returns for each question 1 if the answer given here is right, else 0."""
         return [float(said == asked.answer) for said, asked in zip(answers, self.questions, strict=True)]
 
     def seen(self, condition: Condition) -> Sequence[ParsedReply] | None:
-        """Returns the parsed replies under a condition, read by the same parser; None where it was not asked."""
+        """Returns the parsed replies under a condition, read by the same parser; None if it was not asked."""
         rows = self.parsed.get(condition, {}).get(self.parser)
         return rows if rows and any(row.prediction for row in rows) else None
 
     def row_of(self, name: str, title: str, answers: Sequence[str | None], *, note: str = "") -> AuditRow:
-        """Returns the accuracy of answers that need no model, with the model's gap to it."""
+        """Returns the row of the accuracy of answers that no model gave, with the model's distance to it."""
         return accuracy_row(name, title, self.right_of(answers), self.patients, model=self.right, note=note)
 
     def answered(self, answer: Callable[[Question], str | None]) -> list[str | None]:
-        """Returns what a rule says to each question."""
+        """Returns the answer of a rule to each question; None where the rule has none."""
         return [answer(question) for question in self.questions]
 
 
@@ -79,15 +79,15 @@ def subject_of(
     parser: str,
     train: Sequence[Question],
 ) -> Subject:
-    """Returns what is to be audited; an unanswered question counts as wrong.
+    """Returns the subject of an audit, in which an unanswered question counts as wrong.
 
     Args:
         phase: "final" or "zero_shot".
-        questions: All that the phase was asked.
-        predictions: The phase's, and what was asked for the audit beside it.
-        benchmark: Whose parsers read the answers.
-        parser: The primary one.
-        train: The train split.
+        questions: All questions that the phase was asked.
+        predictions: The predictions of the phase, and those that were made for the audit.
+        benchmark: The benchmark whose parsers read the answers.
+        parser: Name of the parser whose reading counts.
+        train: The questions of the train split.
 
     Raises:
         ValueError: A prediction does not fit the questions, none has options, or the parser read nothing.
@@ -106,5 +106,5 @@ def subject_of(
 
 
 def is_choice(question: Question) -> bool:
-    """Returns whether the question has options of which one is right."""
+    """Returns whether the question has several options, one of which is right."""
     return len(question.options) > 1 and question.answer_kind in ("choice", "yes_no")

@@ -1,1 +1,1 @@
-"""Two phases or two runs side by side, paired by question."""
+"""Compares two phases of a run, two runs, or the seeds of a recipe, paired by question."""

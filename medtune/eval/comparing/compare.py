@@ -1,6 +1,6 @@
-"""Two sets of answers to the same questions, paired: which is better, by how much, on which task, and is it chance?
+"""Compares two sets of answers to the same questions, paired by question, overall and for each task.
 
-The order is that of `gain`: the difference is second minus first.
+The difference is second minus first, like the gain, which is after minus before.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from medtune.eval.statistics.significance import holm, paired_permutation
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a set of answers is about; all but the name and the label has to be the same on both sides.
+    """Describes a set of answers. Two sets can be compared if all fields but the name and the label are equal.
 
     Attributes:
-        name: What it is called in tables.
-        benchmark: Its name and version, e.g. "my_questions 1.0".
-        data_hash: Of the prepared folder that was asked.
-        parser: Who read the answers.
-        label: Of the data.
+        name: Name of the set in tables.
+        benchmark: Name and version of the benchmark, e.g. "my_questions 1.0".
+        data_hash: SHA-256 of the prepared folder with the questions, in hex digits.
+        split: The split whose questions were asked.
+        parser: Name of the parser that read the answers.
+        label: The label of the data.
     """
 
     name: str
@@ -38,11 +39,12 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One set of answers.
+    """One of the two sets of answers that are compared.
 
     Attributes:
-        rows: All questions that may have been asked; those without a prediction were not answered.
-        uncounted: Questions that the parser cannot read, by task: they are in no row.
+        about: Describes the set.
+        rows: All questions of the split that the parser can read; those without a prediction were not answered.
+        uncounted: Number of questions by task that the parser cannot read; they are not among the rows.
     """
 
     about: About
@@ -51,21 +53,23 @@ class Side:
 
     @property
     def name(self) -> str:
-        """What it is called in tables."""
+        """Name of the set in tables."""
         return self.about.name
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How the sides differ on some of the questions that both answered.
+    """The difference between the sides on some of the questions that both answered.
 
     Attributes:
         first: The primary metric of the first side.
-        second: Of the second.
-        paired: Second minus first, with its interval (paired by question, resampled by patient) and who changed.
-        mcnemar_p: Exact; takes questions as independent. None where answers are not right or wrong.
-        permutation_p: Signs flipped for whole patients, two-sided; None as above.
-        holm_p: `permutation_p` after Holm's correction over the tasks; None overall, where there is nothing to correct.
+        second: The primary metric of the second side.
+        paired: Second minus first, with its interval and the numbers of questions that only one side answered right.
+        mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent; None if answers are
+            not simply right or wrong.
+        permutation_p: Two-sided p value of the permutation test that flips whole patients; None in the same case.
+        holm_p: `permutation_p` of a task after Holm's correction over the tasks; None for all questions together, and
+            if there is no `permutation_p`.
     """
 
     first: float
@@ -78,19 +82,24 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What two sides have to say for themselves.
+    """The comparison of two sets of answers.
 
     Attributes:
-        labels: Of each side's data.
-        metric: The benchmark's primary one.
-        parser: Who read both sides' answers.
-        both: Questions that both answered and that have a score on both sides: all that is compared.
-        only_first: Questions that only the first side answered; they are left out.
-        only_second: Questions that only the second side answered; they are left out.
-        neither: Questions of the split that nobody answered.
-        reworded: Questions of `both` whose prompts are known to differ, e.g. by the answer format.
-        unscored: Questions that both answered, but an answer waits for a judge; they are left out.
-        uncounted: Questions that the parser cannot read, by task; they are left out.
+        names: Names of the sides.
+        labels: The label of each side's data.
+        benchmark: Name and version of the benchmark.
+        metric: Name of the benchmark's primary metric.
+        parser: Name of the parser that read the answers of both sides.
+        both: Number of questions that both sides answered, with a score on both; only these are compared.
+        only_first: Number of questions that only the first side answered; they are left out.
+        only_second: Number of questions that only the second side answered; they are left out.
+        neither: Number of questions of the split that neither side answered.
+        reworded: Number of compared questions whose prompts are known to differ, e.g. by the answer format.
+        overall: The difference on all compared questions.
+        by_task: The difference on the questions of each task.
+        unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
+            out.
+        uncounted: Number of questions that the parser cannot read, by task; they are left out.
     """
 
     names: tuple[str, str]
@@ -110,7 +119,9 @@ class Comparison:
 
 
 def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:
-    """Returns the paired comparison over the questions that both sides answered, without those that wait for a judge.
+    """Returns the comparison of two sides on the questions that both answered.
+
+    Questions with an answer that waits for a judge are left out.
 
     Raises:
         ValueError: Benchmarks, data, parsers or questions differ, or no question was answered and scored on both sides.
@@ -182,7 +193,9 @@ def _difference(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> Di
 
 
 def _permutation_p(pairs: Sequence[Pair], *, seed: int) -> float:
-    """Flips whole patients: their right answers are summed first. One patient alone can prove nothing.
+    """Returns the p value of the permutation test that flips whole patients; 1 if there is only one patient.
+
+    The right answers of each patient are summed, and the signs of the differences between the sums are flipped.
 
     Source:
         Sign flips of clusters: Winkler et al. 2015, doi:10.1016/j.neuroimage.2015.05.092.
@@ -204,7 +217,7 @@ def _is_reworded(first: ParsedReply, second: ParsedReply) -> bool:
 
 
 def check_comparable(first: About, second: About) -> None:
-    """Refuses sides that were not asked and read alike.
+    """Checks that two sides were asked the same questions and read by the same parser.
 
     Raises:
         ValueError: Benchmark, data, split or parser differ, or the names are the same.
@@ -214,7 +227,7 @@ def check_comparable(first: About, second: About) -> None:
     for what, one, other, todo in (
         ("benchmarks", first.benchmark, second.benchmark, "only answers to one version of one benchmark can be paired"),
         ("data (hashes)", first.data_hash[:16], second.data_hash[:16], "evaluate both on the same prepared folder"),
-        ("splits", first.split, second.split, "evaluate both on one"),
+        ("splits", first.split, second.split, "evaluate both on the same split"),
         ("parsers", first.parser, second.parser, "name one that fits both with --parser"),
     ):
         if one != other:

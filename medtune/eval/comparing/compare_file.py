@@ -1,4 +1,4 @@
-"""The type of compare.json, and how it is made from a comparison."""
+"""Defines the type of compare.json and makes the content of that file from a comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ Ends = tuple[float | None, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightAndWrong:
-    """How many questions each side answered rightly."""
+    """The number of questions that both sides, one side or no side answered right.
+
+    Attributes:
+        both_right: Number of questions that both sides answered right.
+        only_first: Number of questions that only the first side answered right.
+        only_second: Number of questions that only the second side answered right.
+        both_wrong: Number of questions that neither side answered right.
+    """
 
     both_right: Count
     only_first: Count
@@ -26,17 +33,18 @@ class RightAndWrong:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedLevel:
-    """How the sides differ on some of the questions that both answered.
+    """The difference between the sides on some of the questions that both answered.
 
     Attributes:
         n: Number of questions.
-        first: Primary metric of the first side; None where it has no value.
-        second: Primary metric of the second side; None where it has no value.
-        difference: Second minus first.
-        ci95: 95 % interval of the difference, paired by question, resampled by patient.
-        mcnemar_p: Exact, two-sided; None where answers are not right or wrong.
-        permutation_p: Two-sided, with the sign flipped for whole patients; None as above.
-        holm_p: `permutation_p` after Holm's correction over the tasks; None overall.
+        first: Primary metric of the first side; None if it has no value.
+        second: Primary metric of the second side; None if it has no value.
+        difference: Second minus first; None if one of them has no value.
+        ci95: 95 % interval of the difference, paired by question, resampled by patient; None for an end without value.
+        mcnemar_p: Two-sided p value of McNemar's exact test; None if answers are not simply right or wrong.
+        permutation_p: Two-sided p value of the permutation test that flips whole patients; None in the same case.
+        holm_p: `permutation_p` of a task after Holm's correction over the tasks; None for all questions together.
+        counts: Number of questions that both sides, one side or no side answered right.
     """
 
     n: Count
@@ -56,20 +64,21 @@ class CompareFile:
     """compare.json: two sets of answers to the same questions.
 
     Attributes:
-        names: What the two sides are called.
-        labels: The data of each side.
+        names: Names of the two sides.
+        labels: Labels of the data of each side.
         benchmark: Name and version of the benchmark.
         metric: Name of the primary metric.
-        parser: The reading of both sides' answers.
-        both: Questions that both answered and that have a score on both sides: all that is compared.
-        only_first: Questions that only the first side answered; they are left out.
-        only_second: Questions that only the second side answered; they are left out.
-        neither: Questions that nobody answered.
-        reworded: Questions of `both` whose prompts are known to differ.
-        overall: The difference on all questions.
+        parser: Name of the parser that read the answers of both sides.
+        both: Number of questions that both sides answered, with a score on both; only these are compared.
+        only_first: Number of questions that only the first side answered; they are left out.
+        only_second: Number of questions that only the second side answered; they are left out.
+        neither: Number of questions of the split that neither side answered.
+        reworded: Number of compared questions whose prompts are known to differ.
+        overall: The difference on all compared questions.
         by_task: Task -> the difference on its questions.
-        unscored: Questions that both answered, but an answer waits for a judge; they are left out.
-        uncounted: Task -> questions that the parser cannot read; they are left out.
+        unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
+            out.
+        uncounted: Task -> number of questions that the parser cannot read; they are left out.
     """
 
     names: tuple[str, str]

@@ -1,4 +1,4 @@
-"""A comparison as a table for the terminal, as Markdown and as a plot."""
+"""Shows a comparison as a table for the terminal, as Markdown and as a forest plot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLOT = "compare.svg"
 
 
 def comparison_table(found: Comparison) -> Table:
-    """Returns one row for all questions and one per task."""
+    """Returns the comparison as a table, with one row for all questions and one for each task."""
     first, second = found.names
     rows = [("all questions", found.overall), *found.by_task.items()]
     return Table(
@@ -37,7 +37,7 @@ def comparison_table(found: Comparison) -> Table:
 
 
 def notes(found: Comparison) -> tuple[str, ...]:
-    """Returns what a reader of the table has to know."""
+    """Returns the sentences below the table: the questions that were left out, the tests, and the data."""
     first, second = found.names
     whole = found.overall.paired
     said = [
@@ -47,8 +47,8 @@ def notes(found: Comparison) -> tuple[str, ...]:
         f"Of the {found.both}: both right {whole.both_right}, only {first} {whole.only_before}, only {second} "
         f"{whole.only_after}, both wrong {whole.both_wrong}.",
         "Difference: second minus first, paired by question; its interval resamples patients.",
-        "McNemar's exact test takes questions as independent. The permutation test flips whole patients;",
-        "Holm's correction over the tasks is of its p values.",
+        "McNemar's exact test takes questions as independent. The permutation test flips whole patients,",
+        "and its p values are also shown after Holm's correction over the tasks.",
     ]
     if found.uncounted:
         said.append(uncounted_text(found.uncounted))
@@ -64,7 +64,7 @@ def notes(found: Comparison) -> tuple[str, ...]:
 
 
 def _labels(found: Comparison) -> tuple[str, ...]:
-    """What the data are; by name where the sides differ."""
+    """Returns the labels of the data, with the names of the sides if their labels differ."""
     first, second = found.labels
     if first == second:
         return first.notes()
@@ -74,7 +74,7 @@ def _labels(found: Comparison) -> tuple[str, ...]:
 
 
 def comparison_markdown(found: Comparison) -> str:
-    """Returns compare.md: table, notes and the plot, which lies beside it."""
+    """Returns the content of compare.md: the table, its notes and a link to the plot in the same folder."""
     table = comparison_table(found)
     head = [_escaped(name) for name in table.columns]
     lines = [f"# {_escaped(table.title)}", "", _line(head), _line(["---", *["--:"] * (len(head) - 1)])]
@@ -113,6 +113,6 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Names come from folders and data: nothing in them may become a link, a tag or a column."""
+    """Returns a name from a folder or from data, escaped so that it cannot become a link, a tag or a column."""
     plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return "".join(f"\\{letter}" if letter in "\\|`*_[]" else letter for letter in plain)

@@ -1,4 +1,4 @@
-"""A forest plot as a self-contained SVG: one row per task, a mark at the difference and a line for its interval."""
+"""Draws a forest plot as a self-contained SVG: for each task a mark at the difference and a line for its interval."""
 
 from __future__ import annotations
 
@@ -19,14 +19,22 @@ _STYLE = (
     "@media(prefers-color-scheme:dark){text{fill:#eee}line{stroke:#eee}.grid{stroke:#555}.back{fill:#16181c}"
     ".clear{fill:#7db4f0;stroke:#7db4f0}.open{fill:#16181c;stroke:#eee}}"
 )
-# Of a wide sans-serif such as DejaVu Sans at 13 px, since nobody knows which font will be there.
+# The widths of letters in a wide sans-serif font (DejaVu Sans at 13 px), because the font of the viewer is not known.
 _NARROW, _WIDE = frozenset("iljtfrI.,:;|!'()[] -"), frozenset("mwMW@%&")
 _NARROW_PX, _WIDE_PX, _CAPITAL_PX, _OTHER_PX, _BOLD = 5.5, 13.0, 10.0, 8.4, 1.15
 
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
-    """One row: a difference and its interval."""
+    """One row of the plot: a difference and its interval.
+
+    Attributes:
+        label: Name of the row.
+        n: Number of questions.
+        value: The difference.
+        low: Lower end of its interval.
+        high: Upper end of its interval.
+    """
 
     label: str
     n: int
@@ -36,12 +44,12 @@ class ForestRow:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval leaves 0 out."""
+        """True if the interval does not include 0."""
         return self.low > 0 or self.high < 0
 
     @property
     def words(self) -> str:
-        """The row as a sentence, for those who do not see the plot."""
+        """The row in words, for readers who cannot see the plot."""
         return f"{self.label}: {signed(self.value)}, 95 % interval {self.reach}, n {self.n}"
 
     @property
@@ -51,13 +59,13 @@ class ForestRow:
 
 
 def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str, notes: Sequence[str] = ()) -> str:
-    """Returns the plot. A full mark says that the interval leaves 0 out, an open one that it holds it.
+    """Returns the plot as SVG. A row has a filled mark if its interval does not include 0, else an open one.
 
     Args:
-        rows: From top to bottom.
-        title: Over the plot, and its name for a screen reader.
-        left: What is left of 0.
-        right: What is right of 0.
+        rows: The rows from top to bottom, at least one.
+        title: The line above the plot, which screen readers read as its name.
+        left: The meaning of differences below 0.
+        right: The meaning of differences above 0.
         notes: Lines below the plot.
 
     Raises:
@@ -103,7 +111,7 @@ def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str, 
 
 
 def shortened(text: str, at_most_px: float = MAX_LABEL_PX) -> str:
-    """Returns a text that is at most so wide; what is left out shows as an ellipsis.
+    """Returns the text, cut to a width in pixels; a cut text ends with an ellipsis.
 
     Example:
         >>> shortened("lesion localisation", 80)
@@ -118,7 +126,7 @@ def shortened(text: str, at_most_px: float = MAX_LABEL_PX) -> str:
 
 
 def width_px(text: str) -> float:
-    """Returns about how wide a text is at 13 px, rather too wide than too narrow."""
+    """Returns the estimated width in pixels of a text at 13 px; the estimate is rather too wide than too narrow."""
     return sum(_letter_px(letter) for letter in text)
 
 
@@ -136,7 +144,7 @@ def _widest(texts: Sequence[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Differences from `low` to `high` over `PLOT_PX` pixels from `start`."""
+    """The horizontal axis: it maps differences from `low` to `high` to `PLOT_PX` pixels to the right of `start`."""
 
     start: float
     low: float
@@ -167,13 +175,13 @@ def _mark(row: ForestRow, axis: _Axis, *, y: int) -> list[str]:
 
 
 def _directions(left: str, right: str, axis: _Axis, *, width: int, y: int) -> tuple[list[str], int]:
-    """Returns what is left and right of 0, on a line each where one line is too short, and the picture's height."""
+    """Returns the texts left and right of 0, on two lines if one is too short, and the bottom of the plot in pixels."""
     left, right = f"\u2190 {left}", f"{right} \u2192"
     to_left, to_right = axis.x(0) - GAP_PX - width_px(left), axis.x(0) + GAP_PX
     last_right = width - EDGE_PX - width_px(right)
     fits = to_left >= EDGE_PX and to_right <= last_right
     below = y + LINE_PX + 4
-    # Anchored at their inner ends they stand beside 0 in any font.
+    # The texts are anchored at their inner ends, so that they begin beside 0 in any font.
     texts = [
         _text(left, axis.x(0) - GAP_PX, below, anchor="end") if to_left >= EDGE_PX else _text(left, EDGE_PX, below),
         _text(right, min(to_right, last_right), below if fits else below + LINE_PX),
@@ -186,7 +194,7 @@ def _text(said: str, x: float, y: int, *, anchor: str = "start") -> str:
 
 
 def _tick(span: float) -> float:
-    """The widest of 1, 2 and 5 times a power of ten that cuts the span into about five."""
+    """Returns the distance of ticks that cuts the span into about five: 1, 2 or 5 times a power of ten."""
     if span <= 0:
         return 0.1
     power = 10.0 ** math.floor(math.log10(span / 5))

@@ -1,4 +1,4 @@
-"""The gain between two phases, paired by question: its interval, McNemar's test, and who changed."""
+"""Computes the gain between two phases, paired by question: its interval, its tests and the changed answers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ TASK = "task"
 
 @dataclass(frozen=True, slots=True)
 class LevelGain:
-    """What changed on some of the questions.
+    """The gain on some of the questions.
 
     Attributes:
-        value: Primary metric after minus before; below 0 it is a loss, or an improvement where lower is better.
-        n: Questions behind it: those whose answers have a score in both phases.
-        ci95: Paired by question, resampled by patient.
-        mcnemar_p: Exact, two-sided, of right and wrong; takes questions as independent.
-        permutation_p: Two-sided, of right and wrong with the sign flipped for whole patients.
-        mcnemar_p_holm: `mcnemar_p` adjusted for the number of tasks; None but on the levels of the facet "task".
-        only_before: Questions right before and wrong after.
-        only_after: Questions wrong before and right after.
-        unscored: Questions left out because an answer, before or after, waits for a judge.
+        value: Primary metric after minus before. A value below 0 is a loss, or an improvement if lower is better.
+        n: Number of questions whose answers have a score in both phases.
+        ci95: 95 % interval of the value, paired by question, resampled by patient.
+        mcnemar_p: Two-sided p value of McNemar's exact test of right and wrong answers, which takes questions as
+            independent.
+        permutation_p: Two-sided p value of the permutation test of right and wrong answers that flips whole patients.
+        both_right: Number of questions right before and after.
+        only_before: Number of questions right before and wrong after.
+        only_after: Number of questions wrong before and right after.
+        both_wrong: Number of questions wrong before and after.
+        mcnemar_p_holm: `mcnemar_p` of a task after Holm's correction over the tasks; None for everything but tasks.
+        unscored: Number of questions left out because an answer, before or after, waits for a judge.
     """
 
     value: float
@@ -47,17 +50,22 @@ class LevelGain:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The gain overall and per level of each facet; a level of which no question can be paired is not there."""
+    """The gain between two phases.
+
+    Attributes:
+        overall: The gain on all questions.
+        by: The gain by facet and level, without levels that have no question with a score in both phases.
+    """
 
     overall: LevelGain
     by: Mapping[str, Mapping[str, LevelGain]]
 
 
 def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, *, seed: int = 0) -> Gain | None:
-    """Returns the gain of the primary metric from one phase to the other; None where no pair of answers is scored.
+    """Returns the gain of the primary metric from `before` to `after`; None if no question has a score in both.
 
     Raises:
-        ValueError: The phases scored other questions, or with different parsers.
+        ValueError: The phases scored different questions or used different parsers.
     """
     if before.parser != after.parser:
         raise ValueError(f"before was read by {before.parser!r}, after by {after.parser!r}; score both with one parser")

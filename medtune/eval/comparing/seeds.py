@@ -1,9 +1,10 @@
-"""The gain over several runs that differ in their seed alone: an interval for the recipe, not for one lucky run.
+"""Computes the mean gain of several runs that differ only in their seed, with an interval for the recipe.
 
-Two things vary: which patients were asked, and which seed was drawn. All runs answer the same questions, so the two are
-crossed, and the bootstrap draws seeds and patients each with replacement, independently of one another. A handful of
-seeds says little about how seeds vary. Their deviations from the mean are therefore enlarged by sqrt(S / (S - 1)), and
-the percentiles taken further out, by the t quantile whose degrees of freedom follow from both parts of the variance.
+The gain varies with the patients that were asked and with the seed of the run. All runs answer the same questions, so
+the bootstrap draws seeds and patients with replacement, independently of each other. Because a handful of seeds says
+little about how much seeds vary, the interval is widened in two ways: the deviations of the seeds from their mean are
+enlarged by sqrt(S / (S - 1)), and the percentiles are taken further out, by the t quantile whose degrees of freedom
+follow from both parts of the variance.
 
 Shapes: S seeds, R resamples.
 """
@@ -27,14 +28,16 @@ MIN_SEEDS = 2
 
 @dataclass(frozen=True, slots=True)
 class SeedsGain:
-    """The gain of a recipe over its seeds.
+    """The gain of a recipe over several seeds.
 
     Attributes:
-        value: Mean over the seeds.
+        value: The mean of the runs' gains.
         per_seed: The gain of each run.
-        seed_sd: Standard deviation of those.
-        ci95: Seeds and patients drawn anew; None where all resamples agree (one patient, or nothing changed).
-        n: Questions of each run.
+        seed_sd: Standard deviation of the runs' gains.
+        ci95: 95 % interval of the mean, from resampled seeds and patients; None if all resamples agree, because there
+            is only one patient or no answer changed.
+        n: Number of questions that each run answered.
+        num_patients: Number of patients that the questions are about.
     """
 
     value: float
@@ -48,12 +51,12 @@ class SeedsGain:
 def seeds_gain(
     runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]]], metric: Metric, *, seed: int = 0
 ) -> SeedsGain:
-    """Returns the mean gain of runs that differ in their seed, with the interval of seed x patient.
+    """Returns the mean gain of runs that differ only in their seed, with an interval over seeds and patients.
 
     Args:
-        runs: Of each run, the scored rows before and after; the same questions in the same order everywhere.
-        metric: The benchmark's primary one.
-        seed: Of the resampling.
+        runs: The scored rows of each run, before and after, about the same questions in the same order.
+        metric: The benchmark's primary metric.
+        seed: Seed of the resampling.
 
     Raises:
         ValueError: Fewer than two runs, no questions, or runs of different questions.
@@ -72,7 +75,7 @@ def seeds_gain(
     num_patients = len(set(patients))
     measured = [(metric.on(before), metric.on(after)) for before, after in runs]
     resamples = measured[0][0].max_resamples
-    # One seed draws the same patients for every run, so that column r is one resample of patients.
+    # With one seed, the same patients are drawn for every run, so that column r is one resample of patients.
     found = [[phase.resampled(codes, resamples=resamples, seed=seed) for phase in run] for run in measured]
     gains_SR = np.stack([after - before for before, after in found])
     per_seed = [after.value() - before.value() for before, after in measured]
@@ -93,7 +96,7 @@ def seeds_gain(
 
 
 def _percentiles(found_R: Floats, parts: tuple[tuple[float, int], ...]) -> Interval | None:
-    """Takes percentiles for (variance, degrees of freedom) of the two parts."""
+    """Returns the percentile interval, given (variance, degrees of freedom) of seeds and of patients."""
     from scipy.stats import t
 
     total = sum(variance for variance, _ in parts)

@@ -1,4 +1,4 @@
-"""Verdicts inside predictions: a judge's reply takes the place of the reply that it is about, behind a mark."""
+"""Puts verdicts into predictions: the judge's reply, after a mark, replaces the reply that it is about."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from medtune.data.types import Prediction, PredictionKey
 
 JUDGE_MARK = "<|judge|>"
-"""Opens every text that is a judge's verdict; no model says it by chance."""
+"""The mark at the start of every text that is a judge's verdict. No model writes it by chance."""
 
 
 def marked_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:
@@ -16,7 +16,7 @@ def marked_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[Pr
 
     Args:
         predictions: The predictions as the model gave them.
-        judge_replies: The judge's unparsed reply about the prediction of that key.
+        judge_replies: The judge's unparsed replies by the key of the prediction that they are about.
     """
     return [
         replace(each, text=JUDGE_MARK + judge_replies[each.key]) if each.key in judge_replies else each

@@ -11,7 +11,7 @@ from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
 
 @dataclass(frozen=True, slots=True)
 class JudgeTask:
-    """How a benchmark has its free answers judged.
+    """Describes how a benchmark has its free answers judged.
 
     Attributes:
         covers: Says whether the answers to a question need a judge.

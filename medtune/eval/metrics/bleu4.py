@@ -15,8 +15,8 @@ _TINY, _SMALL = 1e-15, 1e-9
 def metric() -> Metric:
     """Returns BLEU-4, 0 to 1, of the parsed replies against the true texts; an unparsable reply is an empty text.
 
-    It is a score of all texts together, not a mean: n-gram matches, lengths and the brevity penalty are of the whole.
-    A text of fewer than four words has no 4-gram and lowers it, even where it is exact.
+    BLEU-4 is computed for all texts together and is not a mean over texts: n-gram matches and lengths are summed before
+    the formula is applied. A text of fewer than four words has no 4-grams and lowers the score, even if it is exact.
 
     Example:
         >>> from medtune.data.types import Question
@@ -32,13 +32,13 @@ def metric() -> Metric:
 
 
 def bleu_counts(text: str, reference: str) -> list[float]:
-    """Returns what a text adds to corpus BLEU: two lengths, 1- to 4-grams, and those that match."""
+    """Returns the ten counts that a text adds to corpus BLEU: two lengths, its 1- to 4-grams, and the matching ones."""
     counts = cook_test(text, cook_refs([reference], n=_ORDER), n=_ORDER)
     return [counts["testlen"], counts["reflen"][0], *counts["guess"], *counts["correct"]]
 
 
 def bleu_of_counts(sums: Floats, *, order: int = _ORDER) -> Floats:
-    """Returns BLEU-`order` of (..., 10) summed counts; 1 / 10^9 and less keep the logarithm of nothing away."""
+    """Returns BLEU-`order` of summed counts of shape (..., 10); tiny constants avoid a division by zero."""
     length, reference = sums[..., 0], sums[..., 1]
     guesses, matches = sums[..., 2 : 2 + order], sums[..., 2 + _ORDER : 2 + _ORDER + order]
     precision = np.prod((matches + _TINY) / (guesses + _SMALL), axis=-1) ** (1 / order)

@@ -1,4 +1,4 @@
-"""Mean of the F1 scores of all labels; an unparsable answer is a label of its own that is never true."""
+"""Mean of the F1 scores of all labels; "unparsable" counts as a label that is never true."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from medtune.eval.statistics.resampling import Floats
 
 
 def metric() -> Metric:
-    """Returns the unweighted mean F1, 0 to 1, over every label that is a truth or a parsed answer.
+    """Returns the unweighted mean F1, 0 to 1, over all labels that occur as a true or as a parsed answer.
 
-    A label that was answered but is never true has F1 = 0, and so has "unparsable": a single unreadable
-    reply lowers the score by adding a label.
+    A label that is answered but never true has F1 = 0. The same holds for the label "unparsable", so that a single
+    unparsable reply lowers the score.
 
     Example:
         >>> from medtune.data.types import Question
@@ -32,7 +32,7 @@ def metric() -> Metric:
 
 
 def _of_all_labels(parsed: Sequence[ParsedReply]) -> Sums:
-    # Sorted, because floating-point sums depend on order and that of a set of strings changes per process.
+    # Sorted, because a floating-point sum depends on the order of its terms, and the order of a set differs by process.
     labels = sorted({row.question.answer for row in parsed} | {row.parsed for row in parsed if row.parsed is not None})
     place: dict[str | None, int] = {label: number for number, label in enumerate([None, *labels])}
     true = [place[row.question.answer] for row in parsed]
@@ -43,10 +43,10 @@ def label_sums(true: Sequence[int], said: Sequence[int], num_labels: int, starts
     """Returns the sums whose statistic is the macro F1 of numbered labels.
 
     Args:
-        true: Label of each row, 0 to `num_labels` - 1.
-        said: Label that was read.
-        num_labels: How many there are.
-        starts: First label of each group of labels; the statistic is the mean of the groups' macro F1.
+        true: The true label of each row, 0 to `num_labels` - 1.
+        said: The label that was read from the reply of each row.
+        num_labels: The number of labels.
+        starts: The first label of each group of labels; the statistic is the mean of the groups' macro F1.
     """
     hits = np.flatnonzero(np.equal(true, said))
     rows = np.arange(len(true))

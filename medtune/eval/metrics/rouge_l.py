@@ -1,4 +1,4 @@
-"""Mean ROUGE-L of free text, as pycocoevalcap computes it: beta 1.2, split at single blanks, case kept."""
+"""Mean ROUGE-L of free text, as pycocoevalcap computes it: beta 1.2, words split at single spaces, case kept."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def metric() -> Metric:
 
 
 def rouge_l(text: str, reference: str) -> float:
-    """Returns ROUGE-L of one text, 0 to 1. Two blanks in a row make an empty word, which lowers it."""
+    """Returns ROUGE-L of one text, 0 to 1. Two spaces in a row make an empty word, which lowers the score."""
     return float(Rouge().calc_score([text], [reference]))

@@ -1,4 +1,4 @@
-"""Share of replies from which no answer could be read; unanswered questions are not replies."""
+"""Share of replies from which no answer could be read; questions without a reply do not count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medtune.eval.statistics.resampling import Floats
 
 
 def metric() -> Metric:
-    """Returns unparsable replies / replies, 0 to 1; lower is better, and 0 where there is no reply.
+    """Returns the number of unparsable replies over that of all replies, 0 to 1, or 0 without replies; lower is better.
 
     Example:
         >>> from medtune.data.types import Prediction, PredictionKey, Question

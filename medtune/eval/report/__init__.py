@@ -1,1 +1,1 @@
-"""The report of a run: report.html, one file without any request to the outside, and report.md with the same tables."""
+"""Makes the report of a run: report.html, one file that opens offline, and report.md with the same tables."""

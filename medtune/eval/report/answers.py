@@ -1,4 +1,4 @@
-"""Questions joined with what each phase answered, and the ones that the gallery shows."""
+"""Joins questions with the answers of each phase, and chooses those that the gallery shows."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _PLACES: Mapping[Outcome, int] = {"right": 1, "unscored": 2}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a phase answered to a question.
+    """The answer of a phase to a question.
 
     Attributes:
-        said: As the phase's parser read it; None where nothing could be read.
-        outcome: "graded" where an answer is not simply right or wrong, "unscored" where it waits for a judge.
-        reply: The generated text, where there is one.
-        probabilities: Option -> probability among the options; empty where only a text was generated.
+        said: The answer that the phase's parser read; None if it could read none.
+        outcome: "right", "wrong" or "unreadable"; "graded" if an answer is not simply right or wrong, and "unscored"
+            if it waits for a judge.
+        reply: The generated text; None if there is none.
+        probabilities: Option -> its probability among the options, 0 to 1; None if the reply was only generated.
     """
 
     said: str | None
@@ -43,7 +44,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A question with its image and the answers of the phases."""
+    """A question with its image and the answers of the phases.
+
+    Attributes:
+        question: The question.
+        media: The image, video or volume.
+        answers: Phase -> its answer.
+    """
 
     question: Question
     media: MediaRef
@@ -51,12 +58,12 @@ class Answered:
 
     @property
     def last(self) -> Answer:
-        """The answer that counts."""
+        """The answer of the last phase."""
         return self.answers.get("final") or self.answers["zero_shot"]
 
     @property
     def change(self) -> Change:
-        """What training did to the answer; empty where there are not two that are right or wrong."""
+        """The effect of training on the answer; "" if there are not two answers that are right or wrong."""
         if len(self.answers) < 2 or any(answer.outcome in ("graded", "unscored") for answer in self.answers.values()):
             return ""
         before, after = (self.answers[name].outcome == "right" for name in ("zero_shot", "final"))
@@ -68,7 +75,7 @@ def answered_questions(run: RunData) -> list[Answered]:
 
     Raises:
         FileNotFoundError: The prepared folder or a phase's file is not there.
-        ValueError: The prepared folder is another one than the run saw, or a file is broken.
+        ValueError: The prepared folder has changed since the run, or a file is broken.
     """
     root = run.setting("data", "root")
     prepared = open_prepared(Path(str(root)))
@@ -89,9 +96,9 @@ def answered_questions(run: RunData) -> list[Answered]:
 
 
 def chosen(answered: Sequence[Answered], *, at_most: int) -> list[Answered]:
-    """Returns some of the answers, wrong ones first: drawn evenly from each outcome and task, by chance within them.
+    """Returns at most `at_most` questions, drawn evenly from each outcome and task, wrong answers first.
 
-    The draw depends on the questions alone, so that two reports of one data set show the same where they can.
+    The draw depends only on the ids of the questions, so that reports on the same data show mostly the same questions.
     """
     pools: dict[tuple[int, str], list[Answered]] = {}
     for one in sorted(answered, key=lambda one: hashlib.sha256(one.question.id.encode()).digest()):
@@ -101,16 +108,16 @@ def chosen(answered: Sequence[Answered], *, at_most: int) -> list[Answered]:
     drawn: list[tuple[int, Answered]] = []
     for turn in range(max(map(len, ordered), default=0)):
         drawn += [(number, pool[turn]) for number, pool in enumerate(ordered) if turn < len(pool)]
-    # Each turn takes one of every pool; what is kept is shown pool by pool.
+    # Each turn takes one question of every pool. The drawn questions are then shown pool by pool.
     return [one for _, one in sorted(drawn[:at_most], key=lambda pair: pair[0])]
 
 
 def with_replies(run: RunData, picked: Sequence[Answered]) -> list[Answered]:
-    """Returns the answers with the generated texts and the probabilities of the options.
+    """Returns the questions with the generated texts and the probabilities of the options added to their answers.
 
     Raises:
         FileNotFoundError: A phase has no predictions.jsonl.
-        ValueError: It is broken.
+        ValueError: This file is broken.
     """
     wanted = {one.question.id: one.question for one in picked}
     texts: dict[tuple[str, str], str] = {}
@@ -143,7 +150,7 @@ def with_replies(run: RunData, picked: Sequence[Answered]) -> list[Answered]:
 
 
 class ParsedLine(BaseModel):
-    """One line of parsed.jsonl; beside the fields named here it has one for each parser, with what that read."""
+    """One line of parsed.jsonl, which also has one field for each parser with the answer that it read."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     __pydantic_extra__: dict[str, str | None]
@@ -155,12 +162,12 @@ class ParsedLine(BaseModel):
 
     @property
     def read(self) -> Mapping[str, str | None]:
-        """Parser -> the answer that it read; None where it could read none."""
+        """The answer that each parser read, by the parser's name; None if it could read none."""
         return self.__pydantic_extra__
 
 
 def _parsed(path: Path, parser: str) -> dict[str, tuple[str | None, bool]]:
-    """Question -> what the phase's parser read in the first pass with the image, and whether that waits for a judge."""
+    """Returns for each question id the answer of the first repeat with the image, and whether it waits for a judge."""
     return {
         line.question_id: (line.read[parser], parser in line.unscored)
         for line in read_json_lines(path, ParsedLine)

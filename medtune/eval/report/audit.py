@@ -1,4 +1,4 @@
-"""The audit as a table: audit.json where there is one, else what results.json knows about answers without the image."""
+"""Makes the tables of the audit from audit.json, or, without such a file, from the baselines in results.json."""
 
 from __future__ import annotations
 
@@ -34,7 +34,13 @@ _NOT_BEATEN = "the model is not better than this"
 
 @dataclass(frozen=True, slots=True)
 class Blind:
-    """The primary metric of something that does not see the image."""
+    """The score of a baseline that does not see the image.
+
+    Attributes:
+        name: Name of the baseline for programs.
+        title: Name of the baseline for readers.
+        value: Its primary metric.
+    """
 
     name: str
     title: str
@@ -42,7 +48,7 @@ class Blind:
 
 
 def blind_scores(level: Level) -> list[Blind]:
-    """Returns the baselines that apply."""
+    """Returns the scores of the baselines that apply."""
     return [
         Blind(name, TITLES.get(name, spoken(name)), value)
         for name, value in level.baselines.items()
@@ -51,7 +57,7 @@ def blind_scores(level: Level) -> list[Blind]:
 
 
 def audit_table(run: RunData) -> ReportTable:
-    """Returns the audit of the last phase."""
+    """Returns the audit of the last phase as a table."""
     if run.audit is not None:
         rows = [_audited(row) for row in run.audit.rows]
         note = "The difference is paired by question: the model's accuracy minus that of the check."
@@ -80,7 +86,7 @@ def audit_table(run: RunData) -> ReportTable:
 
 
 def collapse_table(run: RunData) -> ReportTable | None:
-    """Returns the most frequent answer of each subtype beside its share of the truth; None without an audit."""
+    """Returns a table of the most frequent answer of each subtype and its share of the truth; None without an audit."""
     found = list(run.audit.collapse.items()) if run.audit else []
     if not found:
         return None
@@ -142,7 +148,7 @@ def _blind_row(blind: Blind, phase: Phase, run: RunData) -> tuple[Cell, ...]:
 
 
 def _other_readings(phase: Phase, run: RunData) -> list[tuple[Cell, ...]]:
-    """The same replies, read in other ways."""
+    """Returns the rows of the same replies as other parsers read them."""
     return [
         (
             word(f"Answers read by {spoken(found.parser)}"),

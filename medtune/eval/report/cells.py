@@ -1,4 +1,4 @@
-"""Pairs of cells that several tables share: a value with its interval, a gain with its."""
+"""Makes pairs of table cells: a value or a gain, and its interval."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from medtune.eval.results.schema import LevelGain, Measured
 
 
 def value_cells(measured: Measured | None) -> list[Cell]:
-    """Returns a value and its 95 % interval; dashes for what is not there."""
+    """Returns the cells of a value and of its 95 % interval; a dash for each that is missing."""
     return [number(measured.value if measured else None), interval(measured.ci95 if measured else None)]
 
 
 def gain_cells(gain: LevelGain | None, *, higher_is_better: bool) -> list[Cell]:
-    """Returns a gain, set apart where it is sure, and its 95 % interval; dashes for None."""
+    """Returns the cells of a gain, marked if its interval excludes zero, and of its 95 % interval; dashes for None."""
     reach = gain.ci95 if gain else None
     tone = improvement_tone(reach, higher_is_better=higher_is_better)
     return [change(gain.value if gain else None, tone=tone), interval(reach, sign=True)]
 
 
 def improvement_tone(reach: tuple[float, float] | None, *, higher_is_better: bool) -> Literal["", "good", "bad"]:
-    """Returns how a gain is set apart whose interval does not include zero.
+    """Returns the tone of a gain: "good" or "bad" if its interval excludes zero, else "".
 
     Example:
         >>> improvement_tone((0.1, 0.3), higher_is_better=False), improvement_tone((-0.1, 0.3), higher_is_better=True)

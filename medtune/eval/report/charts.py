@@ -1,4 +1,4 @@
-"""Charts as numbers: where each mark lies, in percent of its panel; the template draws them as SVG."""
+"""Computes the charts of the report: the position of each mark in percent of its panel. The template draws the SVG."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GAP_PX = 16
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A mark on an axis: percent from the left or the top, and what it says."""
+    """A mark on an axis: `at` is its position in percent from the left or the top, `text` its label."""
 
     at: float
     text: str
@@ -28,7 +28,17 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar with its interval; `kind` is the phase's name, y is in pixels, the rest in percent."""
+    """A bar with its interval.
+
+    Attributes:
+        kind: Name of the phase.
+        y: Distance from the top in pixels.
+        x: Left end in percent.
+        width: Width in percent.
+        low: Lower end of the interval in percent; None without an interval.
+        high: Upper end of the interval in percent; None without an interval.
+        title: The value and its interval in words.
+    """
 
     kind: str
     y: int
@@ -41,7 +51,16 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class BarRow:
-    """A label, what the numbers are in words, and the bars under it."""
+    """A label with the bars below it.
+
+    Attributes:
+        y: Distance from the top in pixels.
+        label: The label.
+        text: The values of the bars.
+        bars: One bar for each value.
+        random: Position of the random baseline in percent; None if there is none.
+        random_title: The random baseline in words; "" if there is none.
+    """
 
     y: int
     label: str
@@ -53,7 +72,18 @@ class BarRow:
 
 @dataclass(frozen=True, slots=True)
 class BarChart:
-    """Horizontal bars; `height` is in pixels without the axis."""
+    """A chart of horizontal bars.
+
+    Attributes:
+        id: Id in the page.
+        title: The title.
+        desc: The chart in words, for readers who cannot see it.
+        rows: The rows from top to bottom.
+        ticks: The marks on the axis.
+        height: Height in pixels without the axis.
+        kinds: (name, title) of each phase.
+        has_random: True if any row has a random baseline.
+    """
 
     id: str
     title: str
@@ -67,7 +97,14 @@ class BarChart:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line: its SVG points in percent, and the dots and whiskers that are shown on it."""
+    """A line of a chart.
+
+    Attributes:
+        kind: Name of the style of the line.
+        points: The points of the line in percent, as SVG writes them.
+        band: The outline of the interval in percent, as SVG writes it; "" for none.
+        dots: (x, y, text) of each dot on the line, in percent.
+    """
 
     kind: str
     points: str
@@ -77,7 +114,18 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """One panel over training steps."""
+    """A chart of lines over training steps.
+
+    Attributes:
+        id: Id in the page.
+        title: The title.
+        desc: The chart in words, for readers who cannot see it.
+        series: The lines.
+        x_ticks: The marks on the horizontal axis, in steps.
+        y_ticks: The marks on the vertical axis.
+        reference: Horizontal lines, e.g. guessing.
+        points: The values for the table below the chart.
+    """
 
     id: str
     title: str
@@ -91,7 +139,15 @@ class LineChart:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBar:
-    """A bin: its place, the share of right answers and the mean confidence, in percent."""
+    """A bin of a reliability chart; all positions are in percent.
+
+    Attributes:
+        x: Left end of the bin.
+        width: Width of the bin.
+        top: Distance of the bar's end from the top, which stands for the share of right answers.
+        confidence: Mean confidence of the answers.
+        title: The bin in words.
+    """
 
     x: float
     width: float
@@ -102,7 +158,15 @@ class ReliabilityBar:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityChart:
-    """Confidence against the share of right answers of one phase."""
+    """A chart of the share of right answers over confidence, for one phase.
+
+    Attributes:
+        id: Id in the page.
+        title: Title of the phase.
+        desc: The chart in words, for readers who cannot see it.
+        ece: Expected calibration error as text.
+        bars: The bins that hold answers.
+    """
 
     id: str
     title: str
@@ -113,7 +177,13 @@ class ReliabilityChart:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A value that a bar shows."""
+    """A value that a bar shows.
+
+    Attributes:
+        kind: Name of the phase.
+        value: The value; None for no bar.
+        ci95: Its 95 % interval; None if there is none.
+    """
 
     kind: str
     value: float | None
@@ -121,7 +191,7 @@ class Measure:
 
 
 def facet_chart(run: RunData, facet: str) -> BarChart:
-    """Returns the bars of each level of a facet, one per phase, with the random baseline marked."""
+    """Returns the chart of a facet: for each level one bar per phase, and the random baseline."""
     levels = {name: phase.by.get(facet, {}) for name, phase in run.phases.items()}
     rows = []
     for level in dict.fromkeys(name for found in levels.values() for name in found):
@@ -134,7 +204,7 @@ def facet_chart(run: RunData, facet: str) -> BarChart:
 
 
 def bar_chart(id_: str, title: str, rows: Sequence[tuple[str, Sequence[Measure], float | None]]) -> BarChart:
-    """Returns a chart of rows (label, measures, random baseline)."""
+    """Returns a chart of bars from rows of (label, measures, random baseline)."""
     values = [measure.value for _, measures, _ in rows for measure in measures if measure.value is not None]
     ends = [end for _, measures, _ in rows for measure in measures for end in measure.ci95 or ()]
     low, high, ticks = _axis([*values, *ends, *(random for *_, random in rows if random is not None)])
@@ -173,7 +243,7 @@ def bar_chart(id_: str, title: str, rows: Sequence[tuple[str, Sequence[Measure],
 
 
 def loss_chart(run: RunData) -> LineChart | None:
-    """Returns the train loss over steps with its running mean; None where the run logged none."""
+    """Returns the chart of the train loss and its running mean; None if the run logged no loss."""
     points = run.curves.get("train/loss", ())
     if len(points) < 2:
         return None
@@ -198,7 +268,7 @@ def loss_chart(run: RunData) -> LineChart | None:
 
 
 def validation_chart(run: RunData) -> LineChart | None:
-    """Returns the primary metric on the validation questions over steps; None where the run logged none."""
+    """Returns the chart of the primary metric on the validation questions; None if the run logged none."""
     points = run.curves.get(f"validation/{run.primary}", ())
     if not points:
         return None
@@ -224,7 +294,7 @@ def validation_chart(run: RunData) -> LineChart | None:
 
 
 def reliability_charts(run: RunData) -> list[ReliabilityChart]:
-    """Returns one chart per phase that has a calibration."""
+    """Returns a reliability chart for each phase that has a calibration."""
     return [
         _reliability(name, phase.calibration) for name, phase in run.phases.items() if phase.calibration is not None
     ]
@@ -268,7 +338,7 @@ def _bar(measure: Measure, y: int, place: _Scale) -> Bar:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Number -> percent of the way from `start` to `end`, kept inside."""
+    """Maps a number to percent of the way from `start` to `end`, limited to 0 to 100."""
 
     start: float
     end: float
@@ -283,7 +353,7 @@ def _scale(start: float, end: float) -> _Scale:
 
 
 def _axis(values: Sequence[float], *, share: bool = True) -> tuple[float, float, list[float]]:
-    """Both ends of an axis that has zero, and its ticks; a metric within 0 and 1 always has that whole range."""
+    """Returns both ends of an axis with zero on it, and its ticks; values between 0 and 1 get the whole range."""
     low, high = min([0.0, *values]), max([0.0, *values])
     if share and low >= 0 and high <= 1:
         return 0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -318,7 +388,7 @@ def _running_mean(points: Sequence[CurvePoint], window: int) -> list[CurvePoint]
 
 
 def _thinned(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """At most about MAX_POINTS of the points, the last one included."""
+    """Returns at most about `MAX_POINTS` of the points, always with the last one."""
     every = math.ceil(len(points) / MAX_POINTS)
     return [point for number, point in enumerate(points) if number % every == 0 or number == len(points) - 1]
 

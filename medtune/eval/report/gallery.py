@@ -1,4 +1,4 @@
-"""The gallery: right and wrong answers with their images, within a stated number of items and bytes.
+"""Makes the gallery: right and wrong answers with their images, up to a number of questions and of bytes.
 
 Shapes: H height, W width, C channels.
 """
@@ -37,7 +37,10 @@ class Picture:
     """An image inside the page.
 
     Attributes:
-        uri: data: URI; None where the gallery's bytes are used up.
+        uri: The image as a data: URI; None if the gallery has no bytes left for it.
+        width: Width in pixels.
+        height: Height in pixels.
+        alt: The description for readers who cannot see the image.
     """
 
     uri: str | None
@@ -48,11 +51,13 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class OptionRow:
-    """An option, what it was taken for, and its probability at each phase.
+    """An option of a question, with its probability in each phase and the phases that chose it.
 
     Attributes:
-        probabilities: Title of the phase -> probability; empty where only texts were generated.
-        chosen_by: Titles of the phases that answered it.
+        text: The option.
+        is_true: True if it is the right answer.
+        probabilities: (title of the phase, probability), 0 to 1; empty if replies were only generated.
+        chosen_by: Titles of the phases whose answer it was.
     """
 
     text: str
@@ -63,7 +68,14 @@ class OptionRow:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a phase answered, as text."""
+    """The answer of a phase as text.
+
+    Attributes:
+        phase: Title of the phase.
+        said: The answer that the parser read; None if it could read none.
+        outcome: "right", "wrong", "unreadable", "graded" or "unscored".
+        reply: The generated text; None if there is none.
+    """
 
     phase: str
     said: str | None
@@ -73,7 +85,21 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question of the gallery."""
+    """One question of the gallery with its image and its answers.
+
+    Attributes:
+        number: Its place in the gallery, from 1.
+        question_id: Id of the question.
+        task: Its task in words; "" if it has none.
+        question: Its text.
+        truth: The right answer with its unit.
+        outcome: "right", "wrong", "graded" or "unscored" in the last phase.
+        change: The effect of training on the answer, in words; "" if there is none to tell.
+        facets: (name, level) of its other facets.
+        options: Its options in order.
+        replies: The answers of the phases.
+        picture: Its image.
+    """
 
     number: int
     question_id: str
@@ -90,12 +116,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
-    """What is shown, and out of how many.
+    """The questions that the report shows, and counts of all questions of the run.
 
     Attributes:
-        missing: Why there is nothing; None where there is.
-        counts: Outcome or change in words -> questions of the whole run.
-        num_patients: Behind all questions of the run; None where they are not at hand.
+        items: The questions that are shown.
+        num_questions: Number of all questions of the run.
+        num_patients: Number of patients that they are about; None if the prepared folder is missing.
+        counts: (outcome or change in words, number of questions of the run).
+        missing: The reason why there are no questions; None if there are some.
     """
 
     items: tuple[Item, ...]
@@ -106,22 +134,22 @@ class Gallery:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Tasks of the shown items."""
+        """The tasks of the shown questions."""
         return tuple(sorted({item.task for item in self.items if item.task}))
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What training did to the shown items."""
+        """The effects of training on the shown answers, in words."""
         return tuple(title for title in _CHANGE_TITLES.values() if any(item.change == title for item in self.items))
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """Outcomes of the shown items."""
+        """The outcomes of the shown answers."""
         return tuple(sorted({item.outcome for item in self.items}, reverse=True))
 
 
 def gallery(run: RunData) -> Gallery:
-    """Returns the gallery; an empty one that says why where the prepared folder is gone or another one.
+    """Returns the gallery; it is empty and gives the reason if the prepared folder is missing or has changed.
 
     Raises:
         ValueError: A file of the run, or an image, is broken.
@@ -162,16 +190,16 @@ def _items(picked: Sequence[Answered]) -> tuple[Item, ...]:
 
 
 def picture(media: MediaRef) -> Picture:
-    """Returns an image with its boxes, made smaller, as a data URI.
+    """Returns an image with its boxes drawn, reduced to `LONG_SIDE_PX`, as a data URI.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It cannot be decoded.
+        ValueError: The file cannot be decoded.
     """
     shown = PIL.Image.fromarray(preview(media).pixels_HWC)
     shown.thumbnail((LONG_SIDE_PX, LONG_SIDE_PX), PIL.Image.Resampling.LANCZOS)
     encoded = io.BytesIO()
-    # Colour at full resolution: the thin red boxes would fade otherwise.
+    # Without subsampling, because the thin red boxes would fade otherwise.
     shown.save(encoded, "JPEG", quality=JPEG_QUALITY, subsampling=0)
     uri = "data:image/jpeg;base64," + base64.b64encode(encoded.getvalue()).decode("ascii")
     boxes = {0: "", 1: " with a red box drawn on it"}.get(len(media.boxes), f" with {len(media.boxes)} red boxes")
@@ -218,7 +246,7 @@ def _item(number: int, one: Answered, shown: Picture) -> Item:
 
 
 def _outcome(one: Answered) -> str:
-    """An unreadable answer counts as wrong, here as in the scores."""
+    """Returns the outcome of the last phase; an unreadable answer counts as wrong, as in the scores."""
     return "wrong" if one.last.outcome == "unreadable" else one.last.outcome
 
 

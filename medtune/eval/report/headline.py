@@ -1,4 +1,4 @@
-"""What a run says, in plain words: what was measured, on whom, and whether the gain can be told from chance."""
+"""Words the first lines of a report: the score, the questions behind it, and whether the gain is larger than chance."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ class Headline:
     """The first lines of a report.
 
     Attributes:
-        before: Value before training; None for a single evaluation.
-        after: Value of the last phase.
-        gain: With its sign; None for a single evaluation.
-        sentences: Plain words, most important first.
-        warnings: What a reader must not miss.
-        banners: Name and meaning of all that makes the numbers other than a benchmark's own.
+        verdict: "gain", "loss" or "unclear"; "single" if there is no gain to judge.
+        verdict_text: The verdict as a clause.
+        before: The primary metric before training as text; None without a gain.
+        after: The primary metric of the last phase as text.
+        gain: The gain with its sign as text; None without a gain.
+        gain_interval: The 95 % interval of the gain as text; None if there is none.
+        sentences: The result in words, most important sentence first.
+        warnings: The flags of the audit, or the baselines that the model does not clearly exceed.
+        banners: (name, meaning) of each reason why the numbers are not the benchmark's own.
     """
 
     verdict: Verdict
@@ -41,7 +44,7 @@ class Headline:
 
 
 def headline(run: RunData, *, num_patients: int | None) -> Headline:
-    """Returns the first lines; `num_patients` is None where the questions are not at hand."""
+    """Returns the first lines of the report; `num_patients` is None if the prepared folder is missing."""
     level = run.last.overall
     after = "no value" if level.value is None else plain(level.value, 2)
     subject = _subject(run, num_patients)
@@ -154,7 +157,7 @@ def _counted(run: RunData) -> tuple[str, ...]:
 
 
 def _warnings(run: RunData) -> list[str]:
-    """What an audit flags; without one, the blind baselines that the interval of the last phase does not clear."""
+    """Returns the flags of the audit; without an audit, a warning if a blind baseline comes too close to the model."""
     if run.audit is not None:
         flagged = [row for row in run.audit.rows if row.flag is not None]
         found = [f"Audit, {row.title}: {row.flag}." for row in flagged[:MAX_FLAGS]]

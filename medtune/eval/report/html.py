@@ -1,4 +1,4 @@
-"""Report -> HTML: one file with its style, script and images inside, which may load nothing from anywhere."""
+"""Writes a report as one HTML file that contains its style, script and images and loads nothing else."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(template: str, **context: object) -> str:
-    """Returns a page of `templates/`; every value is escaped.
+    """Returns a page made from a template in `templates/`; every value is escaped.
 
-    The page's content security policy allows its own style and script by their hashes and images in data: URIs, so
-    that a browser would refuse markup that slipped in.
+    The content security policy of the page allows only its own style and script, by their hashes, and images in data:
+    URIs. A browser therefore runs no other script, even if one got into the page.
     """
     style, script = _asset("style.css.j2"), _asset("page.js")
     policy = (
@@ -25,7 +25,7 @@ def render(template: str, **context: object) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     page = _environment().get_template(template)
-    # Both are files of this package, not data.
+    # Both are files of this package and need no escaping.
     return page.render(style=Markup(style), script=Markup(script), policy=policy, **context)
 
 

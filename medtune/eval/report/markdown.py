@@ -1,4 +1,4 @@
-"""Report -> Markdown: the same words and tables, for a README, an issue or a plain editor."""
+"""Writes a report as Markdown, with the words and tables of the HTML page."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 
 def run_markdown(report: Report) -> str:
-    """Returns the report of a run; every text from data or a model is escaped."""
+    """Returns the report of a run as Markdown, in which texts from data and models are escaped."""
     return "\n".join(_run_lines(report)) + "\n"
 
 
 def table_lines(table: ReportTable) -> list[str]:
-    """Returns a table with its caption and notes."""
+    """Returns the lines of a table with its caption and notes."""
     if not table.rows:
         return []
     rules = ["---:" if table.is_numeric(column) else "---" for column in range(len(table.columns))]
@@ -29,12 +29,12 @@ def table_lines(table: ReportTable) -> list[str]:
 
 
 def banner_lines(banners: Sequence[tuple[str, str]]) -> list[str]:
-    """Returns what makes the numbers other than a benchmark's own, set apart from the text."""
+    """Returns the lines of the banners, which say why the numbers are not the benchmark's own."""
     return [line for name, meaning in banners for line in (f"> **{escaped(name)}.** {escaped(meaning)}", "")]
 
 
 def escaped(text: str) -> str:
-    r"""Returns a text without line breaks and without anything that Markdown or HTML would act on.
+    r"""Returns a text without line breaks, in which the special characters of Markdown and HTML are escaped.
 
     Example:
         >>> escaped("<b>a|b</b>")
@@ -92,7 +92,7 @@ def _paper_lines(report: Report) -> Iterator[str]:
 
 
 def _code(text: str) -> list[str]:
-    """A block whose fence is longer than any in the text."""
+    """Returns a code block whose fence is longer than any fence in the text."""
     fence = "`" * max(3, *(len(found) + 1 for found in re.findall("`+", text)), 0)
     return [fence, text, fence]
 

@@ -1,4 +1,4 @@
-"""The parts of one run's report, for HTML and Markdown alike."""
+"""Assembles the parts of one run's report, which are the same in HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,13 @@ MAX_LEVELS = 40
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """A breakdown; the chart is left out where it would be too long to read."""
+    """The scores by the levels of one facet.
+
+    Attributes:
+        title: Name of the facet in words.
+        chart: The scores as bars; None if there are more than `MAX_LEVELS` levels.
+        table: The scores as a table.
+    """
 
     title: str
     chart: BarChart | None
@@ -43,13 +49,15 @@ class Facet:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """How to get the same numbers.
+    """The facts with which the run can be reproduced.
 
     Attributes:
-        command: As typed.
-        facts: What was run on what.
-        weights: Group of the model -> where its weights come from.
-        weight_notes: What follows from that, in plain words.
+        command: The command line as it was typed.
+        facts: (name, value) of the recipe, the seed, the benchmark, the data and the training.
+        versions: (name, version) of medtune, Python and the packages, and the devices.
+        weights: (part of the model, origin of its weights).
+        weight_notes: The consequences of these origins for the scores, as sentences.
+        recipe: The resolved recipe as YAML.
     """
 
     command: str
@@ -62,7 +70,24 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All parts of the report of one run."""
+    """All parts of the report of one run.
+
+    Attributes:
+        run: The content of the run folder.
+        source: The paper of the benchmark.
+        headline: The first lines.
+        gain: The phases, the gain and the baselines.
+        facets: The scores by each facet that has several levels.
+        curves: The charts of loss and validation, as far as they were logged.
+        audit: The rows of the audit.
+        collapse: The most frequent answer of each subtype; None without an audit.
+        metrics: Every metric of every parser under every condition.
+        reliability: One reliability chart for each phase that has a calibration.
+        calibration: The bins of these charts.
+        gallery: Questions with their images and answers.
+        papers: The tables in the form of the benchmark's paper.
+        reproduction: The facts with which the run can be reproduced.
+    """
 
     run: RunData
     source: Paper
@@ -85,7 +110,7 @@ def run_report(run: RunData, paper_of: PaperOf) -> Report:
 
     Raises:
         FileNotFoundError: A file of the run, or an image of its prepared folder, is missing.
-        ValueError: One is broken.
+        ValueError: One of these files is broken.
     """
     shown = gallery(run)
     curves = (loss_chart(run), validation_chart(run))
@@ -108,7 +133,7 @@ def run_report(run: RunData, paper_of: PaperOf) -> Report:
 
 
 def reproduction(run: RunData) -> Reproduction:
-    """Returns how the run was made."""
+    """Returns the facts with which the run can be reproduced."""
     seen, results = run.environment, run.results
     facts = {
         "recipe": results.recipe or UNKNOWN,

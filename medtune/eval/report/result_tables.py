@@ -1,4 +1,4 @@
-"""The tables of a run: the gain, the levels of each facet, every metric, the paper's tables."""
+"""Makes the tables of a run: the gain, the scores by facet, all metrics, the calibration and the paper's tables."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ HOLM = "p (McNemar, Holm)"
 
 
 def gain_table(run: RunData) -> ReportTable:
-    """Returns the phases, the gain between them, and the last phase's baselines beside it.
+    """Returns the phases, the gain between them and the last phase's baselines as a table.
 
-    Answers that wait for a judge have a column where there are any.
+    If answers wait for a judge, the table has a column for their number.
     """
     waits = any(phase.overall.unscored for phase in run.phases.values())
     rows: list[tuple[Cell, ...]] = [
@@ -56,7 +56,7 @@ def gain_table(run: RunData) -> ReportTable:
 
 
 def facet_table(run: RunData, facet: str) -> ReportTable:
-    """Returns one row per level of a facet, with the gain where there are two phases."""
+    """Returns a table with one row for each level of a facet, with the gain if there are two phases."""
     levels = {name: phase.by.get(facet, {}) for name, phase in run.phases.items()}
     changes = run.gain.by.get(facet, {}) if run.gain else {}
     tests = _tests(changes)
@@ -81,7 +81,7 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
 
 
 def _tests(changes: Mapping[str, LevelGain]) -> dict[str, dict[str, float | None]]:
-    """Name of a test -> level -> p, for the tests that the run has."""
+    """Returns the p values by the name of the test and the level, for the tests that the run has."""
     found: dict[str, dict[str, float | None]] = {
         "p (McNemar)": {level: one.mcnemar_p for level, one in changes.items()},
         HOLM: {level: one.mcnemar_p_holm for level, one in changes.items()},
@@ -91,7 +91,7 @@ def _tests(changes: Mapping[str, LevelGain]) -> dict[str, dict[str, float | None
 
 
 def metrics_table(run: RunData) -> ReportTable:
-    """Returns every metric of every reading under every condition."""
+    """Returns a table of every metric of every parser under every condition."""
     measured = [found for phase in run.phases.values() for found in phase.every_metric()]
     keys = dict.fromkeys((found.condition, found.parser, found.metric) for found in measured)
     waits = any(found.score.unscored for found in measured)
@@ -117,7 +117,7 @@ def metrics_table(run: RunData) -> ReportTable:
 
 
 def calibration_table(run: RunData) -> ReportTable:
-    """Returns the reliability bins of each phase that has them."""
+    """Returns a table of the reliability bins of each phase that has a calibration."""
     rows = [
         (
             word(phase_title(name)),
@@ -134,7 +134,7 @@ def calibration_table(run: RunData) -> ReportTable:
 
 
 def paper_tables(run: RunData) -> list[ReportTable]:
-    """Returns the tables in the shape of the benchmark's paper; rows of this run are set apart."""
+    """Returns the tables in the form of the benchmark's paper, in which the rows of this run are marked."""
     return [_paper_table(table) for table in run.last.tables]
 
 

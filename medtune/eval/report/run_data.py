@@ -1,4 +1,4 @@
-"""A run folder as plain data: everything that the report shows, read once and checked."""
+"""Reads a run folder: everything that the report shows, checked and as plain data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from medtune.eval.results.typed_json import AGAIN, read_json
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """A logged value after a training step."""
+    """A value that was logged after a training step.
+
+    Attributes:
+        step: Number of the step.
+        value: The value.
+        ci95: Its 95 % interval; None if none was logged.
+    """
 
     step: int
     value: float
@@ -30,14 +36,16 @@ class CurvePoint:
 @with_config(DOCUMENT)
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The parts of environment.json that say what was run where.
+    """The fields of environment.json that the report shows.
 
     Attributes:
         command: The words of the command line.
-        medtune: Its version.
-        git_commit: None for an installed wheel.
-        python: Its version.
-        packages: Name -> version; None where it is not installed.
+        medtune: Version of medtune; None if it is not recorded.
+        git_commit: Commit of the medtune repository; None for an installed wheel.
+        python: Version of Python; None if it is not recorded.
+        platform: Operating system and processor; None if it is not recorded.
+        devices: Names of the devices.
+        packages: Name of a package -> its version; None if it is not installed.
     """
 
     command: tuple[str, ...] = ()
@@ -54,13 +62,15 @@ class RunData:
     """The content of a run folder.
 
     Attributes:
-        results: results.json.
-        written: Day on which results.json was written.
-        recipe: The resolved recipe as it was written.
-        recipe_tree: The same, parsed.
-        weights: Part of the model -> where its weights come from.
-        audit: audit.json; None where no audit was made.
-        curves: "train/loss" and the primary metric on validation, where metrics.csv has them.
+        folder: The run folder.
+        results: The content of results.json.
+        written: The day on which results.json was written, in UTC.
+        recipe: The resolved recipe as YAML.
+        recipe_tree: The resolved recipe as blocks and fields.
+        environment: The content of environment.json.
+        weights: Part of the model -> the origin of its weights.
+        audit: The content of audit.json; None if no audit was made.
+        curves: The logged values of "train/loss" and of the primary metric on validation, if metrics.csv has them.
     """
 
     folder: Path
@@ -75,36 +85,36 @@ class RunData:
 
     @property
     def primary(self) -> str:
-        """Name of the metric that the benchmark goes by."""
+        """The name of the benchmark's primary metric."""
         return self.results.primary.name
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether more of that metric is better."""
+        """True if a higher value of the primary metric is better."""
         return self.results.primary.higher_is_better
 
     @property
     def label(self) -> DataLabel:
-        """The label of the data that were asked about."""
+        """The label of the data that the questions came from."""
         return self.results.label
 
     @property
     def phases(self) -> Mapping[str, Phase]:
-        """The phases "zero_shot" and "final", or the one that there is."""
+        """The evaluations by phase: "zero_shot", "final" or both."""
         return self.results.phases
 
     @property
     def gain(self) -> Gain | None:
-        """The gain between two phases; None where there is none."""
+        """The gain between the phases; None if there is none."""
         return self.results.gain
 
     @property
     def last(self) -> Phase:
-        """The phase that the run ended with."""
+        """The evaluation after training, or the only one."""
         return self.results.last
 
     def setting(self, block: str, name: str) -> object:
-        """Returns a field of the recipe; None where it is not there."""
+        """Returns a field of the recipe; None if the recipe does not have it."""
         found = self.recipe_tree.get(block)
         return found.get(name) if isinstance(found, dict) else None
 
@@ -154,7 +164,7 @@ def _recipe(path: Path) -> tuple[str, dict[str, object]]:
 
 
 def _curves(path: Path, names: tuple[str, ...]) -> dict[str, tuple[CurvePoint, ...]]:
-    """Returns the named columns of metrics.csv; nothing where the file is missing, as after an evaluation alone."""
+    """Returns the named columns of metrics.csv; empty if there is no such file, as in a run without training."""
     if not path.is_file():
         return {}
     with path.open(newline="", encoding="utf-8") as file:

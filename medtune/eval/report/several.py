@@ -1,4 +1,4 @@
-"""Several runs side by side: one table per benchmark and data, since nothing else can be compared."""
+"""Reports on several runs side by side, with one table for each benchmark, its data and its prompts."""
 
 from __future__ import annotations
 
@@ -29,10 +29,14 @@ READINGS = ("likelihood", "generation")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs that judged the same data with the same version of a benchmark, asked in the same words.
+    """Runs that were asked the same questions, by the same version of a benchmark and in the same prompts.
 
     Attributes:
-        banners: As `DataLabel.banners`; what is true of some of the runs names them.
+        title: Benchmark, data and prompts in words.
+        banners: The (name, meaning) pairs of `DataLabel.banners`; one that holds for some of the runs names them.
+        chart: The primary metric of each phase of each run.
+        table: The runs with their settings, scores and gains.
+        tasks: The last phase of each run by task or another facet; None if there is no facet.
     """
 
     title: str
@@ -44,14 +48,19 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """All groups, and the names of the runs."""
+    """The report on several runs.
+
+    Attributes:
+        groups: Runs that can be compared, group by group.
+        names: Names of all runs.
+    """
 
     groups: tuple[Group, ...]
     names: tuple[str, ...]
 
 
 def several_runs(runs: Sequence[RunData]) -> Several:
-    """Returns the runs, grouped by what they were measured on."""
+    """Returns the report on several runs, which are grouped by benchmark, data, split and prompts."""
     names = _names(runs)
     groups: dict[tuple[str, ...], list[tuple[str, RunData]]] = {}
     for name, run in zip(names, runs, strict=True):
@@ -68,13 +77,13 @@ def several_runs(runs: Sequence[RunData]) -> Several:
 
 
 def runs_html(several: Several) -> str:
-    """Returns the page of several runs."""
+    """Returns the HTML page of several runs."""
     sections = [(f"group-{number}", group.title) for number, group in enumerate(several.groups)]
     return render("runs.html.j2", several=several, sections=[*sections, ("reading", "How to read")])
 
 
 def runs_markdown(several: Several) -> str:
-    """Returns the same tables in Markdown."""
+    """Returns the tables of several runs in Markdown."""
     lines = [f"# {len(several.names)} runs", ""]
     for group in several.groups:
         lines += [f"## {escaped(group.title)}", ""]
@@ -158,7 +167,7 @@ def _by_reading(run: RunData, reading: str) -> Cell:
 
 
 def _tasks(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTable | None:
-    """The last phase of each run by the first facet that they share; None where there is none."""
+    """Returns the last phase of each run by a facet: the first one that has several levels in the first run, if any."""
     facet = next((name for name, levels in first.last.by.items() if len(levels) > 1), None)
     if facet is None:
         return None
@@ -173,7 +182,7 @@ def _tasks(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:
-    """The folders' names, with as many parents as tell them apart."""
+    """Returns the names of the runs' folders, with as many parent folders as are needed to tell them apart."""
     paths = [run.folder.resolve().parts[1:] for run in runs]
     for depth in range(1, max(map(len, paths)) + 1):
         names = ["/".join(path[-depth:]) for path in paths]

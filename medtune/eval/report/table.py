@@ -1,4 +1,4 @@
-"""Tables as the report shows them: the same for HTML and Markdown, with what each cell sorts by."""
+"""Defines the tables and cells of the report, and formats numbers for them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ NONE = "\N{EN DASH}"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in a cell.
+    """A cell of a table.
 
     Attributes:
-        sort: What it sorts by; None sorts last.
-        tone: How it is set apart, never by colour alone.
+        text: The text that is shown.
+        sort: The number or text by which the column is sorted; None sorts last.
+        tone: The way in which the cell is marked, never by colour alone; "" for no mark.
     """
 
     text: str
@@ -26,13 +27,21 @@ class Cell:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is set to the right, as numbers are."""
+        """True if the cell holds a number, which is aligned to the right."""
         return isinstance(self.sort, float)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """One table; the first cell of a row is its header."""
+    """A table of the report.
+
+    Attributes:
+        caption: The caption.
+        columns: Names of the columns.
+        rows: The rows; the first cell of each is its header.
+        notes: Sentences below the table.
+        sortable: True if the reader can sort the table.
+    """
 
     caption: str
     columns: tuple[str, ...]
@@ -41,48 +50,48 @@ class ReportTable:
     sortable: bool = True
 
     def is_numeric(self, column: int) -> bool:
-        """Whether a column holds numbers and nothing else but gaps."""
+        """Returns whether a column holds only numbers and empty cells, and at least one number."""
         found = [row[column] for row in self.rows if row[column].sort is not None]
         return bool(found) and all(cell.is_number for cell in found)
 
 
 def word(text: str, tone: Tone = "") -> Cell:
-    """Returns a cell of text."""
+    """Returns the cell of a text."""
     return Cell(text, text.casefold(), tone)
 
 
 def not_available() -> Cell:
-    """Returns the cell of a number that there can be none of."""
+    """Returns the cell of a value that cannot exist, "n/a"."""
     return Cell("n/a", None, "muted")
 
 
 def number(value: float | None, digits: int = 3, *, tone: Tone = "") -> Cell:
-    """Returns a cell of a number; a dash for None."""
+    """Returns the cell of a number; a dash for None."""
     return Cell(NONE, None, "muted") if value is None else Cell(plain(value, digits), value, tone)
 
 
 def count(value: int | None) -> Cell:
-    """Returns a cell of a whole number; a dash for None."""
+    """Returns the cell of a whole number; a dash for None."""
     return Cell(NONE, None, "muted") if value is None else Cell(f"{value:,}", float(value))
 
 
 def change(value: float | None, digits: int = 3, *, tone: Tone = "") -> Cell:
-    """Returns a cell of a number with its sign; a dash for None."""
+    """Returns the cell of a number with its sign; a dash for None."""
     return Cell(NONE, None, "muted") if value is None else Cell(signed(value, digits), value, tone)
 
 
 def interval(pair: tuple[float, float] | None, digits: int = 3, *, sign: bool = False) -> Cell:
-    """Returns a cell of a 95 % interval, sorted by its lower end; a dash for None."""
+    """Returns the cell of a 95 % interval, sorted by its lower end; a dash for None."""
     return Cell(NONE, None, "muted") if pair is None else Cell(span(pair, digits, sign=sign), pair[0])
 
 
 def p_value(value: float | None) -> Cell:
-    """Returns a cell of a p value; a dash for None."""
+    """Returns the cell of a p value; a dash for None."""
     return Cell(NONE, None, "muted") if value is None else Cell(p_text(value), value)
 
 
 def plain(value: float, digits: int = 3) -> str:
-    """Returns a number with a true minus sign.
+    """Returns a number as text, with the typographic minus sign.
 
     Example:
         >>> plain(0.5), plain(-0.0001, 2)
@@ -93,7 +102,7 @@ def plain(value: float, digits: int = 3) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """Returns a number with its sign; what rounds to zero has none.
+    """Returns a number as text with its sign; a number that is rounded to zero has no sign.
 
     Example:
         >>> signed(0.5, 2), signed(0.001, 2)
@@ -104,7 +113,7 @@ def signed(value: float, digits: int = 3) -> str:
 
 
 def span(pair: Sequence[float], digits: int = 3, *, sign: bool = False) -> str:
-    """Returns both ends of an interval.
+    """Returns an interval as text.
 
     Example:
         >>> span((0.25, 0.5), 2)
@@ -125,7 +134,7 @@ def p_text(value: float) -> str:
 
 
 def spoken(name: str) -> str:
-    """Returns a name of a file or field as words.
+    """Returns the name of a file or field as words.
 
     Example:
         >>> spoken("plane_identification")

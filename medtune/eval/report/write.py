@@ -1,4 +1,4 @@
-"""Writes report.html and report.md: of one run into its folder, of several into a folder of their own."""
+"""Writes report.html and report.md: for one run into its folder, for several runs into a folder of their own."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def write_report(folder: Path, paper_of: PaperOf) -> Path:
 
     Raises:
         FileNotFoundError: A file of the run is missing.
-        ValueError: One is broken; the message names it.
-        OSError: The folder cannot be written; an earlier report is as it was.
+        ValueError: A file is broken; the message names it.
+        OSError: The folder cannot be written; an earlier report is unchanged.
     """
     report = run_report(read_run(folder), paper_of)
     return _write(folder, run_html(report), run_markdown(report))
 
 
 def write_runs(folders: Sequence[Path], out: Path) -> Path:
-    """Writes one table of several runs into `out` and returns the path of report.html.
+    """Writes the report on several runs into `out` and returns the path of report.html.
 
     Raises:
-        FileNotFoundError: A run or a file of it is missing.
-        ValueError: One is broken, or named twice.
+        FileNotFoundError: A run folder or one of its files is missing.
+        ValueError: A file is broken, or a run is named twice.
         OSError: `out` cannot be written.
     """
     named = [folder.resolve() for folder in folders]
@@ -47,7 +47,7 @@ def write_runs(folders: Sequence[Path], out: Path) -> Path:
 
 
 def run_html(report: Report) -> str:
-    """Returns the page of one run."""
+    """Returns the HTML page of one run."""
     sections = {
         "result": "Result",
         "breakdown": "By task" if report.facets else "",

@@ -1,1 +1,1 @@
-"""results.json, scores.json and audit.json: their types, how they are made from scores, written and read."""
+"""The files results.json, scores.json and audit.json: their types, their JSON Schemas, and how they are made."""

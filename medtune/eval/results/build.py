@@ -1,4 +1,4 @@
-"""Makes the contents of results.json, scores.json and audit.json from what was scored and audited."""
+"""Makes the contents of results.json, scores.json and audit.json from scores and audits."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NOTHING: Mapping[Reading, str] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What a run says of itself in results.json.
+    """The facts about a run that results.json holds beside its scores.
 
     Attributes:
         recipe: Name of the recipe.
-        data_hash: SHA-256 of the prepared folder that was asked about.
-        label: Of those data.
-        protocol: How the questions were answered.
-        trained_on: The prepared folders that were learnt, in words; "" where none was.
+        data_hash: SHA-256 of the prepared folder that the questions came from, in hex digits.
+        label: The label of these data.
+        protocol: The settings with which the questions were answered.
+        trained_on: A description of the prepared folders that the model was trained on; "" if there was no training.
     """
 
     recipe: str
@@ -50,13 +50,13 @@ def results_file(
     """Returns the content of results.json.
 
     Args:
-        phases: By name: "zero_shot" and "final", or one of them.
-        gain: Between those two; None where there is no second phase, or nothing in both was scored.
+        phases: The scores by phase: "zero_shot", "final" or both.
+        gain: The gain between the phases; None if there is only one, or if no question has a score in both.
         benchmark: The benchmark that scored them.
         benchmark_name: Its name in the catalog.
         model: Name of the model.
-        facts: What the run says of itself.
-        unavailable: Readings that the model cannot give, and why.
+        facts: The facts about the run beside its scores.
+        unavailable: For each reading that the model cannot give the reason.
     """
     return schema.ResultsFile(
         benchmark=benchmark_name,
@@ -77,7 +77,7 @@ def results_file(
 def rescored(
     results: schema.ResultsFile, phases: Mapping[str, PhaseScores], gain: compared.Gain | None, benchmark: Benchmark
 ) -> schema.ResultsFile:
-    """Returns the results of a run with new scores; what the run says of itself stays."""
+    """Returns the results of a run with new scores and the same facts about the run."""
     return replace(
         results,
         benchmark_version=benchmark.version,

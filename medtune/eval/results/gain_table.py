@@ -1,4 +1,4 @@
-"""The phases of a run, their gain and the baselines as a table of plain text for the terminal."""
+"""Shows the phases of a run, their gain and the baselines as a table of plain text for the terminal."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def gain_table(
     """Returns the phases, their gain and the last phase's baselines as a table of plain text.
 
     Args:
-        phases: By name, in the order to be shown; at least one.
-        gain: Between the first and the last; None for a single phase, or where nothing in both was scored.
+        phases: The scores by phase, at least one, in the order in which they are shown.
+        gain: The gain between the first and the last; None if there is only one phase, or no score in both.
         benchmark: The benchmark that scored them.
         label: Label of the data.
-        unavailable: Readings that the model cannot give, and why.
+        unavailable: For each reading that the model cannot give the reason.
     """
     *_, last = phases.values()
     rows = [("", benchmark.primary, "n", "95 % interval")]

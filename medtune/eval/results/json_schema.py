@@ -1,6 +1,6 @@
-"""The JSON Schema of every file of results, as files beside this one, for tools that read them.
+"""Writes the JSON Schema of each file of results from its type; the schemas are for tools that read these files.
 
-`python -m medtune.eval.results.json_schema` writes the files anew from the types.
+`python -m medtune.eval.results.json_schema` writes the schemas into the folder of this module.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ATTRIBUTE = re.compile(r"^    (\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 
 
 class _Described(GenerateJsonSchema):
-    """Gives each field the description that the docstring of its class has under "Attributes"."""
+    """Makes schemas whose fields have the descriptions under "Attributes" in the docstrings of their classes."""
 
     def dataclass_schema(self, schema: DataclassSchema) -> JsonSchemaValue:
         made = super().dataclass_schema(schema)

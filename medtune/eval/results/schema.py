@@ -1,7 +1,7 @@
-"""The types of results.json, scores.json and audit.json: each field of the files is a field here, in the same order.
+"""Defines the types of results.json, scores.json and audit.json, field by field in the order of the files.
 
-The files are written from these types and read into them by `typed_json`; `json_schema` describes them for other
-tools. A field with a default may be missing in a file, and fields that are not named here are ignored.
+`typed_json` writes the files from these types and reads them as these types, and `json_schema` describes them for other
+tools. A field with a default may be missing in a file, and fields that are not defined here are ignored.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ def _rectangular(table: Table) -> Table:
 Count = Annotated[int, Field(ge=0)]
 PaperTable = Annotated[Table, AfterValidator(_rectangular)]
 Fact = Annotated[str, Field(exclude_if=lambda text: not text)]
-"""A text that is left out of the file where it is empty."""
+"""A text that is left out of the file if it is empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The value of a metric with what is needed to judge it.
+    """The value of a metric, with its interval and the number of questions behind it.
 
     Attributes:
-        value: Value of the metric; None where it has none on these questions.
-        n: Questions behind it; unanswered ones count, unscored ones do not.
-        ci95: 95 % interval from resampled patients; None where there is none.
-        unparsable: Replies from which no answer could be read; they count as wrong.
-        unscored: Answers that wait for a judge; they are not among the `n`.
+        value: Value of the metric; None if it has none on these questions.
+        n: Number of questions behind the value, with unanswered questions and without unscored ones.
+        ci95: 95 % interval from resampled patients; None if there is none.
+        unparsable: Number of replies from which no answer could be read; they count as wrong.
+        unscored: Number of answers that wait for a judge; they are not counted in `n`.
     """
 
     value: float | None = None
@@ -66,8 +66,8 @@ class Level(Measured):
     """The primary metric on some of the questions.
 
     Attributes:
-        unanswered: Questions without a prediction; they count as wrong.
-        baselines: Name -> the primary metric of something that does not see the image; None where it does not apply.
+        unanswered: Number of questions without a prediction; they count as wrong.
+        baselines: Name of a baseline, which does not see the image -> its primary metric; None if it does not apply.
     """
 
     unanswered: Count
@@ -76,7 +76,15 @@ class Level(Measured):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfidenceBin:
-    """The answers whose confidence lies between `low` and `high`."""
+    """The answers whose confidence lies in one bin.
+
+    Attributes:
+        low: Lower end of the bin, 0 to 1.
+        high: Upper end of the bin, 0 to 1.
+        n: Number of answers.
+        confidence: Mean confidence of the answers, 0 to 1; None if it is not recorded.
+        accuracy: Share of right answers, 0 to 1; None if it is not recorded.
+    """
 
     low: float
     high: float
@@ -87,11 +95,11 @@ class ConfidenceBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reliability:
-    """How far the confidence of likelihood readings can be believed.
+    """The calibration of likelihood readings: how well their confidence agrees with their accuracy.
 
     Attributes:
-        ece: Expected calibration error.
-        bins: From the lowest confidence to the highest, without the empty ones.
+        ece: Expected calibration error, 0 to 1.
+        bins: The bins from the lowest to the highest confidence, without empty bins.
     """
 
     ece: float
@@ -100,7 +108,14 @@ class Reliability:
 
 @dataclass(frozen=True, slots=True)
 class MetricScore:
-    """One metric of one reading under one condition."""
+    """One metric of the replies under one condition, as read by one parser.
+
+    Attributes:
+        condition: Name of the condition.
+        parser: Name of the parser.
+        metric: Name of the metric.
+        score: Value of the metric.
+    """
 
     condition: str
     parser: str
@@ -110,18 +125,18 @@ class MetricScore:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """One evaluation.
+    """One evaluation of a model on the questions of a benchmark.
 
     Attributes:
-        parser: The reading of the answers that `overall` and `by` count.
+        parser: Name of the parser whose answers `overall` and `by` count.
         overall: The primary metric on all questions.
-        by: Facet -> level -> score.
-        metrics: Condition -> parser -> metric -> score.
-        tables: Tables in the shape of the benchmark's paper.
-        calibration: Of the likelihood reading; None where no option has a likelihood.
-        refusals: Among the generated replies; None where nothing was generated.
-        unscored: Answers to any question that wait for a judge.
-        uncounted: Task -> questions that the primary reading leaves out.
+        by: Facet -> level -> the primary metric on the questions of that level.
+        metrics: Condition -> parser -> metric -> its value.
+        tables: Tables in the form of the benchmark's paper.
+        calibration: Calibration of the likelihood reading; None if there is no likelihood reading.
+        refusals: Numbers of refusals among the generated replies; None if no reply was generated.
+        unscored: Number of answers that wait for a judge, among all questions.
+        uncounted: Task -> number of questions that `parser` cannot read, which no score in `overall` and `by` counts.
     """
 
     parser: str = "unknown"
@@ -144,11 +159,13 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """How many questions were answered rightly before and after.
+    """The number of questions that were answered right before, after, both times or never.
 
     Attributes:
-        only_before: Questions right before and wrong after.
-        only_after: Questions wrong before and right after.
+        both_right: Number of questions right before and after.
+        only_before: Number of questions right before and wrong after.
+        only_after: Number of questions wrong before and right after.
+        both_wrong: Number of questions wrong before and after.
     """
 
     both_right: Count
@@ -163,12 +180,13 @@ class LevelGain:
 
     Attributes:
         value: Primary metric after minus before.
-        n: Questions whose answers have a score both before and after.
-        unscored: Questions left out because an answer, before or after, waits for a judge.
-        ci95: Paired by question, resampled by patient.
-        mcnemar_p: Exact, two-sided; takes questions as independent.
-        mcnemar_p_holm: The same after Holm's correction over the tasks; None but on the levels of the facet "task".
-        permutation_p: Two-sided, with the sign flipped for whole patients.
+        n: Number of questions whose answers have a score both before and after.
+        unscored: Number of questions left out because an answer, before or after, waits for a judge.
+        ci95: 95 % interval of the value, paired by question, resampled by patient; None if it is not recorded.
+        mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent.
+        mcnemar_p_holm: `mcnemar_p` of a task after Holm's correction over the tasks; None for everything but tasks.
+        permutation_p: Two-sided p value of the permutation test that flips whole patients; None if it is not recorded.
+        counts: Number of questions that were answered right before, after, both times or never.
     """
 
     value: float
@@ -186,7 +204,7 @@ class Gain(LevelGain):
     """The gain on all questions.
 
     Attributes:
-        by: Facet -> level -> its gain.
+        by: Facet -> level -> the gain on the questions of that level.
     """
 
     by: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
@@ -194,7 +212,12 @@ class Gain(LevelGain):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Primary:
-    """The metric that the benchmark goes by."""
+    """The primary metric of the benchmark, by which gains are computed and checkpoints are chosen.
+
+    Attributes:
+        name: Name of the metric.
+        higher_is_better: True if a higher value is better.
+    """
 
     name: str
     higher_is_better: bool
@@ -202,13 +225,13 @@ class Primary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedProtocol:
-    """How the run had its questions answered.
+    """The settings with which the run had its questions answered.
 
     Attributes:
-        temperature: Of sampling; 0 is greedy; None where the server decides.
-        repeats: How often each question was asked.
-        condition_repeats: Condition -> how often it was asked, where that differs.
-        max_new_tokens: Longest reply, in tokens.
+        temperature: Temperature of sampling; 0 is greedy, and None means that the server decides.
+        repeats: Number of times that each question was asked.
+        condition_repeats: Condition -> number of times that each question was asked under it, if that differs.
+        max_new_tokens: Length of the longest reply, in tokens.
     """
 
     temperature: float | None
@@ -219,7 +242,12 @@ class UsedProtocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolFacts:
-    """How the questions were answered, beside what the benchmark's authors published."""
+    """The settings with which the questions were answered, and those that the benchmark's authors published.
+
+    Attributes:
+        used: Settings of this run.
+        published: Settings of the benchmark's authors; None if they published none.
+    """
 
     used: UsedProtocol
     published: AnswerProtocol | None = None
@@ -227,14 +255,14 @@ class ProtocolFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Labelled:
-    """The data that the numbers of a file are about; the fields are those of `DataLabel`.
+    """The label of the data that the numbers of a file are about; the fields are those of `DataLabel`.
 
     Attributes:
         provenance: Origin of the data: "released", "reconstruction" or "synthetic".
-        prompts: Whose words asked: "ours", or which official prompts.
-        unofficial_split: By what a benchmark for evaluation alone was divided, e.g. "patient"; left out where it was
-            not.
-        unofficial_training: Every set for evaluation alone that the model learnt from; left out where there is none.
+        prompts: Author of the prompts: "ours", or the name of official prompts.
+        unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
+            "patient"; left out if the official split was used.
+        unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
     """
 
     provenance: Fact = ""
@@ -244,7 +272,7 @@ class Labelled:
 
     @property
     def label(self) -> DataLabel:
-        """The label of the data; a file of another tool may say nothing."""
+        """The label of the data; its fields are unknown if another tool wrote the file without them."""
         return _label(self.provenance, self.prompts, self.unofficial_split, self.unofficial_training)
 
 
@@ -255,21 +283,21 @@ class ResultsFile:
 
     Attributes:
         benchmark: Name of the benchmark in the catalog.
-        benchmark_version: Changes whenever a number could: with prompts, parsers or metrics.
+        benchmark_version: Version of the benchmark's prompts, parsers and metrics; it changes if a score could change.
         model: Name of the model in the recipe, or of a served model.
-        primary: The metric that the benchmark goes by.
-        phases: "zero_shot", "final" or both.
-        gain: Gain from the first phase to the second; None where there is one only, or nothing in both was scored.
-        unavailable: Reading that the model cannot give -> why.
-        protocol: How the questions were answered, beside what the authors published.
+        primary: Primary metric of the benchmark.
+        phases: Evaluations by phase: "zero_shot" before training, "final" after it, or both.
+        gain: Gain from the first phase to the second; None if there is only one, or no question has a score in both.
+        unavailable: Reading that the model cannot give -> the reason.
+        protocol: Settings with which the questions were answered, and those that the benchmark's authors published.
         recipe: Name of the recipe.
-        data_hash: SHA-256 of the prepared folder that was asked about.
+        data_hash: SHA-256 of the prepared folder that the questions came from, in hex digits.
         provenance: Origin of the data: "released", "reconstruction" or "synthetic".
-        prompts: Whose words asked: "ours", or which official prompts.
-        unofficial_split: By what a benchmark for evaluation alone was divided, e.g. "patient"; left out where it was
-            not.
-        unofficial_training: Every set for evaluation alone that the model learnt from; left out where there is none.
-        trained_on: The prepared folders that were learnt, in words; left out where none was.
+        prompts: Author of the prompts: "ours", or the name of official prompts.
+        unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
+            "patient"; left out if the official split was used.
+        unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
+        trained_on: Description of the prepared folders that the model was trained on; left out without training.
     """
 
     benchmark: str
@@ -294,7 +322,7 @@ class ResultsFile:
 
     @property
     def label(self) -> DataLabel:
-        """The label of the data that were asked about."""
+        """The label of the data that the questions came from."""
         return _label(self.provenance, self.prompts, self.unofficial_split, self.unofficial_training)
 
     @property
@@ -307,18 +335,18 @@ class ResultsFile:
 @with_config(DOCUMENT)
 @dataclass(frozen=True, kw_only=True)
 class ScoresFile(Phase, Labelled):
-    """scores.json: one evaluation, which may be read without its run, so that it says itself what data it is about."""
+    """scores.json: one evaluation with the label of its data, so that it can be read without the rest of the run."""
 
 
 @with_config(DOCUMENT)
 @dataclass(frozen=True, kw_only=True)
 class AuditFile(Labelled):
-    """audit.json: what else reaches the score of a run.
+    """audit.json: the audit of a run, which checks whether its score has an explanation other than the image.
 
     Attributes:
         version: Version of the file's format.
-        rows: The model's own accuracy first.
-        collapse: Subtype, or task without one -> its most frequent answer.
+        rows: Rows of the audit, the model's own accuracy first.
+        collapse: Subtype, or task for questions without subtype -> its most frequent answer.
     """
 
     version: Count = 1

@@ -1,4 +1,4 @@
-"""Reads JSON files into types and writes them from types; a broken file is named with its field and what to do."""
+"""Reads JSON files as dataclasses and writes them; errors name the file, the broken field and the remedy."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _WANTED: Mapping[str, str] = {
     "literal_error": "wanted {expected}",
     "too_long": "wanted at most {max_length} items",
 }
-"""Kind of error -> words for it. Kinds that no type here can cause are said in pydantic's words."""
+"""Our words for each kind of error. For the other kinds, which our types cannot cause, pydantic's words are used."""
 _NAME = "[key]"
-"""Ending that pydantic gives to the path of a value whose name is wrong."""
+"""The ending that pydantic gives to the path of a value if its key is wrong."""
 _MEMBERS = ("str", "float", "int")
-"""Endings that pydantic gives to the path of a value that may be a string or a number, one error each."""
+"""The endings that pydantic gives to the path of a value that may be a string or a number, with one error for each."""
 
 
 def read_json(path: Path, kind: type[Kind]) -> Kind:
-    """Returns what a JSON file holds, as a value of that type.
+    """Returns the content of a JSON file as a value of the type `kind`.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is not JSON, or not of that type; the message names the field.
+        ValueError: The file is not JSON, or its content is not of that type; the message names the field.
     """
     return _parsed(path.read_bytes(), TypeAdapter(kind), where=str(path))
 
 
 def read_json_lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
-    """Yields the lines of a file of JSON lines, as values of that type.
+    """Yields the lines of a file of JSON lines as values of the type `kind`.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -63,10 +63,10 @@ def read_json_lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
 
 
 def write_document(path: Path, document: object) -> None:
-    """Writes a dataclass as a JSON file, through a temporary name.
+    """Writes a dataclass as a JSON file, which appears only when it is complete.
 
     Raises:
-        OSError: The file cannot be written; an earlier one is as it was.
+        OSError: The file cannot be written; an earlier file of that name is unchanged.
     """
     replace_file(path, [json_bytes(document)])
 
@@ -85,7 +85,7 @@ def _parsed(content: bytes, adapter: TypeAdapter[Kind], *, where: str) -> Kind:
 
 
 def _message(error: ValidationError, where: str) -> str:
-    """Returns what is wrong with the first field that is."""
+    """Returns a message about the first broken field."""
     found = error.errors(include_url=False)
     first, paths = found[0], {each["loc"] for each in found}
     kind, path, facts = first["type"], first["loc"], first.get("ctx", {})

@@ -1,1 +1,1 @@
-"""Replies are parsed and scored."""
+"""Parses and scores replies: parsers of choices, baselines, refusals, BERTScore and the scores of a phase."""

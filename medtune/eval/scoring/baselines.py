@@ -23,22 +23,27 @@ BASELINES = ("random", "majority", "constant_letter", "question_prior", "text_on
 
 @dataclass(frozen=True, slots=True)
 class TrainAnswers:
-    """The most frequent train answer to each task, and to each question text with its set of options."""
+    """The most frequent answers in the train split.
+
+    Attributes:
+        by_task: The most frequent answer of each task.
+        by_prompts: The most frequent answer to each question text with its set of options.
+    """
 
     by_task: Mapping[Hashable, str]
     by_prompts: Mapping[Hashable, str]
 
     def majority(self, question: Question) -> str | None:
-        """Returns the most frequent train answer of the question's task; None where train has none of it."""
+        """Returns the most frequent train answer of the question's task; None if the train split lacks the task."""
         return self.by_task.get(_task(question))
 
     def prior(self, question: Question) -> str | None:
-        """Returns the most frequent train answer to the same words and options, else the task's."""
+        """Returns the most frequent train answer to the same text and options, or else that of the task."""
         return self.by_prompts.get(_wording(question), self.majority(question))
 
 
 def train_answers(train: Sequence[Question]) -> TrainAnswers | None:
-    """Returns what a model could have learned from the train questions alone; None where there are none."""
+    """Returns the most frequent answers to the train questions; None if there are no train questions."""
     if not train:
         return None
     return TrainAnswers(by_task=_most_frequent(train, _task), by_prompts=_most_frequent(train, _wording))
@@ -46,7 +51,7 @@ def train_answers(train: Sequence[Question]) -> TrainAnswers | None:
 
 @dataclass(frozen=True, slots=True)
 class Blind:
-    """The baselines of some questions, ready for any part of them.
+    """The baselines of some questions, from which those of any part of them are computed.
 
     Attributes:
         metric: The benchmark's primary metric.

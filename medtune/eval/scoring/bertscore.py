@@ -1,4 +1,4 @@
-"""BERTScore of free text, with a model of the Hugging Face hub or in a local folder."""
+"""Computes the BERTScore of free text with a model of the Hugging Face hub or in a local folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BertModel(NamedTuple):
 
 
 def named_model(text: str) -> BertModel:
-    """Returns the model that a person names as NAME, NAME:LAYER or FOLDER:LAYER.
+    """Returns the model that a user names as NAME, NAME:LAYER or FOLDER:LAYER.
 
     Raises:
         ValueError: The text behind the colon is not a number.

@@ -1,6 +1,6 @@
-"""Reads the chosen option out of a reply, by a policy that is stated and refuses to guess.
+"""Reads the chosen option from a reply by fixed rules, which never guess.
 
-In this order, and the first that applies decides:
+The first of these rules that applies decides:
 
 1. The reply is an option, or its letter, but for case, white space, quotes, brackets, markdown and punctuation.
    An option's own words come before letters; letters count the options in the order shown.
@@ -13,7 +13,7 @@ In this order, and the first that applies decides:
 
 A hyphen inside a word counts as a space everywhere: "upper-left" is "upper left".
 
-Whatever is ambiguous, contradictory or negated gives None: it counts as wrong and as unparsable.
+A reply that is ambiguous, contradictory or negated gives None, which counts as wrong and as unparsable.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)")
 
 
 def parse_choice_strict(reply: str, question: Question) -> str | None:
-    """Returns the option that the reply equals to the letter, or whose letter it equals; else None."""
+    """Returns the option that the reply is, character by character, or whose capital letter it is; else None."""
     if reply in question.options:
         return reply
     return _by_letter(reply, question.options) if len(reply) == 1 and reply.isupper() else None
 
 
 def parse_choice(reply: str, question: Question) -> str | None:
-    """Returns the option that the reply chooses, or None; the module says by which policy.
+    """Returns the option that the reply chooses by the rules of this module; None if they find no single option.
 
     Example:
         >>> asked = Question("q", "m", "Where?", ("center", "center left", "not visible"), "center", "choice", "p")
@@ -93,7 +93,7 @@ def _by_letter(letter: str, options: tuple[str, ...]) -> str | None:
 
 
 def _stated(reply: str, options: tuple[str, ...]) -> set[str | None]:
-    """Returns what the reply's answer statements say; None stands for one that says no single option."""
+    """Returns the options that the reply's answer statements name; None stands for one that names no single option."""
     found: set[str | None] = set()
     for statement in _STATEMENT.finditer(reply):
         rest = reply[statement.end() :]
@@ -118,7 +118,7 @@ def _marked(reply: str, options: tuple[str, ...]) -> str | None:
 
 
 def _unless_contradicted(told: str | None, rest: str, options: tuple[str, ...]) -> str | None:
-    """Returns `told`, or None where the words right after its letter are those of another option."""
+    """Returns `told`, or None if the words directly after its letter are those of another option."""
     first = _plain(_SENTENCE_END.split(rest.strip(_EDGE))[0])
     longest_first = sorted(options, key=len, reverse=True)
     starts = [
@@ -135,11 +135,11 @@ def _contained(reply: str, options: tuple[str, ...]) -> str | None:
 
 
 def _mentions(reply: str, options: tuple[str, ...]) -> tuple[set[str], str]:
-    """Returns the options whose words the reply holds, and the reply without those words."""
+    """Returns the options whose words the reply contains, and the reply without those words."""
     rest = " ".join(_folded(reply).split())
     found: set[str] = set()
     for words in sorted({_plain(option) for option in options} - {""}, key=lambda words: (-len(words), words)):
-        # Numbers make options that come once: a pattern takes longer to build than a reply to search.
+        # Options that are numbers often occur only once, and building a pattern takes longer than this search.
         if words not in rest:
             continue
         rest, times = _pattern(words).subn(" | ", rest)

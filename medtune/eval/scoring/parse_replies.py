@@ -1,4 +1,4 @@
-"""Parses replies: every parser of a benchmark reads every prediction, one row per question, answered or not."""
+"""Parses replies: every parser of a benchmark reads every prediction, with one row for each question."""
 
 from __future__ import annotations
 
@@ -31,11 +31,19 @@ def parse_replies(
 ) -> dict[str, list[ParsedReply]]:
     """Returns, for each parser of a reading, one parsed reply per question in their order.
 
-    A likelihood reading has two parsers: "likelihood", the option with the highest log-probability (ties: the one
-    shown first), and "likelihood_per_token", the same after division by the number of tokens, which is left out
-    where a prediction has no token counts. It covers the questions that have options. A generation has the
-    benchmark's parsers. A question without a prediction stays in, with `prediction=None`. A free answer that no judge
-    has judged is `unscored`. An empty one is not: no judge could give it points, so it counts as unparsable.
+    A likelihood reading has two parsers and covers the questions that have options. "likelihood" reads the option with
+    the highest log-probability; of equal ones, the one shown first. "likelihood_per_token" does the same after division
+    by the number of tokens, and is left out if a prediction has no token counts. A generation has the benchmark's
+    parsers. A question without a prediction has a row with `prediction=None`. A free answer that no judge has judged is
+    `unscored`. An empty answer is not, because no judge could give it points: it counts as unparsable.
+
+    Args:
+        questions: The questions, whose order the rows have.
+        predictions: The predictions, in any order; those of another reading, condition or repeat are skipped.
+        benchmark: The benchmark whose parsers are used.
+        reading: The reading to parse.
+        condition: The condition to parse.
+        repeat: The repeat to parse, from 0.
 
     Raises:
         ValueError: A prediction is of an unknown question, or does not fit its question's options.
@@ -64,7 +72,7 @@ def parse_replies(
 def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark) -> ParsedReplies:
     """Returns parsed replies by condition and parser, for every condition and reading that has predictions.
 
-    Condition "image" is always there: without predictions its questions are unanswered generations.
+    The condition "image" is always included. If it has no predictions, its questions count as unanswered generations.
     """
     asked = {(prediction.key.condition, prediction.key.reading) for prediction in predictions}
     if not any(condition == "image" for condition, _ in asked):
@@ -85,12 +93,12 @@ def needs_judge(question: Question, prediction: Prediction, benchmark: Benchmark
 
 
 def words_of(prediction: Prediction) -> str:
-    """Returns the words of a reply after its <think> blocks; "" where there are none."""
+    """Returns the words of a reply after its <think> blocks; "" if there are none."""
     return without_thinking(prediction.text or "")
 
 
 def parse(question: Question, prediction: Prediction, benchmark: Benchmark) -> dict[str, str | None]:
-    """Returns the answer that each parser of the prediction's reading finds in it; None where it finds none.
+    """Returns the answer that each parser of the prediction's reading finds in it; None if it finds none.
 
     Raises:
         ValueError: The options shown are not the question's, or there is not one log-probability for each.
@@ -118,13 +126,13 @@ def parse(question: Question, prediction: Prediction, benchmark: Benchmark) -> d
 def write_parsed(
     path: Path, questions: Sequence[Question], predictions: Iterable[Prediction], benchmark: Benchmark
 ) -> None:
-    """Writes parsed.jsonl: one line per prediction, in their order, with the truth and one column per parser.
+    """Writes parsed.jsonl: one line per prediction, in their order, with the true answer and one field per parser.
 
-    A line whose answer waits for a judge has the field "unscored" beside them: the parsers for which it does.
+    If an answer waits for a judge, its line also has the field "unscored" with the names of the parsers concerned.
 
     Raises:
-        ValueError: As `parse_replies`.
-        OSError: The file cannot be written; an earlier one is as it was.
+        ValueError: A prediction is of an unknown question, or does not fit its question's options.
+        OSError: The file cannot be written; an earlier file is unchanged.
     """
     by_id = index(questions)
 
@@ -160,7 +168,7 @@ def question_of(prediction: Prediction, by_id: Mapping[str, Question]) -> Questi
     """Returns the question that a prediction answers.
 
     Raises:
-        ValueError: There is none; the message offers the nearest id.
+        ValueError: There is no such question; the message names the most similar id.
     """
     id_ = prediction.key.question_id
     if id_ not in by_id:

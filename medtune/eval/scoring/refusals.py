@@ -1,4 +1,4 @@
-"""Counts refusals: replies that the server marks as such, or that say so in plain words."""
+"""Counts refusals: replies that the server marks as refused, or that begin with the words of a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of one phase: the primary metric overall and by facet, beside every metric of every parser."""
+"""Computes the scores of one phase: the primary metric overall and by facet, and every metric of every parser."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ class LevelScore:
     """The primary metric on some of the questions.
 
     Attributes:
+        score: The primary metric.
         unanswered: Number of questions without a prediction, which count as wrong.
-        baselines: The primary metric of answers that do not see the image, by name; None where a baseline does not
-            apply, or where none of its answers has been judged.
+        baselines: The primary metric of answers that do not see the image, by name; None if a baseline does not apply,
+            or if none of its answers has been judged.
     """
 
     score: Score
@@ -45,7 +46,8 @@ class PhaseScores:
 
     Attributes:
         parser: Name of the parser whose answers `overall` and `by` count.
-        rows: The questions behind `overall`, in their order, those that wait for a judge included.
+        overall: The primary metric on all questions that it is about.
+        rows: The parsed replies behind `overall`, in the order of the questions, with those that wait for a judge.
         by: The primary metric by facet and level.
         metrics: Every metric by condition, parser and name, without the metrics that no question is about.
         tables: The benchmark's own tables.
@@ -81,7 +83,7 @@ def score_phase(
 
     Args:
         questions: The questions that were to be answered; one without a prediction counts as wrong.
-        predictions: The answers, in any order and of any tool.
+        predictions: The predictions, in any order and from any tool.
         benchmark: The benchmark whose parsers and metrics are used.
         train: The train split, for the baselines that learn from it; empty where there is none.
         parser: Name of the primary parser; by default "likelihood" where the predictions have one under
@@ -101,7 +103,7 @@ def score_phase(
     if not rows:
         raise ValueError(f"no question of this split is one that {benchmark.primary} is about; is it the right folder?")
     baselines = blind([row.question for row in rows], train_answers(train), metric)
-    # Every condition has the same questions in the same order, so that numbers of rows serve for all.
+    # Every condition has the same questions in the same order, so that row numbers are valid for all of them.
     unseeing = {condition: metric.covered(replies.get(condition, {}).get(parser, ())) for condition in _BLIND}
     measured = {condition: metric.on(seen) for condition, seen in unseeing.items() if seen}
     statistic = metric.on(rows)
@@ -140,7 +142,7 @@ def score_phase(
 
 
 def _generation(parser: str, benchmark: Benchmark) -> str:
-    """Returns the primary parser, or the first one of generations where the primary one is a likelihood."""
+    """Returns the primary parser, or the first parser of generations if the primary one is a likelihood."""
     return parser if parser in benchmark.parsers else next(iter(benchmark.parsers))
 
 
@@ -158,13 +160,13 @@ def score_rows(
 ) -> Score:
     """Returns a metric's value on parsed replies, with an interval that resamples patients.
 
-    Where the metric has no limit and all resamples agree, or where its value is not finite, there is no interval. Rows
-    that wait for a judge are counted and left out; where all of them do, there is no value.
+    There is no interval if the metric has no limit and all resamples agree, or if its value is not finite. Rows that
+    wait for a judge are counted and left out; if all rows wait, the value is NaN.
 
     Args:
-        rows: At least one.
+        rows: The parsed replies, at least one.
         metric: The metric to compute.
-        statistic: The metric on these rows, those left out included, where it is known already.
+        statistic: The metric's statistic of all these rows, if it is known already.
         seed: Seed of the resampling.
 
     Raises:
@@ -195,14 +197,14 @@ def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark, *, seed: in
 
 
 def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:
-    """Returns 1.0 for each right row and 0.0 for each other; None where some answers are not right or wrong."""
+    """Returns 1.0 for each right row and 0.0 for each other; None if some answers are not simply right or wrong."""
     if any(row.question.answer_kind not in ("choice", "yes_no") for row in rows):
         return None
     return [float(row.correct) for row in rows]
 
 
 def levels(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[ParsedReply]]:
-    """Returns the rows by their level of a facet, levels in order of appearance, without the rows that have none."""
+    """Returns the rows by their level of a facet, without rows that have none, in order of appearance."""
     return {name: [rows[number] for number in numbers] for name, numbers in _numbers(rows, facet).items()}
 
 
@@ -217,7 +219,7 @@ def _numbers(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[int]]:
 def _parser(wanted: str | None, parsed: Mapping[str, Sequence[ParsedReply]], benchmark: Benchmark) -> str:
     if wanted is None:
         first = next(iter(benchmark.parsers))
-        # A likelihood says nothing about questions without options; they must not leave the score in silence.
+        # Questions without options cannot be read by likelihood. They are counted, so that outputs can name them.
         covers_all = len(parsed.get(LIKELIHOOD, ())) >= len(parsed.get(first, ()))
         return LIKELIHOOD if LIKELIHOOD in parsed and covers_all else first
     if wanted not in parsed:

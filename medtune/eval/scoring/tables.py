@@ -1,4 +1,4 @@
-"""Tables of results, as plain text for the terminal and without the numbers that JSON does not have."""
+"""Defines tables of results, and formats them as plain text for the terminal and for JSON files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Cell = str | float | int | None
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table.
+    """A table of results.
 
     Attributes:
-        title: One line above the table.
-        columns: Names of the columns, in the paper's order.
-        rows: One cell per column; None where there is no value.
-        notes: Sentences below the table, contradictions of the paper included.
+        title: The line above the table.
+        columns: Names of the columns; in the table of a paper, in the order of the paper.
+        rows: The rows, with one cell per column; None if there is no value.
+        notes: Sentences below the table, for instance about contradictions in the paper.
         digits: Number of decimals.
     """
 
@@ -29,7 +29,7 @@ class Table:
 
 
 def table_text(table: Table) -> str:
-    """Returns the table as plain text: names to the left, numbers to the right.
+    """Returns the table as plain text, with texts aligned to the left and numbers to the right.
 
     Example:
         >>> print(table_text(Table("Accuracy", ("model", "PI"), (("ours", 0.5), ("GPT-5", None)), digits=2)))
@@ -54,7 +54,7 @@ def table_text(table: Table) -> str:
 
 
 def finite_table(table: Table) -> Table:
-    """Returns the table as JSON can hold it: numbers that are not finite become None."""
+    """Returns the table with None for numbers that are not finite, which JSON cannot represent."""
     return replace(table, rows=tuple(tuple(map(_finite, row)) for row in table.rows))
 
 
@@ -70,7 +70,7 @@ def rank(value: float, others: Sequence[float], *, higher_is_better: bool = True
 
 
 def finite_number(value: float | None) -> float | None:
-    """Returns the number, or None for one that JSON does not have."""
+    """Returns the number, or None for one that is not finite, which JSON cannot represent."""
     return value if value is not None and math.isfinite(value) else None
 
 

@@ -1,4 +1,4 @@
-"""Counts the questions that the primary score leaves out: free answers, where options are read by likelihood."""
+"""Counts the questions that the primary score leaves out: those without options, if a likelihood is read."""
 
 from __future__ import annotations
 

@@ -24,7 +24,10 @@ class ReliabilityBin:
     """The answers whose confidence fell into one bin.
 
     Attributes:
-        index: 0 for the lowest confidences; empty bins are left out.
+        index: Number of the bin from 0, which has the lowest confidences; empty bins are left out.
+        n: Number of answers.
+        confidence: Their mean confidence, 0 to 1.
+        accuracy: The share of right ones among them, 0 to 1.
     """
 
     index: int
@@ -38,7 +41,9 @@ class Calibration:
     """The calibration of likelihood readings: how far their confidence can be believed.
 
     Attributes:
-        ece: Expected calibration error over `bins` of width 1 / `num_bins`.
+        ece: Expected calibration error, 0 to 1.
+        num_bins: Number of bins with and without answers; each has the width 1 / `num_bins`.
+        bins: The bins that hold answers.
     """
 
     ece: float
@@ -50,7 +55,7 @@ NUM_BINS = 10
 
 
 def calibrated(logprobs: Sequence[Sequence[float]], correct: Sequence[float]) -> Calibration:
-    """Returns the calibration of choices by likelihood: the chosen option's confidence against being right.
+    """Returns the calibration of likelihood readings, whose confidence is the probability of the chosen option.
 
     Args:
         logprobs: The log-probability of each option, for each question.
@@ -81,7 +86,15 @@ def option_probabilities(logprobs: Sequence[float]) -> list[float]:
 
 
 def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:
-    """Returns the bins (low, high], the first one with 0.
+    """Returns the bins (low, high] that hold answers; the first bin also contains 0.
+
+    Args:
+        confidence: The confidence of each answer, 0 to 1.
+        correct: 1 for each right answer, 0 for each other.
+        bins: Number of bins, at least 1.
+
+    Raises:
+        ValueError: There are fewer bins than one.
 
     Source:
         Guo et al. 2017, arXiv:1706.04599, section 3.
@@ -91,7 +104,7 @@ def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, 
 
 
 def expected_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
-    """Returns the mean gap between confidence and accuracy, weighted by answers; 0 without answers.
+    """Returns the mean gap between confidence and accuracy of the bins, weighted by answers; 0 without answers.
 
     Source:
         Naeini et al. 2015, doi:10.1609/aaai.v29i1.9602.

@@ -1,8 +1,8 @@
-"""Statistics that column sums over rows determine: each resample is one row of a matrix product.
+"""Computes statistics that are functions of column sums, with all resamples in one matrix product.
 
-Accuracy, F1, RMSE and BLEU belong here: each question adds to a few counts, which are known once, and a resample only
-adds up other questions. An interval over 400,000 questions therefore takes about a second. Processes need not exchange
-any state, because everything is computed from the gathered predictions.
+Accuracy, F1, RMSE and BLEU are such statistics: each question adds to a few counts, which are computed only once, and a
+resample adds up the counts of other questions. An interval over 400,000 questions therefore takes about a second.
+Processes need not exchange any state, because everything is computed from the gathered predictions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Sums:
         columns: Column of each entry, 0 to `width` - 1.
         values: The number that each entry adds to its column.
         num_rows: Number of rows, with and without entries.
-        finish: (..., width) sums -> (...) values of the statistic.
+        width: Number of columns.
+        finish: Returns the values of the statistic, of shape (...), for sums of shape (..., width).
     """
 
     rows: Numbers
@@ -38,15 +39,15 @@ class Sums:
 
     @property
     def max_resamples(self) -> int:
-        """Ten thousand: a resample costs little."""
+        """The largest number of resamples, 10,000, because a resample costs little."""
         return resampling.RESAMPLES
 
     def value(self) -> float:
-        """Returns the statistic of all rows, the same to the last digit in whatever order they come."""
+        """Returns the statistic of all rows, which is the same to the last digit for any order of the rows."""
         return float(self.finish(self.totals()))
 
     def part(self, chosen: Sequence[int] | Numbers) -> Sums:
-        """Returns the same statistic of some of the rows, which are counted anew in the order given.
+        """Returns the same statistic for some of the rows, which are numbered anew in the order given.
 
         Example:
             >>> mean_of([1.0, 0.0, 0.5]).part([2, 0]).value()
@@ -65,8 +66,8 @@ class Sums:
 
         Args:
             codes: Cluster of each row (`cluster_codes`).
-            resamples: How many, >= 1; of a single cluster there is one, itself.
-            seed: Seed of the draws; one seed draws the same clusters for all statistics.
+            resamples: Number of resamples, >= 1; a single cluster has only one, itself.
+            seed: Seed of the draws; the same seed draws the same clusters for all statistics.
 
         Raises:
             ValueError: There is not one code for each row.
@@ -90,12 +91,12 @@ class Sums:
             return np.bincount(self.columns, weights=self.values, minlength=self.width).astype(np.float64)
         order = np.argsort(self.columns, kind="stable")
         ends = np.searchsorted(self.columns[order], np.arange(1, self.width))
-        # Fractions are added exactly, or the last digit would depend on the order of rows.
+        # Fractions are added exactly, because the last digit would otherwise depend on the order of the rows.
         return np.array([math.fsum(part) for part in np.split(self.values[order], ends)])
 
 
 def dense_sums(table: Floats, finish: Callable[[Floats], Floats]) -> Sums:
-    """Returns the sums of a table (rows, columns)."""
+    """Returns the sums over a table of shape (rows, columns)."""
     num_rows, width = table.shape
     return Sums(
         rows=np.repeat(np.arange(num_rows), width),

@@ -1,13 +1,14 @@
-"""95 % intervals of answers that come in clusters: several questions about one patient.
+"""Computes 95 % intervals of answers that come in clusters, because several questions are about one patient.
 
-Every interval is a percentile bootstrap that resamples whole clusters. It errs on the wide side twice:
+Every interval is a percentile bootstrap that resamples whole clusters. In two cases it is made wider:
 
-- Percentile intervals of few clusters are too narrow (a simulated 10 patients: 88-91 % instead of 95 %). They are
-  taken further out, by the t quantile and sqrt(G / (G - 1)) of G clusters (93-94 %).
+- Percentile intervals of few clusters are too narrow: with 10 simulated patients they contain the truth in 88-91 % of
+  all cases. The percentiles are therefore taken further out, by the t quantile and sqrt(G / (G - 1)) for G clusters,
+  which gives 93-94 %.
   Source: Hesterberg 2015, "What Teachers Should Know About the Bootstrap", doi:10.1080/00031305.2015.1089789.
-- A bootstrap knows nothing about outcomes that it never saw. Where fewer than `FEW_CLUSTERS` clusters hold a right
-  answer, or a wrong one, or where all resamples agree, the interval is widened to contain Wilson's with
-  n = number of clusters. Only a statistic without bounds, such as an error in mm, can have an interval without width.
+- A bootstrap cannot tell how likely outcomes are that do not occur in the data. If fewer than `FEW_CLUSTERS` clusters
+  have a right answer, or a wrong one, or if all resamples agree, the interval is widened to contain Wilson's interval
+  with n = number of clusters. Only a statistic without bounds, such as an error in mm, can have an interval of width 0.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ def wilson(successes: float, n: float, *, confidence: float = CONFIDENCE) -> Int
     """Returns Wilson's score interval of a share.
 
     Args:
-        successes: 0 to `n`; need not be whole.
+        successes: Number of successes, 0 to `n`; it need not be whole.
         n: Number of independent trials, > 0.
-        confidence: Inside (0, 1).
+        confidence: The confidence level, between 0 and 1.
 
     Raises:
         ValueError: `n` is not positive or `successes` is outside [0, n].
@@ -65,7 +66,7 @@ def mean_interval(
     Args:
         values: One per question, each within [0, 1]: 1 right, 0 wrong.
         clusters: Patient of each question.
-        resamples: Bootstrap resamples, >= 1; see `statistic_interval`.
+        resamples: Number of bootstrap resamples, >= 1; see `statistic_interval`.
         seed: Seed of the resampling; the same seed gives the same interval.
 
     Raises:
@@ -89,13 +90,13 @@ def statistic_interval(
     """Returns the 95 % interval of any statistic of clustered questions.
 
     Args:
-        statistic: One row per question.
+        statistic: The statistic, with one row per question.
         clusters: Patient of each question.
-        right: Correctness of each question within [0, 1]: says whether the bootstrap saw enough; None where answers
-            are not right or wrong.
-        bounds: Lowest and highest possible value. Where one is infinite, nothing can widen the interval.
-        resamples: Bootstrap resamples, >= 1. By default the statistic's `max_resamples`, and fewer, down to
-            `RESAMPLES_RECOMPUTED`, where there are thousands of clusters.
+        right: Correctness of each answer, 0 to 1, which tells whether there are enough right and wrong answers; None
+            if answers are not simply right or wrong.
+        bounds: Lowest and highest possible value. If one of them is infinite, the interval is never widened.
+        resamples: Number of bootstrap resamples, >= 1. The default is the statistic's `max_resamples`, or fewer for
+            thousands of clusters, but at least `RESAMPLES_RECOMPUTED`.
         seed: Seed of the resampling; the same seed gives the same interval.
 
     Raises:
@@ -117,9 +118,17 @@ def gain_interval(
 ) -> Interval:
     """Returns the 95 % interval of mean(after) - mean(before), paired by question, resampled by cluster.
 
-    Where fewer than `FEW_CLUSTERS` clusters changed at all, or a phase is all right or all wrong, the interval is
-    widened to contain the one that square-and-add makes of the two Wilson intervals with n = number of clusters.
-    That takes the two phases as independent, which for paired answers errs on the wide side.
+    If fewer than `FEW_CLUSTERS` clusters have a changed answer, or a phase is all right or all wrong, the interval is
+    widened to contain the one that the square-and-add method makes of the two Wilson intervals with n = number of
+    clusters. This method takes the two phases as independent, which makes the interval of paired answers too wide
+    rather than too narrow.
+
+    Args:
+        before: One value per question, each within [0, 1]: 1 right, 0 wrong.
+        after: The values of the same questions in the other phase.
+        clusters: Patient of each question.
+        resamples: Number of bootstrap resamples, >= 1; see `statistic_interval`.
+        seed: Seed of the resampling; the same seed gives the same interval.
 
     Raises:
         ValueError: No values, lengths differ, or a value is outside [0, 1].
@@ -143,7 +152,8 @@ def statistic_gain_interval(
 ) -> Interval:
     """Returns the 95 % interval of the difference after - before, both phases on the same resampled clusters.
 
-    The arguments are those of `statistic_interval`, `right` before and after. It is widened as in `gain_interval`.
+    The arguments are those of `statistic_interval`; `right` holds the correctness before and after. The interval is
+    widened as in `gain_interval`.
 
     Raises:
         ValueError: No rows or lengths differ.
@@ -168,7 +178,7 @@ def _percentile(found: Floats, codes: Numbers) -> Interval:
     if len(found) == 1:
         return Interval(float(found[0]), float(found[0]))
     outside = (1 - _expanded_confidence(num_clusters(codes))) / 2
-    # A resample may lack every row that the statistic is about; there it has no value.
+    # A resample may contain no row that the statistic is about; it then has no value.
     low, high = np.quantile(found[~np.isnan(found)], [outside, 1 - outside])
     return Interval(float(low), float(high))
 

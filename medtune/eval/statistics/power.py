@@ -1,8 +1,8 @@
 """Computes how many patients it takes to see a gain in a paired comparison of questions that come in clusters.
 
-The answer to one question changes by d = after - before, which is -1, 0 or 1. Its mean is the gain, its variance
-follows from how many answers change at all, and questions about one patient change together as the intra-patient
-correlation of d says.
+The answer to one question changes by d = after - before, which is -1, 0 or 1. The mean of d is the gain. Its variance
+depends on the share of answers that change, and the intra-patient correlation of d says how much the answers about one
+patient change together.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The expected facts of a comparison.
+    """The assumptions about a planned comparison.
 
     Attributes:
-        baseline: Accuracy before.
-        gain: Difference that is to be seen, in accuracy.
-        questions_per_patient: Mean number.
-        icc: Intra-patient correlation of the change; at most 1.
-        discordant: Share of questions that are right in one phase alone; None takes the two phases as independent
-            given the accuracies, which needs more patients than phases that agree.
-        size_variation: Standard deviation of the questions per patient over their mean.
+        baseline: Accuracy before, 0 to 1.
+        gain: The gain in accuracy that is to be detected.
+        questions_per_patient: Mean number of questions about one patient, at least 1.
+        icc: Intra-patient correlation of the change, 0 to 1.
+        discordant: Share of questions that are right in only one of the phases. None means that the two phases are
+            independent, given their accuracies, which needs more patients than phases that agree.
+        size_variation: Standard deviation of the number of questions per patient, divided by its mean.
     """
 
     baseline: float
@@ -37,14 +37,14 @@ class Plan:
 
     @property
     def changing(self) -> float:
-        """The share of questions that are right in one phase alone."""
+        """The share of questions that are right in only one of the phases."""
         after = self.baseline + self.gain
         independent = self.baseline * (1 - after) + after * (1 - self.baseline)
         return independent if self.discordant is None else self.discordant
 
     @property
     def design_effect(self) -> float:
-        """The factor by which clusters have more variance than as many independent questions.
+        """The variance of clustered questions divided by that of as many independent questions.
 
         Source:
             Kish 1965, "Survey Sampling"; unequal clusters: Eldridge et al. 2006, doi:10.1093/ije/dyl129.
@@ -58,7 +58,10 @@ class Needed:
     """The number of patients that a plan needs.
 
     Attributes:
-        power: The power that so many patients give.
+        patients: The number of patients.
+        questions: The expected number of questions about them.
+        power: The power with this number of patients, 0 to 1.
+        design_effect: The design effect of the plan.
     """
 
     patients: int
@@ -68,10 +71,10 @@ class Needed:
 
 
 def patients_needed(plan: Plan, *, power: float = 0.8, alpha: float = 0.05) -> Needed:
-    """Returns the fewest patients with which a two-sided test at `alpha` sees the gain with the wanted power.
+    """Returns the smallest number of patients with which a two-sided test at `alpha` has the wanted power.
 
     Raises:
-        ValueError: A share is outside its range, the accuracy after would be, or the gain is 0.
+        ValueError: A share or the accuracy after the gain is outside its range, or the gain is 0.
 
     Example:
         >>> patients_needed(Plan(baseline=0.5, gain=0.2, questions_per_patient=10, icc=0.1)).patients
@@ -97,7 +100,7 @@ def patients_needed(plan: Plan, *, power: float = 0.8, alpha: float = 0.05) -> N
 
 
 def power_of(plan: Plan, patients: int, *, alpha: float = 0.05) -> float:
-    """Returns the chance that so many patients (2 or more) show the gain; the t test that a cluster mean allows.
+    """Returns the power of a two-sided t test of the patients' mean changes, with 2 or more patients.
 
     Source:
         The noncentral t distribution of the test statistic: Cohen 1988, "Statistical Power Analysis", chapter 2.
@@ -113,7 +116,7 @@ def power_of(plan: Plan, patients: int, *, alpha: float = 0.05) -> float:
 
 
 def estimated_icc(values: Sequence[float], clusters: Sequence[str]) -> float:
-    """Returns the intra-cluster correlation of values by analysis of variance, at least 0; 0 where none can be told.
+    """Returns the intra-cluster correlation of values by analysis of variance, at least 0; 0 if it cannot be estimated.
 
     Example:
         >>> round(estimated_icc([1, 1, 0, 0], ["a", "a", "b", "b"]), 3)
@@ -137,9 +140,16 @@ def estimated_icc(values: Sequence[float], clusters: Sequence[str]) -> float:
 
 
 def plan_from(before: Sequence[float], after: Sequence[float], clusters: Sequence[str], *, gain: float) -> Plan:
-    """Returns the plan for another gain that two answered phases suggest.
+    """Returns a plan for another gain, with assumptions that are estimated from two answered phases.
 
-    Of the change, only the gain differs: for each point of gain less, one point less of the questions changes.
+    If the gain is smaller by some percentage points, the share of changed answers is smaller by as many points, and all
+    other assumptions stay the same.
+
+    Args:
+        before: Correctness of each answer in the first phase, 0 to 1.
+        after: Correctness of each answer in the second phase, 0 to 1.
+        clusters: Patient of each question.
+        gain: The gain that is to be detected.
 
     Raises:
         ValueError: No questions, or lengths differ.

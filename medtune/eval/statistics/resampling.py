@@ -1,7 +1,7 @@
 """Draws whole clusters with replacement: the resamples that every interval is taken from.
 
-Clusters keep their order of appearance, so other names for the same patients give the same numbers. One seed draws the
-same clusters for every statistic, whichever way the statistic is computed.
+Clusters are numbered in order of appearance, so that other names for the same patients give the same intervals. The
+same seed draws the same clusters for every statistic, however the statistic is computed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Numbers = NDArray[np.intp]
 
 
 def cluster_codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> Numbers:
-    """Returns the number of each question's cluster, counted by order of appearance.
+    """Returns for each question the number of its cluster, counted from 0 in order of appearance.
 
     Args:
         clusters: Patient of each question.
-        columns: Values that have to be there for each question, each within [0, 1]; None is skipped.
+        columns: Lists of one value per question, which are checked to lie within [0, 1]; None is skipped.
 
     Raises:
         ValueError: There are no questions, lengths differ, or a value is outside [0, 1].
@@ -45,18 +45,22 @@ def cluster_codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> 
 
 
 def check_codes(codes: Numbers, num_rows: int) -> None:
-    """Raises ValueError where there is not one cluster code for each row of a statistic."""
+    """Checks that there is one cluster code for each row of a statistic.
+
+    Raises:
+        ValueError: The numbers of codes and rows differ.
+    """
     if num_rows != codes.size:
         raise ValueError(f"wanted one row of the statistic per question, got {num_rows} for {codes.size} questions")
 
 
 def num_clusters(codes: Numbers) -> int:
-    """Returns how many clusters the codes name."""
+    """Returns the number of clusters in the codes."""
     return int(codes.max()) + 1
 
 
 def drawn_clusters(number: int, resamples: int, seed: int) -> Iterator[Numbers]:
-    """Yields (some resamples, clusters) drawn cluster numbers; a single cluster has one resample, itself."""
+    """Yields drawn cluster numbers of shape (some resamples, clusters); a single cluster has one resample, itself."""
     if number == 1:
         yield np.zeros((1, 1), dtype=np.intp)
         return
@@ -68,9 +72,9 @@ def drawn_clusters(number: int, resamples: int, seed: int) -> Iterator[Numbers]:
 
 @lru_cache(maxsize=_KEPT_DRAWS)
 def times_drawn(number: int, resamples: int, seed: int) -> NDArray[np.uint16]:
-    """Returns (resamples, clusters) how often each resample holds each cluster.
+    """Returns how often each resample contains each cluster, as a table of shape (resamples, clusters).
 
-    The last few tables are remembered, because the levels and metrics of a phase mostly share their draws.
+    The last few tables are kept in memory, because most levels and metrics of a phase use the same draws.
     """
     found = []
     for drawn in drawn_clusters(number, resamples, seed):

@@ -1,7 +1,8 @@
-"""Tests of a difference: McNemar's, permutations of questions or of whole patients, and adjusted p values.
+"""Tests differences: McNemar's test, permutations of questions or of whole patients, and adjusted p values.
 
-McNemar's test and `paired_permutation` take questions as independent; where several are about one patient, read them
-with the clustered intervals of `intervals` or with `clustered_permutation`, which flips whole patients.
+McNemar's test and `paired_permutation` take questions as independent. If several questions are about one patient, these
+tests should be read with the clustered intervals of `intervals` or with `clustered_permutation`, which flips whole
+patients.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _TIE = 1e-9
 
 
 def mcnemar_exact(only_before: int, only_after: int) -> float:
-    """Returns the two-sided exact p value of McNemar's test; 1 where no answer changed.
+    """Returns the two-sided exact p value of McNemar's test; 1 if no answer changed.
 
-    The test takes questions as independent, which those about one patient are not: read it with the
+    The test takes questions as independent. Questions about one patient are not, so the p value should be read with the
     clustered interval of the gain.
 
     Args:
-        only_before: Questions right before and wrong after.
-        only_after: Questions wrong before and right after.
+        only_before: Number of questions right before and wrong after.
+        only_after: Number of questions wrong before and right after.
 
     Example:
         >>> round(mcnemar_exact(5, 1), 5)
@@ -44,13 +45,15 @@ def mcnemar_exact(only_before: int, only_after: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PairedPermutation:
-    """Sign-flip test of paired scores.
+    """The result of a sign-flip test of paired scores.
 
     Attributes:
-        p_two_sided: Twice the smaller one-sided p, at most 1: scipy's definition.
-        p_absolute: Share of arrangements whose mean is at least as far from 0.
-        p_greater: Share of arrangements whose mean is at least as high.
-        arrangements: 2 to the number of pairs where all of them were tried, else how many were drawn.
+        mean_difference: Mean of first minus second.
+        p_two_sided: Twice the smaller one-sided p value, at most 1, as scipy defines it.
+        p_absolute: Share of the arrangements whose mean is at least as far from 0 as the observed one.
+        p_greater: Share of the arrangements whose mean is at least as high as the observed one.
+        arrangements: Number of arrangements: 2 to the power of the number of pairs if all were tried, else the number
+            that was drawn.
     """
 
     mean_difference: float
@@ -66,7 +69,7 @@ def paired_permutation(first: Sequence[float], second: Sequence[float], *, seed:
     Args:
         first: A score per question.
         second: A score for each of the same questions, in the same order.
-        seed: Seed of the draws; without effect where all arrangements are tried.
+        seed: Seed of the draws; it has no effect if all arrangements are tried.
 
     Raises:
         ValueError: Fewer than two pairs, or lengths differ.
@@ -111,9 +114,9 @@ def clustered_permutation(
 ) -> float:
     """Returns the two-sided p value of the sum of `after - before`, the sign flipped for whole clusters at once.
 
-    What is exchanged under the null hypothesis is a patient with all questions, so that answers about one patient may
-    hang together as they like. All arrangements are tried where there are at most `MAX_ARRANGEMENTS`; else as many are
-    drawn (fewer, down to 1000, for many thousands of clusters) and the observed one counts as one of them.
+    Under the null hypothesis whole patients are exchangeable, so that answers about one patient may depend on each
+    other in any way. If there are at most `MAX_ARRANGEMENTS` arrangements, all are tried. Otherwise this number is
+    drawn, or fewer, down to 1000, for many thousands of clusters, and the observed arrangement counts as one of them.
 
     Args:
         before: A score per question.
@@ -159,14 +162,19 @@ def _flipped(bits: NDArray[np.integer[Any]], sums_G: NDArray[np.float64]) -> NDA
 
 @dataclass(frozen=True, slots=True)
 class Adjusted:
-    """P values after adjustment, in the order given, and which hypotheses are rejected."""
+    """The result of an adjustment for several tests.
+
+    Attributes:
+        p_values: The adjusted p values in the order given.
+        rejected: For each test whether its null hypothesis is rejected.
+    """
 
     p_values: tuple[float, ...]
     rejected: tuple[bool, ...]
 
 
 def holm(p_values: Sequence[float], *, alpha: float = 0.05) -> Adjusted:
-    """Returns p values that control the family-wise error rate by Holm's steps; nothing for nothing.
+    """Returns p values that are adjusted by Holm's method, which controls the family-wise error rate.
 
     Example:
         >>> [round(p, 4) for p in holm([0.01, 0.04, 0.03, 0.005]).p_values]

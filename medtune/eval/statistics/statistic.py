@@ -1,4 +1,4 @@
-"""A number of some rows that can be had of any part of them and of any resample, computed anew or from column sums."""
+"""Defines the Statistic protocol: a number that can be computed for any part of some rows and any resample of them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from medtune.eval.statistics.resampling import Floats, Numbers, check_codes, dra
 
 
 class Statistic(Protocol):
-    """A number of some rows, ready to be asked for on any part of them."""
+    """A number that is computed from rows, and that can be computed for any part or resample of them."""
 
     @property
     def max_resamples(self) -> int:
-        """The number of resamples that an interval takes at most."""
+        """The largest number of resamples of an interval."""
 
     def value(self) -> float:
-        """Returns the number of all rows."""
+        """Returns the statistic of all rows."""
 
     def part(self, chosen: Sequence[int] | Numbers) -> Statistic:
-        """Returns the same statistic of the rows with these numbers, each of which occurs once."""
+        """Returns the same statistic for the rows with these numbers; no number may occur twice."""
 
     def resampled(self, codes: Numbers, *, resamples: int, seed: int) -> Floats:
-        """Returns the number of each resample of whole clusters.
+        """Returns the statistic of each resample of whole clusters.
 
         Args:
             codes: Cluster of each row (`cluster_codes`).
-            resamples: How many, >= 1; of a single cluster there is one, itself.
-            seed: Seed of the draws; one seed draws the same clusters for all statistics.
+            resamples: Number of resamples, >= 1; a single cluster has only one, itself.
+            seed: Seed of the draws; the same seed draws the same clusters for all statistics.
 
         Raises:
             ValueError: There is not one code for each row.
@@ -41,10 +41,10 @@ class Statistic(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recomputed:
-    """Any function of rows as a statistic: it is computed anew for every part and every resample.
+    """A statistic that is any function of rows; it is computed anew for every part and every resample.
 
     Attributes:
-        function: Takes row numbers, in resamples with repetition, and returns the number of those rows.
+        function: Returns the statistic of the rows with some numbers, which may occur repeatedly in resamples.
         num_rows: Number of rows.
     """
 
@@ -53,15 +53,15 @@ class Recomputed:
 
     @property
     def max_resamples(self) -> int:
-        """A thousand: each resample costs as much as the statistic itself."""
+        """The largest number of resamples, 1,000, because each costs as much as the statistic itself."""
         return resampling.RESAMPLES_RECOMPUTED
 
     def value(self) -> float:
-        """Returns the number of all rows."""
+        """Returns the statistic of all rows."""
         return self.function(np.arange(self.num_rows))
 
     def part(self, chosen: Sequence[int] | Numbers) -> Recomputed:
-        """Returns the same statistic of the rows with these numbers.
+        """Returns the same statistic for the rows with these numbers.
 
         Example:
             >>> values = np.array([1.0, 5.0, 3.0])
@@ -72,7 +72,7 @@ class Recomputed:
         return Recomputed(lambda places: self.function(numbers[places]), len(numbers))
 
     def resampled(self, codes: Numbers, *, resamples: int, seed: int) -> Floats:
-        """Returns the number of each resample, computed anew."""
+        """Returns the statistic of each resample, computed anew."""
         check_codes(codes, self.num_rows)
         order = np.argsort(codes, kind="stable")
         members = np.split(order, np.cumsum(np.bincount(codes))[:-1])

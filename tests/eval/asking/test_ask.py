@@ -24,11 +24,11 @@ PER_QUESTION = 4  # image: likelihood and generation; text_only and other_image:
 
 
 class KilledError(Exception):
-    """Stands for the end of a process."""
+    """Simulates that the process is killed."""
 
 
 class Mortal:
-    """Guesses until it dies."""
+    """Guesses until it is killed."""
 
     def __init__(self, lives: int) -> None:
         self.lives = lives

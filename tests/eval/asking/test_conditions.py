@@ -1,4 +1,4 @@
-"""Conditions that change the prompt rather than the image."""
+"""Tests the conditions that change the prompt and not the image."""
 
 from __future__ import annotations
 

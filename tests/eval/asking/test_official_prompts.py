@@ -1,4 +1,4 @@
-"""Official prompts: read from the benchmark's own files, sent verbatim, and named in every output."""
+"""Tests that official prompts are read from the benchmark's files, sent verbatim, and named in every output."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Places:
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Path:
-    """The evaluation kit's files, in words of our own."""
+    """Writes the files of the evaluation kit with texts of our own."""
     folder = tmp_path / "kit" / "vlmeval" / "dataset"
     folder.mkdir(parents=True)
     (folder / "cla_prompt.json").write_text(

@@ -45,7 +45,7 @@ def test_of_a_scan_the_same_organ_is_shown_whatever_is_asked_about_it() -> None:
     found = []
     for patient, whole in enumerate(groups(8, tasks=["recognition"])):
         for organ in ("liver", "pancreas"):
-            # Only of ill organs is it asked what the lesion is like: the other one must not be ill for that.
+            # Questions about the kind of a lesion exist only for ill organs. The choice must not depend on them.
             tasks = ["recognition", "visual reasoning"][: 1 + (patient % 2)]
             asked = tuple(replace(whole.questions[0], facets={"task": task}) for task in tasks)
             media = replace(whole.media, kind="volume", target=(organ,))

@@ -1,4 +1,4 @@
-"""Each way to cheat is exposed by a named row; a model that looks is not."""
+"""Tests that each way to cheat is flagged by its row of the audit, and that an honest model is not flagged."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_duplicates_contradictions_and_leaks_list_their_items(tmp_path: Path) ->
 
 
 def test_blind_answers_come_from_other_patients_and_are_capped(monkeypatch: pytest.MonkeyPatch) -> None:
-    # One label per patient: whoever saw the patient would know it.
+    # Each patient has one label, which a classifier that saw the patient would know.
     own = [replace(each, answer=LABELS[hash_free(each.patient_id)]) for each in CLEAN]
     right = [each.answer == each.question.answer for each in blind_answers(own)]
     assert np.mean(right) < 0.4

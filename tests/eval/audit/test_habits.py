@@ -13,7 +13,7 @@ def _asked(kind: str, patient: int, answer: str, **facets: str) -> Question:
 
 
 def _subject() -> Subject:
-    """Counts are always answered "one"; sizes and the questions without a subtype are answered rightly."""
+    """Returns a subject that answers "one" to all questions about counts, and all other questions right."""
     rows: list[ParsedReply] = []
     for patient in range(40):
         truth = NUMBERS[patient % 4]

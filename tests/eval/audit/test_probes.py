@@ -25,7 +25,7 @@ def test_answers_too_unlikely_for_a_probability_keep_their_order(planes: tuple[s
     far, near, _ = planes
     known = [_question(number, planes[number % 3]) for number in range(60)]
     features = {question.media_id: _place(planes.index(question.answer) - 1) for question in known}
-    # So far out that both answers shown have the probability 0: the nearer one is still the likelier.
+    # The point is so far away that both shown answers have the probability 0. The nearer one is still the likelier one.
     asked = _question(100, near, (far, near))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

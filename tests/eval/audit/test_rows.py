@@ -20,7 +20,7 @@ from tests.eval.audit.world import JUDGE, PLANES, Honest, World, guess, row, sai
 
 
 class Garbled:
-    """Right by likelihood; what it writes holds no answer."""
+    """Is right by likelihood, but its generated replies contain no answer."""
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         for request in requests:

@@ -1,4 +1,4 @@
-"""A made-up benchmark of small pictures, and models that cheat on it in one way each."""
+"""Makes a benchmark of small pictures for tests, and models that cheat on it in one way each."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class World:
 
 
 def made_up(folder: Path) -> World:
-    """60 train and 30 test patients, two pictures each; a label shows as a faint pattern that no thumbnail resolves."""
+    """Returns 60 train and 30 test patients with two pictures each; labels are a pattern too fine for thumbnails."""
     rng = np.random.default_rng(0)
     return World(
         tuple(group for patient in range(60) for group in _patient(folder, "train", patient, rng)),
@@ -75,7 +75,7 @@ def _patient(folder: Path, split: str, patient: int, rng: np.random.Generator) -
     for picture in range(2):
         media = f"{split}{patient}-{picture}"
         path = folder / f"{media}.png"
-        # The train split prefers the first answers, so that there is a prior to copy.
+        # The first answers are more frequent in the train split, so that a model can copy the prior.
         plane, view = PLANES[min(int(rng.exponential(1.5)), 3)], YES_NO[int(rng.random() > 0.65)]
         PIL.Image.fromarray(_picture(rng)).save(path)
         yield MediaGroup(
@@ -119,7 +119,7 @@ def guess(request: Request, *salt: str) -> str:
 
 @dataclass
 class Honest:
-    """Right for four questions in five while it sees the right image, or for all when told; guesses without it."""
+    """Answers four of five questions right with the right image, all if the answer is stated, and guesses otherwise."""
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         for request in requests:
@@ -130,21 +130,21 @@ class Honest:
 
 
 class PromptReader:
-    """Finds the answer in the prompt, whatever it sees."""
+    """Finds the answer in the prompt and ignores the image."""
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         return (said(request, request.question.answer) for request in requests)
 
 
 class AlwaysA:
-    """Says the first option."""
+    """Answers with the first option."""
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         return (said(request, request.question.options[0]) for request in requests)
 
 
 class Blind:
-    """Has an opinion about every question and never looks."""
+    """Answers each question without looking at the image."""
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         return (said(request, guess(request)) for request in requests)
@@ -152,7 +152,7 @@ class Blind:
 
 @dataclass
 class Copier:
-    """Says what the train split said about the most similar picture, compared pixel by pixel."""
+    """Copies the train answer to the most similar picture, compared pixel by pixel."""
 
     train: Sequence[MediaGroup]
     known: NDArray[np.float64] = field(init=False)
@@ -169,7 +169,7 @@ class Copier:
 
 @dataclass
 class Habit:
-    """Says what the train split mostly said to the question."""
+    """Copies the most frequent train answer to the question."""
 
     train: Sequence[Question]
 

@@ -1,4 +1,4 @@
-"""Two sets of answers, paired: against counting by hand, statsmodels, and every sign flip written out."""
+"""Tests the comparison of two sets of answers against counts by hand, statsmodels and all sign flips."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_interval_is_paired_and_by_patient(found: Comparison) -> None:
 
 
 def _every_flip(rows: Sequence[tuple[str, int, bool | None, bool | None]]) -> float:
-    """Twice the smaller share of all flips of whole patients that reach the sum seen, at most 1."""
+    """Returns the two-sided p value over all flips of whole patients: twice the smaller one-sided share, at most 1."""
     patients = sorted({row[1] for row in rows})
     sums = np.array([sum(bool(r[3]) - bool(r[2]) for r in rows if r[1] == patient) for patient in patients])
     flipped = np.array(list(itertools.product((1, -1), repeat=len(patients)))) @ sums

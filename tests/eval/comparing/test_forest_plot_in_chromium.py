@@ -1,4 +1,4 @@
-"""The forest plot in a real browser: every text is inside the picture and none lies on another or on a mark."""
+"""Tests the forest plot in a real browser: texts lie inside the picture and overlap neither texts nor marks."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def test_no_text_is_cut_or_covered(
         assert box.right <= width, box
         assert box.bottom <= height, box
     covered = [(one, other) for one, other in combinations(boxes, 2) if (one.text or other.text) and one.meets(other)]
-    # Text boxes have room above and below their letters: lines of text may touch there, not run into each other.
+    # Text boxes have empty space above and below their letters. Boxes may overlap there, but letters may not.
     assert [pair for pair in covered if min(pair[0].bottom, pair[1].bottom) - max(pair[0].top, pair[1].top) > 2] == []

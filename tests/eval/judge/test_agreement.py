@@ -1,4 +1,4 @@
-"""Weighted kappa against a person: against statsmodels, by hand, and on files that people write."""
+"""Tests weighted kappa against statsmodels and values by hand, and the reading of files with a person's scores."""
 
 from __future__ import annotations
 

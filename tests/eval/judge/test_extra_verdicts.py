@@ -1,4 +1,4 @@
-"""Verdicts beside the scores: a table of their own, and no other number changes by them."""
+"""Tests that extra verdicts have a table of their own and change no other number."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TITLES = {"ctlesionvqa": "Phrases in free text, by a judge", "u2_bench": "Report
 
 @dataclass
 class Scripted:
-    """Gives the points that stand at the end of a reply; none to other replies."""
+    """Gives the points that a reply ends with, and no verdict on other replies."""
 
     name: str = "scripted"
 
@@ -41,7 +41,7 @@ class Scripted:
 
 
 def scores(name: str, questions: Sequence[Question], texts: Sequence[str], path: Path | None) -> PhaseScores:
-    """Returns the scores of replies; with a path, after they were judged there."""
+    """Returns the scores of replies; with a path, they are judged there before."""
     benchmark = find_benchmark(name)
     task = benchmark.judging
     assert task is not None
@@ -78,7 +78,7 @@ def test_phrases_are_judged_by_subtype_and_other_answers_are_not(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "questions", "texts"),
     [
-        # A reply without a letter in it stays wrong without a judge: none is waited for.
+        # A reply without a letter is wrong without a judge, so it does not wait for one.
         ("ctlesionvqa", [PHRASE, replace(PHRASE, id="q")], ["a cyst 1", "?! 1"]),
         ("u2_bench", U2_TEXTS, ["The liver is even. 3", "A plane. 1"]),
     ],

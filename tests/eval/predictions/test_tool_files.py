@@ -1,4 +1,4 @@
-"""Predictions of lmms-eval and VLMEvalKit score like our own."""
+"""Tests that predictions of lmms-eval and VLMEvalKit are scored like our own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 
 def _raw(prepared: Prepared) -> list[tuple[str, dict[str, object], Question]]:
-    """The test rows of the source's own file, in its order, each with its question."""
+    """Returns the test rows of the source's file with their questions, in the order of the file."""
     lines = (prepared.root.parent / "raw" / "questions.jsonl").read_text().splitlines()
     rows = [row for row in map(json.loads, lines) if row["split"] == "test"]
     known = read_origins(prepared.root, "fetal_gauge")

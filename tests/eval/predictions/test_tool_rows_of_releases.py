@@ -1,4 +1,4 @@
-"""Other tools' rows of U2-Bench, CTLesionVQA and M3D-VQA: copies of released rows, found by what they state as true."""
+"""Tests that other tools' rows of U2-Bench, CTLesionVQA and M3D-VQA are matched with questions by true answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from medtune.trainer.commands.cli import main
 Rows = list[dict[str, str]]
 Write = Callable[[Path, Sequence[Mapping[str, str]]], None]
 
-# A table of the example, its facets, and the column of the truth.
+# A table of the example, its facets, and the column with the true answers.
 U2_TABLES = (
     ("disease_diagnosis/23.tsv", "DD", "23", "class_label"),
     ("disease_diagnosis/28.tsv", "DD", "28_1", "class"),

@@ -1,4 +1,4 @@
-"""A run on clean data, and one whose texts hold markup and right-to-left writing."""
+"""Fixtures with run folders: one on clean data, and one whose texts contain markup and right-to-left writing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.eval.report.folders import hostile, write_audit, write_run
 
 @pytest.fixture(scope="session")
 def hostile_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with an audit, on the larger split of data that try to break the page; only read it."""
+    """A run with an audit on data whose texts could break the page. Tests share it and must not change it."""
     root = tmp_path_factory.mktemp("hostile")
     shutil.copytree(prepared_tiny, root / "data")
     hostile(open_prepared(root / "data"))
@@ -24,5 +24,5 @@ def hostile_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def run(prepared_tiny: Path, tmp_path: Path) -> Path:
-    """A run of its own, to be broken."""
+    """A run folder of its own for each test, which the test may break."""
     return write_run(tmp_path / "run", prepared_tiny)

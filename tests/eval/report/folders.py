@@ -1,4 +1,4 @@
-"""Run folders as a run writes them, made from real questions and made-up answers: no model, no torch."""
+"""Makes run folders like those of a run from real questions and made-up answers, without a model and without torch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEBREW = "גידול שפיר"
 
 
 def hostile(prepared: Prepared) -> None:
-    """Rewrites a prepared folder so that its texts hold markup and right-to-left writing."""
+    """Rewrites a prepared folder so that its texts contain markup and right-to-left writing."""
 
     def spoilt(question: Question, number: int) -> Question:
         text = f"{SCRIPT} {question.text}" if number % 2 else f"{ARABIC} {question.text}"
@@ -53,7 +53,7 @@ def hostile(prepared: Prepared) -> None:
 
 
 def likelihood(question: Question, said: str) -> Prediction:
-    """A reading that gives `said` a probability of 0.7, the rest to the others."""
+    """Returns a likelihood reading with probability 0.7 for `said`; the other options share the rest."""
     rest = 0.3 / (len(question.options) - 1)
     logprobs = tuple(math.log(0.7 if option == said else rest) for option in question.options)
     return Prediction(
@@ -78,7 +78,7 @@ def wrong(question: Question) -> str:
 
 
 def before_and_after(asked: Sequence[Question]) -> tuple[list[str], list[str]]:
-    """Answers of two phases: of every six questions four are fixed, one is broken, one stays wrong."""
+    """Returns the answers of two phases: of every six questions four are fixed, one is broken and one stays wrong."""
     before, after = [], []
     for number, question in enumerate(asked):
         before.append(question.answer if number % 6 == 4 else wrong(question))
@@ -139,7 +139,7 @@ def write_run(run: Path, data: Path, *, phases: Sequence[str] = ("zero_shot", "f
 
 
 def write_audit(run: Path) -> None:
-    """Writes an audit.json with one row of each shape."""
+    """Writes an audit.json with one row of each kind."""
     plain = {"phase": "no model", "metric": "accuracy", "value": 0.3, "n": 9, "note": "by expectation"}
     rows = [
         {**plain, "name": "random", "title": "guessing", "ci95": None, "gap": None, "flag": None},

@@ -19,7 +19,7 @@ from tests.eval.report.folders import SCRIPT, change_json, write_audit, write_ru
 
 
 class Tags(HTMLParser):
-    """Elements, ids and headings of a page."""
+    """Collects the elements, ids and headings of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

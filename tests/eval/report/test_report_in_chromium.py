@@ -1,4 +1,4 @@
-"""The report in a real browser, on data that try to break it."""
+"""Tests the report in a real browser, on data with texts that could break it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.eval.report.folders import ARABIC
 
 
 class Watched:
-    """An open page, with what it complained about and what it asked the outside for."""
+    """An open page, with its error messages and its requests to other addresses."""
 
     def __init__(self, browser: Browser, file: Path, *, color_scheme: str = "light", width: int = 1280) -> None:
         self.complaints: list[str] = []
@@ -61,7 +61,7 @@ def page(opened: Watched) -> Page:
 
 
 def column(table: Locator, number: int) -> list[str | None]:
-    """What the cells of a column sort by, from top to bottom."""
+    """Returns the values by which the cells of a column are sorted, from top to bottom."""
     found: list[str | None] = table.locator("tbody tr").evaluate_all(
         "(rows, number) => rows.map((row) => row.cells[number].dataset.sort ?? null)", number
     )
@@ -132,7 +132,7 @@ def test_gallery_filters_and_says_how_many(page: Page) -> None:
     page.get_by_role("combobox", name="Effect of training").select_option("broken by training")
     assert status.inner_text() == f"0 of {total} match, 0 shown"
     page.get_by_role("button", name="Reset").click()
-    # The page forbids eval, which page.wait_for_function needs as soon as it has to look twice.
+    # The page forbids eval, which page.wait_for_function needs if the condition does not hold at once.
     expect(status).to_contain_text(" match, ", timeout=60_000)
     expect(page.locator("#gallery .item:not([hidden])")).to_have_count(min(total, 12), timeout=60_000)
 
@@ -191,7 +191,7 @@ def test_theme_follows_the_system_and_the_button(
 
 
 def contrast(page: Page, selector: str) -> float:
-    """WCAG contrast of a text against the panel that it stands on."""
+    """Returns the WCAG contrast between a text and the panel behind it."""
     script = """(selector) => {
         const text = document.querySelector(`section ${selector}`);
         const numbers = (colour) => colour.match(/[0-9.]+/g).slice(0, 3).map(Number);

@@ -1,4 +1,4 @@
-"""What a report says about answers that wait for a judge, the primary metric's own included."""
+"""Tests the sentences of a report about answers that wait for a judge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def column(table: ReportTable, name: str) -> list[str]:
 
 
 def without_verdicts(run: Path, *phases: str) -> None:
-    """Makes all answers of these phases wait for a judge."""
+    """Changes the results so that all answers of these phases wait for a judge."""
     results = json.loads((run / "results.json").read_text())
     for name in phases:
         phase = results["phases"][name]

@@ -1,4 +1,4 @@
-"""Refusals are told apart from answers, and counted by who said so."""
+"""Tests that refusals are told from answers, and counted by their kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A score by likelihood says which questions it leaves out, in every output."""
+"""Tests that every output with scores by likelihood says which questions they leave out."""
 
 from __future__ import annotations
 

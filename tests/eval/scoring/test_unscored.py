@@ -1,4 +1,4 @@
-"""Free answers that wait for a judge are in no score, no gain and no test, and are counted everywhere."""
+"""Tests that answers that wait for a judge are counted, and enter no score, no gain and no significance test."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AFTER: tuple[Said, ...] = (True, True, True, "waits", False, "waits", True)
 def test_mean_is_of_the_judged_answers_and_the_rest_is_counted() -> None:
     found = phase(BEFORE)
     score = found.overall.score
-    # Right: 2 of 4 judged ones and the empty one, which no judge could call right.
+    # Right are 2 of 5 answers: four judged ones and an empty one, which counts as wrong.
     assert (score.value, score.n, score.unparsable, score.unscored) == (0.4, 5, 1, 2)
     assert found.metrics["image"]["robust"]["free_answers"] == score
     levels = found.by["task"]

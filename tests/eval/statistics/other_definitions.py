@@ -1,4 +1,4 @@
-"""Definitions of statistics that medtune does not use; golden values of them stand beside those that it does."""
+"""Other definitions of statistics, which medtune does not use; the golden values of tests contain them too."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class McNemar:
 
     Attributes:
         exact: Binomial test of the discordant pairs; the statistic is the smaller of the two counts.
-        plain: Chi-square without continuity correction; None where no pair is discordant.
-        corrected: Chi-square with Edwards' correction; None where no pair is discordant.
-        mid_p: Exact p less half of the observed table's probability on each side; None where both counts are
-            equal, because definitions differ there.
+        plain: Chi-square test without continuity correction; None if no pair is discordant.
+        corrected: Chi-square test with Edwards' correction; None if no pair is discordant.
+        mid_p: Exact p value minus half of the observed table's probability on each side; None if both counts are
+            equal, because definitions differ in that case.
     """
 
     exact: Test
@@ -44,8 +44,8 @@ def mcnemar(only_first: int, only_second: int) -> McNemar:
     """Returns McNemar's test of two raters of the same questions.
 
     Args:
-        only_first: Questions that only the first got right.
-        only_second: Questions that only the second got right.
+        only_first: Number of questions that only the first rater got right.
+        only_second: Number of questions that only the second rater got right.
 
     Example:
         >>> found = mcnemar(64, 26)
@@ -88,7 +88,7 @@ def clopper_pearson(successes: int, n: int, *, confidence: float = 0.95) -> Inte
 
 
 def bonferroni(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Returns p values times their number, at most 1; nothing for nothing.
+    """Returns p values that are multiplied by their number, at most 1.
 
     Source:
         Dunn 1961, doi:10.1080/01621459.1961.10482090; statsmodels' `multipletests`.
@@ -97,7 +97,7 @@ def bonferroni(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Returns p values that control the false discovery rate; nothing for nothing.
+    """Returns p values that are adjusted to control the false discovery rate.
 
     Source:
         Benjamini & Hochberg 1995, doi:10.1111/j.2517-6161.1995.tb02031.x; statsmodels' `multipletests`.
@@ -112,7 +112,7 @@ def _adjusted(p_values: Sequence[float], method: str) -> tuple[float, ...]:
 
 
 def left_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:
-    """Returns the bins [low, high), the last one with 1.
+    """Returns the bins [low, high) that hold answers; the last bin also contains 1.
 
     Source:
         The convention of `numpy.histogram`.
@@ -122,7 +122,7 @@ def left_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, b
 
 
 def maximum_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
-    """Returns the widest gap between confidence and accuracy; 0 without answers.
+    """Returns the largest gap between confidence and accuracy of the bins; 0 without answers.
 
     Source:
         Naeini et al. 2015, doi:10.1609/aaai.v29i1.9602.

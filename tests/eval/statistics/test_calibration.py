@@ -39,7 +39,7 @@ def test_golden_statistics_calibration() -> None:
         bins = int(name.removesuffix("_bins"))
         assert_bins(right_closed_bins(confidence, correct, bins=bins), expected["right_closed (lo,hi], zero in first"])
         assert_bins(left_closed_bins(confidence, correct, bins=bins), expected["left_closed [lo,hi), one in last"])
-        # Recorded for orientation: torchmetrics itself, float32 and with its own edge rule.
+        # Recorded for comparison only: torchmetrics computes in float32 and has another rule for edges.
         orientation = binary_calibration_error(torch.tensor(confidence), torch.tensor(correct), n_bins=bins, norm="l1")
         assert float(orientation) == pytest.approx(expected["torchmetrics_binary_l1"], abs=1e-6)
     assert brier(confidence, correct) == near(golden["expected"]["brier"])

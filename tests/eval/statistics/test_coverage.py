@@ -1,4 +1,4 @@
-"""What intervals and tests promise, held against simulated answers whose truth is known."""
+"""Tests the coverage of intervals and the level of tests on simulated answers whose truth is known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answers = tuple[list[float], list[float], list[str]]
 
 
 def clustered(rng: np.random.Generator, *, patients: int, gain: float) -> Answers:
-    """Answers whose chance to be right, and whose change, hang together within a patient; 3 to 12 questions each."""
+    """Returns answers whose probability to be right, and whose change, depend on the patient, with 3 to 12 each."""
     codes = np.repeat(np.arange(patients), rng.integers(3, 13, patients))
     skill = rng.uniform(0.2, 0.6, patients)[codes]
     shift = (gain + rng.choice([-0.15, 0.15], patients))[codes]

@@ -12,10 +12,10 @@ from medtune.eval.statistics.significance import clustered_permutation
 
 
 def answers(rng: np.random.Generator, plan: Plan, patients: int) -> tuple[list[float], list[float], list[str]]:
-    """Two phases whose change has the plan's mean, spread and correlation within a patient.
+    """Returns two phases whose change has the plan's mean, variance and correlation within a patient.
 
-    With probability sqrt(icc) a question takes its patient's change, else one of its own: so two questions of a
-    patient share it with probability icc.
+    With probability sqrt(icc) a question takes the change of its patient, else a change of its own. Two questions about
+    a patient therefore share their change with probability icc.
     """
     size = int(plan.questions_per_patient)
     up = (plan.changing + plan.gain) / 2
