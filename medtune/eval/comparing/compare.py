@@ -227,7 +227,7 @@ def check_comparable(first: About, second: About) -> None:
     for what, one, other, todo in (
         ("benchmarks", first.benchmark, second.benchmark, "only answers to one version of one benchmark can be paired"),
         ("data (hashes)", first.data_hash[:16], second.data_hash[:16], "evaluate both on the same prepared folder"),
-        ("splits", first.split, second.split, "evaluate both on the same split"),
+        ("splits", first.split, second.split, "evaluate both on one"),
         ("parsers", first.parser, second.parser, "name one that fits both with --parser"),
     ):
         if one != other:

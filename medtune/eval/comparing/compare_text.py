@@ -47,8 +47,8 @@ def notes(found: Comparison) -> tuple[str, ...]:
         f"Of the {found.both}: both right {whole.both_right}, only {first} {whole.only_before}, only {second} "
         f"{whole.only_after}, both wrong {whole.both_wrong}.",
         "Difference: second minus first, paired by question; its interval resamples patients.",
-        "McNemar's exact test takes questions as independent. The permutation test flips whole patients,",
-        "and its p values are also shown after Holm's correction over the tasks.",
+        "McNemar's exact test takes questions as independent. The permutation test flips whole patients;",
+        "Holm's correction over the tasks is of its p values.",
     ]
     if found.uncounted:
         said.append(uncounted_text(found.uncounted))
