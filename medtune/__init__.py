@@ -1,3 +1,3 @@
-"""medtune fine-tunes medical vision-language models on the benchmarks that judge them."""
+"""Fine-tunes medical vision-language models, and evaluates them on the benchmarks of the field."""
 
 __version__ = "0.1.0"

@@ -14,7 +14,7 @@ from medtune.models.tuning.plan import OptimizerName, Precision, Tuning
 from medtune.models.weights.loading_options import Loading
 
 SERVED = "endpoint"
-"""The name of the model that is asked over the network."""
+"""The value of model.name for a model that is asked over the network."""
 
 StrategyName = Literal["auto", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"]
 
@@ -309,7 +309,10 @@ class Recipe:
 
 
 def asks_the_same(recipe: Recipe) -> Recipe:
-    """Returns the recipe without what may change when a run is resumed: the price, cap and pace of an endpoint."""
+    """Returns the recipe without the settings that may change when a run is resumed.
+
+    These are the prices, the spending limit and the pace of an endpoint.
+    """
     if recipe.model.endpoint is None:
         return recipe
     return replace(recipe, model=replace(recipe.model, endpoint=asked_alike(recipe.model.endpoint)))
