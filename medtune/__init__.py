@@ -1,3 +1,3 @@
-"""Fine-tunes medical vision-language models, and evaluates them on the benchmarks of the field."""
+"""medtune fine-tunes medical vision-language models on the benchmarks that judge them."""
 
 __version__ = "0.1.0"
