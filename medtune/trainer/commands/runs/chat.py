@@ -15,7 +15,7 @@ from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.load_model import load_as_left
 from medtune.trainer.experiment.run_folder import RunFolder
 
-NOTICE = "For research. Replies may be wrong in any way; they are no finding and no advice."
+NOTICE = "For research only. Replies may be wrong in any way; they are neither a medical finding nor advice."
 _VIDEOS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".webm")
 _VOLUMES = (".nii", ".nii.gz")
 _A: dict[MediaKind, str] = {"image": "an image", "video": "a video", "volume": "a volume"}

@@ -103,8 +103,8 @@ def model_card(
         "",
         f"# {escaped(name)}",
         "",
-        f"{escaped(entry.title)}, tuned with medtune on {escaped(benchmark.title)}. For research; it is no medical "
-        "device, and nothing it says may decide about a patient.",
+        f"{escaped(entry.title)}, tuned with medtune on {escaped(benchmark.title)}. For research only; it is no "
+        "medical device, and no decision about a patient may be based on its replies.",
         "",
         *banner_lines(label.banners()),
         "## Results",
@@ -118,9 +118,9 @@ def model_card(
         "## Terms",
         "",
         f"- Weights that it was made from: {escaped(entry.licence)}",
-        f"- Data that it was tuned on: {escaped(benchmark.licence)}. What that asks of a model tuned on the data, "
-        "find out before you pass this on.",
-        "- Weights can give away what they were tuned on.",
+        f"- Data that it was tuned on: {escaped(benchmark.licence)}. Find out what this licence asks of a model that "
+        "was tuned on the data before you pass the model on.",
+        "- The weights may reveal parts of the data that they were tuned on.",
         "",
         "## Use",
         "",
