@@ -44,8 +44,7 @@ def prepared_images(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def prepared_clips(shared_real: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real clips and the cine DICOM. They are divided here, because the benchmark's layout is for evaluation
-    only."""
+    """The real clips and the cine DICOM, divided here because the benchmark's layout is for evaluation only."""
     folder = tmp_path_factory.mktemp("clips")
     write_release(folder / "raw", shared_real / "ultrasound_clips")
     with pytest.MonkeyPatch.context() as patch:

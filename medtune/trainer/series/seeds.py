@@ -112,7 +112,9 @@ def compare_seeds(out: Path, *, number: int) -> str:
         (name, None, None, f"{found.value:+.3f}", _interval(found.ci95))
         for name, found in {"all seeds": whole, **by_task}.items()
     ]
-    notes = [f"The interval draws seeds and patients anew. Between seeds the gain varies by {whole.seed_sd:.3f} (SD)."]
+    notes = [
+        f"The interval is a bootstrap over seeds and patients. The standard deviation over seeds is {whole.seed_sd:.3f}."
+    ]
     if unscored:
         notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
     table = Table(

@@ -101,7 +101,7 @@ class StepLog(Callback):
             if self._stop.asked:
                 raise KeyboardInterrupt
             self._stop.asked = True
-            print("\nstopping after this step; once more stops at once", file=sys.stderr, flush=True)
+            print("\nstopping after this step; a second Ctrl-C stops at once", file=sys.stderr, flush=True)
 
         for number in (signal.SIGINT, signal.SIGTERM):
             self._handlers[number] = signal.signal(number, ask)
