@@ -113,7 +113,8 @@ def compare_seeds(out: Path, *, number: int) -> str:
         for name, found in {"all seeds": whole, **by_task}.items()
     ]
     notes = [
-        f"The interval is a bootstrap over seeds and patients. The standard deviation over seeds is {whole.seed_sd:.3f}."
+        "The interval is a bootstrap over seeds and patients. "
+        f"The gain's standard deviation over seeds is {whole.seed_sd:.3f}."
     ]
     if unscored:
         notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
