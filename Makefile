@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# full_size needs a GPU: `make bench-full_size` where there is one.
+# The bench full_size needs a GPU and is left out of `make bench`; on a machine with a GPU, use `make bench-full_size`.
 BENCHES := $(filter-out full_size,$(sort $(patsubst medtune/trainer/benches/%.py,%,$(wildcard medtune/trainer/benches/[a-z]*.py))))
 
-# Without compiled files every start of medtune would compile its libraries anew: 29 s in place of 12.
+# This lets Python keep compiled files. Without them every start of medtune would compile its libraries anew: 29 s
+# instead of 12 s.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test test-slow test-gpu check bench clean
@@ -20,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-# A simulated benchmark and a real small model, from nothing to a gain.
+# Prepares a simulated benchmark, trains a small pretrained model on it, and prints the gain.
 demo: $(READY)
 	$(BIN)/medtune prepare fetal_gauge --source fetal_phantom --out runs/demo_data
 	$(BIN)/medtune run pocket_fetal_phantom_lora --set data.root=runs/demo_data
@@ -40,7 +41,7 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# `make bench RECORD=docs/bench` writes the figures of every bench, with machine and date.
+# `make bench RECORD=docs/bench` also writes the figures of every bench, with machine and date, into that folder.
 bench: $(addprefix bench-,$(BENCHES))
 
 bench-%: $(READY)

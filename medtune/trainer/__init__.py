@@ -1,1 +1,1 @@
-"""Recipes become runs: schema, Lightning module, strategies, callbacks, command line."""
+"""Reads recipes, trains and evaluates models as the recipes say, and holds the command line."""

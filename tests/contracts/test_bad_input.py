@@ -1,4 +1,4 @@
-"""Input at the edge: a picture of one pixel and a clip of one frame through every tiny twin; broken model folders."""
+"""Tests of extreme input: an image of one pixel and a clip of one frame for every tiny model; broken model folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of benches over medtune's own; each has a test that runs it small."""
+"""Tests that medtune's own benches keep the contract of benches, and that each bench has a test with small input."""
 
 from __future__ import annotations
 

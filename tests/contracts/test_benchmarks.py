@@ -1,4 +1,4 @@
-"""The contract of benchmarks over medtune's own, and that it finds what is wrong."""
+"""Tests that medtune's own benchmarks keep the contract of benchmarks, and that the contract finds faults."""
 
 from __future__ import annotations
 

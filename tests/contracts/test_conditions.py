@@ -1,4 +1,4 @@
-"""Every condition over every kind of media, for a model in this process and for a served one: what each is shown."""
+"""Tests what a model in this process and a served model are shown under every condition, for every kind of media."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOUNS: dict[MediaKind, str] = {"image": "image", "video": "video", "volume": "sc
 BUSI = find_benchmark("busi")
 REPEATS = 2
 Shown = tuple[float, ...] | None
-"""The brightness of each picture that is shown, None for no media."""
+"""The brightness of each image that is shown; None if no media are shown."""
 
 
 def conditions(kind: MediaKind) -> list[Condition]:
@@ -72,7 +72,7 @@ def media(kind: MediaKind, path: Path, level: int) -> MediaRef:
 
 
 def check(seen: Counter[tuple[str, Shown]], groups: Sequence[MediaGroup], kind: MediaKind, of: Any) -> None:
-    """Compares what was shown with what each condition is to show; `of` gives the brightness of a reference."""
+    """Compares the media that were shown with those that each condition asks for; `of` returns a brightness."""
     wanted: Counter[tuple[str, Shown]] = Counter()
     assert len({of(group.media) for group in groups} | {of(BLANKS[kind])}) == 3
     for group, other in zip(groups, reversed(groups), strict=True):
@@ -144,7 +144,7 @@ def prompt_in(said: str) -> str:
 
 
 def check_repeats(found: Sequence[Prediction], kind: MediaKind) -> None:
-    """Every question was asked twice under each condition, and drawn anew."""
+    """Checks that every question was asked twice under each condition, and that each reply was drawn anew."""
     keys = {each.key: each.text for each in found}
     assert len(keys) == len(found) == 2 * len(conditions(kind)) * REPEATS
     again = [keys[key._replace(repeat=1)] for key in keys if key.repeat == 0]

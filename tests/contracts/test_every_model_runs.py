@@ -24,7 +24,7 @@ from tests.data.media.videos.real_clips import write_release
 from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS
 
 QUICK = ("nano_gemma3", "nano_mllama", "nano_pocket", "nano_qwen25vl")
-"""One of each kind: rows alone, an image beside the row, rows of several trees, positions on three axes."""
+"""One model of each kind: rows alone, an image beside the row, rows of several trees, positions on three axes."""
 VIDEO_QUICK = ("nano_pocket_video",)
 TWINS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in OF_IMAGES]
 VIDEO_TWINS = [pytest.param(n, marks=() if n in VIDEO_QUICK else pytest.mark.slow) for n in OF_VIDEOS]
@@ -44,7 +44,7 @@ def prepared_images(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def prepared_clips(shared_real: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real clips and the cine DICOM; the benchmark's layout is for evaluation, so that they are divided here."""
+    """The real clips and the cine DICOM, divided here because the benchmark's layout is for evaluation only."""
     folder = tmp_path_factory.mktemp("clips")
     write_release(folder / "raw", shared_real / "ultrasound_clips")
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The contract of metrics over medtune's own; their range is tried on drawn replies as well."""
+"""Tests that medtune's own metrics keep the contract of metrics, and their range also on random replies."""
 
 from __future__ import annotations
 

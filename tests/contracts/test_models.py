@@ -1,4 +1,4 @@
-"""The contract of models over medtune's own."""
+"""Tests that medtune's own models keep the contract of models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_model_keeps_its_contract(name: str, check: Check[Opened]) -> None:
 
 
 def _from_hub(name: str) -> bool:
-    """Whether the weights have to be fetched by hand; no test does that."""
+    """Returns whether the weights have to be fetched by hand, which no test does."""
     return zoo_entry(name).hub is not None
 
 

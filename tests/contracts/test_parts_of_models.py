@@ -1,4 +1,4 @@
-"""The contracts of towers, projectors and families over medtune's own."""
+"""Tests that medtune's own towers, projectors and families keep their contracts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of recipes over medtune's own."""
+"""Tests that medtune's own recipes keep the contract of recipes."""
 
 from __future__ import annotations
 

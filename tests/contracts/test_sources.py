@@ -1,4 +1,4 @@
-"""The contract of sources over medtune's own: a new one is tested the moment it exists."""
+"""Tests that medtune's own sources keep the contract of sources; a new source is tested as soon as its file exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of the nano model for the tests of the loop."""
+"""Fixtures that make runs of a tiny random model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK = ("log.wandb=disabled", "train.max_steps=4", "eval.every_steps=2", "eval.
 
 
 class Nano:
-    """Starts `medtune COMMAND nano_busi_lora` on the tiny prepared folder."""
+    """Runs `medtune COMMAND nano_busi_lora` on the tiny prepared folder."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -51,7 +51,7 @@ def nano(prepared_tiny: Path) -> Nano:
 
 @pytest.fixture
 def curve() -> Callable[[Path, str], list[float]]:
-    """Reads one column of a run's metrics.csv."""
+    """Returns one column of a run's metrics.csv."""
 
     def read(run: Path, name: str) -> list[float]:
         with (run / "metrics.csv").open(newline="") as file:

@@ -1,1 +1,1 @@
-"""The commands of `medtune`: one file each, with its arguments and what it does."""
+"""The commands of the command line `medtune`, one file for each, with its arguments and its work."""

@@ -31,7 +31,7 @@ def facet_value(text: str) -> tuple[str, str]:
 
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
-    """Adds the recipe and the values that override its own."""
+    """Adds the recipe's name and `--set`, which overrides its values."""
     parser.add_argument("recipe", metavar="RECIPE", help="The name of a shipped recipe, or the path of a YAML file.")
     add_overrides(parser, of="recipe", example="train.max_steps=10")
 
@@ -58,7 +58,7 @@ def add_split(parser: argparse.ArgumentParser, *, of: str) -> None:
 
 
 def add_run_folder(parser: argparse.ArgumentParser) -> None:
-    """Adds what the commands that write a run folder share."""
+    """Adds --out, --resume and --limit, which all commands that write a run folder share."""
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="The run folder to write (default: runs/RECIPE/DATE-TIME)."
     )

@@ -1,6 +1,6 @@
 """The command line: the table of commands, the choice of one, and the exit status of every kind of failure.
 
-Only the module of the chosen command is imported, so that `medtune --help` and `medtune list` start at once.
+Only the module of the chosen command is imported, so that `medtune --help` and `medtune list` start quickly.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\ninterrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # `medtune list recipes | head -1` has read enough; Python would complain once more on its way out.
+        # The reader has closed the pipe, as in `medtune list recipes | head -1`. Without this, Python would print an
+        # error about it when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:
@@ -111,7 +112,8 @@ def parser(names: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     for name, (module_name, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if name in names:
-            # The module is known by its name alone; tests hold that each in the table has both functions.
+            # The type is not known, because the module is imported by name. A test checks that each module of the table
+            # has both functions.
             module = cast("CommandModule", import_module(f"medtune.trainer.commands.{module_name}"))
             module.add_arguments(command)
             command.set_defaults(command=module.command)

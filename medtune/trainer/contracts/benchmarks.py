@@ -1,4 +1,4 @@
-"""The contract of a benchmark: a perfect model scores the best, a silent one the worst, and prompts tell no answers."""
+"""The contract of a benchmark: a perfect model scores the best, a silent one the worst, and prompts hide the answer."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from medtune.eval.scoring.tables import table_text
 from medtune.trainer.contracts.contract import Contract
 
 PUBLISHED = ("official", "vsi")
-"""How the names of parsers begin that read as published code does, each in one answer format."""
+"""The prefixes of the names of parsers that read replies as published code does, each in one answer format."""
 ANSWER_FORMATS: tuple[AnswerFormat, ...] = ("text", "letter")
 _TOLERANCE = 1e-6
 
 
 @contextmanager
 def opened(name: str) -> Iterator[Benchmark]:
-    """Gives the benchmark of that name."""
+    """Gives the benchmark of a name."""
     yield find_benchmark(name)
 
 
 def it_says_what_it_is_and_under_which_terms(found: Benchmark) -> Iterator[str]:
-    """Complains about an empty field that names the benchmark, and about an address that is none."""
+    """Complains about an empty field that describes the benchmark, and about an invalid address."""
     for field in ("title", "version", "licence", "citation", "sources", "metrics", "parsers"):
         if not getattr(found, field):
             yield f"Benchmark.{field} is empty; fill it in"
@@ -40,7 +40,7 @@ def it_says_what_it_is_and_under_which_terms(found: Benchmark) -> Iterator[str]:
 
 
 def one_of_its_sources_is_there(found: Benchmark) -> Iterator[str]:
-    """Complains where none of the sources can be prepared."""
+    """Complains if none of the benchmark's sources exists."""
     known = catalog.names(catalog.SOURCES)
     if not set(found.sources) & set(known):
         hint = catalog.nearest(found.sources[0], known) if found.sources else ""
@@ -51,7 +51,7 @@ def one_of_its_sources_is_there(found: Benchmark) -> Iterator[str]:
 
 
 def its_examples_are_whole(found: Benchmark) -> Iterator[str]:
-    """Complains about examples with one id, or with an answer that is no option, and where there are too few."""
+    """Complains about too few examples, examples with the same id, and an answer that is not among the options."""
     if len(found.examples) < 2:
         yield f"Benchmark.examples holds {len(found.examples)}; write two or three synthetic questions"
     if len({question.id for question in found.examples}) != len(found.examples):
@@ -62,7 +62,7 @@ def its_examples_are_whole(found: Benchmark) -> Iterator[str]:
 
 
 def its_examples_show_every_facet(found: Benchmark) -> Iterator[str]:
-    """Complains where the examples have other facets than scores are broken down by."""
+    """Complains if the facets of the examples are not exactly those that scores are broken down by."""
     shown: set[str] = set().union(*(question.facets for question in found.examples))
     if shown != set(found.facets):
         yield (
@@ -72,7 +72,7 @@ def its_examples_show_every_facet(found: Benchmark) -> Iterator[str]:
 
 
 def its_prompt_shows_question_and_options(found: Benchmark) -> Iterator[str]:
-    """Complains about a prompt that lacks a part of the question, or that differs from one call to the next."""
+    """Complains about a prompt that lacks a part of the question, or that differs between two calls."""
     for question, answer_format in _asked(found):
         prompt, at = found.render(question, answer_format), f"example {question.id}, answer format {answer_format}"
         if prompt != found.render(question, answer_format):
@@ -86,7 +86,7 @@ def its_prompt_shows_question_and_options(found: Benchmark) -> Iterator[str]:
 
 
 def its_prompt_does_not_tell_the_answer(found: Benchmark) -> Iterator[str]:
-    """Complains about a prompt that changes with the answer."""
+    """Complains about a prompt whose text depends on the right answer."""
     for question, answer_format in _asked(found):
         texts = {found.render(replace(question, answer=option), answer_format).text for option in question.options}
         if len(texts) > 1:
@@ -94,14 +94,14 @@ def its_prompt_does_not_tell_the_answer(found: Benchmark) -> Iterator[str]:
 
 
 def every_metric_is_about_some_example(found: Benchmark) -> Iterator[str]:
-    """Complains about a metric that covers no example."""
+    """Complains about a metric that covers none of the examples."""
     for name, metric in found.metrics.items():
         if not any(metric.covers(question) for question in found.examples):
             yield f"the metric {name!r} covers none of the examples; write one that it is about"
 
 
 def a_perfect_model_scores_the_best(found: Benchmark) -> Iterator[str]:
-    """Complains where a model that says every right answer does not score the best with a parser of ours."""
+    """Complains if a model that gives every right answer does not get the best score with medtune's own parsers."""
     for answer_format in ANSWER_FORMATS:
         for name, rows in _oracle(found, answer_format).items():
             if not name.startswith(PUBLISHED):
@@ -109,7 +109,10 @@ def a_perfect_model_scores_the_best(found: Benchmark) -> Iterator[str]:
 
 
 def a_perfect_model_scores_the_best_by_published_parsers(found: Benchmark) -> Iterator[str]:
-    """Complains likewise of parsers that read as published code does, in the answer format that suits each."""
+    """Complains if such a model does not get the best score with parsers of published code.
+
+    Each of these parsers is tried in the answer format in which it scores better.
+    """
     by_format = [_oracle(found, answer_format) for answer_format in ANSWER_FORMATS]
     primary = found.primary_metric
     for name in (name for name in found.parsers if name.startswith(PUBLISHED)):
@@ -119,13 +122,13 @@ def a_perfect_model_scores_the_best_by_published_parsers(found: Benchmark) -> It
 
 
 def a_silent_model_scores_the_worst(found: Benchmark) -> Iterator[str]:
-    """Complains where a model that says nothing does not score the worst."""
+    """Complains if a model that says nothing does not get the worst score."""
     for name, rows in _parsed(found, [""] * len(found.examples)).items():
         yield from _not_at(rows, found, "worst", f"parser {name!r}")
 
 
 def a_perfect_likelihood_scores_the_best(found: Benchmark) -> Iterator[str]:
-    """Complains where a model that finds every right option the most likely does not score the best."""
+    """Complains if a model that gives every right option the highest likelihood does not get the best score."""
     chosen = [question for question in found.examples if question.options]
     predictions = [
         Prediction(
@@ -139,7 +142,7 @@ def a_perfect_likelihood_scores_the_best(found: Benchmark) -> Iterator[str]:
 
 
 def its_own_tables_are_made_with_and_without_predictions(found: Benchmark) -> Iterator[str]:
-    """Complains about a table whose rows and columns differ in number, or whose text lacks its title."""
+    """Complains about a table with a row of the wrong length, or whose text does not begin with its title."""
     said = [found.render(question, "text").target for question in found.examples]
     for predictions in (_replies(found.examples, said), []):
         for table in score_phase(found.examples, predictions, found).tables:

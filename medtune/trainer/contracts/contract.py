@@ -1,4 +1,4 @@
-"""A contract is a list of checks, and a way to open an extension so that the checks can look at it."""
+"""Defines a contract: a list of checks, and a function that opens an extension for them."""
 
 from __future__ import annotations
 
@@ -12,44 +12,47 @@ from medtune.data.catalog import Kind
 
 T = TypeVar("T")
 Check = Callable[[T], Iterator[str]]
-"""Looks at an opened extension and yields a sentence for everything that is wrong, with how to mend it.
+"""Checks an opened extension and yields a sentence for each fault, which also says how to correct it.
 
-The name of the function says what is to hold, for instance `answers_are_among_the_options`.
+The name of the function states the requirement, for instance `answers_are_among_the_options`.
 """
 
 
 class Broken(Protocol):
-    """Says what is wrong with the extension of a name, one sentence for each failure."""
+    """A function that finds the faults of an extension."""
 
     def __call__(self, name: str, /) -> Iterator[str]:
-        """Yields the sentences; none where the contract is kept."""
+        """Yields one sentence for each fault of the extension `name`; none if it keeps the contract."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Contract(Generic[T]):
-    """What the extensions of one kind have to keep.
+    """The requirements on all extensions of one kind.
 
     Attributes:
-        opened: Opens the extension of a name; temporary files live as long as the context.
-        checks: What is to hold, in the order in which it is checked.
+        opened: Returns a context that opens the extension of a name. Temporary files are removed when the context ends.
+        checks: The checks, in the order in which they are made.
     """
 
     opened: Callable[[str], AbstractContextManager[T]]
     checks: tuple[Check[T], ...]
 
     def broken(self, name: str, /) -> Iterator[str]:
-        """Yields a sentence for everything that is wrong with the extension, exceptions of its code among it."""
+        """Yields a sentence for each fault of an extension; an exception that its code raises is a fault, too."""
         try:
             with self.opened(name) as subject:
                 for check in self.checks:
                     yield from _said(check, subject)
-        except Exception as error:  # An extension's code may raise anything, and the others are to be checked still.
+        except Exception as error:  # An extension may raise anything; the others are still to be checked.
             yield f"it cannot be opened: {_text(error)}"
 
 
 def contract_of(kind: Kind) -> Broken:
-    """Returns what checks the extensions of a kind: the `CONTRACT` of the module of the kind's name."""
+    """Returns the function that finds the faults of an extension of a kind.
+
+    It belongs to the `CONTRACT` of the module in this folder that has the name of the kind.
+    """
     module = import_module(f"{__package__}.{kind.name}")
     return cast("Contract[object]", module.CONTRACT).broken
 
@@ -59,7 +62,7 @@ def _said(check: Check[T], subject: T) -> Iterator[str]:
     try:
         for complaint in check(subject):
             yield f"{title}: {complaint}"
-    except Exception as error:  # As in `broken`.
+    except Exception as error:  # For the same reason as in `broken`.
         yield f"{title}: {_text(error)}"
 
 

@@ -1,4 +1,4 @@
-"""The contract of a family of transformers' models: it has a tiny twin, which answers exactly as transformers does."""
+"""The contract of a family of models: it has a tiny random model, which answers exactly as transformers' own code."""
 
 from __future__ import annotations
 
@@ -26,14 +26,23 @@ from medtune.trainer.contracts.models import TWIN
 QUESTION, ANSWER = "Which plane?", "abdomen"
 SIZE = Size(90, 60)
 TOLERANCE = 2e-4
-"""How far log-probabilities may be apart, float32 on a CPU."""
+"""The largest allowed difference between log-probabilities, in float32 on a CPU."""
 MOVED = 1e-2
-"""How far another image has to move them at least; less, and the comparison would be blind."""
+"""The smallest change of the log-probabilities that another image has to cause.
+
+With a smaller change the comparison could not show whether the image is read at all.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A family with its random, tiny models."""
+    """A family that is checked.
+
+    Attributes:
+        name: The name of the family.
+        family: The family itself.
+        twins: The random, tiny models that name the family, by name.
+    """
 
     name: str
     family: Family
@@ -42,7 +51,7 @@ class Opened:
 
 @contextmanager
 def opened(name: str) -> Iterator[Opened]:
-    """Gives the family of that name with the twins that name it."""
+    """Gives the family of a name, with the random, tiny models that name it."""
     found = {twin: any_entry(twin) for twin in catalog.names(catalog.MODELS) if twin.startswith(TWIN)}
     twins = {
         twin: entry for twin, entry in found.items() if not isinstance(entry, ServedEntry) and entry.family == name
@@ -62,7 +71,7 @@ def it_names_its_model_types_and_has_a_twin(found: Opened) -> Iterator[str]:
 
 
 def every_parameter_belongs_to_a_part(found: Opened) -> Iterator[str]:
-    """Complains about a part without parameters; a parameter of no part raises the message of its own."""
+    """Complains about a part without parameters; a parameter that belongs to no part raises an error of its own."""
     for name, entry in found.twins.items():
         skeleton = entry.skeleton()
         for part in PARTS:
@@ -71,7 +80,7 @@ def every_parameter_belongs_to_a_part(found: Opened) -> Iterator[str]:
 
 
 def its_answers_are_as_likely_as_transformers_says(found: Opened) -> Iterator[str]:
-    """Complains where a twin's log-probabilities differ from those of transformers' own forward."""
+    """Complains if the log-probabilities of a tiny model differ from those that transformers' own code computes."""
     for name, entry in found.twins.items():
         assembled = entry.assemble(0)
         assembled.model.eval()
@@ -111,7 +120,7 @@ def _told(assembled: Assembled, image: Image) -> tuple[list[int], torch.Tensor]:
     processor = assembled.transform.processor
     turns = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": QUESTION}]}]
     asked = str(processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
-    # LLaVA-1.5's answers begin behind a blank.
+    # In LLaVA-1.5 a blank stands between the prompt and the answer.
     asked += " " if asked.endswith("ASSISTANT:") else ""
     whole = asked + ANSWER + assembled.family.pieces([assembled.family.stop_id])[0]
     inputs = processor(text=[whole], images=[PIL.Image.fromarray(image.pixels_HWC)], return_tensors="pt")

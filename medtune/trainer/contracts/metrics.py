@@ -1,4 +1,4 @@
-"""The contract of a metric: it says where it comes from, shows a number worked out by hand, and stays in its range."""
+"""The contract of a metric: it names its source, has an example worked out by hand, and stays in its range."""
 
 from __future__ import annotations
 
@@ -25,7 +25,13 @@ _MOST_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A metric, the module that defines it, and the docstring of its function."""
+    """A metric that is checked.
+
+    Attributes:
+        metric: The metric itself.
+        module: The module that defines it.
+        said: The docstring of the function that returns it.
+    """
 
     metric: Metric
     module: ModuleType
@@ -34,18 +40,18 @@ class Opened:
 
 @contextmanager
 def opened(name: str) -> Iterator[Opened]:
-    """Gives the metric of that name with its module and docstring."""
+    """Gives the metric of a name, with its module and docstring."""
     make = cast("Callable[[], Metric]", catalog.load(catalog.METRICS, name))
     yield Opened(make(), sys.modules[catalog.find(catalog.METRICS, name).module], make.__doc__ or "")
 
 
 def reply(number: int, true: str, said: str | None, is_answered: bool) -> ParsedReply:
-    """Returns a question with what a parser read of its reply; None where it could read nothing.
+    """Returns a parsed reply to a question made up for a test.
 
     Args:
-        number: Number of the question among the others.
-        true: The right answer: one of the options, or else a number.
-        said: What was read.
+        number: The number of the question among the others.
+        true: The right answer: one of `OPTIONS`, or else a number.
+        said: The answer that the parser read; None if it could read none.
         is_answered: Whether there is a reply at all.
     """
     options: tuple[str, ...] = OPTIONS if true in OPTIONS else ()
@@ -55,7 +61,7 @@ def reply(number: int, true: str, said: str | None, is_answered: bool) -> Parsed
 
 
 def its_docstring_has_a_source_and_an_example_that_holds(found: Opened) -> Iterator[str]:
-    """Complains about a docstring without `Source:`, and about examples that are missing or wrong."""
+    """Complains about a docstring without a section `Source:`, and about missing or wrong examples."""
     if "Source:" not in found.said:
         yield "the docstring of `metric` has no section `Source:`; say which paper or library defines the metric"
     tried = doctest.testmod(found.module)
@@ -66,9 +72,10 @@ def its_docstring_has_a_source_and_an_example_that_holds(found: Opened) -> Itera
 
 
 def its_value_stays_in_its_range(found: Opened) -> Iterator[str]:
-    """Complains about a value of drawn replies that lies outside `Metric.worst` and `Metric.best`.
+    """Complains if the metric of random replies is not between `Metric.worst` and `Metric.best`.
 
-    Half of the questions are choices, the others ask for a number; the metric gets those that it covers.
+    Half of the tries are made with multiple-choice questions, the other half with questions for a number. The metric
+    gets the replies that it covers.
     """
     draw = random.Random(0)
     for answers in (OPTIONS, NUMBERS):
@@ -81,7 +88,7 @@ def its_value_stays_in_its_range(found: Opened) -> Iterator[str]:
 
 
 def out_of_range(metric: Metric, rows: Sequence[ParsedReply]) -> Iterator[str]:
-    """Complains about a value of these replies that lies outside the metric's range."""
+    """Complains if the metric of these replies is outside the metric's range."""
     chosen, bounds = metric.covered(rows), metric.bounds
     value = metric.value(chosen) if chosen else bounds.low
     if not bounds.low <= value <= bounds.high:
@@ -92,7 +99,7 @@ def out_of_range(metric: Metric, rows: Sequence[ParsedReply]) -> Iterator[str]:
 
 
 def no_questions_are_an_error(found: Opened) -> Iterator[str]:
-    """Complains where the metric of no replies is a number."""
+    """Complains if the metric of an empty list of replies is a number, or raises an error with another message."""
     try:
         value = found.metric.value([])
     except ValueError as error:

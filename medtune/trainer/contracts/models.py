@@ -1,4 +1,4 @@
-"""The contract of a model: its skeleton needs no memory and takes the default tuning, and a twin is what it says."""
+"""The contract of a model: its skeleton needs no memory and can be tuned, and a tiny model has the same tensors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from medtune.models.tuning.plan import Tuning
 from medtune.trainer.contracts.contract import Contract
 
 TWIN = "nano_"
-"""How the names of random, tiny models begin, which need no weights and are assembled here."""
+"""The prefix of the names of random, tiny models. They need no weights, so the check can assemble them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A model by name."""
+    """A model that is checked.
+
+    Attributes:
+        name: The name of the model.
+        entry: Its entry in the zoo.
+    """
 
     name: str
     entry: ZooEntry | ServedEntry
@@ -26,7 +31,7 @@ class Opened:
 
 @contextmanager
 def opened(name: str) -> Iterator[Opened]:
-    """Gives the model of that name; nothing is assembled yet."""
+    """Gives the model of a name; nothing is assembled yet."""
     yield Opened(name, any_entry(name))
 
 
@@ -38,7 +43,7 @@ def it_says_what_it_is(found: Opened) -> Iterator[str]:
 
 
 def its_skeleton_needs_no_memory_and_takes_the_default_tuning(found: Opened) -> Iterator[str]:
-    """Complains about parameters in memory, about missing parts, and where LoRA finds no layer."""
+    """Complains about a skeleton with parameters in memory or with missing parts, and if LoRA finds no layer."""
     if isinstance(found.entry, ServedEntry):
         return
     skeleton = found.entry.skeleton()
@@ -52,13 +57,13 @@ def its_skeleton_needs_no_memory_and_takes_the_default_tuning(found: Opened) -> 
 
 
 def its_twin_has_the_tensors_of_its_skeleton(found: Opened) -> Iterator[str]:
-    """Complains where a random, tiny model is assembled with other tensors than its skeleton has."""
+    """Complains if a random, tiny model is assembled with other tensors than its skeleton has."""
     if found.name.startswith(TWIN) and isinstance(found.entry, ZooEntry):
         yield from other_tensors(found.entry)
 
 
 def other_tensors(entry: ZooEntry) -> Iterator[str]:
-    """Complains where the assembled model has other tensors than its skeleton, or does not say where a part is from."""
+    """Complains if the assembled model has other tensors than its skeleton, or does not name the origin of a part."""
     assembled, skeleton = entry.assemble(0), entry.skeleton()
     built, planned = ({k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (assembled.model, skeleton))
     for name in sorted(built.keys() | planned.keys()):

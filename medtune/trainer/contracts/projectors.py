@@ -1,4 +1,4 @@
-"""The contract of a projector: it gives the tokens that it says, and gradients reach it and the tower below it."""
+"""The contract of a projector: it returns as many tokens as it states, and passes gradients to itself and the tower."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from medtune.models.towers import Tower
 from medtune.trainer.contracts.contract import Contract
 
 OVER = Tower(nn.Identity, width=24, grid=(4, 4, 4))
-"""The tower whose features a projector is tried on."""
+"""The tower that a projector is tried with."""
 WIDTH = 40
 BATCH = 2
 
 
 @contextmanager
 def opened(name: str) -> Iterator[Projector]:
-    """Gives the projector of that name over a small grid of features."""
+    """Gives the projector of a name for a small grid of features."""
     yield find_projector(name, OVER)
 
 
 def its_tokens_are_as_many_as_it_says(projector: Projector) -> Iterator[str]:
-    """Complains about tokens of another shape than (batch, num_tokens, width), or that are not finite."""
+    """Complains about tokens that do not have the shape (batch, num_tokens, width) or are not finite."""
     torch.manual_seed(0)
     tokens = projector.build(WIDTH)(torch.rand(BATCH, *OVER.grid, OVER.width))
     wanted = (BATCH, projector.num_tokens, WIDTH)
@@ -39,7 +39,7 @@ def its_tokens_are_as_many_as_it_says(projector: Projector) -> Iterator[str]:
 
 
 def gradients_reach_it_and_the_tower(projector: Projector) -> Iterator[str]:
-    """Complains about a parameter, or about features, that get no gradient."""
+    """Complains if a parameter or the features of the tower get no gradient."""
     torch.manual_seed(0)
     module = projector.build(WIDTH)
     features = torch.rand(BATCH, *OVER.grid, OVER.width, requires_grad=True)

@@ -1,4 +1,4 @@
-"""The contract of a recipe: it can be read, says what is known about it, and names things that exist."""
+"""The contract of a recipe: it can be read, its header is complete, and everything that it names exists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ HEADER = ("Source:", "Command:", "Hardware:", "Expected:")
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A recipe, its file and its name."""
+    """A recipe that is checked.
+
+    Attributes:
+        name: The name of the recipe.
+        file: Its YAML file.
+        recipe: The recipe as it was read.
+    """
 
     name: str
     file: Path
@@ -31,12 +37,12 @@ class Opened:
 
 @contextmanager
 def opened(name: str) -> Iterator[Opened]:
-    """Gives the recipe of that name, read."""
+    """Reads the recipe of a name and gives it."""
     yield Opened(name, find_recipe(name), read_recipe(name))
 
 
 def its_header_says_source_command_hardware_and_result(found: Opened) -> Iterator[str]:
-    """Complains about a header that lacks one of its lines, or that does not begin with a sentence."""
+    """Complains about a header that does not begin with a sentence, or that lacks one of the lines of `HEADER`."""
     head = [line for line in found.file.read_text("utf-8").splitlines() if line.startswith("#")]
     if not catalog.find(catalog.RECIPES, found.name).first_line().endswith("."):
         yield "the first line has to be a comment that says in one sentence what the recipe does, with a full stop"
@@ -46,9 +52,9 @@ def its_header_says_source_command_hardware_and_result(found: Opened) -> Iterato
 
 
 def everything_it_names_exists(found: Opened) -> Iterator[str]:
-    """Complains about a benchmark, tower or projector that is not there, and about a served model without a server.
+    """Complains about a benchmark, tower or projector that does not exist, and about a served model without a server.
 
-    A model that is not there, and parameters that a tuning names and the model lacks, raise the message of their own.
+    A model that does not exist, and parameters that the tuning names and the model lacks, raise errors of their own.
     """
     model = found.recipe.model
     named = [("data.benchmark", found.recipe.data.benchmark, benchmarks.names())]
@@ -68,7 +74,7 @@ def everything_it_names_exists(found: Opened) -> Iterator[str]:
 
 
 def what_it_resolves_to_reads_back_the_same(found: Opened) -> Iterator[str]:
-    """Complains where the resolved recipe, written as YAML, is read as another one."""
+    """Complains if the resolved recipe, written as YAML and read again, is not the same recipe."""
     if recipe_from_tree(yaml.safe_load(recipe_to_yaml(found.recipe)), where=found.name) != found.recipe:
         yield "the resolved recipe reads back as another one; this is a fault of medtune, please report it"
 

@@ -1,4 +1,4 @@
-"""The contract of a source: its example can be read and prepared, twice alike, and no patient's name gets through."""
+"""The contract of a source: its example is prepared twice with the same result, and without any patient's name."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ from medtune.data.types import SPLITS
 from medtune.trainer.contracts.contract import Contract
 
 LIMIT = 12
-"""How many patients a simulation makes here; it could make any number."""
+"""The number of patients that a simulation makes for the check."""
 SEED = 3
 _LONG = 6
-"""Characters; a shorter name may turn up in compressed pixels by chance."""
+"""The smallest number of characters of a name that is searched for; a shorter one may occur in pixels by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A source with its example, read and prepared.
+    """A source that is checked, with its example read and prepared.
 
     Attributes:
-        root: The raw files; None for a simulation.
-        table: What the source read there.
-        prepared: The same, prepared.
+        name: The name of the source.
+        source: The source itself.
+        root: The folder of the raw files; None for a simulation.
+        table: The questions and media that the source read there.
+        prepared: The prepared folder that was made from the same files.
         scratch: A folder for more files, empty at first.
     """
 
@@ -46,7 +48,7 @@ class Example:
 
 @contextmanager
 def opened(name: str) -> Iterator[Example]:
-    """Gives the source of that name with its example in temporary folders."""
+    """Gives the source of a name, with its example in temporary folders."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         source = find_source(name)
@@ -64,7 +66,7 @@ def _prepared(name: str, root: Path | None, out: Path) -> Prepared:
 
 
 def it_says_where_it_comes_from(example: Example) -> Iterator[str]:
-    """Complains about an empty field that names the source, and about an address that is none."""
+    """Complains about an empty field that describes the source, and about an invalid address."""
     source = example.source
     for field in ("title", "licence", "patient_unit"):
         if not getattr(source, field):
@@ -78,7 +80,7 @@ def it_says_where_it_comes_from(example: Example) -> Iterator[str]:
 
 
 def its_ids_are_unique_and_its_media_listed(example: Example) -> Iterator[str]:
-    """Complains about questions with one id, questions without media, and where there is no question."""
+    """Complains about questions with the same id, questions without media, and a source without questions."""
     questions = example.table.questions
     if not questions:
         yield "reading the example gives no question; `write_example` has to write what `read` takes"
@@ -89,7 +91,7 @@ def its_ids_are_unique_and_its_media_listed(example: Example) -> Iterator[str]:
 
 
 def its_answers_are_among_the_options_and_its_tasks_are_named(example: Example) -> Iterator[str]:
-    """Complains about an answer that is no option, about options that are no choice, and about a missing task."""
+    """Complains about an answer that is no option, about equal or too few options, and about a missing task."""
     for question in example.table.questions:
         if not question.facets.get("task"):
             yield f"question {question.id}: the facet 'task' is missing; scores are broken down by it"
@@ -101,7 +103,7 @@ def its_answers_are_among_the_options_and_its_tasks_are_named(example: Example) 
 
 
 def reading_twice_gives_one_table(example: Example) -> Iterator[str]:
-    """Complains where the same files with the same seed give other questions."""
+    """Complains if reading the same files with the same seed gives other questions."""
     scratch = example.scratch / "read"
     scratch.mkdir()
     if example.source.read(example.root, SEED, scratch).questions != example.table.questions:
@@ -109,7 +111,7 @@ def reading_twice_gives_one_table(example: Example) -> Iterator[str]:
 
 
 def its_splits_share_no_patient_and_no_image(example: Example) -> Iterator[str]:
-    """Complains about a patient or a media file that lies in two splits."""
+    """Complains about a patient or a media file that occurs in two splits."""
     groups = {split: example.prepared.groups(split) for split in SPLITS}
     for what in ("patient", "media file"):
         seen: set[str] = set()
@@ -121,7 +123,7 @@ def its_splits_share_no_patient_and_no_image(example: Example) -> Iterator[str]:
 
 
 def preparing_twice_gives_the_same_bytes(example: Example) -> Iterator[str]:
-    """Complains about files that differ when the same files are prepared again."""
+    """Complains if preparing the same files again gives other bytes."""
     again = _files(_prepared(example.name, example.root, example.scratch / "prepared").root)
     first = _files(example.prepared.root)
     for name in sorted(first.keys() | again.keys()):
@@ -130,7 +132,7 @@ def preparing_twice_gives_the_same_bytes(example: Example) -> Iterator[str]:
 
 
 def no_patient_id_and_no_file_name_gets_through(example: Example) -> Iterator[str]:
-    """Complains where a patient's id or the name of a raw file can be found in the prepared folder."""
+    """Complains if a patient's id or the name of a raw file occurs in the prepared folder."""
     prepared = example.prepared
     secrets = {question.patient_id for question in example.table.questions}
     secrets |= {ref.path.name for ref in example.table.media.values()}

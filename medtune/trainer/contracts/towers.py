@@ -1,4 +1,4 @@
-"""The contract of a tower: it gives the features that it says, and every parameter learns."""
+"""The contract of a tower: its features have the shape that it states, and every parameter gets a gradient."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from medtune.models.towers import Tower, find_tower
 from medtune.trainer.contracts.contract import Contract
 
 SIZE = (16, 16, 8)
-"""Voxels of the volume that a tower is tried on."""
+"""The size, in voxels, of the volume that a tower is tried on."""
 BATCH = 2
 
 
 @contextmanager
 def opened(name: str) -> Iterator[Tower]:
-    """Gives the tower of that name for a small volume."""
+    """Gives the tower of a name for a small volume."""
     yield find_tower(name, SIZE)
 
 
 def its_features_are_as_many_as_it_says(tower: Tower) -> Iterator[str]:
-    """Complains about features of another shape than (batch, *grid, width), and about numbers that are not finite."""
+    """Complains about features that do not have the shape (batch, *grid, width) or are not finite."""
     torch.manual_seed(0)
     features = tower.build()(torch.rand(BATCH, 1, *SIZE))
     wanted = (BATCH, *tower.grid, tower.width)

@@ -1,4 +1,4 @@
-"""Starts the command once per device of this machine, as torchrun would."""
+"""Starts the medtune command once for each device of this machine, as torchrun would."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from medtune.data.plugins import plugin_arguments
 INTERRUPTED = 130
 """Exit status after Ctrl-C. Source: 128 + SIGINT, the convention of POSIX shells."""
 GRACE_S = 5.0
-"""How long the other processes may take to end by themselves after one has failed."""
+"""The time in seconds that the other processes have to end by themselves after one has failed."""
 
 
 def needs_launch(devices: int) -> bool:
-    """Returns whether this process must start one process per device.
+    """Returns whether this process has to start one process for each device.
 
     Raises:
         ValueError: A launcher started another number of processes than the recipe asks for.
@@ -35,14 +35,14 @@ def needs_launch(devices: int) -> bool:
 
 
 def launch(argv: Sequence[str], *, devices: int) -> int:
-    """Runs `medtune ARGV` on that many processes of this machine and returns the exit status.
+    """Runs `medtune ARGV` in one process for each device and returns the exit status.
 
-    Ctrl-C reaches all of them through the terminal, and a SIGTERM is passed on: each saves its state and ends. When
-    one fails, the others, which would wait for it forever, are ended.
+    Ctrl-C reaches all processes through the terminal, and a SIGTERM is passed on to them; each process then saves its
+    state and ends. If one process fails, the others are ended, because they would wait for it forever.
     """
     threads = max(1, (os.cpu_count() or 1) // devices)
     shared = {
-        # Without a word of it, every process would take all cores.
+        # Without this setting every process would use all cores.
         "OMP_NUM_THREADS": str(threads),
         **os.environ,
         "WORLD_SIZE": str(devices),

@@ -1,4 +1,7 @@
-"""Tells whether a run fits a device: weights, gradients and optimizer state exactly, activations as an estimate."""
+"""Computes whether a run fits into the memory of a device.
+
+The bytes of weights, gradients and optimizer state are exact; those of activations are an estimate.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +21,30 @@ from medtune.trainer.recipe.schema import Recipe
 GB = 1e9
 BYTES = {"float32": 4, "bfloat16": 2}
 ACTIVATION_BYTES = 34
-"""Of one token in one layer, per unit of width, at 16 bits and without recomputation; attention by blocks.
+"""Bytes of activations for one token in one layer, per unit of the hidden width.
+
+They are stored with 16 bits, nothing is recomputed, and attention is computed block by block.
 
 Source: Korthikanti et al. 2022, arXiv 2205.05198, section 4.1, without the term of the attention matrix.
 """
 RECOMPUTED_BYTES = 2
-"""The same where layers are recomputed: inputs alone, and one layer's activations at a time. Source: section 5."""
+"""The same if layers are recomputed in the backward pass, which then stores only the input of each layer.
+
+The full activations of one layer at a time come on top. Source: the same paper, section 5.
+"""
 LARGE = 1_000_000_000
-"""Parameters above which a run without a GPU is not offered: a step would take minutes."""
+"""The number of parameters above which a run needs a GPU; without one, a step would take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What one device has to hold.
+    """The memory that a run needs on one device, in units of 10^9 bytes.
 
     Attributes:
-        weights_gb: Pretrained weights and adapters.
-        learning_gb: Gradients and AdamW's two moments of what learns.
-        activations_gb: Of a thousand tokens in one training pass.
-        parameters: Of the whole model.
+        weights_gb: Memory of the pretrained weights and adapters, in GB.
+        learning_gb: Memory of the gradients and of AdamW's two moments for the trained parameters, in GB.
+        activations_gb: Memory of the activations for a thousand tokens in one training pass, in GB.
+        parameters: The number of parameters of the whole model.
     """
 
     weights_gb: float
@@ -47,11 +55,13 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What a run has.
+    """The devices that a run may use.
 
     Attributes:
-        memory_gb: Of one device.
-        is_gpu: False where there is nothing but the CPU.
+        count: The number of devices, at least 1.
+        name: The name of the device, for messages.
+        memory_gb: Memory of one device, in GB.
+        is_gpu: False if the only device is the CPU.
     """
 
     count: int
@@ -61,10 +71,10 @@ class Devices:
 
 
 def parse_devices(text: str) -> Devices:
-    """Returns the devices that a user names.
+    """Returns the devices that a text such as "4xA6000-48GB" describes.
 
     Raises:
-        ValueError: Not of the form NxNAME-SIZEGB.
+        ValueError: The text does not have the form NxNAME-SIZEGB.
 
     Example:
         >>> parse_devices("4xA6000-48GB")
@@ -77,7 +87,7 @@ def parse_devices(text: str) -> Devices:
 
 
 def this_machine() -> Devices:
-    """Returns this machine's GPUs, or its CPU with the memory it has."""
+    """Returns this machine's GPUs or, if it has none, its CPU with the machine's memory."""
     if torch.cuda.is_available():
         first = torch.cuda.get_device_properties(0)
         return Devices(torch.cuda.device_count(), first.name, first.total_memory / GB)
@@ -85,13 +95,13 @@ def this_machine() -> Devices:
 
 
 def memory_of(recipe: Recipe, model: Model, rows: Sequence[PartRow]) -> Memory:
-    """Returns what one device of the run has to hold; ZeRO shares parts of it out.
+    """Returns the memory that the run needs on one device; ZeRO divides parts of it among the devices.
 
-    Source: Rajbhandari et al. 2020, arXiv 1910.02054: stage 1 shares the optimizer's state, 2 also gradients, 3 also
-    weights.
+    Source: Rajbhandari et al. 2020, arXiv 1910.02054: stage 1 divides the optimizer's state, stage 2 also the
+    gradients, stage 3 also the weights.
     """
     width, share = BYTES[recipe.model.dtype], recipe.train.devices
-    # Where the precision is still open, this is the larger of the two.
+    # If the precision is still "auto", the larger of the two widths is assumed.
     frozen_width = 2 if recipe.train.precision in NARROW else width
     stage = int(recipe.train.strategy[-1]) if recipe.train.strategy.startswith("deepspeed") else 0
     adapters = sum(row.adapters for row in rows)
@@ -114,7 +124,7 @@ def memory_of(recipe: Recipe, model: Model, rows: Sequence[PartRow]) -> Memory:
 
 
 def memory_text(memory: Memory, devices: Devices) -> str:
-    """Returns the sum as a person reads it."""
+    """Returns the needed memory and the devices as two lines of text."""
     return (
         f"memory     per device: weights {memory.weights_gb:.1f} GB + gradients and optimizer "
         f"{memory.learning_gb:.1f} GB + about {memory.activations_gb:.1f} GB per 1000 tokens of a training pass\n"
@@ -124,7 +134,7 @@ def memory_text(memory: Memory, devices: Devices) -> str:
 
 
 def missing_memory(memory: Memory, devices: Devices) -> str | None:
-    """Returns what the devices lack, None where the run fits."""
+    """Returns a message that says how much memory is missing; None if the run fits."""
     least = memory.weights_gb + memory.learning_gb + memory.activations_gb
     wanted = f"GPU memory: at least {least:.0f} GB per device (the line `memory` above, with 1000 tokens in a pass)"
     if not devices.is_gpu and memory.parameters > LARGE:

@@ -1,4 +1,4 @@
-"""The processes of a run that work together: which device each has, how they join, wait and add up."""
+"""Gives each process of a run its device, and lets the processes join, wait for each other and add up values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import torch.distributed as dist
 
 
 def device_of_rank(local_rank: int) -> torch.device:
-    """Returns the GPU of this rank, or the CPU where there is none.
+    """Returns the GPU of this rank, or the CPU if the machine has no GPU.
 
     Raises:
-        ValueError: There are fewer GPUs.
+        ValueError: The machine has fewer GPUs than ranks.
     """
     if not torch.cuda.is_available():
         return torch.device("cpu")
@@ -27,7 +27,7 @@ def device_of_rank(local_rank: int) -> torch.device:
 
 
 def prefer_one_order(device: torch.device) -> None:
-    """Lets a GPU add up in the same order every time where it can, before anything is computed on it.
+    """Asks PyTorch for deterministic algorithms on a GPU where they exist; call it before any computation.
 
     Source: https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
@@ -37,20 +37,20 @@ def prefer_one_order(device: torch.device) -> None:
 
 
 def join_ranks(world_size: int, device: torch.device) -> None:
-    """Starts the process group of a run that torchrun launched, before the first evaluation."""
+    """Joins this process to the process group of a run with several processes, before the first evaluation."""
     if world_size > 1 and not dist.is_initialized():
         options: dict[str, Any] = {"device_id": device} if device.type == "cuda" else {}
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo", **options)
 
 
 def barrier() -> None:
-    """Waits for all ranks."""
+    """Waits until all ranks have reached this call; returns at once in a run with one process."""
     if dist.is_initialized():
         dist.barrier()
 
 
 def summed(values: Sequence[float], device: torch.device) -> list[float]:
-    """Returns the values added up over all ranks."""
+    """Returns each value summed over all ranks."""
     if not dist.is_initialized():
         return list(values)
     tensor = torch.tensor(values, dtype=torch.float64 if device.type == "cpu" else torch.float32, device=device)

@@ -1,15 +1,17 @@
-"""Opens a recipe or a finished run once, loads its model, evaluates it, and tells the story of a run.
+"""Opens a recipe or a finished run once, loads its model, and carries out a run from beginning to end.
 
-Read `run.py` first: it goes from the opened experiment through zero-shot, training and final to the results.
+Read `run.py` first. It starts with the opened experiment, evaluates the model zero-shot, trains it, evaluates it again
+(the phase "final") and writes the results.
 
-The nouns of this folder:
+Terms that are used in this folder:
 
 - experiment (`experiment.py`): a recipe opened with its data and benchmark. `open_experiment` opens a recipe to work
   on, `open_run` opens the folder of a run that was started before. Every command that works on questions uses one of
-  the two; `medtune validate`, which has no run folder, uses `open_data` below them.
-- opened data (`open_data.py`): the prepared folder, the benchmark in the words that the folder was prepared with, and
-  the training sets of a recipe, checked to fit each other.
+  the two; `medtune validate`, which has no run folder, calls `open_data`, on which both are built.
+- opened data (`open_data.py`): the prepared folder, the benchmark with the prompts that the folder was prepared with,
+  and the training sets of a recipe. They have been checked to fit each other.
 - run folder (`run_folder.py`): the paths of a run, its recipe, and what it recorded about its data when it began.
-- asked model (`asked_model.py`): a model that can be asked, in this process or behind an endpoint.
-- trainable model (`load_model.py`): a model whose parts are frozen, adapted or free, as a stage of training begins.
+- asked model (`asked_model.py`): a model that answers questions. It runs in this process or behind an endpoint.
+- trainable model (`load_model.py`): a model at the beginning of a training stage: each of its parts is frozen, has
+  adapters, or is trained in full.
 """

@@ -1,4 +1,7 @@
-"""A model that can be asked, in this process or behind an endpoint; evaluation and audit do not know which it is."""
+"""Wraps a model that answers questions, so that evaluation and audit need not know whether it runs in this process.
+
+A `LoadedModel` runs in this process; a `ServedModel` runs behind an endpoint.
+"""
 
 from __future__ import annotations
 
@@ -26,40 +29,46 @@ _IMAGES_AT_ONCE = 16
 
 
 class AskedModel(Protocol):
-    """A model that an experiment asks."""
+    """A model that answers the questions of an experiment."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
-        """Where each part's weights come from, in words for the report."""
+        """A sentence for each part (vision, projector, language) that says where its weights come from."""
         ...
 
     def answering(self) -> AbstractContextManager[Answerer]:
-        """Gives what answers questions, as the recipe's block `eval` says; it is closed with the context."""
+        """Returns a context that gives an answerer with the settings of the recipe's block `eval`, and closes it."""
         ...
 
     def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
-        """Returns media id -> the vision tower's features of the image with its boxes drawn, all tokens in one row.
+        """Returns, by media id, the vision tower's features of each image with its boxes drawn.
 
-        Empty where the tower is not here, or images differ in how many features they have.
+        The features of all tokens of an image are joined to one vector. The result is empty if the vision tower is not
+        in this process, or if images differ in their number of features.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model whose weights are in this process."""
+    """A model whose weights are in this process.
+
+    Attributes:
+        experiment: The experiment that asks the model.
+        assembled: The model with its layout of sequences and its transform of media.
+    """
 
     experiment: Experiment
     assembled: Assembled
 
     @property
     def provenance(self) -> Mapping[str, str]:
-        """As `AskedModel.provenance`."""
+        """A sentence for each part (vision, projector, language) that says where its weights come from."""
         return self.assembled.provenance
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[Answerer]:
-        """As `AskedModel.answering`; the model is in evaluation mode until the context ends."""
+        """Returns a context that gives a local answerer; the model is in evaluation mode until the context ends."""
         model, recipe, device = self.assembled.model, self.experiment.recipe, self.experiment.device
         was_training = model.training
         model.eval()
@@ -77,7 +86,7 @@ class LoadedModel:
 
     @torch.no_grad()
     def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
-        """As `AskedModel.vision_features`."""
+        """Returns, by media id, the vision tower's features of each image, as `AskedModel` describes them."""
         model, transform = self.assembled.model, self.assembled.transform
         found: dict[str, NDArray[np.float32]] = {}
         was_training = model.training
@@ -94,18 +103,23 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model behind an endpoint, which is sent every question."""
+    """A model behind an endpoint; every question is sent there.
+
+    Attributes:
+        experiment: The experiment that asks the model.
+        served: The endpoint's settings and the file that records what it charged.
+    """
 
     experiment: Experiment
     served: Served
 
     @property
     def provenance(self) -> Mapping[str, str]:
-        """As `AskedModel.provenance`."""
+        """A sentence that says where the answers of the served model come from."""
         return self.served.provenance
 
     def answering(self) -> AbstractContextManager[Answerer]:
-        """As `AskedModel.answering`; what was spent is printed when the context ends."""
+        """Returns a context that gives an answerer which asks the endpoint, and prints the cost when it ends."""
         return open_answerer(
             self.served,
             max_new_tokens=self.experiment.recipe.eval.max_new_tokens,
@@ -113,5 +127,5 @@ class ServedModel:
         )
 
     def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
-        """Returns nothing: the vision tower is behind the endpoint."""
+        """Returns an empty mapping, because the vision tower is behind the endpoint."""
         return {}

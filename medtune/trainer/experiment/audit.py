@@ -1,4 +1,7 @@
-"""Audits the last phase of a run, from the answers on disk and from those that the model gives when asked again."""
+"""Audits the last phase of a run: how far its answers could have been guessed without looking at the image.
+
+The audit uses the answers on disk, and where it needs others it asks the model again.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ from medtune.trainer.experiment.evaluate import answer_groups
 from medtune.trainer.experiment.experiment import Experiment
 
 MAX_THUMBNAILS = 5000
-"""Train images that the thumbnails are made of: some seconds on one core."""
+"""The largest number of train images of which thumbnails are made. This many take some seconds on one core."""
 MAX_PROBED_IMAGES = 1200
-"""Train images that the linear probe learns from: the vision tower has to encode each of them."""
+"""The largest number of train images that the linear probe learns from. The vision tower has to encode each one."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class AnsweredPhase:
 
     Attributes:
         name: "final" or "zero_shot".
-        groups: The media groups of which any question was answered.
+        groups: The media groups with at least one answered question.
+        predictions: The answers of the phase, as they are on disk.
     """
 
     name: str
@@ -42,7 +46,7 @@ class AnsweredPhase:
 
 
 def answered_phase(experiment: Experiment) -> AnsweredPhase:
-    """Returns a run's last phase as it lies on disk.
+    """Returns the last phase of a run, read from its folder.
 
     Raises:
         FileNotFoundError: The run has answered nothing yet.
@@ -59,7 +63,10 @@ def answered_phase(experiment: Experiment) -> AnsweredPhase:
 
 
 def audit_without_asking(experiment: Experiment, model: AskedModel) -> str:
-    """Writes audit.json with the rows that need no new answers, unless the phase has one; returns what to say."""
+    """Writes audit.json with the rows that need no new answers, and returns a message for the user.
+
+    Nothing is written if audit.json describes this phase already, or if no question has options.
+    """
     phase, folder = answered_phase(experiment), experiment.folder
     if not _has_choices(phase):
         return "audit: no question has options, so nothing could be guessed"
@@ -74,7 +81,7 @@ def audit_without_asking(experiment: Experiment, model: AskedModel) -> str:
 
 
 def audit_with_model(experiment: Experiment, phase: AnsweredPhase, model: AskedModel) -> str:
-    """Asks the model what the phase did not, writes audit.json and returns its table.
+    """Asks the model under the conditions that the phase left out, writes audit.json and returns its table as text.
 
     Raises:
         ValueError: No question has options.

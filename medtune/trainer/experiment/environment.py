@@ -1,4 +1,4 @@
-"""Records the machine, the versions and the command of a run, so that a reader can run the same thing again."""
+"""Records the machine, the package versions and the command of a run, so that a reader can repeat the run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PACKAGES = (
 
 
 def environment(command: Sequence[str]) -> dict[str, object]:
-    """Returns what a reader needs to run the same thing again."""
+    """Returns the content of environment.json: the command, versions, devices, and the git commit of medtune."""
     return {
         "command": list(command),
         "medtune": __version__,

@@ -1,4 +1,4 @@
-"""Asks a model the questions of a phase and scores its answers, the same way before, during and after training."""
+"""Asks a model the questions of a phase and scores its answers, in the same way before, during and after training."""
 
 from __future__ import annotations
 
@@ -35,7 +35,19 @@ def evaluate_phase(
     title: str,
     repeats: Mapping[Condition, int] = ONCE,
 ) -> PhaseScores:
-    """Answers the groups' questions into `out_dir` and scores them; all ranks take part and get the scores."""
+    """Asks the groups' questions, writes answers and scores to `out_dir`, and returns the scores.
+
+    All ranks take part, and each gets the scores.
+
+    Args:
+        experiment: The experiment that is evaluated.
+        model: The model that is asked.
+        groups: The media groups whose questions are asked.
+        out_dir: The folder for answers and scores. Answers that it holds already are not asked for again.
+        conditions: The conditions to ask under, for instance "image".
+        title: The label of the progress bar.
+        repeats: How often each question is asked under each condition.
+    """
     predictions = answer_groups(
         experiment,
         model,
@@ -47,7 +59,7 @@ def evaluate_phase(
         repeats=repeats,
     )
     questions = [question for group in groups for question in group.questions]
-    # A run that was judged and is then resumed keeps its verdicts.
+    # If a judge has given verdicts in an earlier run of this phase, they are kept.
     predictions = with_verdicts(predictions, out_dir / MERGED, experiment.benchmark)
     scores = score_phase(
         questions,
@@ -74,7 +86,11 @@ def answer_groups(
     title: str,
     repeats: Mapping[Condition, int] = ONCE,
 ) -> list[Prediction]:
-    """Answers the groups' questions into `out_dir`; all ranks take part and get all answers."""
+    """Asks the groups' questions, writes the answers to `out_dir` and returns them.
+
+    All ranks take part, and each gets all answers. The arguments are those of `evaluate_phase`; `readings` says how a
+    question is answered: by generating text, by the likelihood of the options, or both.
+    """
     with model.answering() as answerer, _progress(title, shown=experiment.rank == 0) as on_group:
         return evaluate(
             answerer,
@@ -94,7 +110,7 @@ def answer_groups(
 
 
 def tested_groups(experiment: Experiment) -> tuple[MediaGroup, ...]:
-    """Returns the groups that zero-shot and final are measured on.
+    """Returns the media groups that the phases zero_shot and final are measured on.
 
     Raises:
         ValueError: The split is empty.
@@ -105,7 +121,7 @@ def tested_groups(experiment: Experiment) -> tuple[MediaGroup, ...]:
 
 
 def validation_groups(experiment: Experiment) -> tuple[MediaGroup, ...]:
-    """Returns the groups that each evaluation during training is measured on.
+    """Returns the media groups that each evaluation during training is measured on.
 
     Raises:
         ValueError: The split is empty.
@@ -119,7 +135,10 @@ def _drawn(experiment: Experiment, split: Split, questions: int | None) -> tuple
 
 
 def train_questions(prepared: Prepared) -> tuple[Question, ...]:
-    """Returns the train split, which the majority and prior baselines learn from; empty where there is none."""
+    """Returns the questions of the train split, which the majority and prior baselines learn from.
+
+    The result is empty if the folder has no train split.
+    """
     return prepared.questions("train")
 
 

@@ -1,4 +1,4 @@
-"""Knows the sets that are for evaluation alone: how to train on one, and which of them weights learnt from."""
+"""Finds data sets that are meant for evaluation only, in a recipe's data and in the training of its weights."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from medtune.trainer.recipe.schema import ModelBlock
 
 
 def whole_test(prepared: Prepared) -> str | None:
-    """Returns why a folder is all test and how to divide it; None where its source is not for evaluation alone.
+    """Returns a message that says why a folder holds only a test split and how to divide it.
 
-    Only `medtune prepare` divides a set: the folder then holds the splits and says how they were made.
+    Returns None if its source is not for evaluation only, or if the folder was divided already.
+
+    Only `medtune prepare` divides a data set. The folder then holds the splits and records how they were made.
     """
     made = prepared.manifest
     if made.unofficial_split is not None or not find_source(made.source).test_only:
@@ -26,13 +28,13 @@ def whole_test(prepared: Prepared) -> str | None:
 
 
 def unofficial_before(model: ModelBlock) -> list[str]:
-    """Returns the sets for evaluation alone that the recipe's checkpoint and exported weights learnt from.
+    """Returns the evaluation-only data sets that the recipe's checkpoint and exported weights were trained on.
 
     Each element has the form of `DataLabel.unofficial_training`.
 
     Raises:
         FileNotFoundError: There is no file at model.checkpoint.
-        ValueError: It is no safetensors file.
+        ValueError: The file at model.checkpoint is not a safetensors file.
     """
     found = []
     if model.weights is not None and is_exported(model.weights):

@@ -1,4 +1,4 @@
-"""Opens a recipe to work on, or a run that was started before: everything is read, resolved and checked once."""
+"""Opens a recipe, or a run that was started before, as an `Experiment`: all is read, resolved and checked once."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ class Experiment:
         name: The recipe's name.
         recipe: The recipe with everything resolved: precision, published protocol, and lengths in optimizer steps.
         prepared: The prepared folder that is evaluated on.
-        benchmark: The benchmark in the words that the folder was prepared with.
-        training_sets: The prepared folders that are learnt; empty where nothing is trained.
+        benchmark: The benchmark with the prompts that the folder was prepared with.
+        training_sets: The prepared folders that the model is trained on; empty if nothing is trained.
         folder: The run folder.
         device: The device of this process.
-        rank: The number of this process among those of the run.
-        world_size: How many processes the run has.
+        rank: The number of this process among those of the run, from 0.
+        world_size: The number of processes of the run.
         limit: About how many questions of each split are used; None uses all.
-        unofficial_training: The sets for evaluation alone that the model learns from, as in `DataLabel`.
-        trained_on: The training sets in words; "" where nothing is trained.
+        unofficial_training: The evaluation-only data sets that the model is trained on, in the form of
+            `DataLabel.unofficial_training`; "" if there are none.
+        trained_on: A description of the training sets in words; "" if nothing is trained.
     """
 
     name: str
@@ -57,24 +58,24 @@ class Experiment:
 
     @property
     def label(self) -> DataLabel:
-        """What every output says about the data."""
+        """The label that every output carries about its data."""
         return label_of(
             self.prepared.manifest, prompts=self.benchmark.wording, unofficial_training=self.unofficial_training
         )
 
     @property
     def about(self) -> dict[str, str]:
-        """What the run records about itself, in environment.json, results.json and every checkpoint."""
+        """The facts that the run records about itself in environment.json, results.json and every checkpoint."""
         trained_on = {"trained_on": self.trained_on} if self.trained_on else {}
         return {"recipe": self.name, "data_hash": self.prepared.data_hash, **self.label.facts(), **trained_on}
 
     @property
     def primary_parser(self) -> str:
-        """The parser that `overall` goes by."""
+        """The name of the parser whose readings give the score `overall`."""
         return primary_parser(self.recipe, self.benchmark)
 
     def say(self, text: str) -> None:
-        """Prints a text on rank 0 alone."""
+        """Prints a text; only rank 0 does."""
         if self.rank == 0:
             print(text, flush=True)
 
@@ -92,8 +93,8 @@ def open_experiment(
     """Opens a recipe to train or evaluate with, on every process of the run, and begins or resumes its run folder.
 
     Args:
-        recipe: As it was read.
-        folder: Where the run is written.
+        recipe: The recipe as it was read from its file.
+        folder: The run folder to write to.
         name: The recipe's name.
         training: Whether the run trains.
         resume: Whether `folder` holds a run to continue.
@@ -103,7 +104,7 @@ def open_experiment(
     Raises:
         FileExistsError: The folder holds something and `resume` is off.
         FileNotFoundError: A prepared folder is missing, or there is no run to resume.
-        ValueError: Something of the recipe, the data and the machine does not fit; the message says what.
+        ValueError: The recipe, the data and the machine do not fit each other; the message says what does not fit.
     """
     if training and recipe.model.endpoint is not None:
         raise ValueError(
@@ -145,16 +146,16 @@ def open_experiment(
 
 
 def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
-    """Opens a run that was started before, for this process alone; nothing of it is trained any more.
+    """Opens a run that was started before, in this process only and without its training sets.
 
     Args:
         root: The run folder.
-        questions: The prepared folder of the run, where it is not at `data.root` any more. A relative `data.root` is
-            looked for in the working directory, and then in every folder above the run.
+        questions: The prepared folder of the run, if it has been moved from `data.root`. With None, `data.root` is
+            used; if it is relative, it is looked for in the working directory and then in every folder above the run.
 
     Raises:
-        FileNotFoundError: There is no run, or its prepared folder is not there.
-        ValueError: The prepared folder is another one than the run saw, or does not fit the recipe.
+        FileNotFoundError: `root` holds no run, or its prepared folder does not exist.
+        ValueError: The prepared folder is not the one that the run was started with, or does not fit the recipe.
     """
     folder = RunFolder(root)
     recipe, recorded = folder.read_recipe(), folder.recorded()
@@ -180,7 +181,7 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
 
 
 def _found(data_root: Path, *, run: Path) -> Path:
-    """Returns where a run's prepared folder lies: as the recipe says, or so below a folder above the run."""
+    """Returns the path of a run's prepared folder: as in the recipe, or relative to a folder above the run."""
     if data_root.is_dir():
         return data_root
     above = (folder / data_root for folder in run.resolve().parents)

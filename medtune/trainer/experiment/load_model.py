@@ -1,4 +1,4 @@
-"""Loads a recipe's model on this rank's device: to be asked, to be trained in a stage, or as a run left it."""
+"""Loads the model of a recipe or a run: to answer questions, to be trained in a stage, or with trained weights."""
 
 from __future__ import annotations
 
@@ -34,13 +34,16 @@ FOUR_BITS = "; its linear layers held in 4 bits (NF4)"
 
 
 def load_model(experiment: Experiment, checkpoint: Path | None) -> AskedModel:
-    """Returns the model to be asked: with the trained weights of a file, or for None as its weights come.
+    """Returns the recipe's model, ready to answer questions.
 
-    A model behind an endpoint has no weights here; it is the same for any checkpoint.
+    Args:
+        experiment: The experiment whose model is loaded.
+        checkpoint: The file of trained weights to read; None keeps the pretrained weights. It has no effect on a model
+            behind an endpoint, whose weights are not on this machine.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The weights are not those of the recipe's tuning, or the model does not read the prepared media.
+        ValueError: The weights do not belong to the recipe's tuning, or the model does not read the prepared media.
     """
     if experiment.recipe.model.endpoint is not None:
         return ServedModel(experiment, _served(experiment, experiment.recipe.model.endpoint))
@@ -58,9 +61,9 @@ class TrainableModel(NamedTuple):
     """A model that is ready for a stage of training.
 
     Attributes:
-        assembled: The model, whose parts are frozen, adapted or free.
-        rows: The rows of the table of trainable parts.
-        learnt: Names of the parameters that learn in any stage of the recipe: what a checkpoint holds.
+        assembled: The model; each of its parts is frozen, has adapters, or is trained in full.
+        rows: The rows of the table of trainable parts, one for each part.
+        learnt: Names of the parameters that are trained in any stage of the recipe. A checkpoint holds these.
     """
 
     assembled: Assembled
@@ -69,11 +72,16 @@ class TrainableModel(NamedTuple):
 
 
 def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> TrainableModel:
-    """Returns the model as a stage begins with it: with the trained weights of `start`, its parts frozen or free.
+    """Returns the model at the beginning of a stage, with its parts frozen or trainable as the stage says.
+
+    Args:
+        experiment: The experiment that the stage belongs to.
+        stage: The stage that begins.
+        start: The file of trained weights to begin from; None begins from the pretrained weights.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The weights are not those of the recipe's tuning.
+        ValueError: The weights do not belong to the recipe's tuning.
     """
     assembled = _adapted(experiment)
     learnt = tuple(trainable_names(assembled.model))
@@ -83,13 +91,14 @@ def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> 
 
 
 def load_as_left(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assembled]:
-    """Returns a run's recipe and its model as the run left it; needs no data.
+    """Returns the recipe of a run and its model with the run's weights, without opening any data.
 
-    That is the best trained weights, or those that the run evaluated, or the model as its weights come.
+    The weights are the best trained ones; if the run did not train, those of model.checkpoint; if there are none, the
+    pretrained ones.
 
     Raises:
         FileNotFoundError: There is no run, or the weights that it evaluated are gone.
-        ValueError: The weights are not those of the recipe, or the run asked a served model.
+        ValueError: The weights do not belong to the recipe, or the run asked a served model.
     """
     recipe = folder.read_recipe()
     block = recipe.model
@@ -108,7 +117,7 @@ def load_as_left(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assem
 
 
 def about_weights(recipe: Recipe) -> dict[str, str]:
-    """Returns what a checkpoint says about the model that it belongs to, beside its tensors."""
+    """Returns the facts about the model that are written into a checkpoint next to its tensors."""
     alphas = {
         part: how.lora.alpha
         for stage in recipe.stages
@@ -119,18 +128,19 @@ def about_weights(recipe: Recipe) -> dict[str, str]:
 
 
 def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
-    """Reads trained weights into the parameters that learn.
+    """Reads trained weights from a file into the trainable parameters of a model.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file is of another model or of adapters with another scale, or its tensors do not fit.
+        ValueError: The file belongs to another model, or to adapters with another scale, or its tensors do not fit.
     """
     found, wanted = read_about(path), about_weights(recipe)
     if found.get("model", "unknown") != wanted["model"]:
         raise ValueError(
             f"{path}: trained weights of the model {found.get('model', 'unknown')}, but model.name is {wanted['model']}"
         )
-    # The scale of an adapter is not in its tensors: with another one it would answer otherwise in silence.
+    # The tensors do not contain the scale of an adapter. With another scale the model would give other answers without
+    # any error.
     if found.get("lora_alpha", "") != wanted["lora_alpha"]:
         raise ValueError(
             f"{path}: trained with model.tuning.*.lora.alpha {found.get('lora_alpha')}, but the recipe has "
@@ -152,7 +162,7 @@ def _adapted(experiment: Experiment) -> Assembled:
 
 
 def _fetched(experiment: Experiment) -> Assembled:
-    """Returns the model with its pretrained weights, which rank 0 fetches first, so that the others find them."""
+    """Returns the model with its pretrained weights. Rank 0 fetches them first, so that the other ranks find them."""
     block, seed = experiment.recipe.model, experiment.recipe.train.seed
     if experiment.rank == 0:
         assembled = assemble_model(block.name, seed, block)
@@ -171,10 +181,10 @@ def _fetched(experiment: Experiment) -> Assembled:
 
 
 def _with_volume_cache(experiment: Experiment, assembled: Assembled) -> Assembled:
-    """Returns the model with its prepared volumes kept, where the recipe wants that: each is prepared once.
+    """Returns the model with a cache of prepared volumes, if it reads volumes and the recipe asks for a cache.
 
     Raises:
-        ValueError: The model is to crop around an organ of which no volume has a mask.
+        ValueError: model.crop_organs names an organ of which no volume has a mask.
     """
     transform = assembled.transform
     if not isinstance(transform, VolumeInput):
@@ -191,10 +201,11 @@ def _with_volume_cache(experiment: Experiment, assembled: Assembled) -> Assemble
 
 
 def _served(experiment: Experiment, endpoint: Endpoint) -> Served:
-    """Returns the model behind an endpoint; the run folder says what it has charged.
+    """Returns the model behind an endpoint; its costs are recorded in the run folder.
 
     Raises:
-        ValueError: The prepared folder holds volumes that it is not said how to send, or the key's variable is not set.
+        ValueError: The prepared folder holds volumes and the recipe does not say how to send them, or the environment
+            variable with the key is not set.
     """
     name = experiment.recipe.model.name
     _refuse_media(read_kinds(endpoint), experiment.prepared, model=name, otherwise=f", or {SLICES_INSTEAD}")
@@ -203,7 +214,7 @@ def _served(experiment: Experiment, endpoint: Endpoint) -> Served:
 
 
 def _refuse_media(reads: Sequence[MediaKind], prepared: Prepared, *, model: str, otherwise: str = "") -> None:
-    """Refuses media of a kind that the model does not read; `otherwise` says how it might read volumes."""
+    """Refuses media of a kind that the model does not read. For volumes, the message ends with the hint `otherwise`."""
     if odd := sorted(prepared.kinds - set(reads)):
         raise ValueError(
             f"{prepared.root} holds {odd[0]}s; model.name {model} reads {' and '.join(f'{kind}s' for kind in reads)} "

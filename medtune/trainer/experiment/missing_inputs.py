@@ -14,7 +14,7 @@ from medtune.trainer.recipe.schema import Recipe
 
 
 def missing_data(recipe: Recipe, benchmark: Benchmark) -> str | None:
-    """Returns how to make the prepared folders that are not there, None where all are."""
+    """Returns instructions for making the prepared folders that are missing; None if none is missing."""
     asked = [(recipe.data.root, "data.root", recipe.data.benchmark, benchmark)]
     asked += [
         (learnt.root, "data.mixture", learnt.benchmark, find_benchmark(learnt.benchmark))
@@ -39,7 +39,7 @@ def _how_to_make(root: Path, field: str, name_of_benchmark: str, benchmark: Benc
 
 
 def missing_weights(recipe: Recipe, entry: ZooEntry) -> str | None:
-    """Returns how to get pretrained weights; None where they are here or come by themselves."""
+    """Returns instructions for getting the pretrained weights; None if they are present or need no download."""
     wanted = recipe.model.weights or (entry.hub.repo_id if entry.hub else None)
     if wanted is not None and is_exported(wanted):
         return None

@@ -1,4 +1,4 @@
-"""Opens the data of a recipe: what is asked, in whose words, and what is learnt, checked to fit each other."""
+"""Opens the data of a recipe: the prepared folder, its benchmark and the training sets, and checks that they fit."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from medtune.trainer.training.mixture import TrainingSet, open_training_sets
 
 
 class OpenedData(NamedTuple):
-    """The data of a recipe.
+    """The opened data of a recipe.
 
     Attributes:
-        recipe: The recipe, with the published protocol of the benchmark where it asks for that.
+        recipe: The recipe, with the benchmark's published protocol filled in if it asks for that.
         prepared: The prepared folder that is evaluated on.
-        benchmark: The benchmark in the words that the folder was prepared with.
-        training_sets: The prepared folders that are learnt; empty where nothing is trained.
+        benchmark: The benchmark with the prompts that the folder was prepared with.
+        training_sets: The prepared folders that the model is trained on; empty if nothing is trained.
     """
 
     recipe: Recipe
@@ -33,11 +33,14 @@ class OpenedData(NamedTuple):
 
 
 def open_data(recipe: Recipe, *, training: bool) -> OpenedData:
-    """Opens what a recipe evaluates on and, for `training`, what it learns from; loads no model.
+    """Opens the prepared folder that a recipe evaluates on and, if `training` is set, its training sets.
+
+    No model is loaded.
 
     Raises:
         FileNotFoundError: A prepared folder, or a media file in it, is missing.
-        ValueError: A folder is damaged, does not fit the recipe, or would teach what is asked.
+        ValueError: A folder is damaged, does not fit the recipe, or shares patients or images with the evaluated
+            questions.
     """
     prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
     recipe = as_published(recipe, benchmark)
@@ -47,12 +50,13 @@ def open_data(recipe: Recipe, *, training: bool) -> OpenedData:
 
 
 def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, training: bool) -> None:
-    """Refuses an answer format or parser that the benchmark does not know, empty splits, and conditions without media.
+    """Refuses a recipe whose settings do not fit its prepared folder and benchmark.
 
-    Training needs the splits train and val, of which a mixture brings the first.
+    Checked are the answer format, the parser, the conditions, and that no needed split is empty. Training needs the
+    splits train and val; with a mixture, train comes from the mixture.
 
     Raises:
-        ValueError: One of them does not fit; the message says what was wanted and what there is.
+        ValueError: A setting does not fit; the message says what was wanted and what there is.
     """
     official = benchmark.official if prepared.templates is not None else None
     if official is not None and official.answer_format != recipe.model.answer_format:
@@ -75,7 +79,7 @@ def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, train
 
 
 def primary_parser(recipe: Recipe, benchmark: Benchmark) -> str:
-    """Returns the name of the parser that `overall` goes by."""
+    """Returns the name of the parser whose readings give the score `overall`."""
     if recipe.eval.parser is not None:
         return recipe.eval.parser
     return "likelihood" if recipe.eval.readings[0] == "likelihood" else next(iter(benchmark.parsers))

@@ -1,4 +1,4 @@
-"""Opens a prepared folder as a recipe's model looks at it, and draws media groups from its splits."""
+"""Opens a prepared folder for a recipe's model, and draws media groups from its splits."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from medtune.trainer.recipe.schema import ModelBlock
 def open_for_model(
     root: Path, benchmark_name: str, model: ModelBlock, *, named_by: str = "data.benchmark is"
 ) -> tuple[Prepared, Benchmark]:
-    """Returns the folder, and the benchmark in the words that the folder was prepared with.
+    """Returns the opened folder, and the benchmark with the prompts that the folder was prepared with.
 
-    For a model that looks at one organ at a time, each organ of a volume has a group of its own.
+    For a model that looks at one organ at a time, each organ of a volume becomes a media group of its own.
 
     Args:
         root: The prepared folder.
-        benchmark_name: The benchmark that it has to be prepared for.
+        benchmark_name: The benchmark for which the folder must have been prepared.
         model: The block `model` of the recipe.
-        named_by: The field that names the benchmark, for the message.
+        named_by: The words before the benchmark's name in an error message, which tell the field that names it.
 
     Raises:
         FileNotFoundError: The folder, or a media file in it, is missing.
-        ValueError: It is no prepared folder, was written in another format, is damaged, was prepared for another
-            benchmark, or has official prompts that cannot be used.
+        ValueError: The folder is not a prepared folder, was written in another format, is damaged, was prepared for
+            another benchmark, or has official prompts that cannot be used.
     """
     prepared, entry = open_prepared(root), any_entry(model.name)
     refuse_other_benchmark(prepared, benchmark_name, named_by=named_by)
@@ -46,7 +46,7 @@ def refuse_other_benchmark(prepared: Prepared, benchmark_name: str, *, named_by:
     """Refuses a folder that was prepared for another benchmark.
 
     Raises:
-        ValueError: It was; the message names both.
+        ValueError: The folder was prepared for another benchmark; the message names both.
     """
     made_for = prepared.manifest.benchmark
     if made_for != benchmark_name:
@@ -54,7 +54,7 @@ def refuse_other_benchmark(prepared: Prepared, benchmark_name: str, *, named_by:
 
 
 def groups_of(prepared: Prepared, split: Split, *, questions: int | None, seed: int) -> tuple[MediaGroup, ...]:
-    """Returns the groups of a split, or about as many as hold `questions` questions.
+    """Returns the media groups of a split, or a random part of them with about `questions` questions.
 
     Raises:
         ValueError: The split is empty.
@@ -66,9 +66,10 @@ def groups_of(prepared: Prepared, split: Split, *, questions: int | None, seed: 
 
 
 def limited(groups: Sequence[MediaGroup], *, questions: int | None, seed: int) -> tuple[MediaGroup, ...]:
-    """Returns as many groups, drawn with the seed, as hold about `questions` questions; all of them for None.
+    """Returns randomly drawn groups that hold about `questions` questions together; all groups if it is None.
 
-    Their order is that of `groups`. A group is never cut, so the last one may go over the number.
+    The drawn groups keep the order of `groups`. Groups are taken whole, so that the result may hold some questions more
+    than `questions`.
     """
     if questions is None:
         return tuple(groups)

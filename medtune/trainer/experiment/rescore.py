@@ -1,4 +1,4 @@
-"""Scores a finished run again from the answers on disk, after its free answers were judged."""
+"""Scores a finished run again from the answers on disk, for instance after its free answers were judged."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from medtune.trainer.experiment.experiment import Experiment
 
 
 def rescore_run(experiment: Experiment) -> str:
-    """Writes parsed.jsonl, scores.json, results.json and the report of a finished run anew; returns what to print.
+    """Writes parsed.jsonl, scores.json, results.json and the report of a finished run anew; returns its tables as text.
 
-    The phases, the questions and the primary parser stay those of the run.
+    The phases, the questions and the primary parser of the run are kept.
 
     Raises:
         FileNotFoundError: The run has no results.

@@ -1,6 +1,6 @@
-"""The story of a run: zero-shot evaluation, training, the same evaluation again, the gain.
+"""Carries out a run: zero-shot evaluation, training, the same evaluation again, and the gain between the two.
 
-`open_experiment` of `experiment.py` comes first: it opens the recipe, its data and the run folder.
+Before this, `open_experiment` in `experiment.py` opens the recipe, its data and the run folder.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def run(experiment: Experiment) -> int:
     zero_shot = _zero_shot(experiment, loggers, load_model(experiment, start), conditions=("image",))
     if not _train_stages(experiment, loggers):
         return _interrupted(experiment)
-    # Built anew from the checkpoint on disk, so that what is reported is what was saved.
+    # The model is built anew from the checkpoint on disk, so that the report is about the saved weights.
     trained = load_model(experiment, experiment.folder.best)
     final = _final(experiment, loggers, trained, step=experiment.recipe.total_steps)
     _finish(experiment, loggers, {"zero_shot": zero_shot, "final": final}, trained)
@@ -49,7 +49,7 @@ def run(experiment: Experiment) -> int:
 
 
 def train(experiment: Experiment) -> int:
-    """Trains only; returns the exit status."""
+    """Trains without any evaluation before or after; returns the exit status."""
     loggers = open_loggers(experiment)
     if not _train_stages(experiment, loggers):
         return _interrupted(experiment)
@@ -61,7 +61,10 @@ def train(experiment: Experiment) -> int:
 
 
 def evaluate(experiment: Experiment) -> int:
-    """Evaluates only: the recipe's model as it is, or with `model.checkpoint`; returns the exit status."""
+    """Evaluates without training and returns the exit status.
+
+    Without `model.checkpoint` the phase is zero_shot. With it, the phase is final, because the weights are trained.
+    """
     loggers = open_loggers(experiment)
     recipe = experiment.recipe
     model = load_model(experiment, recipe.model.checkpoint)
@@ -85,7 +88,7 @@ def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
     """Trains the stages that are not done yet; returns False if someone asked to stop before the end."""
     start = experiment.recipe.model.checkpoint
     for planned in planned_stages(experiment.recipe):
-        # A stage's last weights are written before its last state.
+        # A stage writes its last weights before its last state, so the weights exist once this step is saved.
         is_done = experiment.folder.saved_step() >= planned.last_step
         if not is_done and not _train_stage(experiment, loggers, planned, start):
             return False
@@ -94,7 +97,7 @@ def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
 
 
 def _train_stage(experiment: Experiment, loggers: Sequence[Logger], planned: PlannedStage, start: Path | None) -> bool:
-    """Trains a stage on a model that is built anew from `start`, so that a resumed run goes the same way."""
+    """Trains one stage; the model is built anew from `start`, so that a resumed run gives the same result."""
     model = load_trainable(experiment, planned.stage, start)
     log_parts(experiment, loggers, planned, model.rows)
     return fit(experiment, planned, model, loggers)

@@ -1,4 +1,4 @@
-"""The folder of a run: the paths of its files, its recipe, and what it recorded about its data when it began."""
+"""The folder of a run: the paths of its files, its recipe, and the facts recorded about its data when it began."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ STATE_PREFIX = "state_step_"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The paths of one run, and what can be read there without opening its data."""
+    """The paths of one run, and the files of it that can be read without opening its data.
+
+    Attributes:
+        root: The folder itself.
+    """
 
     root: Path
 
@@ -30,57 +34,57 @@ class RunFolder:
 
     @property
     def environment(self) -> Path:
-        """The machine, the command, and what the run is about."""
+        """environment.json: the machine, the command, and the facts about the recipe and its data."""
         return self.root / "environment.json"
 
     @property
     def weights(self) -> Path:
-        """Where the weights come from that the run starts with."""
+        """weights.json, which says where the weights come from that the run starts with."""
         return self.root / "weights.json"
 
     @property
     def zero_shot(self) -> Path:
-        """Answers and scores before training."""
+        """The folder of the answers and scores before training."""
         return self.root / "zero_shot"
 
     @property
     def final(self) -> Path:
-        """Answers and scores after training."""
+        """The folder of the answers and scores after training."""
         return self.root / "final"
 
     @property
     def checkpoints(self) -> Path:
-        """Trained weights, and a state to resume from."""
+        """The folder of the trained weights and of the state to resume from."""
         return self.root / "checkpoints"
 
     @property
     def best(self) -> Path:
-        """The trained weights that were best on the validation questions."""
+        """The file of the trained weights that were best on the validation questions."""
         return self.checkpoints / "best.safetensors"
 
     @property
     def last(self) -> Path:
-        """The trained weights of the last step."""
+        """The file of the trained weights after the last step."""
         return self.checkpoints / "last.safetensors"
 
     @property
     def results(self) -> Path:
-        """results.json."""
+        """results.json, the scores of all phases and the gain."""
         return self.root / "results.json"
 
     @property
     def audit(self) -> Path:
-        """audit.json."""
+        """audit.json, which says how far the answers could have been guessed."""
         return self.root / "audit.json"
 
     @property
     def spending(self) -> Path:
-        """What an endpoint charged for the run's answers."""
+        """spending.jsonl, the charges of an endpoint for the run's answers."""
         return self.root / "spending.jsonl"
 
     @property
     def audit_answers(self) -> Path:
-        """What the model answered for the audit beside its phases."""
+        """The folder of the answers that the model gave only for the audit."""
         return self.root / "audit"
 
     def validation(self, step: int) -> Path:
@@ -92,11 +96,11 @@ class RunFolder:
         return self.checkpoints / f"stage_{number}.safetensors"
 
     def saved_state(self) -> Path | None:
-        """Returns the newest state that the run can be resumed from: a file, or a folder of DeepSpeed's."""
+        """Returns the newest state to resume from, a file or a folder written by DeepSpeed; None if there is none."""
         return max(self.checkpoints.glob(f"{STATE_PREFIX}*"), default=None)
 
     def saved_step(self) -> int:
-        """Returns the optimizer step of the saved state, 0 where there is none."""
+        """Returns the optimizer step of the saved state; 0 if there is none."""
         state = self.saved_state()
         return 0 if state is None else int(state.name.removeprefix(STATE_PREFIX))
 
@@ -104,15 +108,15 @@ class RunFolder:
         """Returns the recipe of the run.
 
         Raises:
-            FileNotFoundError: There is no run.
-            ValueError: The recipe is broken.
+            FileNotFoundError: The folder holds no run.
+            ValueError: The run's recipe cannot be read.
         """
         if not self.recipe.is_file():
             raise FileNotFoundError(f"{self.root}: no run is here (no recipe.yaml); give the folder that a run wrote")
         return read_recipe(str(self.recipe))
 
     def recorded(self) -> Mapping[str, object]:
-        """Returns what the run recorded when it began: about its machine and versions, its recipe and its data.
+        """Returns the content of environment.json: the machine, the versions, and facts about the recipe and its data.
 
         Raises:
             FileNotFoundError: The folder holds no run, or not all of it.
@@ -129,11 +133,15 @@ class RunFolder:
         return recorded_label(self.recorded())
 
     def refuse_other_data(self, root: Path, data_hash: str) -> None:
-        """Refuses a prepared folder that is not the one which the run saw when it began.
+        """Refuses a prepared folder with other data than the run was started with.
+
+        Args:
+            root: The prepared folder, for the message.
+            data_hash: The hash of its data.
 
         Raises:
             FileNotFoundError: The folder holds no run, or not all of it.
-            ValueError: It is another one; the message names both hashes.
+            ValueError: The data differ; the message names both hashes.
         """
         saw = str(self.recorded()["data_hash"])
         if data_hash != saw:
@@ -146,18 +154,18 @@ class RunFolder:
 def begin_or_resume(
     folder: RunFolder, recipe: Recipe, *, resume: bool, command: Sequence[str], about: Mapping[str, str]
 ) -> None:
-    """Makes the folder of a new run, or takes that of an interrupted one.
+    """Makes the folder of a new run, or checks and continues that of an interrupted one.
 
     Args:
-        folder: Of the run.
-        recipe: Resolved; it is written there.
+        folder: The run folder.
+        recipe: The resolved recipe, which is written into the folder.
         resume: Whether the folder holds a run to continue.
         command: The command line, for the record.
-        about: What the run is about, for the record.
+        about: Facts about the recipe and its data, for the record.
 
     Raises:
         FileExistsError: The folder holds something and `resume` is off.
-        FileNotFoundError: `resume` is on and there is no run.
+        FileNotFoundError: `resume` is on and the folder holds no run.
         ValueError: The interrupted run had another recipe or other data.
     """
     root = folder.root
@@ -178,5 +186,5 @@ def begin_or_resume(
         )
     root.mkdir(parents=True, exist_ok=True)
     write_json(folder.environment, {**environment(command), **about})
-    # The recipe comes last: a folder that holds it holds a run that can be opened and resumed.
+    # The recipe is written last. A folder with a recipe therefore holds a run that can be opened and resumed.
     replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])

@@ -1,1 +1,1 @@
-"""Recipes: their schema, reading them from YAML and the command line, and the checks before a run."""
+"""The schema of recipes, reading them from YAML and the command line, and the checks of their values."""

@@ -1,6 +1,7 @@
-"""Builds the typed blocks from YAML's keys and values; jsonargparse reads each single value by its type.
+"""Builds the typed blocks of a recipe from the keys and values of YAML; jsonargparse reads each value by its type.
 
-Every message names the field, the value, what is wanted in plain words, and where the value stands.
+Every error message names the field, its value, the wanted values in plain words, and the file (or `--set`) that holds
+it.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from medtune.trainer.recipe.layers import Layer, origin_of, origin_of_block
 from medtune.trainer.recipe.plain_types import Hint, allows_none, block_in, wanted, without_none
 
 Place = tuple[str, ...]
-"""The keys that lead to a value; a key of a mapping may itself hold dots."""
+"""The keys that lead to a value, from the outermost block inwards. A key of a mapping may itself contain dots."""
 _T = TypeVar("_T")
 
 
 def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[Layer]) -> _T:
-    """Returns the settings as the dataclass `kind`.
+    """Returns the settings as an instance of the dataclass `kind`.
 
     Args:
-        kind: The dataclass.
-        tree: The merged settings.
+        kind: The dataclass to build.
+        tree: The merged settings, as nested mappings.
         layers: The layers that they were merged from, for the messages.
 
     Raises:
-        ValueError: An unknown key (the nearest one is offered), a missing one, or a value of the wrong type.
+        ValueError: A key is unknown (the message offers the nearest one) or missing, or a value has the wrong type.
     """
     found = _block(kind, tree, (), layers, usual={})
     if not isinstance(found, kind):
@@ -40,7 +41,10 @@ def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[Layer]) -
 
 
 def _block(kind: type, tree: object, place: Place, layers: Sequence[Layer], *, usual: Mapping[str, object]) -> object:
-    """Returns a block; `usual` holds the defaults of its fields where the block around it has others than `kind`."""
+    """Returns a block as an instance of `kind`.
+
+    `usual` holds the defaults of the fields for which the enclosing block has other defaults than `kind` itself.
+    """
     if not isinstance(tree, Mapping):
         raise ValueError(f"{origin_of(layers, place)}: {'.'.join(place)} is {_shown(tree)}; it must be a block of keys")
     hints = typing.get_type_hints(kind)
@@ -72,7 +76,7 @@ def defaults(kind: type) -> dict[str, object]:
 
 
 def fields_of(block: object) -> dict[str, object]:
-    """Returns the values of a block's fields; {} for what is no block."""
+    """Returns the values of a block's fields; an empty mapping if `block` is not a dataclass instance."""
     if not dataclasses.is_dataclass(block) or isinstance(block, type):
         return {}
     return {field.name: getattr(block, field.name) for field in dataclasses.fields(block)}
@@ -111,7 +115,7 @@ def _key(hint: Hint, key: object, place: Place, layers: Sequence[Layer]) -> obje
 
 
 def _single(hint: Hint, value: object, place: Place, layers: Sequence[Layer]) -> object:
-    """Returns a value that is neither a block nor a list, as its type."""
+    """Returns a value that is neither a block nor a list, converted to its type."""
     refused = value is None or isinstance(value, Mapping | list | tuple)
     if not refused:
         try:
@@ -133,7 +137,7 @@ def _reader(hint: Hint) -> ArgumentParser:
 
 
 def _shown(value: object) -> str:
-    """Returns the value as it is written in YAML, text in quotes."""
+    """Returns the value as it would be written in YAML, with text in quotes."""
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,4 +1,4 @@
-"""Refuses recipes whose values no run could use, before anything is loaded."""
+"""Refuses a recipe with values that no run could use, before any data or model is loaded."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ LEAST_IMAGE_PIXELS = 56 * 56
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Refuses values that no run could use.
+    """Refuses a recipe with values that no run could use.
 
     Raises:
-        ValueError: Names the field, its value and what it must be.
+        ValueError: A value is impossible; the message names the field, its value and the allowed values.
     """
     train, evaluation = recipe.train, recipe.eval
     _check_served(recipe)

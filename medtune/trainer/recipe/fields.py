@@ -18,7 +18,7 @@ from medtune.trainer.recipe.schema import Recipe
 
 WIDTH = 100
 LISTED = "N"
-"""The place of any element of a list of blocks: train.stages.N.max_steps."""
+"""Stands for the number of any element in a list of blocks, as in train.stages.N.max_steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class FieldLine:
 
     Attributes:
         name: The full key, for instance "train.max_steps".
-        type: The values that it takes, in plain words.
-        default: The default as YAML would say it; "required" where there is none.
-        meaning: The field's line of the docstring.
+        type: The allowed values, in plain words.
+        default: The default as it is written in YAML; "required" if the field has none.
+        meaning: The explanation of the field in the docstring of its dataclass.
     """
 
     name: str
@@ -59,7 +59,7 @@ def recipe_fields(block: str = "") -> list[FieldLine]:
 
 
 def fields_text(fields: Sequence[FieldLine]) -> str:
-    """Returns the fields as text: a line with name, type and default, and below it the meaning."""
+    """Returns the fields as text: for each one a line with name, type and default, and below it the meaning."""
     paragraphs = []
     for field in fields:
         meaning = textwrap.fill(field.meaning, WIDTH, initial_indent="    ", subsequent_indent="    ")
@@ -68,7 +68,7 @@ def fields_text(fields: Sequence[FieldLine]) -> str:
 
 
 def meanings(kind: type) -> dict[str, str]:
-    """Returns the meaning of each field that the `Attributes:` of a dataclass and its parents explain."""
+    """Returns the meaning of each field, read from the sections `Attributes:` of a dataclass and its parents."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         text = inspect.cleandoc(each.__doc__ or "")

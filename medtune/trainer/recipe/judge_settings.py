@@ -46,11 +46,11 @@ class JudgeSettings:
 
 
 def read_judge(file: Path | None, overrides: Sequence[str]) -> JudgeSettings:
-    """Returns the settings of a YAML file (or the defaults, without one) with `overrides` applied.
+    """Returns the settings of a YAML file with `overrides` applied; without a file, the defaults are overridden.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: An unknown key, a wrong value, or not exactly one of endpoint and local.
+        ValueError: A key is unknown, a value is wrong, or not exactly one of endpoint and local is given.
     """
     settings = read_settings(JudgeSettings, file, overrides)
     if (settings.endpoint is None) == (settings.local is None):
@@ -71,7 +71,11 @@ def read_judge(file: Path | None, overrides: Sequence[str]) -> JudgeSettings:
 
 
 def instructions(settings: JudgeSettings, own: str) -> str:
-    """Returns the instructions to the judge: the texts of the user's files, or `own`, the benchmark's, without files.
+    """Returns the instructions for the judge: the texts of the user's files or, without files, those of the benchmark.
+
+    Args:
+        settings: The settings of the judge, which name the user's files.
+        own: The benchmark's instructions.
 
     Raises:
         FileNotFoundError: A file is missing.

@@ -1,4 +1,4 @@
-"""The layers of settings that lie over each other: files, then `--set`. Merges them and tells where a value stands."""
+"""Merges layers of settings (files, then `--set`) and finds the layer that a value comes from."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Tree = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The settings of one place.
+    """The settings that come from one file, or from one value of `--set`.
 
     Attributes:
-        origin: The place, as messages name it: a file's path, or "--set".
-        tree: Keys and values; blocks are mappings.
+        origin: Where the settings come from, for messages: the path of a file, or "--set".
+        tree: The keys and values; blocks are nested mappings.
     """
 
     origin: str
@@ -29,7 +29,7 @@ def read_layer(path: Path) -> Layer:
     """Returns the settings of a YAML file.
 
     Raises:
-        ValueError: The file is not YAML, or holds no keys.
+        ValueError: The file is not YAML, or is not a mapping of keys to values.
     """
     try:
         tree = yaml.safe_load(path.read_text("utf-8"))
@@ -43,7 +43,7 @@ def read_layer(path: Path) -> Layer:
 
 
 def override_layer(text: str) -> Layer:
-    """Returns the setting of one KEY=VALUE of `--set`.
+    """Returns the layer of one KEY=VALUE given to `--set`.
 
     Raises:
         ValueError: There is no equals sign, or VALUE is not YAML. The message leaves VALUE out, which may be a secret.
@@ -63,10 +63,10 @@ def override_layer(text: str) -> Layer:
 
 
 def merge(layers: Sequence[Layer]) -> Tree:
-    """Returns the settings of all layers; the later ones count where two say the same key.
+    """Returns the settings of all layers in one tree; if two layers give the same key, the later one counts.
 
     Raises:
-        ValueError: A layer numbers an element that a list does not have.
+        ValueError: A layer gives a value for an element that a list does not have.
     """
     tree: Tree = {}
     for layer in layers:
@@ -75,7 +75,10 @@ def merge(layers: Sequence[Layer]) -> Tree:
 
 
 def merged(below: Mapping[str, object], above: Mapping[str, object], *, place: str = "") -> Tree:
-    """Returns `below` with the values of `above`, block by block; `place` is the block's own place with a dot."""
+    """Returns `below` with the values of `above` put over it, block by block.
+
+    `place` is the dotted key of the block with a final dot, for messages; "" for the whole tree.
+    """
     out = dict(below)
     for key, value in above.items():
         out[key] = _over(out.get(key), value, place=f"{place}{key}")
@@ -91,7 +94,7 @@ def _over(old: object, value: object, *, place: str) -> object:
 
 
 def _merged_list(below: Sequence[object], above: Mapping[str, object], *, place: str) -> list[object]:
-    """Returns the list with those elements changed that `above` numbers: train.stages.0.max_steps=10."""
+    """Returns the list with some elements changed; the keys of `above` are their numbers, as in train.stages.0."""
     out = list(below)
     for number, value in above.items():
         if not str(number).isdecimal() or int(number) >= len(out):
@@ -102,12 +105,12 @@ def _merged_list(below: Sequence[object], above: Mapping[str, object], *, place:
 
 
 def origin_of(layers: Sequence[Layer], place: Sequence[str]) -> str:
-    """Returns the origin of the last layer that says the value at a place such as ("train", "stages", "0", "name")."""
+    """Returns the origin of the last layer that gives a value at a place such as ("train", "stages", "0", "name")."""
     return next((layer.origin for layer in reversed(layers) if _says(layer.tree, place)), layers[0].origin)
 
 
 def origin_of_block(layers: Sequence[Layer], place: Sequence[str]) -> str:
-    """Returns the origin of the first layer in which a block of keys stands at the place."""
+    """Returns the origin of the first layer that has a block of keys at a place."""
     return next((layer.origin for layer in layers if _is_block(layer.tree, place)), layers[0].origin)
 
 

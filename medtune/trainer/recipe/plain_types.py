@@ -1,4 +1,4 @@
-"""Says in plain words which values a field takes, from its type: "whole number or none", "one of image, text_only"."""
+"""Describes the type of a field in plain words, for instance "whole number or none" or "one of image, text_only"."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 Hint = object
-"""A type as `typing.get_type_hints` gives it: a class, a union, a literal or a generic alias."""
+"""A type as `typing.get_type_hints` returns it: a class, a union, a literal or a generic alias."""
 _WORDS: dict[object, str] = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path"}
 _ARTICLES = ("whole", "number", "path", "list", "mapping", "block")
 
 
 def plain_type(hint: Hint) -> str:
-    """Returns the values that a field of this type takes, in plain words.
+    """Returns a description in plain words of the values that a field of this type takes.
 
     Example:
         >>> plain_type(int | None), plain_type(tuple[Literal["a", "b"], ...])
@@ -40,30 +40,30 @@ def plain_type(hint: Hint) -> str:
 
 
 def wanted(hint: Hint) -> str:
-    """Returns the same as the end of the sentence "it must be ...", with an article where one belongs."""
+    """Returns the description as the end of the sentence "it must be ...", with an article if it needs one."""
     words = plain_type(hint)
     with_article = f"a {words}" if words.split(" ")[0].rstrip(",") in _ARTICLES else words
     return with_article.replace(" or none", ", or null for none")
 
 
 def is_union(hint: Hint) -> bool:
-    """Returns whether the type is one of several."""
+    """Returns whether the type is a union of types."""
     return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 
 def without_none(hint: Hint) -> Hint:
-    """Returns the type without None, where it is a single type or None; else the type itself."""
+    """Returns the other type of a union of one type and None; any other type is returned as it is."""
     kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)] if is_union(hint) else []
     return kinds[0] if len(kinds) == 1 else hint
 
 
 def allows_none(hint: Hint) -> bool:
-    """Returns whether None is a value of the type."""
+    """Returns whether the type allows None."""
     return is_union(hint) and type(None) in typing.get_args(hint)
 
 
 def block_in(hint: Hint) -> type | None:
-    """Returns the dataclass of a field that holds a block, one that may be left out, or a list of blocks."""
+    """Returns the dataclass of a field that holds a block, an optional block or a list of blocks; else None."""
     kind = without_none(hint)
     listed = typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else kind
     return listed if isinstance(listed, type) and dataclasses.is_dataclass(listed) else None

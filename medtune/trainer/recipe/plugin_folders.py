@@ -1,4 +1,4 @@
-"""The plugin folders that a recipe names: relative to its file, and absolute from then on."""
+"""Reads the plugin folders that a recipe names, and lets medtune find the extensions in them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from medtune.trainer.recipe.layers import Layer, read_layer
 
 
 def read_with_plugins(path: Path) -> Layer:
-    """Returns a recipe's layer with absolute paths of its plugin folders, which are taken into use.
+    """Returns the layer of a recipe's file, with absolute paths of its plugin folders, and takes these into use.
 
-    The recipe that it extends may lie in one of them.
+    In the file the paths are relative to the file itself. A recipe that this one extends may lie in one of the folders.
 
     Raises:
         FileNotFoundError: A plugin folder is missing.
@@ -26,7 +26,11 @@ def read_with_plugins(path: Path) -> Layer:
 
 
 def use_plugins(tree: Mapping[str, object], path: Path) -> tuple[Path, ...]:
-    """Takes the plugin folders into use that the recipe in the file `path` names, and returns their absolute paths.
+    """Takes the plugin folders of a recipe into use and returns their absolute paths.
+
+    Args:
+        tree: The recipe's keys and values.
+        path: The recipe's file; relative folders are looked for beside it.
 
     Raises:
         FileNotFoundError: A plugin folder is missing.
@@ -39,7 +43,7 @@ def use_plugins(tree: Mapping[str, object], path: Path) -> tuple[Path, ...]:
 
 
 def use_plugins_of_run(run: Path) -> None:
-    """Takes the plugin folders into use that a run was made with; does nothing where there is no run.
+    """Takes the plugin folders into use that a run was made with; does nothing if `run` is not a run folder.
 
     Raises:
         FileNotFoundError: A plugin folder is missing.

@@ -1,4 +1,4 @@
-"""Puts the temperature, repeats and token limit of a benchmark's authors into a recipe: `eval.protocol: published`."""
+"""Applies `eval.protocol: published`: the temperature, repeats and token limit that a benchmark's authors state."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from medtune.trainer.recipe.schema import Recipe
 
 
 def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
-    """Returns the recipe with the protocol of the benchmark's authors, where the recipe asks for it.
+    """Returns the recipe with the protocol of the benchmark's authors if it asks for that, else the recipe itself.
 
     A value that the authors do not state stays as it is in the recipe.
 
     Raises:
-        ValueError: The authors published no protocol; or they asked several times without stating a temperature, and
-            the recipe's replies are greedy.
+        ValueError: The authors published no protocol, or they asked each question several times without stating a
+            temperature and the recipe's temperature is 0.
     """
     if recipe.eval.protocol == "recipe":
         return recipe
@@ -45,7 +45,7 @@ def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
 
 
 def protocol_facts(recipe: Recipe, benchmark: Benchmark) -> ProtocolFacts:
-    """Returns how the recipe has questions answered, beside what the benchmark's authors published."""
+    """Returns the protocol that the recipe uses, together with the one that the benchmark's authors published."""
     endpoint = recipe.model.endpoint
     used = UsedProtocol(
         temperature=recipe.eval.temperature if endpoint is None else endpoint.temperature,

@@ -1,4 +1,4 @@
-"""Reads a recipe: YAML files, one level of `extends:`, the values of `--set`, then the typed schema."""
+"""Reads a recipe from its YAML file, the recipe that it extends (one level) and `--set`, and checks it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from medtune.trainer.recipe.renamed_keys import old_names, with_new_names
 from medtune.trainer.recipe.schema import Recipe
 
 STAGE_KEYS = ("batch_size", "micro_batch_size", "warmup_ratio")
-"""The keys that a stage takes from `train` where it does not say them itself."""
+"""The keys whose values a stage takes from `train` if it does not give them itself."""
 Tree = dict[str, Any]
 _T = TypeVar("_T")
 
 
 def find_recipe(name: str) -> Path:
-    """Returns the file of a recipe that medtune or a plugin brings, or the file that `name` is the path of.
+    """Returns the file of a recipe: by its name in medtune or a plugin, or by its path.
 
     Raises:
         ValueError: There is no such recipe; the message offers the nearest name.
-        FileNotFoundError: `name` looks like a path, and nothing is there.
+        FileNotFoundError: `name` ends in .yaml or .yml, and there is no such file.
     """
     if name.endswith((".yaml", ".yml")):
         if not Path(name).is_file():
@@ -41,12 +41,13 @@ def find_recipe(name: str) -> Path:
 
 
 def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
-    """Returns the recipe with `overrides` ("train.max_steps=10") applied; says on stderr which keys have a new name.
+    """Returns a recipe with `overrides` applied, for instance "train.max_steps=10".
 
-    The plugin folders that the recipe names are taken into use.
+    The plugin folders that the recipe names are taken into use. For keys that have been renamed, the new name is
+    printed on stderr.
 
     Raises:
-        ValueError: Broken YAML, an unknown key (the nearest one is offered) or a value of the wrong type.
+        ValueError: The file is not YAML, a key is unknown (the message offers the nearest one), or a value is wrong.
         FileNotFoundError: There is no such file, or a plugin folder is missing.
     """
     path = find_recipe(name)
@@ -67,20 +68,29 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:
-    """Returns the typed recipe.
+    """Returns the typed and checked recipe.
+
+    Args:
+        tree: All keys and values of the recipe.
+        where: Where they come from, for messages.
 
     Raises:
-        ValueError: An unknown key, a missing one, or a value of the wrong type.
+        ValueError: A key is unknown or missing, or a value is wrong.
     """
     return _recipe(tree, [Layer(where, tree)])
 
 
 def read_settings(kind: type[_T], file: Path | None, overrides: Sequence[str]) -> _T:
-    """Returns settings of another kind than a recipe, from a YAML file (or from nothing) with `overrides` applied.
+    """Returns settings other than a recipe, from a YAML file with `overrides` applied.
+
+    Args:
+        kind: The dataclass of the settings.
+        file: The YAML file; None starts from the defaults of `kind`.
+        overrides: KEY=VALUE, applied in their order.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: As `recipe_from_tree`.
+        ValueError: A key is unknown or missing, or a value has the wrong type.
     """
     if file is not None and not file.is_file():
         raise FileNotFoundError(f"no file {file}")
@@ -90,8 +100,8 @@ def read_settings(kind: type[_T], file: Path | None, overrides: Sequence[str]) -
 
 
 def _renamed(files: Sequence[Layer], overrides: Sequence[Layer]) -> list[Layer]:
-    """Returns all layers under the new names of their keys, and says on stderr which had an old one."""
-    # The overrides are looked at together, because two of them may give one key under both names.
+    """Returns all layers with the new names of renamed keys, and prints on stderr which keys had an old name."""
+    # The overrides are checked together, because two of them may give the same key under both names.
     for layer in (*files, Layer(COMMAND_LINE, merge(overrides))):
         with_new_names(layer.tree, where=layer.origin)
         for message in old_names(layer.tree):
@@ -102,14 +112,14 @@ def _renamed(files: Sequence[Layer], overrides: Sequence[Layer]) -> list[Layer]:
 def _recipe(tree: Mapping[str, Any], layers: Sequence[Layer]) -> Recipe:
     recipe = build(Recipe, tree, layers)
     if recipe.train.stages:
-        # Only now are the blocks known to be sound, so that the stages can take from them what they leave out.
+        # The first build has checked the blocks. The stages can now take from them the values that they leave out.
         recipe = build(Recipe, _with_whole_stages(tree), layers)
     check_recipe(recipe)
     return recipe
 
 
 def _with_whole_stages(tree: Mapping[str, Any]) -> Tree:
-    """Returns the tree whose stages say all that they take from the blocks `train` and `model.tuning`."""
+    """Returns the tree with the values filled in that its stages take from the blocks `train` and `model.tuning`."""
     train = tree["train"]
     shared = {key: train[key] for key in STAGE_KEYS if key in train}
     tuning = merged(dataclasses.asdict(Tuning()), tree["model"].get("tuning", {}))
@@ -118,12 +128,12 @@ def _with_whole_stages(tree: Mapping[str, Any]) -> Tree:
 
 
 def recipe_to_yaml(recipe: Recipe) -> str:
-    """Returns the resolved recipe as YAML that `read_recipe` takes."""
+    """Returns the resolved recipe as YAML that `read_recipe` can read."""
     return yaml.safe_dump(recipe_tree(recipe), sort_keys=False)
 
 
 def recipe_tree(recipe: Recipe) -> Tree:
-    """Returns the resolved recipe as what YAML and JSON hold."""
+    """Returns the resolved recipe as nested dictionaries and lists, as they are written to YAML and JSON."""
     tree: Tree = _plain_tree(dataclasses.asdict(recipe))
     return tree if recipe.plugins else {key: value for key, value in tree.items() if key != "plugins"}
 

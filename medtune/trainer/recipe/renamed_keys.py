@@ -1,4 +1,4 @@
-"""The keys of recipes that have a new name; the old ones are still taken, with a message that says the new one."""
+"""Translates the old names of renamed recipe keys; they are still accepted, with a message that gives the new name."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 
 class RenamedKey(NamedTuple):
-    """One key with a new name.
+    """One renamed key.
 
     Attributes:
-        block: The place of the key's block; "*" stands for every element of a list.
+        block: The dotted key of the block that holds the key; "*" stands for every element of a list.
         old: The old name.
         new: The new name.
-        meaning: What the key says, for the message.
+        meaning: The meaning of the key, for the message.
     """
 
     block: str
@@ -32,10 +32,10 @@ RENAMED = (
 
 
 def with_new_names(tree: Mapping[str, object], *, where: str) -> dict[str, object]:
-    """Returns the settings with every renamed key under its new name, in its old place.
+    """Returns the settings with every renamed key under its new name; the order of the keys is kept.
 
     Raises:
-        ValueError: A block holds a key under its old and its new name.
+        ValueError: A block holds a key under both its old and its new name.
     """
     out = dict(tree)
     for renamed in RENAMED:
@@ -44,7 +44,7 @@ def with_new_names(tree: Mapping[str, object], *, where: str) -> dict[str, objec
 
 
 def old_names(tree: Mapping[str, object]) -> list[str]:
-    """Returns a message for every key that stands under its old name."""
+    """Returns a message for every key that has its old name."""
     return [
         f"{place}.{renamed.old} is now called {place}.{renamed.new} ({renamed.meaning}); please rename it"
         for renamed in RENAMED

@@ -14,20 +14,21 @@ from medtune.models.tuning.plan import OptimizerName, Precision, Tuning
 from medtune.models.weights.loading_options import Loading
 
 SERVED = "endpoint"
-"""The name of the model that is asked over the network."""
+"""The value of model.name for a model that is asked over the network."""
 
 StrategyName = Literal["auto", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"]
 
 
 @dataclass(frozen=True)
 class ChosenModel:
-    """The first fields of a recipe's block `model`: which model answers, in which form, from which trained weights.
+    """The first fields of a recipe's block `model`: the model, the form of its answers, and its trained weights.
 
     Attributes:
         name: The model: a file in medtune/models/zoo, or "endpoint" for a served model. See `medtune list models`.
         answer_format: The form of an answer to a multiple-choice question: text is the option's words, letter its
             letter, text_letter the words and then the letter.
-        checkpoint: Trained weights to start from: a .safetensors file of an earlier run.
+        checkpoint: Trained weights to start from, a .safetensors file of an earlier run; none starts from the
+            pretrained weights.
     """
 
     name: str
@@ -39,13 +40,14 @@ class ChosenModel:
 class ModelBlock(Loading, ChosenModel):
     """Which model is used, how its weights are read, and how it learns.
 
-    The fields keep the order of `ChosenModel`, `Loading`, and these; recipe.yaml and results.json are written in it.
+    The fields are in the order of `ChosenModel`, `Loading` and this class; recipe.yaml and results.json keep this
+    order.
 
     Attributes:
-        language_bits: 4 holds the linear layers of the language model in NF4, before, during and after training, which
-            is QLoRA where its mode is lora. None holds them as `dtype` says.
+        language_bits: 4 keeps the linear layers of the language model in 4 bits (NF4) before, during and after
+            training; with the mode lora, this is QLoRA. None keeps them in `dtype`.
         tuning: How each part of the model learns: not at all, in part, with LoRA, or in full.
-        endpoint: The server that is asked; required where `name` is "endpoint", and otherwise left out.
+        endpoint: The server that is asked; required if `name` is "endpoint", and left out otherwise.
     """
 
     language_bits: Literal[4] | None = None
@@ -69,7 +71,7 @@ class TrainFolder:
 
     Attributes:
         benchmark: The benchmark that the folder was prepared for; its wording asks the questions.
-        root: The prepared folder; its train split is learnt.
+        root: The prepared folder; the model is trained on its train split.
         weight: The folder's share of the media groups that are drawn, in any unit, because the weights are divided by
             their sum. Either all folders of a mixture have a weight, or none has.
     """
@@ -81,21 +83,22 @@ class TrainFolder:
 
 @dataclass(frozen=True)
 class DataBlock:
-    """Which questions are learnt and asked.
+    """The data of a recipe: the questions that the model is trained on, and those that it is evaluated on.
 
     Attributes:
         benchmark: The benchmark that the run is evaluated on, and trained on unless there is a mixture. See
             `medtune list benchmarks`.
         root: The prepared folder of the benchmark, written by `medtune prepare BENCHMARK --from ... --out ROOT`.
         workers: Number of processes that decode training images; 0 decodes in the training process.
-        mixture: Prepared folders to learn instead of `root`; `root` is learnt too only where the mixture names it.
-        temperature: Of a mixture without weights: each folder's share is its number of media groups to the power of
-            1 / temperature. 1 mixes by size, a high value mixes evenly.
-        balance: How far frequent answers are thinned, from 0 to 1: 0 asks all questions; 1 asks every frequent answer
-            of a task and subtype equally often in each epoch, options and free words alike.
-        augment: Changes of training images, videos and volumes. Each is applied only to questions whose answers stay
-            true according to the benchmark; an image whose questions allow different changes counts as several groups.
-            A changed volume is prepared anew each time.
+        mixture: Prepared folders to train on instead of `root`; the mixture may also contain `root` itself.
+        temperature: How a mixture without weights is mixed: each folder's share is proportional to its number of media
+            groups to the power of 1 / temperature. 1 mixes by size, a high value mixes evenly.
+        balance: How far questions with frequent answers are reduced in training, from 0 to 1: 0 asks all questions; 1
+            asks every frequent answer of a task and subtype equally often in each epoch. It applies to options and free
+            words.
+        augment: Random changes of training images, videos and volumes. Each is applied only for questions whose answers
+            stay true according to the benchmark; an image whose questions allow different changes counts as several
+            media groups. A changed volume is not taken from the cache.
         cache: Whether the prepared folder keeps each volume in the form that the model reads, in float32, so that it is
             prepared only once.
     """
@@ -112,7 +115,7 @@ class DataBlock:
 
 @dataclass(frozen=True)
 class Stage:
-    """One part of a training with its own optimizer, schedule and data; the next begins from its last weights.
+    """One part of a training with its own optimizer, schedule and data; the next stage begins from its last weights.
 
     In a recipe, a value that a stage leaves out is taken from `train`, and its tuning from `model.tuning`.
 
@@ -120,8 +123,8 @@ class Stage:
         name: Name of the stage in the log and in messages.
         max_steps: Number of optimizer steps.
         epochs: Number of passes over the stage's questions; given instead of max_steps.
-        only: The questions of the stage: for each facet that is named here, one of its values here has to apply. Empty
-            takes all questions.
+        only: Restricts the stage to some questions: for each facet that is named here, a question must have one of the
+            given values. Empty takes all questions.
         batch_size: Media groups per optimizer step, as in `train`.
         micro_batch_size: Media groups per forward pass of one device, as in `train`.
         warmup_ratio: Share of the steps in which the learning rate rises, as in `train`.
@@ -154,14 +157,15 @@ class TrainBlock:
     """How the model is trained.
 
     Attributes:
-        max_steps: Number of optimizer steps; left out where `stages` have their own, and for a served model.
+        max_steps: Number of optimizer steps; left out if `stages` have their own, and for a served model.
         epochs: Number of passes over the train split; given instead of max_steps.
         stages: Parts of the training, one after another, for instance the alignment of the projector before instruction
             tuning. Empty is one stage with the values of this block.
         group_questions: Largest number of questions in a media group; an image with more counts as several groups. None
             keeps all questions of an image together, 1 makes each question a sample of its own.
-        text_only_share: Share of the media groups, from 0 to 1 and drawn with the seed, that are learnt without their
-            media. A small share keeps a model able to answer from text alone; 1 trains a blind model to compare with.
+        text_only_share: Share of the media groups, from 0 to 1 and drawn with the seed, that are trained on without
+            their media. A small share keeps the model able to answer from text alone; 1 trains a model without any
+            media, for comparison.
         seed: Seed of the adapters, of the order of the data and of dropout.
         batch_size: Media groups per optimizer step, over all devices. A media group is one image, video or volume with
             all its questions, so that a step may learn many more questions than this number.
@@ -170,11 +174,11 @@ class TrainBlock:
         weight_decay: Weight decay of AdamW, applied to matrices only.
         warmup_ratio: Share of the steps in which the learning rate rises linearly; it then falls to zero as a cosine.
         clip_norm: Largest norm of the gradient; 0 does not clip.
-        strategy: How several devices share the work; auto is ddp where there are several.
+        strategy: How several devices share the work; auto is ddp for several devices.
         devices: Number of processes on this machine, each with a device of its own.
-        precision: Number format of training and of every evaluation. bf16-mixed computes in bfloat16 and stores in it
-            what does not learn; auto is bf16-mixed where the device has it, else 32-true. 16-mixed computes in float16
-            with a scaled loss, on GPUs alone.
+        precision: Number format of training and of every evaluation. bf16-mixed computes in bfloat16 and also stores
+            the frozen parameters in it; auto is bf16-mixed if the device supports it, else 32-true. 16-mixed computes
+            in float16 with a scaled loss, on GPUs only.
         gradient_checkpointing: Whether the activations of the layers are computed again in the backward pass, which
             takes less memory and about a third more time.
     """
@@ -206,20 +210,21 @@ class EvalBlock:
         readings: How an answer to a multiple-choice question is read: from the log-likelihood of each option, or from a
             generated reply that is parsed. The first is the primary one, which `overall` in results.json, the best
             checkpoint and the conditions without media use.
-        conditions: What the final model, and the model of `medtune eval`, is shown with the question; "image" has to be
-            among them. Before training, `medtune run` asks under "image" alone.
+        conditions: The conditions under which the final model, and the model of `medtune eval`, is asked: each says
+            what is shown with the question. "image" has to be among them. Before training, `medtune run` asks only
+            under "image".
         parser: The parser of the primary reading; None is "likelihood", or the benchmark's first parser of replies.
         questions: Number of questions of the split, drawn with the seed as whole media groups; None asks all.
         every_steps: Optimizer steps between two evaluations during training.
-        val_questions: Number of validation questions in each of these; always the same ones.
+        val_questions: Number of questions in each evaluation during training; they are always the same ones.
         batch_tokens: Largest number of tokens, padding included, in one forward pass.
         batch_size: Media groups that are answered together; fewer where their prompts exceed `batch_tokens`.
         max_new_tokens: Largest number of tokens in a reply.
         temperature: Temperature at which a model in this process draws its replies, which are the same for the same
             train.seed; 0 is greedy. A served model has model.endpoint.temperature instead.
         repeats: How often each reply is drawn; greedy replies do not differ.
-        condition_repeats: How often the replies under one condition are drawn, where that is not `repeats`. Those under
-            "image", which they are compared with, are drawn as often.
+        condition_repeats: How often the replies under single conditions are drawn, if not as often as `repeats` says.
+            The replies under "image", with which they are compared, are drawn as often as the most frequent of them.
         protocol: recipe uses the values of this block; published uses the temperature, repeats and max_new_tokens that
             the authors of the benchmark state.
     """
@@ -247,13 +252,14 @@ class EvalBlock:
 
 @dataclass(frozen=True)
 class LogBlock:
-    """What is logged, and where; metrics.csv is always written.
+    """The settings of logging; metrics.csv is always written.
 
     Attributes:
-        wandb: Whether W&B is used; auto is online where a key is set, and offline elsewhere.
+        wandb: Whether W&B is used; auto is online if a key is set, and offline otherwise.
         project: Name of the project on W&B.
         every_steps: Optimizer steps between two points of the loss curve.
-        images: Whether pictures and free texts of single cases go to W&B; auto sends those of simulated data alone.
+        images: Whether pictures and free texts of single cases are sent to W&B; auto sends only those of simulated
+            data.
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
@@ -264,16 +270,16 @@ class LogBlock:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One experiment.
+    """A recipe: one experiment, with all its settings.
 
     Attributes:
         model: Which model is used, how its weights are read, and how it learns.
-        data: Which questions are learnt and asked.
+        data: The questions that the model is trained on, and those that it is evaluated on.
         train: How the model is trained.
         eval: How the model is evaluated.
-        log: What is logged, and where.
-        grid: Full keys and the values that they take in turn, as text: `medtune run` makes one run for every
-            combination, and a table of all runs.
+        log: What is logged, and whether it is sent to W&B.
+        grid: For each full key, the values that it takes in turn, as text. `medtune run` makes one run for every
+            combination, and a table of all runs. None makes a single run.
         plugins: Folders with benchmarks, models, recipes and so on of your own, relative to the recipe's file. A run's
             recipe.yaml holds their absolute paths, those of `--plugins` among them.
     """
@@ -288,7 +294,7 @@ class Recipe:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages of the training; one, named "training", where the recipe has none of its own."""
+        """The stages of the training; a recipe without stages has one, named "training"."""
         train = self.train
         return train.stages or (
             Stage(
@@ -309,7 +315,10 @@ class Recipe:
 
 
 def asks_the_same(recipe: Recipe) -> Recipe:
-    """Returns the recipe without what may change when a run is resumed: the price, cap and pace of an endpoint."""
+    """Returns the recipe without the settings that may change when a run is resumed.
+
+    These are the prices, the spending limit and the pace of an endpoint.
+    """
     if recipe.model.endpoint is None:
         return recipe
     return replace(recipe, model=replace(recipe.model, endpoint=asked_alike(recipe.model.endpoint)))

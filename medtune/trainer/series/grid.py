@@ -1,4 +1,4 @@
-"""Makes one ordinary run for every combination of the values in a recipe's grid, and a table of them all."""
+"""Makes one run for every combination of the values in a recipe's grid, and a table of all runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from medtune.trainer.experiment.write_json import write_json
 GRID = "grid.json"
 _LOSS = "train/loss"
 _ENDS = 5
-"""Steps at either end over which the table averages the loss."""
+"""The number of logged points at the beginning and at the end over which the table averages the loss."""
 
 
 def run_grid(
@@ -32,19 +32,19 @@ def run_grid(
 ) -> int:
     """Starts the runs one after another, writes OUT/grid.json and prints its table; returns the exit status.
 
-    Each run lies in OUT/VALUE-VALUE-... With `resume`, finished runs stay and an unfinished one is continued. The first
-    run that does not end well ends the series with its status.
+    Each run has the folder OUT/VALUE-VALUE-... With `resume`, finished runs are kept and an unfinished one is
+    continued. If a run fails, the series ends with its exit status.
 
     Args:
         start: Runs `medtune ARGUMENTS` and returns the exit status.
         arguments: The arguments of each run, without --out and --resume.
         out: The folder that holds the runs.
-        grid: Dotted field -> values.
+        grid: For each dotted key of the recipe, the values that it takes.
         resume: Whether OUT may hold runs already.
 
     Raises:
         FileExistsError: A folder holds a run already and `resume` is not set.
-        ValueError: Another launcher is at work.
+        ValueError: The process was started by a launcher such as torchrun.
     """
     if "WORLD_SIZE" in os.environ:
         raise ValueError("a grid starts its own processes; leave torchrun out and set train.devices")
@@ -66,7 +66,7 @@ def run_grid(
 
 
 def cell_name(cell: Mapping[str, str]) -> str:
-    """Returns the folder of a combination."""
+    """Returns the name of the folder of a combination."""
     return "-".join(str(value).replace("/", "_") for value in cell.values())
 
 
@@ -89,9 +89,9 @@ def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
 
 
 def grid_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Returns the combinations with their loss at either end of the training and their scores, by task as well.
+    """Returns a table with one row for each combination: first and last loss, and the scores, also by task.
 
-    Source: the seed paper's section 4.2 b, which sets towers and projectors side by side, by type of question.
+    Source: section 4.2 b of CTLesionVQA, arXiv 2505.18915, which compares architectures by type of question.
     """
     first = rows[0]
     tasks = sorted({task for row in rows for task in row["by_task"]})

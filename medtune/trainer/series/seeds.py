@@ -1,4 +1,4 @@
-"""`medtune run RECIPE --seeds N`: N ordinary runs that differ in `train.seed`, and the gain over all of them."""
+"""Makes the N runs of `medtune run RECIPE --seeds N`, which differ in `train.seed`, and computes their common gain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class SeedRun:
     """One of the runs.
 
     Attributes:
-        phases: The parsed replies before and after training.
+        seed: The `train.seed` of the run.
+        folder: The run folder.
+        phases: The parsed replies before training, and those after training.
     """
 
     seed: int
@@ -41,8 +43,8 @@ def run_seeds(
 ) -> int:
     """Starts the runs one after another, writes OUT/seeds.json and prints its table; returns the exit status.
 
-    A folder OUT/seed_I that holds a run is resumed where `arguments` says --resume; the first run that does not end
-    well ends the series with its status.
+    A folder OUT/seed_I that holds a run is resumed if `arguments` contain --resume. If a run fails, the series ends
+    with its exit status.
 
     Args:
         start: Runs `medtune ARGUMENTS` and returns the exit status.
@@ -53,7 +55,7 @@ def run_seeds(
 
     Raises:
         FileExistsError: A folder holds a run already and --resume was not given.
-        ValueError: Fewer than two runs, or another launcher is at work.
+        ValueError: There are fewer than two runs, or the process was started by a launcher such as torchrun.
     """
     if "WORLD_SIZE" in os.environ:
         raise ValueError("--seeds starts its own processes; leave torchrun out and set train.devices")
@@ -75,7 +77,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
 
     Raises:
         FileNotFoundError: A run is missing.
-        ValueError: The runs answered different questions, or none that has a score in all of them.
+        ValueError: The runs answered different questions, or no question has a score in all of them.
     """
     experiments = [open_run(out / f"seed_{index}") for index in range(number)]
     benchmark, label = experiments[0].benchmark, experiments[0].label
@@ -110,7 +112,10 @@ def compare_seeds(out: Path, *, number: int) -> str:
         (name, None, None, f"{found.value:+.3f}", _interval(found.ci95))
         for name, found in {"all seeds": whole, **by_task}.items()
     ]
-    notes = [f"The interval draws seeds and patients anew. Between seeds the gain varies by {whole.seed_sd:.3f} (SD)."]
+    notes = [
+        "The interval is a bootstrap over seeds and patients. "
+        f"The gain's standard deviation over seeds is {whole.seed_sd:.3f}."
+    ]
     if unscored:
         notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
     table = Table(
@@ -123,7 +128,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
 
 
 def phase_rows(experiment: Experiment, folder: Path, questions: Sequence[Question]) -> list[ParsedReply]:
-    """Returns the parsed replies of a phase on disk that the primary metric is about, read by the primary parser."""
+    """Returns the replies of a phase that the primary metric covers, as the primary parser reads them."""
     benchmark = experiment.benchmark
     predictions = with_verdicts(list(stored_predictions(folder).values()), folder / MERGED, benchmark)
     parsed = parse_all(questions, predictions, benchmark)["image"]
@@ -152,7 +157,7 @@ def _read(experiment: Experiment) -> SeedRun:
 
 
 def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:
-    """Returns the runs without the questions that wait for a judge in any of them, and how many those are.
+    """Returns the runs without the questions that wait for a judge in any run, and the number of these questions.
 
     Raises:
         ValueError: The runs answered different questions.

@@ -1,12 +1,15 @@
-"""Trains the stages of a run: what they learn from, batches, the Lightning module, callbacks and loggers.
+"""Trains the stages of a run: training sets, batches, the Lightning module, callbacks, loggers and the dashboard.
 
 Read `fit.py` first: it puts a stage's model, data and callbacks into a Lightning trainer.
 
-The nouns of this folder:
+Terms that are used in this folder:
 
-- training set (`mixture.py`): a prepared folder that a run learns from, opened, with the benchmark that asks.
-- mixture, member (`mixture.py`): what a stage learns. Each training set is a member with a share of the draws.
-- draw, row (`sampling.py`): a media group at its place in the endless row that all steps of a training take from.
-- micro-batch (`batches.py`): what one device forwards at once.
-- planned stage (`stages.py`): a stage with the range of the run's steps that it takes.
+- training set (`mixture.py`): an opened prepared folder that a run learns from, with the benchmark that renders its
+  questions.
+- mixture, member (`mixture.py`): the training data of a stage. Each training set is a member of the mixture and has a
+  share of the draws.
+- draw, row (`sampling.py`): a media group and its place in the row, an endless sequence of groups from which all steps
+  take theirs in turn.
+- micro-batch (`batches.py`): the input of one forward pass on one device.
+- planned stage (`stages.py`): a stage with the number of its first and last step in the run.
 """

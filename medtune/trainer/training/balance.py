@@ -1,6 +1,7 @@
 """Chooses which questions an epoch asks, so that no answer is learnt only because it is frequent in its subtype.
 
-A model that is trained on ninety "no" to ten "yes" learns to say "no" to everything, and scores 0.90.
+A model that is trained on ninety answers "no" and ten answers "yes" can learn to say "no" to everything, and still
+scores 0.90.
 """
 
 from __future__ import annotations
@@ -17,20 +18,27 @@ from medtune.data.types import MediaGroup, Question
 
 
 def cell_of(question: Question) -> tuple[str, str]:
-    """Returns the cell in which the question's answer is balanced: its task and subtype."""
+    """Returns the cell of a question, its task and subtype. Answers are balanced within each cell."""
     return question.facets.get("task", ""), question.facets.get("subtype", "")
 
 
 class Balanced:
-    """Groups whose frequent answers take turns: each epoch asks some of their questions, and in time all of them.
+    """Media groups of which each epoch asks only some questions with frequent answers; over the epochs all are asked.
 
-    Options, free words and numbers alike: answers that differ in case or a last period are one, and 0.0 is 0. An answer
-    is frequent in its task and subtype where it comes at least as often as the square root of the number of their
-    questions. Of one that comes n times, where the least frequent of them comes m times, an epoch asks
-    m ** strength * n ** (1 - strength) questions: 1 asks each equally often, 0 asks everything.
+    This holds for options, free words and numbers. Answers that differ only in case or a final period count as the same
+    answer, and so do 0.0 and 0. An answer is frequent if it occurs at least as often as the square root of the number
+    of questions of its task and subtype. If a frequent answer occurs n times, and the least common frequent answer
+    occurs m times, an epoch asks m ** strength * n ** (1 - strength) of its questions: a strength of 1 asks each
+    frequent answer equally often, 0 asks all questions.
 
-    The others, such as sentences and measures that come once, are always asked. Where a single answer is frequent, m is
-    how many others there are together, if those are fewer: so a cell of sentences is never thinned to one of each.
+    Questions with other answers, such as sentences and measurements that occur once, are always asked. If only one
+    answer is frequent, m is the number of all other questions of the cell, provided that there are any and that they
+    are fewer. A cell of sentences is therefore never reduced to one question for each answer.
+
+    Args:
+        groups: The media groups with all their questions.
+        strength: How far frequent answers are reduced, from 0 (not at all) to 1.
+        seed: Decides the order in which the questions of a frequent answer take turns.
     """
 
     def __init__(self, groups: Sequence[MediaGroup], *, strength: float, seed: int) -> None:
@@ -52,7 +60,7 @@ class Balanced:
                 self._turn[numbers] = np.arange(len(ids))
 
     def groups_in(self, epoch: int) -> Sequence[int]:
-        """Returns the numbers of the groups of which an epoch asks a question."""
+        """Returns the indices of the groups of which an epoch asks at least one question."""
         asked = np.add.reduceat(self._asked(epoch).astype(np.int64), self._first[:-1])
         return [int(number) for number in np.flatnonzero(asked)]
 
@@ -78,7 +86,12 @@ def _cells(questions: Sequence[Question]) -> dict[tuple[str, str], dict[str, lis
 
 
 class _Frequent(NamedTuple):
-    """The answers that may be thinned, as the ids of the questions with each, and to how many."""
+    """The frequent answers of a cell.
+
+    Attributes:
+        answers: For each frequent answer, the ids of the questions that have it.
+        least: The number m of questions to which an answer is reduced at strength 1.
+    """
 
     answers: Sequence[Sequence[str]]
     least: int
@@ -95,7 +108,7 @@ def _frequent(answers: Collection[Sequence[str]]) -> _Frequent:
 
 
 def _class(question: Question) -> str:
-    """Returns an answer as it counts: a number by its value, words without case and last period."""
+    """Returns the answer in the form that is compared: a number by its value, words without case and final period."""
     try:
         return f"{float(question.answer) + 0.0:.12g}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""Makes micro-batches of media groups: each image is read once, and its questions share one tree of tokens."""
+"""Makes micro-batches from media groups: each image is read once, and its questions share one tree of tokens."""
 
 from __future__ import annotations
 
@@ -22,19 +22,26 @@ from medtune.trainer.training.mixture import Mixture
 from medtune.trainer.training.sampling import Draw, ResumableOrder, StepOrder
 
 ROW_TOKENS = 192
-"""Trees are packed into rows of about this many tokens: longer rows waste time on masked attention, shorter pad."""
+"""The number of tokens, about, up to which trees are packed into one row.
+
+Longer rows waste time on masked attention, shorter rows on padding.
+"""
 
 
 class MicroBatch(NamedTuple):
-    """The input of one forward pass of one device.
+    """The input of one forward pass on one device.
 
     Attributes:
         number: The running number of the forward pass on its device.
-        media: The media items of the groups that show theirs, in their order; None where none does.
-        step_target_tokens: The learnt tokens of the whole optimizer step, over all devices and forward passes.
-        num_counted: How many of the sequences count. Those behind them are borrowed: all devices have to run the same
-            layers, or the sharded strategies wait for each other for ever.
-        num_shown: How many of the groups that count show their media.
+        rows: The sequences of all groups, packed into rows of token trees.
+        media: The media items of the groups that are shown with theirs, in the order of the groups; None if no group
+            is.
+        step_target_tokens: The number of target tokens in the whole optimizer step, over all devices and forward
+            passes.
+        num_counted: The number of sequences that count for the loss. The sequences after them are borrowed: every
+            device has to run the same layers, because with a sharded strategy the devices would otherwise wait for each
+            other forever.
+        num_shown: The number of groups that count and are shown with their media.
         question_ids: The ids of the questions, for naming the batch in an error.
     """
 
@@ -48,9 +55,17 @@ class MicroBatch(NamedTuple):
 
 
 class MicroBatches(Dataset[MicroBatch]):
-    """The forward passes of one device, by running number.
+    """The micro-batches of one device, by the running number of the forward pass.
 
-    With `share_prefix=False` every question has a row of its own. With `row_tokens=0` every tree has one.
+    Args:
+        mixture: The training data of the stage.
+        order: The media groups of each step and forward pass.
+        rank: The number of this device, from 0.
+        family: The layout of the model's sequences.
+        transform: The transform from media to the model's input.
+        share_prefix: Whether the questions of an image share one tree; otherwise each question has a row of its own.
+        row_tokens: The number of tokens, about, up to which trees are packed into one row; 0 gives each tree a row of
+            its own.
     """
 
     def __init__(
@@ -81,17 +96,17 @@ class MicroBatches(Dataset[MicroBatch]):
 
     @property
     def num_text_only(self) -> int:
-        """How many groups are learnt without their media item."""
+        """The number of groups that are trained on without their media item."""
         return sum(int(blind.sum()) for blind in self._blind)
 
     def first_epoch(self, epoch: int = 0) -> Iterator[Draw]:
-        """Yields every group that each member's first epoch, or that one, goes through, in their order."""
+        """Yields every group of one epoch of each member, member by member; by default of the first epoch."""
         for number, member in enumerate(self.mixture.members):
             for group in member.epochs.groups_in(epoch):
                 yield Draw(number, group, epoch=epoch, place=0)
 
     def layouts(self, draw: Draw) -> list[Layout]:
-        """Returns one sequence with its answer per question of a drawn group.
+        """Returns the sequences of a drawn group: one for each question, with its answer.
 
         Raises:
             ValueError: A sequence is too long; the message names the file and the question.
@@ -137,23 +152,24 @@ class MicroBatches(Dataset[MicroBatch]):
         return read_item(group.media, self._transform, change=self.mixture.change(draw, group))
 
     def _borrowed(self, mine: Sequence[Draw], whole: Sequence[Draw]) -> list[Draw]:
-        """Returns groups that are run along without counting.
+        """Returns groups that are run in addition and do not count for the loss.
 
-        A device without groups takes one of the step's. Where some groups show their media and some do not, each pass
-        of each of several devices holds both kinds: the tower runs for the one, and layers that attend to an image
-        are left out for the other.
+        A device that has no group in this forward pass borrows one of the step. If there are several devices, and only
+        some groups are shown with their media, every forward pass holds both kinds, because the kinds run different
+        layers: the vision tower runs only for groups with media, and layers that attend to an image are skipped for the
+        others.
         """
         kinds = {self._is_blind(draw) for draw in mine}
         blind = np.concatenate(self._blind)
         if self.order.world_size > 1 and blind.any() and not blind.all():
             missing = sorted({False, True} - kinds)
-            # Balancing may leave a kind out of one epoch, but of no two in a row for ever.
+            # Balancing may leave a kind out of an epoch, but some later epoch contains it.
             drawn = (draw for epoch in count() for draw in self.first_epoch(epoch))
             return [next(draw for draw in drawn if self._is_blind(draw) == kind) for kind in missing]
         return [] if mine else list(whole[:1])
 
     def _packed(self, layouts: Sequence[Sequence[Layout]], shown: Sequence[int | None]) -> PackedRows:
-        """Returns the groups' sequences as rows of trees; the sequences are numbered through."""
+        """Returns the groups' sequences as rows of trees; the sequences are numbered consecutively over all groups."""
         trees: list[Shown] = []
         first = 0
         for media, group in zip(shown, layouts, strict=True):
@@ -167,7 +183,7 @@ class MicroBatches(Dataset[MicroBatch]):
 
 
 def stage_batches(mixture: Mixture, stage: Stage, assembled: Assembled, *, rank: int, world_size: int) -> MicroBatches:
-    """Returns the forward passes of one device in a stage: the benchmarks' prompts in the model's layout."""
+    """Returns the micro-batches of one device in a stage, made from the benchmarks' prompts in the model's layout."""
     return MicroBatches(
         mixture,
         StepOrder(
@@ -185,5 +201,5 @@ def stage_batches(mixture: Mixture, stage: Stage, assembled: Assembled, *, rank:
 
 
 def loader(batches: MicroBatches, order: ResumableOrder, *, workers: int) -> DataLoader[MicroBatch]:
-    """Returns the loader that Lightning iterates over; each item is a whole micro-batch already."""
+    """Returns the data loader that Lightning iterates over; each of its items is a complete micro-batch."""
     return DataLoader(batches, batch_size=None, sampler=order, num_workers=workers, persistent_workers=workers > 0)

@@ -1,4 +1,4 @@
-"""The callbacks of a training: they check gradients, log the loss, evaluate, save checkpoints and stop on request."""
+"""Lightning callbacks that check gradients, log the loss, evaluate, save checkpoints and stop on request."""
 
 from __future__ import annotations
 
@@ -34,8 +34,12 @@ def step_done(trainer: pl.Trainer, batch_idx: int) -> bool:
 class GradientCheck(Callback):
     """Stops the run after its first step if a trainable part got no gradient, or a frozen part got one.
 
-    A step that shows no media says nothing about the tower and the projector, so the first step that does is checked.
-    Where no step ever shows media, it is the first one.
+    In a step without media, the vision tower and the projector get no gradient. The check is therefore made at the
+    first step with media, or at the first step if the stage never shows media.
+
+    Args:
+        tuning: How each part of the model is trained.
+        shows_media: Whether any step of the stage shows media.
     """
 
     def __init__(self, tuning: Tuning, *, shows_media: bool) -> None:
@@ -52,7 +56,7 @@ class GradientCheck(Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Checks the first finished step that shows media."""
+        """Checks the gradients at the end of the first step with media."""
         if self._audit is None:
             return
         self._shown += batch.num_shown
@@ -66,13 +70,23 @@ class GradientCheck(Callback):
 
 @dataclass
 class StopRequest:
-    """Says whether Ctrl-C or SIGTERM asked to stop; all ranks then end together after the step at hand."""
+    """Says whether Ctrl-C or SIGTERM asked to stop; all ranks then stop together after the current step.
+
+    Attributes:
+        asked: Whether a stop was asked for.
+    """
 
     asked: bool = False
 
 
 class StepLog(Callback):
-    """Logs the loss of each step and stops in good order when someone asks for it."""
+    """Logs the loss of each step, and stops the training after a step when Ctrl-C or SIGTERM asks for it.
+
+    Args:
+        planned: The stage that is trained.
+        every_steps: Optimizer steps between two logged points.
+        stop: Shared with `Checkpoints`, which saves a state when a stop is asked for.
+    """
 
     def __init__(self, planned: PlannedStage, *, every_steps: int, stop: StopRequest) -> None:
         self._planned = planned
@@ -81,13 +95,13 @@ class StepLog(Callback):
         self._handlers: dict[int, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Takes over Ctrl-C and SIGTERM; a second one ends the process at once."""
+        """Installs handlers for Ctrl-C and SIGTERM; a second signal ends the process at once."""
 
         def ask(number: int, frame: FrameType | None) -> None:
             if self._stop.asked:
                 raise KeyboardInterrupt
             self._stop.asked = True
-            print("\nstopping after this step; once more stops at once", file=sys.stderr, flush=True)
+            print("\nstopping after this step; a second Ctrl-C stops at once", file=sys.stderr, flush=True)
 
         for number in (signal.SIGINT, signal.SIGTERM):
             self._handlers[number] = signal.signal(number, ask)
@@ -95,7 +109,7 @@ class StepLog(Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Adds the ranks' losses up, logs them, and agrees on stopping."""
+        """Sums the loss over the ranks, logs it, and lets all ranks stop if any of them was asked to."""
         assert isinstance(pl_module, FineTuning)
         if not step_done(trainer, batch_idx):
             return
@@ -118,27 +132,28 @@ class StepLog(Callback):
             trainer.should_stop = True
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Gives Ctrl-C and SIGTERM back."""
+        """Restores the earlier handlers of Ctrl-C and SIGTERM."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         self._handlers.clear()
 
 
 class Checkpoints(Callback):
-    """Evaluates every N steps, and saves the best weights, the last ones and a state to resume from.
+    """Evaluates every N steps, and saves the best weights, the last weights and a state to resume from.
 
-    The best weights are those of the last stage with the best primary metric. An earlier stage only hands its last
-    weights on.
+    The best weights are those with the best primary metric in the last stage of the run. An earlier stage only passes
+    its last weights on to the next stage.
 
     Args:
         folder: The run folder.
-        planned: The stage. Steps in names of files and in the log are those of the whole run.
+        planned: The stage that is trained. File names and the log count the steps of the whole run.
         learnt: Names of the parameters that a checkpoint holds.
         every_steps: Optimizer steps between two evaluations.
-        evaluate: (step) -> the primary metric's value and all values to log; called on every rank.
-        higher_is_better: Whether the best weights have the highest metric, or the lowest.
-        stop: Whether someone asked to stop; a state is then saved after the step at hand.
-        about: What every checkpoint says about its run.
+        evaluate: Takes the step and returns the value of the primary metric and all values to log. It is called on
+            every rank.
+        higher_is_better: Whether the best weights are those with the highest metric; otherwise the lowest.
+        stop: Says whether a stop was asked for; a state is then saved after the current step.
+        about: Facts about the run that are written into every checkpoint.
     """
 
     def __init__(
@@ -164,7 +179,7 @@ class Checkpoints(Callback):
         self._best: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the best metric so far, which a resumed run has to know."""
+        """Returns the best metric so far, which a resumed run needs."""
         return {"best": self._best}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -174,7 +189,7 @@ class Checkpoints(Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Evaluates and saves where it is time."""
+        """Evaluates and saves weights and state at the steps where this is due."""
         assert isinstance(pl_module, FineTuning)
         if not step_done(trainer, batch_idx):
             return
@@ -200,7 +215,7 @@ class Checkpoints(Callback):
         barrier()
 
     def _save_state(self, trainer: pl.Trainer, step: int) -> None:
-        """Saves a state under a temporary name and renames it, so that a killed run never leaves half a state."""
+        """Saves a state under a temporary name and renames it, so that a killed run never leaves a partial state."""
         unfinished = self._folder.checkpoints / "state.unfinished"
         trainer.save_checkpoint(unfinished, weights_only=False)
         barrier()
@@ -216,14 +231,15 @@ class Checkpoints(Callback):
 
 
 def is_best(value: float, best: float | None, *, sign: float) -> bool:
-    """Returns whether a validation's weights replace the best ones so far; of equals the later ones do.
+    """Returns whether the weights of a validation replace the best ones so far; with equal metrics they do.
 
-    A value is NaN where all answers wait for a judge: such weights replace only others without a value.
+    A value is NaN if all answers wait for a judge. Weights with such a value replace only weights whose value is NaN
+    too.
 
     Args:
         value: The primary metric of the validation.
-        best: The metric of the best weights so far; None where there are none.
-        sign: 1 where higher is better, else -1.
+        best: The metric of the best weights so far; None if there are none.
+        sign: 1 if a higher metric is better, else -1.
     """
     return best is None or math.isnan(best) or sign * value >= sign * best
 
@@ -236,20 +252,20 @@ def _remove(state: Path) -> None:
 
 
 def log_metrics(trainer: pl.Trainer, metrics: dict[str, float], *, step: int) -> None:
-    """Sends metrics to every logger at a step of the run, and writes them out."""
+    """Passes metrics to every logger at a step of the run, and lets the loggers write them to disk."""
     for logger in trainer.loggers:
         logger.log_metrics(metrics, step=step)
         logger.save()
 
 
 class Progress(TQDMProgressBar):
-    """Lightning's bar with rate and remaining time, over the whole training."""
+    """Lightning's progress bar over the whole stage, with rate and remaining time."""
 
     def __init__(self) -> None:
         super().__init__(refresh_rate=1 if sys.stderr.isatty() else 20)
 
     def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
-        """Returns the metrics beside the bar."""
+        """Returns the metrics that are shown beside the bar."""
         shown = super().get_metrics(trainer, pl_module)
         shown.pop("v_num", None)
         return dict(shown)

@@ -1,4 +1,4 @@
-"""Trains one stage: puts model, data, strategy and callbacks into a Lightning trainer and runs it to its last step."""
+"""Trains one stage: gives model, data, strategy and callbacks to a Lightning trainer and runs it to the last step."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from medtune.trainer.training.stages import PlannedStage
 
 
 def fit(experiment: Experiment, planned: PlannedStage, model: TrainableModel, loggers: Sequence[Logger]) -> bool:
-    """Trains the model in place, from the run folder's saved state where it is one of this stage.
+    """Trains the model in place; continues from the run folder's saved state if the state belongs to this stage.
 
     Returns:
-        False if someone asked to stop before the stage's last step; the state is saved then.
+        True when the stage was trained to its end; False if Ctrl-C or SIGTERM asked to stop, and the state was saved.
 
     Raises:
-        NonFiniteLossError: The loss is not a number.
-        ValueError: A part that should learn does not, or the other way round; or the split val is empty.
+        NonFiniteLossError: The loss is infinite or not a number.
+        ValueError: A trainable part got no gradient, a frozen part got one, or the split val is empty.
     """
     recipe, stage, assembled, folder = experiment.recipe, planned.stage, model.assembled, experiment.folder
     mixture = stage_mixture(recipe, stage, experiment.training_sets, limit=experiment.limit)
@@ -44,12 +44,12 @@ def fit(experiment: Experiment, planned: PlannedStage, model: TrainableModel, lo
     stop = StopRequest()
     trainer = _trainer(experiment, planned, order, loggers, _callbacks(experiment, planned, model, stop))
     sampler = ResumableOrder(max_steps=stage.steps, accumulate=order.accumulate, start_step=lambda: trainer.global_step)
-    # What was saved before this stage's first step is of the stage before it, with another optimizer.
+    # A state that was saved before this stage's first step belongs to the stage before it, with another optimizer.
     state = folder.saved_state() if folder.saved_step() > planned.first_step else None
-    # Lightning trains in whatever mode a model comes in.
+    # Lightning does not switch the model to training mode itself.
     assembled.model.train()
     with warnings.catch_warnings():
-        # Our sampler starts at the saved step; Lightning cannot know.
+        # The first warning does not apply: the sampler below starts at the saved step, which Lightning cannot know.
         warnings.filterwarnings("ignore", message="You're resuming from a checkpoint that ended before")
         warnings.filterwarnings("ignore", message=".*in eval mode at the start of training")
         warnings.filterwarnings("ignore", message="The 'train_dataloader' does not have many workers")
@@ -146,11 +146,11 @@ def _callbacks(
 
 
 def _answering(experiment: Experiment, assembled: Assembled) -> Callable[[], AbstractContextManager[Assembled]]:
-    """Returns what gives the model to evaluate.
+    """Returns a function that gives the model to evaluate, as a context.
 
-    Under ZeRO-3 that is a whole twin which takes over the trained weights each time: a sharded model answers only
-    while all ranks run it in step, and they have different numbers of questions. Between evaluations it waits in
-    CPU memory.
+    Without ZeRO-3 it is the trained model itself. Under ZeRO-3 it is a complete copy on each rank, into which the
+    trained weights are copied each time. The sharded model itself cannot be used, because all ranks would have to run
+    it in lockstep, and they have different numbers of questions. Between evaluations the copy is kept in CPU memory.
     """
     if experiment.recipe.train.strategy != "deepspeed_stage_3":
         return lambda: nullcontext(assembled)

@@ -1,4 +1,6 @@
-"""The Lightning module: computes a loss that does not depend on how a step is shared out, and optimizes with AdamW.
+"""The Lightning module: computes the loss and optimizes with AdamW.
+
+The loss does not depend on how the groups of a step are distributed over devices and forward passes.
 
 Shape legend: T target tokens.
 """
@@ -22,14 +24,25 @@ from medtune.trainer.training.batches import MicroBatch
 
 
 class NonFiniteLossError(ValueError):
-    """The loss is not a number; the message names the batch."""
+    """Raised when the loss is infinite or not a number; the message names the questions of the batch."""
 
 
 class FineTuning(pl.LightningModule):
-    """Trains what the tuning lets learn.
+    """Trains the parameters that a tuning lets learn.
 
-    The loss of a step is the cross entropy summed over its target tokens, divided by their number in the whole
-    step: over all devices, micro-batches and accumulated parts.
+    The loss of a step is the cross entropy summed over its target tokens, divided by the number of target tokens in the
+    whole step, over all devices and forward passes.
+
+    Args:
+        model: The model that is trained.
+        tuning: How each part of the model is trained.
+        max_steps: Optimizer steps of the stage.
+        warmup_ratio: The share of the steps in which the learning rate rises, from 0 to below 1.
+        optimizer: AdamW, or AdamW with its moments in 8 bits.
+        weight_decay: Weight decay of matrices.
+        clip_norm: Largest norm of the gradient; 0 does not clip.
+        gradient_divisor: The number by which the strategy divides the loss; the loss is multiplied by it.
+        seed: Seed of dropout.
     """
 
     def __init__(
@@ -61,12 +74,12 @@ class FineTuning(pl.LightningModule):
         self.strict_loading = False
 
     def training_step(self, batch: MicroBatch, batch_idx: int) -> Tensor:
-        """Returns the loss times what the strategy will divide it by.
+        """Returns the loss, multiplied by the number by which the strategy will divide it.
 
         Raises:
             NonFiniteLossError: The loss is not finite.
         """
-        # Dropout must not depend on how many steps this process has seen: a resumed run continues to the bit.
+        # Dropout must not depend on how many steps this process has run, so that a resumed run gives identical results.
         torch.manual_seed(_mixed(self._seed, batch.number, self.global_rank))
         encoded = None if batch.media is None else self.model.encode(batch.media)
         read = self.model(batch.rows, encoded)
@@ -83,14 +96,14 @@ class FineTuning(pl.LightningModule):
         return loss * self._gradient_divisor
 
     def take_step_loss(self) -> float:
-        """Returns this device's part of the finished step's loss, and starts the next."""
+        """Returns this device's part of the loss of the finished step, and starts counting for the next step."""
         loss, self._step_loss = self._step_loss, 0.0
         return loss
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Measures the whole gradient, then clips it; DeepSpeed does both by itself.
+        """Measures the norm of the whole gradient, then clips it; DeepSpeed does both by itself.
 
-        Lightning's own clipping refuses a fused optimizer under bf16-mixed.
+        Lightning's own clipping is not used, because it refuses a fused optimizer under bf16-mixed.
         """
         if isinstance(self.trainer.strategy, DeepSpeedStrategy):
             return
@@ -109,7 +122,7 @@ class FineTuning(pl.LightningModule):
         return self._gradient_norm
 
     def configure_optimizers(self) -> Any:
-        """Returns AdamW with a linear warm-up and a cosine to zero, stepped once per optimizer step."""
+        """Returns AdamW and its schedule of learning rates: a linear warm-up, then a cosine to zero, step by step."""
         groups = parameters_by_part(self.model, self._tuning, weight_decay=self._weight_decay)
         scaled_loss = self.trainer.precision == "16-mixed"
         optimizer = build_optimizer(self._optimizer, groups, scaled_loss=scaled_loss)
@@ -117,23 +130,26 @@ class FineTuning(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _rate_at(self, step: int) -> float:
-        """Returns the share of the peak rate. Source: Loshchilov & Hutter 2017, arXiv 1608.03983, eq. 5."""
+        """Returns the learning rate at a step as a share of its peak.
+
+        Source: Loshchilov & Hutter 2017, arXiv 1608.03983, eq. 5.
+        """
         if step < self._warmup_steps:
             return (step + 1) / (self._warmup_steps + 1)
         progress = (step - self._warmup_steps) / max(1, self._max_steps - self._warmup_steps)
         return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keeps only what learns: the rest comes from the recipe."""
+        """Keeps only the trainable parameters in a saved state; the others are loaded as the recipe says."""
         learning = set(trainable_names(self))
         if "state_dict" in checkpoint:
             checkpoint["state_dict"] = {k: v for k, v in checkpoint["state_dict"].items() if k in learning}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuses a state of another model or tuning.
+        """Refuses a saved state of another model or tuning.
 
         Raises:
-            ValueError: The names of the parameters that learn differ.
+            ValueError: The names of the trainable parameters differ.
         """
         found, learning = set(checkpoint.get("state_dict", ())), set(trainable_names(self))
         if found and found != learning:
@@ -144,7 +160,7 @@ class FineTuning(pl.LightningModule):
 
 
 def _mixed(*numbers: int) -> int:
-    """Returns one seed out of several numbers."""
+    """Returns one seed made from several numbers."""
     mixed = 0
     for number in numbers:
         mixed = (mixed * 1_000_003 + number + 1) % (2**31 - 1)

@@ -1,4 +1,4 @@
-"""Opens the loggers of a run: metrics.csv always, and W&B where it is wanted, online with a key and offline without."""
+"""Opens the loggers of a run: metrics.csv in every run, and W&B unless the recipe disables it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TRAINING = ("train/", "validation/")
 
 
 def open_loggers(experiment: Experiment) -> list[Logger]:
-    """Returns the loggers of a run; a resumed run continues its curves behind the saved step."""
+    """Returns the loggers of a run; a resumed run continues its curves after the saved step."""
     recipe, manifest, folder = experiment.recipe, experiment.prepared.manifest, experiment.folder
     return build_loggers(
         folder.root,
@@ -63,11 +63,11 @@ def log_phase(
     Args:
         experiment: The experiment that was evaluated.
         loggers: The loggers of the run.
-        name: zero_shot or final.
+        name: The phase, "zero_shot" or "final".
         scores: The scores of the phase.
         groups: The media groups that were asked about.
         out_dir: The folder with the answers.
-        step: Optimizer steps of the run so far.
+        step: The number of optimizer steps of the run so far.
     """
     for logger in loggers:
         logger.log_metrics(phase_metrics(name, scores, experiment.benchmark), step=step)
@@ -80,7 +80,7 @@ def log_phase(
 def log_parts(
     experiment: Experiment, loggers: Sequence[Logger], planned: PlannedStage, rows: Sequence[PartRow]
 ) -> None:
-    """Prints and logs the table of trainable parts with which a stage begins."""
+    """Prints and logs the table of trainable parts at the beginning of a stage."""
     if len(experiment.recipe.stages) > 1:
         steps = f"steps {planned.first_step + 1} to {planned.last_step}"
         experiment.say(f"stage {planned.number}, {planned.stage.name}: {steps}")
@@ -92,7 +92,7 @@ def log_parts(
 
 
 def close_loggers(loggers: Sequence[Logger]) -> None:
-    """Writes out what the loggers still hold, and ends the run on the dashboard."""
+    """Lets the loggers write the metrics that they still hold, and ends the run on the dashboard."""
     for logger in loggers:
         logger.finalize("success")
     if dashboard := dashboard_of(loggers):
@@ -110,7 +110,19 @@ def build_loggers(
     tags: list[str],
     resume_step: int,
 ) -> list[Logger]:
-    """Returns the run's loggers; an interrupted run's rows after `resume_step` are dropped: they will be made again."""
+    """Returns the loggers of a run, with the settings of the recipe's block `log`.
+
+    Args:
+        root: The run folder.
+        block: The recipe's block `log`.
+        benchmark: The benchmark whose metrics are logged.
+        provenance: Whether the data are simulated or real; it decides whether pictures may be logged.
+        recipe_name: The recipe's name.
+        config: The settings that W&B shows with the run.
+        tags: The tags of the run on W&B.
+        resume_step: The saved step of an interrupted run, or 0. Rows of metrics.csv after it are dropped, because the
+            resumed run writes them again.
+    """
     loggers: list[Logger] = [_csv_logger(root, resume_step=resume_step)]
     if block.wandb != "disabled":
         options = _wandb_options(root, block, recipe_name=recipe_name)
@@ -123,7 +135,7 @@ def _csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
     earlier = _rows_until(root / METRICS, resume_step)
     logger = CSVLogger(root, name="", version="", flush_logs_every_n_steps=1)
     with warnings.catch_warnings():
-        # It says that it deletes the earlier file; the rows are in hand and are written again.
+        # Lightning warns that it deletes the earlier file. Its rows have been read above and are written again.
         warnings.filterwarnings("ignore", message="Experiment logs directory")
         for step, metrics in earlier:
             logger.log_metrics({**metrics}, step=step)
@@ -132,7 +144,7 @@ def _csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
 
 
 def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]]:
-    """The rows of training so far; those of the phases before and after it are logged anew by every start."""
+    """Returns the rows of the training up to a step; rows of zero_shot and final are logged anew at every start."""
     if not path.is_file():
         return []
     with path.open(newline="") as file:
@@ -150,10 +162,11 @@ def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str) -> dict[str
         import wandb
     except ImportError as error:
         raise ValueError("log.wandb needs W&B: pip install wandb, or set log.wandb=disabled") from error
-    # W&B copies the images of tables here before it sends them, by default into the user's home: a run keeps its own.
+    # W&B copies the images of tables to this folder before it sends them. By default it lies in the user's home.
     os.environ["WANDB_DATA_DIR"] = str((root / "wandb").resolve())
     offline = block.wandb == "offline" or (block.wandb == "auto" and not _has_key())
-    # What W&B collects by itself names host, user, folders and the command line; environment.json has what matters.
+    # The metadata that W&B collects by itself name host, user, folders and the command line. environment.json holds
+    # what a reader needs.
     private = {"x_disable_meta": True, "disable_git": True, "disable_code": True, "host": ""}
     return {
         "project": block.project,
@@ -169,7 +182,7 @@ def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str) -> dict[str
 
 
 def _has_key() -> bool:
-    """Whether W&B would find a key: in WANDB_API_KEY, or in the netrc file that `wandb login` writes."""
+    """Returns whether W&B would find a key: in WANDB_API_KEY, or in the netrc file that `wandb login` writes."""
     if os.environ.get("WANDB_API_KEY"):
         return True
     with contextlib.suppress(FileNotFoundError, netrc.NetrcParseError):
@@ -179,7 +192,7 @@ def _has_key() -> bool:
 
 
 def _wandb_id(root: Path) -> str:
-    """One id per run folder, so that a resumed run continues its own dashboard."""
+    """Returns the W&B id of a run folder, so that a resumed run continues its own dashboard."""
     path = root / "wandb" / "run_id"
     if not path.is_file() and int(os.environ.get("RANK", "0")) == 0:
         path.parent.mkdir(exist_ok=True)

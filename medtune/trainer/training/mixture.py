@@ -1,4 +1,4 @@
-"""What a run learns from: one prepared folder, or a mixture of several, each asked in its own benchmark's words."""
+"""The training data of a run: one prepared folder, or a mixture of several, each with its own benchmark's prompts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ _NAMED_BY = "data.mixture says"
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """A prepared folder that a run learns from, opened, with the benchmark that asks its questions."""
+    """An opened prepared folder that a run learns from, with its benchmark.
+
+    Attributes:
+        named: The folder as the recipe names it, with its weight in the mixture.
+        prepared: The opened folder.
+        benchmark: The benchmark that renders the folder's questions.
+    """
 
     named: TrainFolder
     prepared: Prepared
@@ -35,7 +41,7 @@ class TrainingSet:
 
 
 def open_training_sets(recipe: Recipe, prepared: Prepared, benchmark: Benchmark) -> tuple[TrainingSet, ...]:
-    """Returns what a run learns from, in the recipe's order.
+    """Returns the opened training sets of a run, in the recipe's order.
 
     Args:
         recipe: The recipe, whose block `data` names the folders.
@@ -44,8 +50,8 @@ def open_training_sets(recipe: Recipe, prepared: Prepared, benchmark: Benchmark)
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: A folder has no train split, is of another benchmark than the recipe says, or shares a patient or an
-            image with what the run is evaluated on.
+        ValueError: A folder has no train split, was prepared for another benchmark than the recipe says, or shares a
+            patient or an image with the val or test split that the run is evaluated on.
     """
     found = []
     for named in folders_of(recipe.data):
@@ -61,12 +67,15 @@ def open_training_sets(recipe: Recipe, prepared: Prepared, benchmark: Benchmark)
 
 @dataclass(frozen=True)
 class Member:
-    """The train split of one training set, as a stage learns it.
+    """The train split of one training set, as a stage uses it.
 
     Attributes:
-        balanced: Chooses the questions of an epoch; None asks all.
-        allowed_changes: Which changes of an image its benchmark allows.
-        unofficial_split: By what a set for evaluation alone was divided; None where it was not.
+        groups: The media groups of the train split that the stage learns from.
+        render: Returns the prompt and the target of a question.
+        balanced: Chooses the questions of an epoch; None asks all of them.
+        allowed_changes: Returns the changes of an image that its benchmark allows for a question.
+        unofficial_split: The unit by which an evaluation-only data set was divided, for instance patients; None if it
+            was not divided.
     """
 
     groups: Sequence[MediaGroup]
@@ -77,16 +86,21 @@ class Member:
 
     @property
     def epochs(self) -> Epochs:
-        """Which groups each epoch goes through."""
+        """The groups that each epoch goes through."""
         return self.balanced or AllGroups(len(self.groups))
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """What a stage learns: its members, their shares of the media groups that are drawn, and the changes of media.
+    """The training data of a stage.
 
     Attributes:
-        text_only_share: The share of the groups, drawn with the seed, that are learnt without their media item.
+        members: The training sets that are mixed, at least one.
+        shares: For each member, its share of the media groups that are drawn; the shares sum to 1.
+        seed: Seed of the order of the groups and of the changes.
+        augment: The changes that are applied to training media where the benchmark allows them.
+        text_only_share: The share of the groups, from 0 to 1 and drawn with the seed, that are trained on without their
+            media item.
     """
 
     members: Sequence[Member]
@@ -96,7 +110,7 @@ class Mixture:
     text_only_share: float = 0.0
 
     def row(self) -> EndlessRow:
-        """Returns the order of all draws."""
+        """Returns the endless row of draws, from which all training steps take their groups."""
         return EndlessRow([member.epochs for member in self.members], shares=self.shares, seed=self.seed)
 
     def group(self, draw: Draw) -> MediaGroup:
@@ -105,7 +119,10 @@ class Mixture:
         return member.groups[draw.group] if member.balanced is None else member.balanced.group(draw.group, draw.epoch)
 
     def change(self, draw: Draw, group: MediaGroup) -> Callable[[Media], Media]:
-        """Returns what is done to the decoded media item of a draw: the same for a resumed run and on any device."""
+        """Returns the function that changes the decoded media item of a draw.
+
+        It depends on the seed and the place of the draw only, so a resumed run and any device give the same result.
+        """
         wanted = (
             set(self.augment) & changes_allowed_by_all(group.questions, self.members[draw.member].allowed_changes)
             if self.augment
@@ -119,10 +136,11 @@ class Mixture:
 
 
 def stage_mixture(recipe: Recipe, stage: Stage, training_sets: Sequence[TrainingSet], *, limit: int | None) -> Mixture:
-    """Returns what a stage learns; about `limit` questions of each training set.
+    """Returns the training data of a stage, with about `limit` questions of each training set; None uses all.
 
     Raises:
-        ValueError: The stage's filter leaves nothing of a set, or no image may be changed as the recipe asks.
+        ValueError: The stage's filter leaves no question of a training set, or the recipe asks for changes that are
+            allowed for no image.
     """
     data, seed = recipe.data, recipe.train.seed
     members = []
@@ -144,12 +162,12 @@ def stage_mixture(recipe: Recipe, stage: Stage, training_sets: Sequence[Training
 
 
 def unmixed(groups: Sequence[MediaGroup], render: Callable[[Question], Prompt], *, seed: int) -> Mixture:
-    """Returns all questions of some groups, unchanged, as a mixture of one member."""
+    """Returns a mixture with one member that holds all questions of the groups; media are not changed."""
     return Mixture([Member(groups, render)], (1.0,), seed)
 
 
 def folders_of(data: DataBlock) -> tuple[TrainFolder, ...]:
-    """Returns the recipe's mixture; the folder that is evaluated on where it names none."""
+    """Returns the folders of the recipe's mixture, or the folder at `data.root` if there is no mixture."""
     return data.mixture or (TrainFolder(data.benchmark, data.root),)
 
 
@@ -181,10 +199,10 @@ def num_changeable(member: Member, augment: Sequence[Change]) -> dict[Change, in
 
 
 def check_training_set(learnt: TrainingSet, evaluated: Prepared) -> None:
-    """Refuses a training set without a train split, and one that teaches what the run is tested on.
+    """Refuses a training set without a train split, or with patients or images of the evaluated val or test split.
 
     Raises:
-        ValueError: The set is one of these; the message counts patients and images and names none.
+        ValueError: The training set is refused; the message gives numbers of patients and images, and no names.
     """
     root, prepared = learnt.named.root, learnt.prepared
     if prepared.num_questions("train") == 0:
@@ -207,7 +225,10 @@ def check_training_set(learnt: TrainingSet, evaluated: Prepared) -> None:
 
 
 def described(recipe: Recipe, mixture: Mixture) -> str:
-    """Returns the members in words, for results and the terminal; of each folder its last name alone."""
+    """Returns a description of the members for results and the terminal.
+
+    Of the path of each folder it names only the last part.
+    """
     said = []
     for named, member, share in zip(folders_of(recipe.data), mixture.members, mixture.shares, strict=True):
         asked = sum(len(group.questions) for group in member.groups)

@@ -1,4 +1,4 @@
-"""Gives the scores of a phase flat names, for metrics.csv and W&B."""
+"""Turns the scores of a phase into a flat mapping of names to values, for metrics.csv and W&B."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from medtune.eval.scoring.score import LevelScore, PhaseScores
 
 
 def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict[str, float]:
-    """Returns the primary metric with its interval, overall and by level, and every metric of every reading.
+    """Returns the primary metric with its interval, overall and by facet, and all metrics of each condition and parser.
 
-    A metric without a value is NaN. "PHASE/unscored" says how many answers wait for a judge, where scores need one.
+    A metric without a value is NaN. If the benchmark's scores need a judge, "PHASE/unscored" is the number of answers
+    that wait for it.
     """
     flat = _level(f"{phase}/{benchmark.primary}", scores.overall)
     for facet, levels in scores.by.items():

@@ -1,4 +1,4 @@
-"""Draws the media groups of each optimizer step, the same ones for any number of devices."""
+"""Draws the media groups of each optimizer step; they are the same for any number of devices."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _KEPT_EPOCHS = 2
 
 
 class Draw(NamedTuple):
-    """A media group at its place in the endless row of all draws.
+    """A media group and its place in the endless row of all draws.
 
     Attributes:
-        member: The number of the mixture's member.
-        group: The number of that member's group.
-        epoch: How often that member was gone through before.
+        member: The index of the mixture's member, from 0.
+        group: The index of the group in that member, from 0.
+        epoch: The number of complete passes through that member before this draw.
         place: The place in the row, counted from 0 over all steps.
     """
 
@@ -33,36 +33,50 @@ class Draw(NamedTuple):
 
 
 class Epochs(Protocol):
-    """A member of a mixture, as epochs of groups."""
+    """Says which groups of a mixture's member each epoch goes through."""
 
     def groups_in(self, epoch: int) -> Sequence[int]:
-        """Returns the numbers of the groups that this epoch goes through, at least one."""
+        """Returns the indices of the groups that this epoch goes through, at least one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AllGroups:
-    """A member that goes through all its groups in every epoch."""
+    """Goes through all groups of a member in every epoch.
+
+    Attributes:
+        num_groups: The number of groups of the member.
+    """
 
     num_groups: int
 
     def groups_in(self, epoch: int) -> Sequence[int]:
-        """Returns all numbers."""
+        """Returns the indices of all groups."""
         return range(self.num_groups)
 
 
 class _Block(NamedTuple):
-    """The member at each of some places, and which of that member's draws in the block it is."""
+    """A block of consecutive places in the row.
+
+    Attributes:
+        member: The index of the member at each place.
+        number: For each place, the number of earlier draws of the same member in this block.
+    """
 
     member: NDArray[np.int64]
     number: NDArray[np.int64]
 
 
 class EndlessRow:
-    """The order of all draws: the shuffled epochs of every member of a mixture, mixed by their shares.
+    """The endless order of all draws: the shuffled epochs of every member of a mixture, mixed by the members' shares.
 
-    Of 1024 places each member gets its share, to one group more or less. A place depends on the seed alone, so that a
-    resumed run, or one with more devices, goes on in the same row.
+    Of each 1024 places a member gets its share, exact to one group. The draw at a place depends only on the members,
+    the shares and the seed, so that a resumed run, or one with more devices, continues the same row.
+
+    Args:
+        members: The members of the mixture, at least one.
+        shares: For each member, its share of the draws, above 0, in any unit.
+        seed: Seed of all shuffles.
     """
 
     def __init__(self, members: Sequence[Epochs], *, shares: Sequence[float] = (1.0,), seed: int) -> None:
@@ -77,13 +91,13 @@ class EndlessRow:
         self._shuffles: dict[tuple[int, int], NDArray[np.int64]] = {}
 
     def __getitem__(self, place: int) -> Draw:
-        """Returns what stands at a place, >= 0."""
+        """Returns the draw at a place, counted from 0."""
         member, number = self._member_at(place)
         epoch, index = self._epoch_at(member, number)
         return Draw(member, int(self._shuffled(member, epoch)[index]), epoch, place)
 
     def _member_at(self, place: int) -> tuple[int, int]:
-        """Returns the member, and how many places of it come before."""
+        """Returns the index of the member at a place, and the number of earlier places that belong to this member."""
         if len(self._members) == 1:
             return 0, place
         block, offset = divmod(place, _BLOCK)
@@ -99,7 +113,10 @@ class EndlessRow:
         return member, int(self._before[block][member] + here.number[offset])
 
     def _drawn(self, block: int) -> NDArray[np.int64]:
-        """Returns the member of each place of a block: evenly spread points in shuffled order, cut by the shares."""
+        """Returns the member of each place of a block.
+
+        Evenly spaced points from 0 to 1, in shuffled order, are assigned to the members by their cumulated shares.
+        """
         rng = np.random.default_rng([self._seed, block, 1])
         points = (rng.permutation(_BLOCK) + rng.random()) / _BLOCK
         return np.minimum(np.searchsorted(self._bounds, points, side="right"), len(self._members) - 1)
@@ -126,9 +143,10 @@ class EndlessRow:
 class StepOrder:
     """Maps (step, forward pass within the step, rank) to draws of media groups.
 
-    The groups of a step depend on the row alone: devices and micro-batches only share them out.
+    The groups of a step depend only on the row; they are then distributed over devices and micro-batches.
 
     Attributes:
+        row: The order of all draws.
         batch_size: Media groups per optimizer step.
         micro_batch_size: Media groups per forward pass of one device.
         world_size: The number of devices.
@@ -141,25 +159,33 @@ class StepOrder:
 
     @property
     def accumulate(self) -> int:
-        """Forward passes of each device per optimizer step."""
+        """The number of forward passes of each device per optimizer step."""
         return math.ceil(self.batch_size / (self.micro_batch_size * self.world_size))
 
     def step_groups(self, step: int) -> list[Draw]:
-        """Returns the groups of one step: the next ones of the row."""
+        """Returns the groups of one step, which follow those of the step before it in the row."""
         first = step * self.batch_size
         return [self.row[place] for place in range(first, first + self.batch_size)]
 
     def micro_batch(self, step: int, number: int, rank: int) -> list[Draw]:
-        """Returns one device's groups of a step's forward pass; empty where the step has too few for all devices."""
+        """Returns the groups of one forward pass on one device.
+
+        The list is empty if the step has too few groups for all devices.
+        """
         share = self.micro_batch_size
         first = (number * self.world_size + rank) * share
         return self.step_groups(step)[first : first + share]
 
 
 class ResumableOrder(Sampler[int]):
-    """Yields the running numbers of this device's forward passes, from the step that `start_step` gives when asked.
+    """Yields the running numbers of this device's forward passes, beginning at the step that `start_step` returns.
 
-    Its length is that of the whole training, since Lightning counts the skipped ones as done.
+    Its length is that of the whole stage, because Lightning counts the skipped forward passes as done.
+
+    Args:
+        max_steps: Optimizer steps of the stage.
+        accumulate: Forward passes of this device per optimizer step.
+        start_step: Returns the number of finished steps; it is called when iteration begins.
     """
 
     def __init__(self, *, max_steps: int, accumulate: int, start_step: Callable[[], int]) -> None:

@@ -1,4 +1,4 @@
-"""Plans the stages of a training: which questions each learns, how many steps it takes, and where it begins."""
+"""Plans the stages of a training: the questions that each one learns, its number of steps, and its first step."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ class PlannedStage:
     """A stage and its place in the run.
 
     Attributes:
-        number: Its place among the stages, from 1 on.
-        first_step: Optimizer steps of the whole run before it.
-        is_last: Whether the run ends with it.
+        stage: The stage as the recipe describes it.
+        number: The place of the stage among all stages, from 1.
+        first_step: The number of optimizer steps of the run before the stage begins.
+        is_last: Whether it is the last stage of the run.
     """
 
     stage: Stage
@@ -32,12 +33,12 @@ class PlannedStage:
 
     @property
     def last_step(self) -> int:
-        """Optimizer steps of the whole run when it has ended."""
+        """The number of optimizer steps of the run when the stage has ended."""
         return self.first_step + self.stage.steps
 
 
 def planned_stages(recipe: Recipe) -> tuple[PlannedStage, ...]:
-    """Returns the stages in their order, with the steps of the run that each takes."""
+    """Returns the stages in their order, each with its place and its first step in the run."""
     found, first_step = [], 0
     for number, stage in enumerate(recipe.stages, 1):
         found.append(PlannedStage(stage, number, first_step, is_last=number == len(recipe.stages)))
@@ -49,7 +50,7 @@ def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: 
     """Returns the media groups of a prepared folder that a stage learns from.
 
     Raises:
-        ValueError: The train split is empty, or the stage's filter leaves nothing of it.
+        ValueError: The train split is empty, or the stage's filter leaves no question of it.
     """
     groups = groups_of(prepared, "train", questions=limit, seed=recipe.train.seed)
     chosen = [kept for group in groups if (kept := _only(group, stage.only)).questions]
@@ -63,7 +64,10 @@ def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: 
 
 
 def with_counted_epochs(recipe: Recipe, folders: Sequence[Prepared], *, limit: int | None) -> Recipe:
-    """Returns the recipe with every length in optimizer steps; a mixture's epoch has those of its folders."""
+    """Returns the recipe with the length of every stage in optimizer steps instead of epochs.
+
+    An epoch of a mixture has as many media groups as all its folders together.
+    """
     if all(stage.epochs is None for stage in recipe.stages):
         return recipe
     counted = tuple(

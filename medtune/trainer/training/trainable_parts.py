@@ -1,4 +1,4 @@
-"""Lays out the table of trainable parts for a person to read."""
+"""Formats the table of trainable parts as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from medtune.models.tuning.apply import PartRow
 
 
 def part_table(rows: Sequence[PartRow]) -> str:
-    """Returns a table with a line per part: how it learns, at which rate, and how many of its parameters learn."""
+    """Returns a table with one line for each part: its mode, learning rate and number of trainable parameters."""
     head = f"{'part':<12}{'mode':<12}{'lr':>9}{'parameters':>14}{'trainable':>12}{'share':>9}{'LoRA modules':>14}"
     lines = [head, "-" * len(head)]
     for row in rows:

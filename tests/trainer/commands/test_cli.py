@@ -1,4 +1,4 @@
-"""The table of commands, and the help text of every argument."""
+"""Tests of the table of commands and of the help text of every argument."""
 
 from __future__ import annotations
 

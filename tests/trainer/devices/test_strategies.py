@@ -1,4 +1,4 @@
-"""Two gloo processes against one device: the same losses, gradients, weights and answers."""
+"""Tests that two gloo processes give the same losses, gradients, weights and answers as one device."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_device_with_text_alone_beside_one_with_images(
 
 
 def _answers(phase: Path) -> dict[str, float]:
-    """The best option's log-probability of each prediction, 0 for generations; fails on a doubled key."""
+    """Returns the best option's log-probability of each prediction, 0 for generations; fails if a key occurs twice."""
     found: dict[str, float] = {}
     for line in (phase / "predictions.jsonl").read_text().splitlines():
         row = json.loads(line)

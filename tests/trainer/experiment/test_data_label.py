@@ -1,4 +1,4 @@
-"""A set for evaluation alone that is trained on: every output of the run, and of what is made of it, says so."""
+"""Tests that every output of a run says so if the run was trained on a data set for evaluation only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BANNER = "Trained on an evaluation set"
 
 @pytest.fixture(scope="module")
 def divided(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """U2-Bench's layout with pictures of our own, divided by patient."""
+    """A prepared folder in the layout of U2-Bench, with images made by the test, divided by patient."""
     root = tmp_path_factory.mktemp("u2")
     write = find_source("u2_bench").write_example
     assert write is not None

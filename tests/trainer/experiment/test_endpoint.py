@@ -1,4 +1,4 @@
-"""`medtune eval` of a served model: one table with tuned ones, a cap that holds, and no key in anything written."""
+"""Tests of `medtune eval` with a served model: tables, the spending limit, and that no key is ever written."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def medtune(settings: list[str]) -> Evaluated:
 
 
 def mixed(chat: ChatServer) -> Callable[[dict[str, Any]], Said]:
-    """Says a letter, but refuses, filters and repeats the key now and then."""
+    """Replies with a letter; some replies are refused, are filtered, or repeat the key."""
     odd = {
         2: completion(None, refusal="I cannot help with that."),
         3: completion("", finish="content_filter"),

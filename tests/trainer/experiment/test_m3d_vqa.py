@@ -1,4 +1,4 @@
-"""M3D-VQA through reader, nano model, scorer and judge: choices are scored, free answers wait for their verdicts."""
+"""Tests M3D-VQA from its files to the judge: choices are scored at once, free answers wait for their verdicts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.models.endpoint.chat_server import ChatServer, asked_text, completion
 
 @pytest.fixture
 def chat() -> Iterator[ChatServer]:
-    """A judge that calls every answer right whose reference is "Axial"."""
+    """A judge that accepts every answer whose reference is "Axial"."""
     with serving() as server:
         server.reply = lambda body: completion(
             json.dumps({"right": "Reference: Axial" in asked_text(body), "explanation": "."})

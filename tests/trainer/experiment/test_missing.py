@@ -1,4 +1,4 @@
-"""validate says all that is missing, with the way to it, before a GPU is rented."""
+"""Tests that `medtune validate` names everything that is missing for a run, and says how to get it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run is opened in one way by every command that reads it, wherever it and its data lie now."""
+"""Tests that every command can open a run, also after the run or its data have been moved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTINGS = (*QUICK, "train.max_steps=2", "eval.readings=[likelihood]", "model.tu
 
 @pytest.fixture(scope="module")
 def moved(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with runs/one and runs/two and the prepared folder that they name by a relative path."""
+    """Returns a folder with runs/one, runs/two, and the prepared folder that both name by a relative path."""
     there = tmp_path_factory.mktemp("work") / "here"
     shutil.copytree(prepared_tiny, there / "prepared")
     with pytest.MonkeyPatch.context() as patch:

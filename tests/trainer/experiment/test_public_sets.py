@@ -1,4 +1,4 @@
-"""Real files of public sets through builder, nano model, scorer and report: every set has its questions scored."""
+"""Tests public data sets from their real files to the report: the questions of every set are scored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVERY_FRAME, EVERY_ROW = 36, 40
 
 
 class Case(NamedTuple):
-    """A benchmark, its sets and what has to be scored.
+    """A benchmark, its data sets and the scores that are expected.
 
     Attributes:
         folders: The name that the source looks for ("." for its root) -> our folder.
@@ -89,7 +89,7 @@ CASES = (
 
 
 def _draw_frames(folder: Path) -> None:
-    """Replaces the linked frames, which are not at hand, by simulated ones: no two are equal."""
+    """Replaces the linked frames, which are not on this machine, by simulated frames that all differ."""
     for number, path in enumerate(sorted((folder / "Dataset" / "four_poses").rglob("*.png"))):
         rng = np.random.default_rng(number)
         small_HW = rng.integers(0, 160, (39, 68)).astype(np.uint8)

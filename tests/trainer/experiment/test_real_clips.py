@@ -1,4 +1,4 @@
-"""The real clips and the cine DICOM of ../shared through reader, nano model, scorer and report."""
+"""Tests the real clips and the cine DICOM of ../shared from their files to the report, with a tiny random model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input: every message names the file, the field and what to do."""
+"""Tests that the error message for wrong input names the file, the field and what to do."""
 
 from __future__ import annotations
 

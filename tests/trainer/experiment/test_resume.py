@@ -1,4 +1,4 @@
-"""Runs that are stopped or killed continue where they were, to the bit."""
+"""Tests that a stopped or killed run can be resumed and then gives bit-identical results."""
 
 from __future__ import annotations
 

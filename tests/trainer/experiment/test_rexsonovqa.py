@@ -1,4 +1,4 @@
-"""ReXSonoVQA's real questions through reader, nano model, scorer and report, on made-up videos of the real lengths."""
+"""Tests the real questions of ReXSonoVQA up to the report, on simulated videos that have the real lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop on the nano model: what a run writes, and that it can be trusted."""
+"""Tests whole runs of a tiny random model: the files that a run writes, and that its numbers are right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop on code ids: half of the scans with a saved encoding, the others through the frozen tower, each once."""
+"""Tests a run on code ids: half of the scans have saved codes, the frozen tower encodes each of the others once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(root: Path, out: Path, *overrides: str) -> int:
 
 @pytest.fixture(scope="module", autouse=True)
 def fewer_voxels() -> Iterator[None]:
-    """The twin reads a third of the release's voxels, for time; its patches still cut the example's tiny scans."""
+    """Lets the tiny model read a third of the voxels, to save time; its patches still divide the example's scans."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(preparation, "ENCODE", preparation.CTChatTransform(size=(320, 320, 160)))
         yield
@@ -43,7 +43,7 @@ def fewer_voxels() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def prepared_codes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """CTLesionVQA's example; every other scan has the encoding that the twin's tower gives for it."""
+    """The example of CTLesionVQA; every second scan has the encoding that the tiny model's tower gives for it."""
     root, out = tmp_path_factory.mktemp("codes"), tmp_path_factory.mktemp("prepared_codes") / "ct"
     write = find_source("ctlesionvqa").write_example
     assert write is not None

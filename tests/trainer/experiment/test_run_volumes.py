@@ -1,4 +1,4 @@
-"""The loop over volumes on the nano model: read once, trained, audited with a blank scan, reported with pictures."""
+"""Tests a run on volumes: each is read once, trained on, audited with a blank scan, and shown in the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the trainer makes of a phase whose free answers wait for a judge: flat metrics, the summary, the seeds."""
+"""Tests the flat metrics, the summary and --seeds for a phase whose free answers wait for a judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of recipe fields that `medtune show --fields` prints."""
+"""Tests of the list of recipe fields that `medtune show --fields` prints."""
 
 from __future__ import annotations
 

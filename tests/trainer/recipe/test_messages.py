@@ -1,4 +1,4 @@
-"""Messages about wrong values name the field, the value, what is wanted, and the place where the value stands."""
+"""Tests that messages about wrong values name the field, its value, the wanted values, and the file or `--set`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recipe's plugin folders: relative to its file, kept absolute, and needed to read it again."""
+"""Tests of the plugin folders that a recipe names: relative in its file, absolute in the recipe of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipes of the CTLesionVQA paper against its Tables 2 and 9, number by number."""
+"""Tests that the recipes of the CTLesionVQA paper have every number of its Tables 2 and 9."""
 
 from __future__ import annotations
 

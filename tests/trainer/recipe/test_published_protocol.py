@@ -1,4 +1,4 @@
-"""The published protocol, and how often a served model is asked."""
+"""Tests of the published protocol, and of how often a served model is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading recipes: defaults, one level of extends, overrides, and messages for typing mistakes."""
+"""Tests of reading recipes: defaults, one level of extends, overrides, and messages about typing mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old names of keys are taken, with one line on stderr that says the new name."""
+"""Tests that old names of keys are accepted, with one line on stderr that gives the new name."""
 
 from __future__ import annotations
 

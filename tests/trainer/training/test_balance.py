@@ -1,4 +1,4 @@
-"""Answers take turns: equally often in an epoch, and none forgotten over several."""
+"""Tests that balancing asks frequent answers equally often in an epoch, and all questions over several epochs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medtune.trainer.training.balance import Balanced
 
 
 def _groups(answers: list[list[tuple[str, str]]]) -> list[MediaGroup]:
-    """One group per list; an item is (subtype, answer), and has options."""
+    """Returns one media group for each list of (subtype, answer); every question has options."""
     return [
         MediaGroup(
             str(number),
@@ -44,7 +44,7 @@ UNEVEN = _groups([[("a", "no"), ("b", "yes")]] * 9 + [[("a", "yes"), ("b", "no")
 
 
 def _free(answers: Iterable[str], answer_kind: AnswerKind = "text") -> list[MediaGroup]:
-    """One question without options per answer, each about a media item of its own."""
+    """Returns one question without options for each answer, each about a media item of its own."""
     asked = {"task": "t", "subtype": "s"}
     return [
         MediaGroup(str(n), MediaRef(Path("x.png")), (Question(str(n), str(n), "?", (), said, answer_kind, "p", asked),))

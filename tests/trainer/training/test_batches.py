@@ -1,4 +1,4 @@
-"""A packed step against its plain twin, a row per question: the same loss and the same gradients, for each family."""
+"""Tests that a packed step gives the same loss and gradients as one row per question, for each family."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SHOWN_AND_BLIND = pytest.mark.parametrize("name", ["nano_pocket", "nano_mllama",
 
 
 def _passes(pictures: Path, assembled: Assembled, *, world_size: int, share: float) -> list[MicroBatch]:
-    """All passes of one step of three groups, of all devices; each of them a group at most."""
+    """Returns all forward passes of one step of three groups, over all devices; each pass has at most one group."""
     groups = [_group(pictures, 0, 3), _group(pictures, 1, 1), _group(pictures, 2, 2)]
     data = replace(unmixed(groups, lambda question: render_choice(question, "text"), seed=0), text_only_share=share)
     order = StepOrder(data.row(), batch_size=3, micro_batch_size=1, world_size=world_size)
@@ -73,7 +73,7 @@ def _passes(pictures: Path, assembled: Assembled, *, world_size: int, share: flo
 
 
 def _sum_of(assembled: Assembled, batches: list[MicroBatch]) -> tuple[float, dict[str, Tensor]]:
-    """What a step's passes add up to."""
+    """The loss and the gradients of a step, summed over its forward passes."""
     model, whole = assembled.model, 0.0
     model.zero_grad()
     for batch in batches:
@@ -154,7 +154,7 @@ def _learning(name: str) -> Assembled:
 
 
 def _furthest(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    """The largest difference of any gradient, in units of that gradient's norm.
+    """Returns the largest difference between two gradients of a parameter, in units of the gradient's norm.
 
     A key's bias moves all scores alike, so that its gradient is nothing but rounding.
     """

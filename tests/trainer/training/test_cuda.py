@@ -1,4 +1,4 @@
-"""Whole runs on a GPU: the curves, weights and answers of a CPU's, in every precision and strategy, resumed too."""
+"""Tests that runs on a GPU, also resumed ones, agree with those on a CPU, in every precision and strategy."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_run_that_was_broken_off_ends_as_an_unbroken_one(nano: Nano, tmp_path:
 
 
 def _logprobs(run: Path) -> dict[str, float]:
-    """The best option's log-probability of each question at the end."""
+    """Returns the best option's log-probability of each question after training."""
     rows = [json.loads(line) for line in (run / "final" / "predictions.jsonl").read_text().splitlines()]
     chosen = [row for row in rows if row["option_logprobs"]]
     assert chosen

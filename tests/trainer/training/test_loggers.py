@@ -1,4 +1,4 @@
-"""The offline W&B run, read back."""
+"""Tests the content of an offline W&B run, read back from its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixtures, balancing and changed images, from the recipe to the batches."""
+"""Tests of mixtures, balancing and changed images, from the recipe to the batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run whose language model is held in 4 bits, from the recipe to the answers; and what cannot be done with it."""
+"""Tests a run whose language model is kept in 4 bits, and the refusal of settings that 4 bits do not allow."""
 
 from __future__ import annotations
 

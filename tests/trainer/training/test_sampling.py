@@ -1,4 +1,4 @@
-"""The data order belongs to the seed alone: devices and micro-batches only share it out."""
+"""Tests that the order of the data depends only on the seed, not on devices or micro-batches."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_resuming_continues_the_same_row() -> None:
 
 
 class Thinned:
-    """A part of which every epoch has other groups."""
+    """A member of a mixture whose epochs have different groups."""
 
     def groups_in(self, epoch: int) -> range:
         return range(epoch % 3, 11, 3)

@@ -1,4 +1,4 @@
-"""Stages of a training: one run of two equals two runs, and a run that is stopped continues in its stage."""
+"""Tests of stages: one run with two stages equals two runs, and a stopped run continues in its stage."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_stopped_run_continues_in_its_stage(
 
 @pytest.mark.slow
 def test_state_in_the_second_stage_is_taken_up_there(nano: Nano, staged: Path, tmp_path: Path, curve: Curve) -> None:
-    """As if it had been killed right after step 6: what came later is taken away."""
+    """The files that the run wrote after step 6 are removed first, as if it had been killed right after that step."""
     out = tmp_path / "run"
     process = nano.process("run", out, *STAGED, "eval.every_steps=1")
     deadline = time.monotonic() + 300

@@ -12,7 +12,7 @@ from wandb.proto import wandb_internal_pb2
 
 
 class OfflineRun:
-    """What a run folder's only offline W&B run holds."""
+    """The content of the only offline W&B run in a run folder."""
 
     def __init__(self, root: Path) -> None:
         (file,) = (root / "wandb").glob("offline-run-*/run-*.wandb")
@@ -32,17 +32,17 @@ class OfflineRun:
         ]
 
     def config(self) -> dict[str, Any]:
-        """Returns the last value of each entry; nested ones as one name."""
+        """Returns the last value of each entry, with nested keys joined to one name."""
         items = [*self.run.config.update, *(item for record in self._of("config") for item in record.update)]
         return {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
 
     def summary(self) -> dict[str, Any]:
-        """Returns what was put into the summary by hand."""
+        """Returns the entries that medtune wrote into the summary."""
         items = [item for record in self._of("summary") for item in record.update]
         return {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
 
     def metrics(self) -> dict[str, Any]:
-        """Returns the definitions by name."""
+        """Returns the definitions of metrics by name."""
         return {record.name: record for record in self._of("metric") if record.name}
 
     def table(self, key: str) -> dict[str, Any]:
@@ -52,14 +52,14 @@ class OfflineRun:
         return shown
 
     def artifact_files(self) -> dict[str, Path]:
-        """Returns the files of all artifacts, tables with their images, by their name there."""
+        """Returns the files of all artifacts (tables and their images), by their name in the artifact."""
         sent = [*self._of("artifact")]
         sent += [r.log_artifact.artifact for r in self._of("request") if r.WhichOneof("request_type") == "log_artifact"]
         return {entry.path: Path(entry.local_path) for artifact in sent for entry in artifact.manifest.contents}
 
 
 def _records(data: bytes) -> Iterator[wandb_internal_pb2.Record]:
-    """The records of the transaction log: LevelDB's log format behind seven bytes of W&B's own.
+    """Yields the records of the transaction log, which has LevelDB's log format after seven bytes of W&B's own.
 
     Source: https://github.com/google/leveldb/blob/main/doc/log_format.md.
     """

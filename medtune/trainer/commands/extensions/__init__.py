@@ -1,1 +1,1 @@
-"""The commands about extensions: which there are, whether they keep their contracts, and how fast they are."""
+"""The commands about extensions: list, check and bench."""

@@ -1,4 +1,4 @@
-"""`medtune bench`: times two ways to the same result in one run, and checks that their results agree."""
+"""`medtune bench`: times two implementations of the same computation, and checks that their results agree."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs one bench; returns 1 where its ways disagree, 2 where a target is missed, else 0.
+    """Runs one bench; returns 1 if the results disagree, 2 if a target is missed, else 0.
 
     Raises:
         ValueError: There is no such bench, or it does not take the subject.
@@ -55,14 +55,14 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def run_bench(name: str, *, subject: str | None, target: bool, record: Path | None) -> int:
-    """Runs one bench, prints what it found, and returns 1 where the ways disagree, 2 where a target is missed, else 0.
+    """Runs one bench and prints its figures; returns 1 if the results disagree, 2 if a target is missed, else 0.
 
     Args:
         name: The name of a file in `medtune.trainer.benches`.
         subject: The thing to run on; None takes the bench's default.
         target: Whether a missed target changes the exit status.
-        record: The folder for a JSON file of the figures with machine and date, which is written only where the ways
-            agree; None writes nothing.
+        record: The folder for a JSON file with the figures, the machine and the date. The file is written only if the
+            results agree; None writes nothing.
 
     Raises:
         ValueError: There is no such bench, or it does not take the subject.
@@ -85,7 +85,7 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
 
 
 def exit_status(measured: Measured, *, target: bool) -> int:
-    """Returns 1 where two ways disagree, 2 where a target is missed and `target` is set, else 0.
+    """Returns 1 if two results disagree, 2 if a target is missed and `target` is set, else 0.
 
     Example:
         >>> from medtune.trainer.benches.figures.measured import TwoWays

@@ -1,4 +1,4 @@
-"""`medtune check FOLDER`: the contract tests on the extensions in a folder of one's own."""
+"""`medtune check FOLDER`: runs the contract checks on the extensions in a user's own folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medtune.data.plugins import Plugin, add_folders, folder_plugin
 
 FAILED = 1
 FOLDERS = tuple(name for name in KINDS if name != SOURCES.name)
-"""The sub-folders that a plugin may have; its sources lie in its benchmarks."""
+"""The sub-folders that a plugin may have; its sources are in the folders of its benchmarks."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,11 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints a line for each extension of the folder, and what is wrong with it; returns 1 where anything is.
+    """Prints a line for each extension of the folder, with its faults; returns 1 if there is any fault, else 0.
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: The folder holds no extension, or a sub-folder that medtune does not know; or a name exists twice.
+        ValueError: The folder holds no extension or an unknown sub-folder, or a name exists twice.
     """
     (root,) = add_folders([options.folder], named_by="medtune check")
     plugin = folder_plugin(root)
@@ -58,7 +58,7 @@ def _extensions(plugin: Plugin) -> list[tuple[Kind, Extension]]:
     """Returns the plugin's extensions of every kind.
 
     Raises:
-        ValueError: A sub-folder is of no kind, or a name exists twice.
+        ValueError: A sub-folder does not belong to any kind, or a name exists twice.
     """
     for entry in sorted(plugin.root.iterdir()):
         if entry.is_dir() and not entry.name.startswith(("_", ".")) and entry.name not in FOLDERS:
@@ -76,7 +76,7 @@ def _extensions(plugin: Plugin) -> list[tuple[Kind, Extension]]:
 
 
 def _not_found(plugin: Plugin) -> Iterator[str]:
-    """Yields a sentence for each module that lies among the extensions and does not define one."""
+    """Yields a sentence for each module among the extensions that does not define an extension."""
     for kind in KINDS.values():
         if kind is SOURCES:
             continue

@@ -1,4 +1,4 @@
-"""`medtune list KIND`: the extensions of a kind, with what each says of itself and where it comes from."""
+"""`medtune list KIND`: lists the extensions of a kind, each with its first line and its origin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from medtune.data import catalog
 
 TWINS = "nano_"
-"""How the names of random, tiny twins and of their recipes begin: they are for tests alone."""
+"""The prefix of the names of random, tiny models and of their recipes, which are only for tests."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints a line for each extension: its name, its first line, and its origin where that is not medtune."""
+    """Prints a line for each extension: its name, its first line, and its origin if that is not medtune."""
     found = {
         name: extension
         for name, extension in catalog.extensions(catalog.KINDS[options.kind]).items()

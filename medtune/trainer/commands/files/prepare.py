@@ -150,7 +150,7 @@ def prepare_folder(
         print(f"note: {note}")
     if manifest.rejected:
         print(rejects.rejects_table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
-        print(f"one by one: {out / rejects.REJECTS}")
+        print(f"each rejected row: {out / rejects.REJECTS}")
     return 0
 
 

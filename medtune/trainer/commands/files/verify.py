@@ -1,4 +1,4 @@
-"""`medtune verify`: checks recorded numbers of the published models, in golden files, against this code."""
+"""`medtune verify`: compares this code with recorded numbers of the published models, from golden files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints one line for each golden file; returns 0 where all agree with this code, else 1.
+    """Prints one line for each golden file; returns 0 if all agree with this code, else 1.
 
     Raises:
         FileNotFoundError: There is no such path.
@@ -32,7 +32,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def verify(paths: Sequence[Path]) -> int:
-    """Prints one line per golden file and returns 0 where all agree, else 1.
+    """Prints one line for each golden file and returns 0 if all agree with this code, else 1.
 
     Raises:
         FileNotFoundError: There is no such path.

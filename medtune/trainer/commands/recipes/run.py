@@ -1,4 +1,4 @@
-"""`medtune run`: evaluates, trains and evaluates again; a whole grid or several seeds where they are asked for."""
+"""`medtune run`: evaluates, trains and evaluates again; with a grid or --seeds it makes several such runs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The recipe has a wrong value, there is no such block, or not one of RECIPE and --fields is given.
+        ValueError: The recipe has a wrong value, the block does not exist, or not exactly one of RECIPE and --fields is
+            given.
     """
     if (options.recipe is None) == (options.fields is None):
         raise ValueError("show takes a RECIPE, or --fields [BLOCK] for the fields that recipes have")

@@ -1,4 +1,4 @@
-"""Starts the work of `medtune run`, `train` or `eval` on one recipe: one process for each device that it asks for."""
+"""Starts the work of `medtune run`, `train` or `eval` on one recipe, in one process for each of its devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_recipe_of(options: argparse.Namespace) -> Recipe:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: A value is wrong, or --resume stands without --out.
+        ValueError: A value is wrong, or --resume is given without --out.
     """
     recipe = read_recipe(options.recipe, options.overrides)
     if options.resume and options.out is None:
@@ -40,7 +40,7 @@ def start(work: Work, recipe: Recipe, options: argparse.Namespace, arguments: Se
     if needs_launch(recipe.train.devices):
         extra = [] if options.out else ["--out", str(out)]
         return launch([*arguments, *extra], devices=recipe.train.devices)
-    # Imported here: a process that only launches others needs neither torch nor Lightning.
+    # These imports load torch and Lightning, which a process that only launches others does not need.
     from medtune.trainer.experiment import run
     from medtune.trainer.experiment.experiment import open_experiment
     from medtune.trainer.experiment.run_folder import RunFolder
@@ -63,7 +63,7 @@ def run_folder(options: argparse.Namespace) -> Path:
 
 
 def refuse_grid() -> None:
-    """Refuses a recipe with a grid where a single run is wanted.
+    """Refuses a recipe with a grid for a command that makes a single run.
 
     Raises:
         ValueError: Always; the message says what to do.

@@ -1,4 +1,7 @@
-"""Checks a recipe before a GPU is rented: schema, files, one decoded batch with its labels, token budget, groups."""
+"""`medtune validate`: checks a recipe on any machine, before a GPU is used for it.
+
+It checks the fields, files and memory, and shows the trainable parts and one batch with its labels and token lengths.
+"""
 
 from __future__ import annotations
 
@@ -51,31 +54,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints what a run of the recipe would do and what it lacks; returns 0 where nothing is missing, else 1.
+    """Prints a description of the recipe's run and all that is missing for it; returns 0 if nothing is, else 1.
 
     Raises:
         FileNotFoundError: The recipe or a checkpoint is missing.
-        ValueError: A value is wrong, or something does not fit.
+        ValueError: A value is wrong, or the recipe, its data and its model do not fit each other.
     """
     recipe = read_recipe(options.recipe, options.overrides)
     return validate(recipe, weights=not options.no_weights, devices=options.devices)
 
 
 def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> int:
-    """Prints what a run would do and all that it lacks here; needs no GPU.
+    """Prints a description of a run and all that is missing for it on this machine; needs no GPU.
 
     Args:
-        recipe: Its schema was checked when it was read.
-        weights: Whether pretrained weights may be fetched and loaded. Without them the groups are counted on a
-            model without weights, and there is no tokenizer to show labels with.
-        devices: What the run will have, as `parse_devices` reads it; None is this machine.
+        recipe: The recipe; its fields were checked when it was read.
+        weights: Whether pretrained weights may be fetched and loaded. Without them the parameters are counted on a
+            model without weights, and no labels are shown, because there is no tokenizer.
+        devices: The devices of the run, in the form that `parse_devices` reads; None takes those of this machine.
 
     Returns:
-        0 where nothing is missing, else 1.
+        0 if nothing is missing, else 1.
 
     Raises:
         FileNotFoundError: A checkpoint is missing.
-        ValueError: Something does not fit; the message says what.
+        ValueError: The recipe, its data and its model do not fit each other; the message says what does not fit.
     """
     endpoint = recipe.model.endpoint
     no_data = missing_data(recipe, find_benchmark(recipe.data.benchmark))
@@ -164,7 +167,7 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
 
 
 def labelled_text(layout: Layout, family: SequenceFamily) -> str:
-    """Returns the row as text, the learnt part in double brackets and the visual tokens counted."""
+    """Returns the row as text, with the learnt part in double brackets and the number of its visual tokens."""
     pieces = family.pieces(layout.ids)
     for span in layout.media_spans:
         pieces[span.start : span.stop] = [

@@ -12,11 +12,13 @@ from medtune.trainer.experiment.open_data import OpenedData
 
 
 def show_served(endpoint: Endpoint, data: OpenedData | None) -> str | None:
-    """Prints what `medtune eval` would ask the server, without asking it; returns what is missing, None for nothing.
+    """Prints the number and cost of the requests of `medtune eval`, without sending any.
+
+    Returns a message that says what is missing, or None if nothing is.
 
     Args:
         endpoint: The served model, as the recipe names it.
-        data: The opened data of the recipe; None where they are missing.
+        data: The opened data of the recipe; None if they are missing.
     """
     print(f"model      {endpoint.model}, behind {endpoint.base_url}; it can be evaluated, not trained")
     print("readings   generation; log-likelihood n/a")

@@ -1,4 +1,4 @@
-"""`medtune audit`: of a run, whose model is loaded and asked again, or of a benchmark, which needs none."""
+"""`medtune audit`: audits a run, whose model is loaded and asked again, or a benchmark, which needs no model."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def audit_run(root: Path) -> int:
-    """Writes ROOT/audit.json with all rows and the report anew, prints the table and returns 0; on one device.
+    """Writes ROOT/audit.json with all rows and writes the report anew, prints the table and returns 0.
 
-    A run that has not ended has no results to report: its report is written when it ends.
+    The model is asked on one device. If the run has not ended, no report is written; it is written when the run ends.
 
     Raises:
-        FileNotFoundError: No run, prepared folder or checkpoint is there.
-        ValueError: The prepared folder is not the run's, or nothing can be audited.
+        FileNotFoundError: The run, its prepared folder or its checkpoint does not exist.
+        ValueError: The prepared folder holds other data than the run was started with, or nothing can be audited.
     """
     folder = RunFolder(root)
     if not folder.recipe.is_file():
@@ -85,11 +85,17 @@ def _model_of(experiment: Experiment, phase: str) -> AskedModel:
 
 
 def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | None) -> int:
-    """Prints what in a prepared benchmark could be had without looking, writes it to `out`, and returns 0.
+    """Prints how far the answers of a prepared benchmark could be guessed without the images, and returns 0.
+
+    Args:
+        name: The name of the benchmark.
+        questions: Its prepared folder.
+        split: The split to audit.
+        out: The JSON file for the findings and the items; None only prints them.
 
     Raises:
         FileNotFoundError: The prepared folder is missing.
-        ValueError: It was prepared for another benchmark, or the split is empty.
+        ValueError: The folder was prepared for another benchmark, or the split is empty.
     """
     prepared = open_prepared(questions)
     find_benchmark(name)

@@ -1,4 +1,4 @@
-"""`medtune chat`: free questions to a run's model about one media item; for trying it, never for a patient."""
+"""`medtune chat`: puts free questions about one media item to a run's model; for research, never for a patient."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.load_model import load_as_left
 from medtune.trainer.experiment.run_folder import RunFolder
 
-NOTICE = "For research. Replies may be wrong in any way; they are no finding and no advice."
+NOTICE = "For research only. Replies may be wrong in any way; they are neither a medical finding nor advice."
 _VIDEOS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".webm")
 _VOLUMES = (".nii", ".nii.gz")
 _A: dict[MediaKind, str] = {"image": "an image", "video": "a video", "volume": "a volume"}
@@ -60,12 +60,12 @@ def chat(root: Path, *, media: Path, questions: Sequence[str] | None, max_new_to
 
     Args:
         root: The run folder.
-        media: An image, a video, a NIfTI volume or a folder with a DICOM series: what the model reads.
-        questions: None reads lines until the end of the input or an empty line.
-        max_new_tokens: Length limit of a reply; None for the recipe's.
+        media: An image, a video, a NIfTI volume or a folder with a DICOM series, of a kind that the model reads.
+        questions: The questions; None reads one question from each line, until an empty line or the end of the input.
+        max_new_tokens: The largest number of tokens in a reply; None takes the recipe's limit.
 
     Raises:
-        FileNotFoundError: The media, the run or its weights are not there.
+        FileNotFoundError: The media, the run or its weights do not exist.
         ValueError: A question is empty, or the model does not read such media.
     """
     if not media.exists():
@@ -105,7 +105,7 @@ def _kind(path: Path) -> MediaKind:
 
 
 def _replies(answerer: LocalAnswerer, ref: MediaRef, asked: Sequence[str]) -> list[str]:
-    """The replies in the order of the questions; the media item is read once for all of them."""
+    """Returns the replies in the order of the questions; the media item is read once for all of them."""
     questions = [Question(str(n), "chat", text, (), "", "text", "nobody") for n, text in enumerate(asked)]
     requests = [Request(question, Prompt(question.text, (), ""), "generation", "image") for question in questions]
     said = {each.key.question_id: each for each in answerer.answer(MediaGroup("chat", ref, tuple(questions)), requests)}

@@ -1,4 +1,4 @@
-"""`medtune compare`: a run against a run, or against a file of predictions that any tool wrote."""
+"""`medtune compare`: compares a run with another run, or with a file of predictions that any tool wrote."""
 
 from __future__ import annotations
 
@@ -87,10 +87,12 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Answers:
-    """A set of answers on disk.
+    """One side of a comparison: a file of answers.
 
     Attributes:
-        has_likelihood: False where the model could give none.
+        about: The facts that have to fit those of the other side, and the name in the table.
+        predictions: The file of the answers.
+        has_likelihood: Whether the model could give log-likelihoods.
     """
 
     about: About
@@ -108,16 +110,16 @@ def compare_runs(
     parser: str | None,
     out: Path | None,
 ) -> int:
-    """Prints the comparison of two runs, or of a run and a prediction file; writes it where `out` says.
+    """Prints the comparison of two runs, or of a run and a file of predictions, writes it to `out`, and returns 0.
 
     Args:
-        first: A run folder.
-        second: Another one; None where there is a file.
-        predictions: JSON lines that answer questions of the first run's prepared folder.
-        questions: That folder, where it is not at the recipe's `data.root` any more.
-        phase: Of the runs; by default the last that each has.
-        parser: Who reads the answers; by default the one that a run's results go by.
-        out: Folder for compare.json, compare.md and compare.svg.
+        first: The first run folder.
+        second: The second run folder; None if `predictions` is given instead.
+        predictions: JSON lines that answer questions of the first run's prepared folder; None if `second` is given.
+        questions: That prepared folder, if it has been moved; None takes the recipe's `data.root`.
+        phase: The phase of the runs; None takes the last phase that each run has.
+        parser: The parser that reads the answers; None takes the one that gave the runs' results.
+        out: The folder for compare.json, compare.md and compare.svg; None writes nothing.
 
     Raises:
         FileNotFoundError: A run, its results, its data or the file is missing.
@@ -149,10 +151,10 @@ def compare_runs(
 
 
 def read_run(root: Path, *, phase: Phase | None, parser: str | None) -> Answers:
-    """Returns what a run answered.
+    """Returns the answers of a run in one phase.
 
     Raises:
-        FileNotFoundError: It is no run folder, is not finished, or has no such phase.
+        FileNotFoundError: `root` is not a run folder, the run is not finished, or it has no such phase.
     """
     folder = RunFolder(root)
     recipe = folder.read_recipe()
@@ -177,7 +179,10 @@ def read_run(root: Path, *, phase: Phase | None, parser: str | None) -> Answers:
 
 
 def _answers_of(predictions: Path, *, like: Answers) -> Answers:
-    """Returns a file's answers to the questions of a run; whose words asked is known where medtune wrote the file."""
+    """Returns the answers of a file to the questions of a run.
+
+    The wording of the prompts is known only if medtune wrote the file.
+    """
     own = all(each.prompt_hash is not None for each in read_predictions(predictions))
     label = replace(
         like.about.label, prompts=like.about.label.prompts if own else FOREIGN_WORDING, unofficial_training=""
@@ -186,7 +191,7 @@ def _answers_of(predictions: Path, *, like: Answers) -> Answers:
 
 
 def _read_alike(one: Answers, other: Answers) -> tuple[Answers, Answers]:
-    """Lets generations stand for a side whose model gives no log-likelihood, on both sides."""
+    """Returns both sides with generated replies as their answers, if the model of one side gives no log-likelihoods."""
     for given, asked in ((one, other), (other, one)):
         if not given.has_likelihood and asked.about.parser.startswith("likelihood"):
             parser = given.about.parser

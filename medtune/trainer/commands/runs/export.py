@@ -1,4 +1,4 @@
-"""`medtune export`: a run's model as a folder of its own, adapters merged, with a model card."""
+"""`medtune export`: writes a run's model into a folder of its own, with merged adapters and a model card."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Writes the run's model and returns 0.
 
     Raises:
-        FileExistsError: The folder to write holds something.
+        FileExistsError: The folder to write is not empty.
         FileNotFoundError: The run or its weights are missing.
         ValueError: The weights do not fit the recipe, or a file of the run is broken.
     """
@@ -44,11 +44,11 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def export_run(root: Path, out: Path) -> int:
-    """Writes the model of a run into `out`, says how to load it and returns 0.
+    """Writes the model of a run into `out`, prints how to load it and returns 0.
 
     Raises:
-        FileExistsError: `out` holds something.
-        FileNotFoundError: There is no run, or its weights are gone.
+        FileExistsError: `out` is not empty.
+        FileNotFoundError: The run or its weights do not exist.
         ValueError: The weights do not fit the recipe, or a file of the run is broken.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -93,7 +93,7 @@ def model_card(
     provenance: dict[str, str],
     name: str,
 ) -> str:
-    """Returns the model card: what it is, what came out, where its parts come from and under which terms."""
+    """Returns the model card in Markdown: a description, the results, the origin of the parts, and the terms of use."""
     benchmark = find_benchmark(recipe.data.benchmark)
     lines = [
         "---",
@@ -103,8 +103,8 @@ def model_card(
         "",
         f"# {escaped(name)}",
         "",
-        f"{escaped(entry.title)}, tuned with medtune on {escaped(benchmark.title)}. For research; it is no medical "
-        "device, and nothing it says may decide about a patient.",
+        f"{escaped(entry.title)}, tuned with medtune on {escaped(benchmark.title)}. For research only; it is no "
+        "medical device, and no decision about a patient may be based on its replies.",
         "",
         *banner_lines(label.banners()),
         "## Results",
@@ -118,9 +118,9 @@ def model_card(
         "## Terms",
         "",
         f"- Weights that it was made from: {escaped(entry.licence)}",
-        f"- Data that it was tuned on: {escaped(benchmark.licence)}. What that asks of a model tuned on the data, "
-        "find out before you pass this on.",
-        "- Weights can give away what they were tuned on.",
+        f"- Data that it was tuned on: {escaped(benchmark.licence)}. Find out what this licence asks of a model that "
+        "was tuned on the data before you pass the model on.",
+        "- The weights may reveal parts of the data that they were tuned on.",
         "",
         "## Use",
         "",

@@ -1,4 +1,4 @@
-"""`medtune judge`: free answers of a run, or of any tool's file, get verdicts, and the scores follow."""
+"""`medtune judge`: lets a judge give verdicts on free answers of a run or of any tool's file, and scores them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.judge_settings import JudgeSettings, instructions, read_judge
 
 UNJUDGED = 1
-"""Exit status where some answers have no verdict."""
+"""The exit status if some answers have no verdict."""
 SPENDING = "judge_spending.jsonl"
 
 
@@ -100,7 +100,15 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Answered:
-    """A file of predictions and what it answers."""
+    """A file of predictions with the questions that it answers.
+
+    Attributes:
+        title: The name of the phase or of the file, for messages.
+        predictions: The file.
+        questions: The questions of the split that was answered.
+        benchmark: The benchmark of the questions.
+        task: The benchmark's instructions and levels for a judge.
+    """
 
     title: str
     predictions: Path
@@ -113,7 +121,7 @@ def judge_run(root: Path, settings: JudgeSettings) -> int:
     """Judges every phase of a run, scores it again and writes its report anew; returns the exit status.
 
     Raises:
-        FileNotFoundError: No finished run is there.
+        FileNotFoundError: `root` does not hold a finished run.
         ValueError: The benchmark has no free answers, or the judge's settings do not fit.
     """
     experiment = _open_finished(root)
@@ -130,7 +138,7 @@ def judge_file(
     """Judges a file of predictions and scores it; returns the exit status.
 
     Raises:
-        FileNotFoundError: No such file or folder.
+        FileNotFoundError: The file or the prepared folder does not exist.
         ValueError: The benchmark has no free answers, or the file does not fit the questions.
     """
     answered = answered_file(benchmark_name, predictions=predictions, questions=questions, split=split)
@@ -150,11 +158,11 @@ def judge_file(
 
 
 def show_agreement(answered: Answered, human: Path) -> int:
-    """Prints how far the verdicts on a file agree with a person's scores; returns 0.
+    """Prints how far the verdicts on a file agree with a person's scores, and returns 0.
 
     Raises:
-        FileNotFoundError: A file is missing; without verdicts there is nothing to compare.
-        ValueError: The scores do not fit.
+        FileNotFoundError: The answers have no verdicts yet, or a file is missing.
+        ValueError: The person's scores do not fit the answers.
     """
     beside, task = verdicts_path(answered.predictions), answered.task
     if not beside.is_file():
@@ -172,7 +180,7 @@ def show_agreement(answered: Answered, human: Path) -> int:
 
 
 def answered_phases(experiment: Experiment) -> list[Answered]:
-    """Returns the phases of a run, those before training first.
+    """Returns the answered phases of a run, zero_shot first.
 
     Raises:
         ValueError: The benchmark has no free answers.
@@ -185,10 +193,10 @@ def answered_phases(experiment: Experiment) -> list[Answered]:
 
 
 def answered_phase(root: Path, name: str | None) -> Answered:
-    """Returns one phase of a run, by default the last.
+    """Returns one phase of a run; None takes the last one.
 
     Raises:
-        FileNotFoundError: No finished run is there, or it has no such phase.
+        FileNotFoundError: `root` does not hold a finished run, or the run has no such phase.
         ValueError: The benchmark has no free answers.
     """
     phases = answered_phases(_open_finished(root))
@@ -205,7 +213,7 @@ def _open_finished(root: Path) -> Experiment:
 
 
 def answered_file(name: str, *, predictions: Path, questions: Path, split: Split) -> Answered:
-    """Returns a file of predictions that any tool wrote.
+    """Returns a file of predictions that any tool wrote, with the questions of a prepared folder.
 
     Raises:
         FileNotFoundError: The prepared folder is missing.

@@ -1,4 +1,4 @@
-"""`medtune power`: how many patients a gain needs, from numbers or from a run."""
+"""`medtune power`: computes how many patients are needed to detect a gain, from given numbers or from a run."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints how many patients the gain needs and returns 0.
+    """Prints how many patients are needed to detect a gain, and returns 0.
 
     Raises:
         FileNotFoundError: There is no such run.
@@ -95,11 +95,11 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def plan_of_run(root: Path, *, gain: float) -> Plan:
-    """Returns the plan that a finished run suggests for another gain.
+    """Returns a plan for a gain whose other numbers are measured on a finished run.
 
     Raises:
-        FileNotFoundError: No run is there.
-        ValueError: A phase has no answers, or answers are not right or wrong.
+        FileNotFoundError: `root` does not hold a run.
+        ValueError: A phase has no answers, or the answers are scored by other values than right and wrong.
     """
     before, after = scored_everywhere(answered_rows(open_run(root)))
     if not before:
@@ -121,7 +121,7 @@ def show_power(
     power: float,
     alpha: float,
 ) -> int:
-    """Prints how many patients the gain needs and returns 0; what is given overrides what the run suggests.
+    """Prints how many patients are needed to detect a gain, and returns 0; given numbers override those of the run.
 
     Raises:
         ValueError: A number is missing or impossible.

@@ -11,7 +11,7 @@ from medtune.eval.report.write import write_report, write_runs
 from medtune.trainer.recipe.plugin_folders import use_plugins_of_run
 
 OUT = Path("runs_report")
-"""The folder of the table of several runs, where none is named."""
+"""The default folder for the table of several runs."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

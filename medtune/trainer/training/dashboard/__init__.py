@@ -1,1 +1,1 @@
-"""The W&B dashboard of a run: what is shown, under which names, and what never leaves the machine."""
+"""The W&B dashboard of a run: the panels and their names, and the data that are never sent to W&B."""

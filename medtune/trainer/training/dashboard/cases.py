@@ -1,7 +1,7 @@
-"""Single answers as rows of a W&B table, with what may leave the machine and what may not.
+"""Shows single answers as rows of a W&B table, without the texts and images that may not leave the machine.
 
-A row has no patient and no file name. Where images are withheld, so is every text that a source or a model wrote
-freely (the wording of the question, replies, answers without options): reports name patients too.
+A row names no patient and no file. If images are withheld, so is every free text of a source or a model (the wording of
+the question, replies, answers without options), because reports may name patients too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,12 @@ Cell = str | bool | float | PIL.Image.Image | None
 
 
 class Said(NamedTuple):
-    """What the model said to one question under condition "image"; None for a reading that was not asked."""
+    """The model's answers to one question under the condition "image", by reading.
+
+    Attributes:
+        likelihood: The likelihoods of the options; None if this reading was not asked.
+        generation: The generated reply; None if this reading was not asked.
+    """
 
     likelihood: Prediction | None
     generation: Prediction | None
@@ -51,12 +56,12 @@ UNASKED = Said(None, None)
 def case_rows(
     rows: Sequence[ParsedReply], media: Mapping[str, MediaRef], *, predictions: Path, images: bool
 ) -> list[list[Cell]]:
-    """Returns one row per chosen question, cells in the order of `COLUMNS`.
+    """Returns one row for each shown question, with cells in the order of `COLUMNS`.
 
     Args:
-        rows: The judged questions of a phase.
-        media: By media id.
-        predictions: The phase's predictions.jsonl.
+        rows: The scored replies of a phase.
+        media: The media items by media id.
+        predictions: The path of the phase's predictions.jsonl.
         images: Whether images and free texts may be shown.
     """
     said = _said(predictions)
@@ -67,7 +72,10 @@ def case_rows(
 
 
 def spread(rows: Sequence[ParsedReply], limit: int = MAX_CASES) -> list[ParsedReply]:
-    """Returns at most `limit` rows, taken from the tasks in turn and evenly over each; the same at every phase."""
+    """Returns at most `limit` rows, divided evenly over the tasks and evenly spaced in each.
+
+    The same questions are chosen in every phase.
+    """
     by_task: dict[str, list[ParsedReply]] = {}
     for row in rows:
         by_task.setdefault(row.question.facets.get("task", ""), []).append(row)
@@ -111,14 +119,14 @@ def _row(row: ParsedReply, ref: MediaRef, said: Said, *, images: bool) -> list[C
 
 
 def _shares(likelihood: Prediction | None, options: Sequence[str]) -> dict[str, float]:
-    """Option -> its probability among all options; empty where no likelihood was read."""
+    """Returns, by option, its probability among all options; empty if no likelihoods were asked for."""
     if likelihood is None or not likelihood.option_logprobs:
         return {}
     return dict(zip(likelihood.options_shown or options, option_probabilities(likelihood.option_logprobs), strict=True))
 
 
 def _picture(ref: MediaRef) -> PIL.Image.Image:
-    """The image as the model is shown it, red boxes drawn, at most `MAX_SIDE_PX` wide or high."""
+    """Returns the image as the model is shown it, with red boxes drawn, at most `MAX_SIDE_PX` wide and high."""
     picture = PIL.Image.fromarray(preview(ref).pixels_HWC)
     picture.thumbnail((MAX_SIDE_PX, MAX_SIDE_PX))
     return picture

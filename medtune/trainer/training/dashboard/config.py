@@ -1,4 +1,4 @@
-"""What W&B is told about a run's settings: all that decides the numbers, and no folder of the user's."""
+"""Selects the settings of a run that are sent to W&B: all that decide the numbers, and no folder of the user."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _MAY_NAME_FILES = ("notes", "near_duplicates")
 
 
 def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[str, object]:
-    """Returns recipe, the data's manifest and label, environment; of each path its last part, of a server no address.
+    """Returns the recipe, the data's manifest and label, and the environment, in the form that is sent to W&B.
 
-    The command line and the notes of the source are left out: they may hold folders and file names of a hospital.
+    Only the last part of each path is kept, and no address of a server. The command line and the notes of the source
+    are left out, because they may hold folders and file names of a hospital.
     """
     checkpoint, endpoint = recipe.model.checkpoint, recipe.model.endpoint
     unnamed = endpoint and dataclasses.replace(endpoint, base_url="", key_env=None, cache=None)

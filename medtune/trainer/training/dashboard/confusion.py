@@ -1,4 +1,4 @@
-"""Which answer was taken for which, per task."""
+"""Computes the confusion matrix of each task: the true answer and the model's answer of each question."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ MAX_CLASSES = 30
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Truth and reading of each question of a task, as places in `classes`."""
+    """The true answers and the model's answers of a task.
+
+    Attributes:
+        classes: The options of the task, and "(not read)" if a reply could not be read.
+        truth: For each question, the index of the true answer in `classes`.
+        read: For each question, the index of the model's answer in `classes`.
+    """
 
     classes: tuple[str, ...]
     truth: tuple[int, ...]
@@ -21,10 +27,10 @@ class Confusion:
 
 
 def confusions(rows: Sequence[ParsedReply]) -> Mapping[str, Confusion]:
-    """Returns the confusion of each task, of its questions that have options.
+    """Returns the confusion of each task, over its questions with options.
 
-    A task with more than `MAX_CLASSES` different options, where each question has options of its own, has no confusion
-    worth reading and is left out.
+    A task with more than `MAX_CLASSES` different options is left out: its questions usually have options of their own,
+    so that a matrix would say nothing.
     """
     by_task: dict[str, list[ParsedReply]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Per task: scores over the steps with their intervals, beside the papers' numbers, read from a run's folder."""
+"""Reads the scores over the steps from a run's folder and gives chart lines for each task, with published numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ LOW, HIGH = "95 % low", "95 % high"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a chart: values at optimizer steps."""
+    """One line of a chart.
+
+    Attributes:
+        name: The name in the legend.
+        steps: Optimizer steps of the run.
+        values: The score at each step.
+    """
 
     name: str
     steps: tuple[int, ...]
@@ -27,10 +33,11 @@ class Line:
 def task_curves(
     folder: RunFolder, references: Sequence[Reference], *, last_step: int, split: str
 ) -> Mapping[str, tuple[Line, ...]]:
-    """Returns the lines of "overall" and of each task ("task=diagnosis").
+    """Returns the chart lines of "overall" and of each task (for instance "task=diagnosis").
 
-    Validation questions and those of `split` are different questions and have lines of their own, each with the ends
-    of its interval; a paper's number is a level line whose name says that it is of another model on other data.
+    The validation questions and the questions of `split` differ, so each of the two has lines of its own: the score and
+    both ends of its interval. A published number is a horizontal line whose name says that it belongs to another model
+    and other data.
     """
     measured = {
         "validation": list(_validation(folder)),

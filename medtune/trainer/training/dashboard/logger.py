@@ -1,8 +1,8 @@
-"""The W&B logger of a run: metrics under the dashboard's names, tables, charts and the summary. Rank 0 alone logs.
+"""The W&B logger of a run: logs metrics under the dashboard's names, tables, charts and the summary, on rank 0 only.
 
-What never goes to W&B: patient ids, file names, folders but for their own name, host and user names, the command line
-with its paths, code. Pictures and free texts of single cases go there for simulated data alone, unless `log.images`
-says "always".
+These are never sent to W&B: patient ids, file names, paths of folders (only the last part is sent), host and user
+names, the command line, and code. Pictures and free texts of single cases are sent only for simulated data, unless
+`log.images` is "always".
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ WORKSPACE = "workspace.py"
 def shows_images(block: LogBlock, provenance: Provenance) -> bool:
     """Returns whether pictures and free texts of single cases may be logged.
 
-    By default those of simulated data alone: W&B is online wherever a key is set, and nobody should send a patient's
-    image away by not having thought of it. "released" data count as real: who may pass them on is for the user to know.
+    By default only those of simulated data may be: W&B is online wherever a key is set, and nobody should send a
+    patient's image away without having decided to. Data with the provenance "released" count as real, because only the
+    user can know who may receive them.
     """
     return block.images == "always" or (block.images == "auto" and provenance == "synthetic")
 
 
 class Dashboard(WandbLogger):
-    """Lightning's W&B logger with the dashboard's names, and what curves do not show.
+    """Lightning's W&B logger with the dashboard's names of metrics, and with tables, confusion matrices and a summary.
 
     Args:
-        benchmark: Whose metrics are logged.
+        benchmark: The benchmark whose metrics are logged.
         images: Whether pictures and free texts of single cases may be logged.
-        wandb_options: Lightning's and `wandb.init`'s.
+        wandb_options: Options of Lightning's `WandbLogger` and of `wandb.init`.
     """
 
     def __init__(self, *, benchmark: Benchmark, images: bool, **wandb_options: Any) -> None:
@@ -59,7 +60,7 @@ class Dashboard(WandbLogger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Logs metrics of metrics.csv, with the papers' numbers beside those of an evaluation."""
+        """Logs metrics under their names on W&B, and with those of an evaluation the published numbers."""
         renamed = {panel_name(name): value for name, value in metrics.items()}
         renamed |= reference_metrics(metrics, self._benchmark)
         for name in renamed.keys() - self._defined:
@@ -106,7 +107,7 @@ class Dashboard(WandbLogger):
     def show_results(
         self, phases: Mapping[str, PhaseScores], gain: Gain | None, folder: RunFolder, *, last_step: int, split: str
     ) -> None:
-        """Logs the gain, the curves of each task and the summary, and leaves the workspace as code."""
+        """Logs the gain, the curves of each task and the summary, and saves the script that builds the workspace."""
         import wandb
 
         curves = task_curves(folder, self._benchmark.references(), last_step=last_step, split=split)
@@ -131,22 +132,22 @@ class Dashboard(WandbLogger):
 
     @rank_zero_only
     def end(self) -> None:
-        """Ends the W&B run; otherwise the next one of this process, of a series or a grid, would be logged into it."""
+        """Ends the W&B run; otherwise the next run of this process would be logged into it."""
         if self._experiment is not None:
             self._experiment.finish()
 
 
 def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
-    """Returns the dashboard among a run's loggers; None where W&B is disabled."""
+    """Returns the dashboard among a run's loggers; None if W&B is disabled."""
     return next((logger for logger in loggers if isinstance(logger, Dashboard)), None)
 
 
 def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, float]:
-    """Returns what the table of runs shows: each phase's score, the gain, its interval and p values.
+    """Returns the columns of W&B's table of runs: the score of each phase, the gain, its interval and p values.
 
-    "gain_p" is McNemar's exact p over all questions, "gain_p_holm/TASK" that of a task after Holm's correction. A phase
-    without a value, because no answer was judged yet, is left out; "STAGE_unscored" counts what waits for a judge,
-    "STAGE_uncounted" what the primary reading cannot read.
+    "gain_p" is McNemar's exact p over all questions, and "gain_p_holm/TASK" that of a task after Holm's correction. A
+    phase whose score has no value, because no answer was judged yet, has no score here. "PHASE_unscored" is the number
+    of answers that wait for a judge, and "PHASE_uncounted" the number of answers that the primary reading cannot read.
     """
     values = {name: phase.overall.score.value for name, phase in phases.items()}
     found = {name: value for name, value in values.items() if math.isfinite(value)}

@@ -1,7 +1,8 @@
-"""What a metric is called on W&B, and how W&B is told to show it.
+"""Gives each metric its name on W&B, and says how W&B shows it.
 
-W&B puts panels into one section per first part of a name, so a level comes first there: "final/task=diagnosis/accuracy"
-becomes "task=diagnosis/final/accuracy", and all phases of a task stand together without anyone arranging them.
+W&B makes one section of panels for each first part of a name. The facet therefore comes first there:
+"final/task=diagnosis/accuracy" becomes "task=diagnosis/final/accuracy", and all phases of a task stand together without
+being arranged by hand.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ class Definition:
     """How W&B shows one metric.
 
     Attributes:
-        summary: Which of its points stand in the table of runs: the best and the last; None is the last alone.
-        hidden: Whether it has no panel of its own.
+        summary: Which of its points the table of runs shows, for instance "min,last" or "max,last"; None shows only the
+            last.
+        hidden: Whether the metric has no panel of its own.
     """
 
     summary: str | None
@@ -32,7 +34,7 @@ class Definition:
 
 
 def panel_name(name: str) -> str:
-    """Returns the name on W&B of a metric of metrics.csv.
+    """Returns the W&B name of a metric of metrics.csv.
 
     Example:
         >>> panel_name("final/task=diagnosis/accuracy_n"), panel_name("final/accuracy"), panel_name("train/loss")
@@ -46,7 +48,7 @@ def panel_name(name: str) -> str:
 
 
 def definition(name: str, benchmark: Benchmark) -> Definition:
-    """Returns how W&B shows the metric of that name (one of `panel_name`'s)."""
+    """Returns how W&B shows a metric; `name` is its name on W&B, as `panel_name` returns it."""
     metric = name.rsplit("/", 1)[-1]
     if metric == "loss":
         return Definition("min,last", hidden=False)
@@ -56,10 +58,10 @@ def definition(name: str, benchmark: Benchmark) -> Definition:
 
 
 def reference_metrics(names: Iterable[str], benchmark: Benchmark) -> Mapping[str, float]:
-    """Returns the papers' numbers that belong beside some evaluation's metrics (names of metrics.csv).
+    """Returns the published numbers to be logged with an evaluation, whose metrics have `names` in metrics.csv.
 
-    Logged with every evaluation, they are level lines in the panels; their names say that they are of other models
-    on other data.
+    Logged with every evaluation, they become horizontal lines in the panels. Their names say that they belong to other
+    models and other data.
     """
     levels = {rest.rpartition("/")[0] for phase, _, rest in (n.partition("/") for n in names) if phase in PHASES}
     found = {}

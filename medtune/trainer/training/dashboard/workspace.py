@@ -1,9 +1,9 @@
-"""The workspace as code: a script that arranges the panels of a recipe's runs on W&B.
+"""Writes a script that arranges the panels of a recipe's runs in a W&B workspace.
 
-A workspace lives on W&B's server; nothing of it can be made offline, and an offline run cannot carry one. What can be
-made offline is its description. It is written as a script on `wandb-workspaces`, a package of W&B that medtune does not
-need otherwise: `python workspace.py ENTITY` after `wandb sync` saves the view. Building the view opens no connection,
-saving does (checked with wandb-workspaces 0.4.13 with sockets switched off).
+A workspace exists only on W&B's server: it cannot be made offline, and an offline run cannot carry one. Its description
+can be made offline. It is a script that uses `wandb-workspaces`, a package of W&B that medtune does not need otherwise.
+After `wandb sync`, `python workspace.py ENTITY` saves the workspace. Only saving opens a connection (checked with
+wandb-workspaces 0.4.13 with sockets switched off).
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ Panel = tuple[str, str, list[str]]
 
 
 def workspace_script(benchmark: Benchmark, levels: Sequence[str], *, group: str, project: str) -> str:
-    """Returns the script.
+    """Returns the text of the script.
 
     Args:
-        benchmark: Of the run.
+        benchmark: The benchmark of the run.
         levels: "overall" and the tasks, as "task=NAME".
-        group: The recipe's name; runs of one recipe share it.
-        project: On W&B.
+        group: The name of the recipe; all runs of a recipe share it.
+        project: The name of the project on W&B.
     """
     sections = [(level, _level_panels(level, benchmark)) for level in levels]
     sections.append(("cases", [("table", "", [f"{stage}/cases"]) for stage in ("final", "zero_shot")]))

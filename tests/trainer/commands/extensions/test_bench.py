@@ -1,4 +1,4 @@
-"""Exit statuses and figures of `medtune bench`."""
+"""Tests of the exit statuses and figures of `medtune bench`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_ways_that_disagree_are_1_and_missed_targets_2(measured: Measured, with_
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[TwoWays], None]:
-    """Puts a bench that finds the given figures in the place of `startup`."""
+    """Replaces the bench `startup` by one that returns the given figures."""
 
     def put(ways: TwoWays) -> None:
         module = ModuleType("startup")

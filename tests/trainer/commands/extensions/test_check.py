@@ -1,4 +1,4 @@
-"""`medtune check`: what is wrong with extensions of one's own, and what to do about it."""
+"""Tests that `medtune check` finds the faults of a user's own extensions and says how to correct them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`medtune list`: twins are hidden, and what is not medtune's own says where it comes from."""
+"""Tests of `medtune list`: tiny models are hidden, and extensions of plugins are listed with their origin."""
 
 from __future__ import annotations
 

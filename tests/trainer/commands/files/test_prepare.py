@@ -1,4 +1,4 @@
-"""`medtune prepare`, as a person types it."""
+"""Tests of `medtune prepare`, called as on the command line."""
 
 from __future__ import annotations
 

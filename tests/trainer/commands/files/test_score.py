@@ -1,4 +1,4 @@
-"""`medtune score`, as a person types it."""
+"""Tests of `medtune score`, called as on the command line."""
 
 from __future__ import annotations
 

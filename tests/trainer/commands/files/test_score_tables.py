@@ -1,4 +1,4 @@
-"""`medtune score` prints and keeps a benchmark's own tables."""
+"""Tests that `medtune score` prints a benchmark's own tables and writes them to its files."""
 
 from __future__ import annotations
 

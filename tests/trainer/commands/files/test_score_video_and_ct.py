@@ -1,4 +1,4 @@
-"""`medtune score` prints the tables of ReXSonoVQA and CTLesionVQA, whatever the questions' source."""
+"""Tests that `medtune score` prints the tables of ReXSonoVQA and CTLesionVQA for every source of their questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model trains on data sets of ms-swift and LLaMA-Factory."""
+"""Tests that a model can be trained on data sets in the formats of ms-swift and LLaMA-Factory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`medtune show`, as a person types it."""
+"""Tests of `medtune show`, called as on the command line."""
 
 from __future__ import annotations
 

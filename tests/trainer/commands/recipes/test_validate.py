@@ -1,4 +1,4 @@
-"""`medtune validate`, as a person types it."""
+"""Tests of `medtune validate`, called as on the command line."""
 
 from __future__ import annotations
 

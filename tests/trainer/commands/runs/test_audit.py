@@ -1,4 +1,4 @@
-"""`medtune audit`, `--seeds` and `medtune power`, on the nano model."""
+"""Tests of `medtune audit`, `medtune run --seeds` and `medtune power` with a tiny random model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`medtune compare`, on run folders that are written by hand."""
+"""Tests of `medtune compare` on run folders that the tests write themselves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write_run(prepared_tiny: Path, tmp_path: Path) -> Write:
-    """Writes a run whose answers are right for the first `right` questions, and which skips the last `skipped`."""
+    """Writes a run that answers the first `right` questions correctly and leaves the last `skipped` unanswered."""
     prepared = open_prepared(prepared_tiny)
 
     def write(name: str, *, right: int, skipped: int = 0, version: str = "1.0", data_hash: str | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""`medtune export` and `medtune chat` on a run of the nano model."""
+"""Tests of `medtune export` and `medtune chat` on a run of a tiny random model."""
 
 from __future__ import annotations
 

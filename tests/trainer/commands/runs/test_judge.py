@@ -1,4 +1,4 @@
-"""`medtune judge`: runs and files get verdicts, the scores follow, a person's scores say how far to trust them."""
+"""Tests of `medtune judge`: verdicts on runs and files, the scores after it, and the agreement with a person."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OFFICIAL = ("rex_judge_system.txt", "rex_judge_strict.txt")
 
 @pytest.fixture(scope="module")
 def clips(tiny_busi: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A prepared folder of ReXSonoVQA's shape on BUSI's images: one question in three is a free response."""
+    """A prepared folder in the form of ReXSonoVQA with images of BUSI; one question in three asks for a free answer."""
     root = tmp_path_factory.mktemp("clips") / "prepared"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
@@ -56,7 +56,7 @@ def _reworded(number: int, question: Question) -> Question:
 
 @pytest.fixture
 def chat() -> Iterator[ChatServer]:
-    """Serves two models: one answers the benchmark, one judges."""
+    """Serves two models: one answers the questions, the other judges the answers."""
     with serving() as server:
         server.reply = lambda body: completion("A") if body["model"] == "answerer" else verdict(body)
         yield server
@@ -64,7 +64,7 @@ def chat() -> Iterator[ChatServer]:
 
 @pytest.fixture(scope="module")
 def official() -> tuple[str, str]:
-    """The paper's instructions for the judge and their strictness block."""
+    """Two files with instructions for the judge: those of the paper, and their block on strictness."""
     if not PROMPTS.is_dir():
         if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
             pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {PROMPTS}")
@@ -74,7 +74,7 @@ def official() -> tuple[str, str]:
 
 
 def verdict(body: dict[str, Any]) -> Said:
-    """Two points where the question's number is even, else one."""
+    """Returns two points if the number of the question is even, else one."""
     number = int(asked_text(body).partition("reference ")[2].split()[0])
     half = {"score": 1, "error_type": "wrong_conclusion", "explanation": "half"}
     return completion(json.dumps(half if number % 2 else {"score": 2, "error_type": "none", "explanation": "all"}))
@@ -94,7 +94,7 @@ def judge_file(chat: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def run(chat: ChatServer, clips: Path, judge_file: Path, tmp_path: Path) -> Path:
-    """A finished evaluation whose free responses are not judged yet."""
+    """A finished evaluation whose free answers are not judged yet."""
     out = tmp_path / "run"
     endpoint = {"base_url": chat.base_url, "model": "answerer", "key_env": VARIABLE, "cache": tmp_path / "cache"}
     settings = [f"model.endpoint.{name}={value}" for name, value in endpoint.items()]

@@ -1,4 +1,4 @@
-"""Which answers are shown, and what of them may leave the machine."""
+"""Tests which answers the dashboard shows, and that withheld texts and images are not sent."""
 
 from __future__ import annotations
 
