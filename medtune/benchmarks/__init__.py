@@ -25,7 +25,7 @@ def find_benchmark(name: str) -> Benchmark:
     """Returns the benchmark of that name.
 
     Raises:
-        ValueError: There is none; the message offers the nearest name.
+        ValueError: There is no such benchmark; the message offers the nearest name.
     """
     build = cast("Callable[[], Benchmark]", catalog.load(catalog.BENCHMARKS, name))
     return build()
@@ -35,17 +35,20 @@ def find_source(name: str) -> Source:
     """Returns the source of that name.
 
     Raises:
-        ValueError: There is none; the message offers the nearest name.
+        ValueError: There is no such source; the message offers the nearest name.
     """
     build = cast("Callable[[], Source]", catalog.load(catalog.SOURCES, name))
     return replace(build(), name=name)
 
 
 def published(name: str) -> dict[str, Any]:
-    """Returns the numbers that a benchmark's paper prints, with their source, e.g. of "u2_bench".
+    """Returns the content of a benchmark's published.json: the numbers that its paper prints, with their source.
+
+    Args:
+        name: The benchmark's name, for example "u2_bench".
 
     Raises:
-        FileNotFoundError: The benchmark has none.
+        FileNotFoundError: The benchmark has no published.json.
         ValueError: There is no such benchmark.
     """
     folder = catalog.find(catalog.BENCHMARKS, name).folder

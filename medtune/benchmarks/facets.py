@@ -1,6 +1,7 @@
-"""Facets that several benchmarks break scores down by: length of a clip, lesion size and contrast, patient and scan.
+"""Facets by which several benchmarks break down their scores: clip length, lesion size and contrast, patient and scan.
 
-Sources use these functions to name a question's facets; benchmarks use the constants for the order of the levels.
+A facet is a property of a question, for example "diameter", and its levels are the values that it takes. Sources call
+these functions to find a question's level; benchmarks use the constants to list the levels in their order.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def duration_bin(duration_s: float) -> str:
 
 
 def diameter_bin(diameter_cm: float) -> str:
-    """Returns the bin of a lesion's longest diameter in cm; 2 and 4 cm belong to the middle one.
+    """Returns the bin of a lesion's longest diameter in cm; exactly 2 cm and exactly 4 cm belong to the middle bin.
 
     Example:
         >>> [diameter_bin(size) for size in (1.9, 2, 4, 4.1)]
@@ -54,9 +55,9 @@ def diameter_bin(diameter_cm: float) -> str:
 
 
 def contrast_bin(hu_difference: float) -> str:
-    """Returns the bin of the absolute HU difference of lesion and organ; lower ends belong to a bin.
+    """Returns the bin of the absolute difference in HU between a lesion and its organ.
 
-    The paper's bins end at 100 HU; what is above has a name of its own.
+    The lower end of each bin belongs to that bin. The paper's bins end at 100 HU; medtune has one more bin above.
 
     Example:
         >>> [contrast_bin(hu) for hu in (-24.9, 25, 50, 140)]
@@ -70,7 +71,7 @@ def contrast_bin(hu_difference: float) -> str:
 
 
 def age_decade(age_years: float) -> str | None:
-    """Returns the decade of an age, e.g. "60-69"; None where the age is not known or not possible.
+    """Returns the decade of an age, e.g. "60-69"; None if the age is not a finite number from 0 to below 120.
 
     Source:
         CTLesionVQA (arXiv 2505.18915), Appendix H, Figure 7 (upper left).
@@ -92,7 +93,7 @@ def sex(name: str) -> str | None:
 
 
 def scanner(name: str) -> str:
-    """Returns the manufacturer among those of CTLesionVQA, or "other".
+    """Returns the manufacturer of a scanner (GE, Philips or Siemens, as in CTLesionVQA), or "other".
 
     Source:
         CTLesionVQA (arXiv 2505.18915), Appendix H, Figure 7 (lower right).
@@ -102,7 +103,7 @@ def scanner(name: str) -> str:
 
 
 def phase(name: str) -> str:
-    """Returns the contrast phase among those of CTLesionVQA, or "other".
+    """Returns the contrast phase (arterial, delay, plain or venous, as in CTLesionVQA), or "other".
 
     Source:
         CTLesionVQA (arXiv 2505.18915), Appendix H, Figure 7 (lower left).

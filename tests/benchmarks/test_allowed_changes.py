@@ -1,4 +1,4 @@
-"""Which changes of training media the benchmarks allow, by task."""
+"""Tests which changes of training media the benchmarks allow for each task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Papers' numbers beside ours: comparable with the primary metric, and as printed."""
+"""Tests that the papers' numbers in reports are as printed and comparable with the primary metric."""
 
 from __future__ import annotations
 

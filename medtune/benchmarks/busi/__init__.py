@@ -1,4 +1,4 @@
-"""Breast ultrasound: diagnosis, where the lesion is, and what a red box marks.
+"""BUSI, a benchmark on breast ultrasound images: the diagnosis, the place of the lesion, and the content of a red box.
 
 Source: Al-Dhabyani et al. 2020, doi:10.1016/j.dib.2019.104863. The questions are ours, not a published benchmark's.
 """
@@ -36,9 +36,10 @@ def benchmark() -> Benchmark:
 
 
 def _allowed_changes(question: Question) -> frozenset[Change]:
-    """Returns which changes leave the answer true.
+    """Returns which random changes of a training image leave the answer to the question true.
 
-    A mirrored or moved breast has the same diagnosis. A moved image may cut the red box, and a place changes with both.
+    Mirroring or moving an image does not change the diagnosis, but it changes the place of a lesion. Moving an image
+    may also cut off a part of the red box.
     """
     task_allows: dict[str, frozenset[Change]] = {
         "diagnosis": ALL_CHANGES,

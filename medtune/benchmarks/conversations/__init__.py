@@ -1,8 +1,9 @@
-"""Conversations of other training tools: a free question about a picture or film, and the answer that was written.
+"""Conversations, a benchmark from the user's own data: free questions about a picture or video, with written answers.
 
-Nothing is known about the pictures, so training never augments them (`allowed_changes` keeps its default).
+The data sets are in the formats of other training tools. Nothing is known about their pictures, so training never
+augments them (`allowed_changes` keeps its default, which allows no change).
 
-Source: the formats of ms-swift and LLaMA-Factory (modules of `sources`). No published benchmark.
+Source: the formats of ms-swift and LLaMA-Factory; see the modules of `sources`. This is no published benchmark.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from medtune.eval.metrics.rouge_l import metric as rouge_l
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark; the questions' own words are the prompt."""
+    """Returns the benchmark, whose prompts are the questions as they were written."""
     return Benchmark(
         title="Conversations",
         version="1.0",

@@ -1,8 +1,8 @@
-"""Conversations of other training tools as questions: one picture or film, one question, one answer.
+"""Turns conversations in the formats of other training tools into questions about one picture or video each.
 
-Rows that medtune cannot ask are left out and counted: those with several turns (a later turn would lack the earlier
-ones), with several media items or none, and preference data. The formats name no patients, so all rows about one file
-count as one patient.
+Rows that do not fit are left out and counted: rows with several questions (each would need the answers before it), with
+several media items or none, and preference data. The formats do not name patients, so all rows about one file count as
+one patient.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ PATIENT_UNIT = "a media file: these data sets name no patients, so that one pati
 
 
 class Turn(NamedTuple):
-    """One turn of a conversation; `role` is system, user or assistant."""
+    """One turn of a conversation.
+
+    Attributes:
+        role: "system", "user" or "assistant".
+        text: The words of the turn, with the placeholders of its media.
+    """
 
     role: str
     text: str
@@ -35,11 +40,15 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One row.
+    """One row of a data set.
 
     Attributes:
-        media: (kind, path as written) of every media item that it shows.
-        id: Its name, unique in the data set.
+        turns: The turns in their order.
+        media: The kind and the path, as it is written in the row, of each media item that the conversation shows.
+        id: A name that is unique in the data set.
+        place: The position of the row in its file, for error messages.
+        is_preference: Whether the row holds a preferred and a rejected answer.
+        split: The split that the data set states; None if it states none.
     """
 
     turns: Sequence[Turn]
@@ -51,14 +60,14 @@ class Conversation:
 
 
 class Row(NamedTuple):
-    """A JSON object and its place."""
+    """A JSON object of a file, and its position there for error messages."""
 
     place: Place
     values: Mapping[str, object]
 
     @property
     def id(self) -> str:
-        """Names the row in its folder."""
+        """A name of the row that is unique in the folder, for example "train.jsonl, line 3"."""
         what = "line" if self.place.file.endswith(_LINES) else "row"
         return f"{self.place.file}, {what} {self.place.row}"
 
@@ -66,13 +75,18 @@ class Row(NamedTuple):
 def conversation_table(
     conversations: Iterable[Conversation], folder: Path, rejects: Iterable[Reject] = ()
 ) -> SourceTable:
-    """Returns the rows that one question about one media item can hold, and notes that count the others.
+    """Returns a question for each row with one media item, one question and one answer, and notes that count the rest.
 
-    The system turn and the user's words, without their placeholders, are the question; task is "conversation". A row
-    whose media file is missing or outside the folder is rejected; `rejects` are those of rows that could not be read.
+    The text of a question consists of the system turn and the user's turn, without placeholders; its task is
+    "conversation". A row is rejected if its media file is missing or lies outside the folder.
+
+    Args:
+        conversations: The rows that could be read.
+        folder: The folder to which the paths of media are relative.
+        rejects: The rows that could not be read, to be added to the table.
 
     Raises:
-        ValueError: No row could be taken, and none was rejected.
+        ValueError: No row fits, and none was rejected.
     """
     left_out = Counter[str]()
     fit = []
@@ -111,13 +125,17 @@ def _question(row: Conversation, folder: Path) -> tuple[Question, MediaRef]:
 
 
 def json_rows(path: Path, *, file: str) -> ReadRows[Row]:
-    """Returns the objects of a JSON list or of JSON lines; a line that is broken or no object is rejected alone.
+    """Returns the objects of a file with a JSON list or with JSON lines.
 
-    `file` names the file in rejects.
+    A line or element that is broken or not a JSON object is rejected without affecting the others.
+
+    Args:
+        path: The file.
+        file: The name of the file in rejects, relative to the data set's folder.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is no text, or no JSON list.
+        ValueError: The file is not UTF-8 text, or not a JSON list.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file. Copy it beside the others.")
@@ -148,10 +166,10 @@ def _row(place: Place, values: object) -> Row:
 
 
 def said(value: object, place: Place, field: str) -> str:
-    """Returns a text of a row.
+    """Returns a value of a row that has to be a text.
 
     Raises:
-        RowError: It is no text.
+        RowError: The value is not a text.
     """
     if not isinstance(value, str):
         raise place.error(f"wanted a text, got {json.dumps(value)[:60]}.", field=field)
@@ -159,10 +177,16 @@ def said(value: object, place: Place, field: str) -> str:
 
 
 def listed_turns(row: Row, field: str, *, role: str = "role", text: str = "content") -> list[Turn]:
-    """Returns the turns in a row's list of objects; `role` and `text` are their keys.
+    """Returns the turns that a field of a row lists.
+
+    Args:
+        row: The row.
+        field: The name of the field, which holds a list of objects.
+        role: The key of an object under which the role stands.
+        text: The key of an object under which the words stand.
 
     Raises:
-        RowError: It is no list of objects of texts.
+        RowError: The field does not hold a list of objects with texts under these keys.
     """
     listed = row.values.get(field)
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
@@ -171,17 +195,21 @@ def listed_turns(row: Row, field: str, *, role: str = "role", text: str = "conte
 
 
 def listed_media(row: Row, names: Mapping[str, str]) -> list[tuple[MediaKind, str]]:
-    """Returns the media of a row; `names` gives the row's columns of images and videos.
+    """Returns the kind and the written path of each media item of a row.
+
+    Args:
+        row: The row.
+        names: The names of the row's columns "images" and "videos", if they have other names.
 
     Raises:
-        RowError: A column holds no path, nor a list of them.
+        RowError: A column holds neither a path nor a list of paths.
     """
     found: list[tuple[MediaKind, str]] = []
     for column, kind in KINDS.items():
         name = names.get(column, column)
         value = row.values.get(name)
         paths = value if isinstance(value, list) else [] if value is None else [value]
-        # ms-swift also writes {"path": ...}, as the data sets of transformers do.
+        # ms-swift also accepts {"path": ...} in place of a path, like the data sets of the transformers library.
         written = (path.get("path") if isinstance(path, dict) else path for path in paths)
         found += [(kind, said(path, row.place, name)) for path in written]
     return found

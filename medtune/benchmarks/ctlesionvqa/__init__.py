@@ -72,7 +72,7 @@ def benchmark() -> Benchmark:
 
 
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-    """Returns the question with its lettered options, or with the form that a free answer should have."""
+    """Returns the prompt: the question with its lettered options, or with the form that a free answer should have."""
     match question.answer_kind:
         case "choice":
             return render_choice(question, answer_format)
@@ -87,7 +87,7 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
 
 
 def own_tables(evidence: Evidence) -> Sequence[Table]:
-    """Returns the tables, with intervals over repeats where the predictions hold further passes."""
+    """Returns the report's tables; with intervals over repeats if the predictions contain several passes."""
     generated = [each for each in evidence.predictions if each.key.condition == "image" and each.text is not None]
     passes = sorted({each.key.repeat for each in generated})
     if len(passes) < 2 or evidence.parser not in benchmark().parsers:

@@ -66,5 +66,5 @@ SUBTYPES: dict[str, frozenset[Change]] = {
 
 
 def allowed_changes(question: Question) -> frozenset[Change]:
-    """Returns what the subtype allows; an unknown one allows nothing."""
+    """Returns the changes that the question's subtype allows; an unknown subtype allows none."""
     return SUBTYPES.get(subtype(question.facets["subtype"]), NO_CHANGES)

@@ -1,4 +1,4 @@
-"""Synthetic questions of every subtype's kind, with the facets that scores are broken down by."""
+"""Synthetic example questions, one or more for each kind of answer, with the facets that scores are broken down by."""
 
 from __future__ import annotations
 

@@ -23,11 +23,14 @@ ROWS, SCANS, TEST_SCANS = 395_612, 9_262, 928
 _ORGANS = ("liver", "pancreas", "kidney", "colon", "spleen")
 _WORDS = ("lesion", "segment", "volume", "largest", "organ", "attenuation", "mean", "scan", "region", "shown")
 _WORDS_PER_TEXT, _LONGEST_TEXT = 16, 110
-"""Together with the number of its row, a text has 80 to 120 characters."""
+"""The number of words in a question's text, and the length in characters to which the text is cut.
+
+With the number of its row, a text has 80 to 120 characters.
+"""
 
 
 def workload() -> Workload:
-    """Returns the benchmark's size: 43 questions about a scan, two questions in a row."""
+    """Returns the benchmark's size: 43 questions about each scan, two questions in each row of the table."""
     return Workload(
         simulation=Simulation("ct_phantom", "volume", questions_per_item=round(ROWS / SCANS)),
         release=MadeUpRelease(
@@ -43,7 +46,14 @@ def workload() -> Workload:
 
 
 def write_raw(root: Path, *, rows: int, items: int, test_items: int) -> None:
-    """Writes a table in the columns of version 1, and scans of 4 x 4 x 4 voxels."""
+    """Writes a table with the columns of version 1, and scans of 4 x 4 x 4 voxels.
+
+    Args:
+        root: The folder to write into.
+        rows: The number of table rows.
+        items: The number of scans.
+        test_items: The number of scans in the test split.
+    """
     rng = np.random.default_rng(0)
     subtypes = [(kind, name) for kind, names in V1.items() for name in names]
     with (root / "DeepTumorVQA_1.0.csv").open("w", encoding="utf-8", newline="") as file:
@@ -73,9 +83,9 @@ def _patient(scan: int) -> tuple[object, ...]:
 
 
 def _question_and_answer(text: str, subtype: str, numbers: Sequence[int]) -> tuple[str, str, str, str]:
-    """Returns the cells of both formats: question, answer, question with options, letter of the true option."""
+    """Returns a row's cells for both formats: question, answer, question with options, letter of the true option."""
     kind = answer_type(subtype)
-    # The options lie a thousand apart, so that no two of them are equal.
+    # Adding a multiple of 1000, larger than any of the numbers, makes all options different.
     options = [f"{(number + 1000 * place) / 10} cm³" for place, number in enumerate(numbers)]
     if kind != "numeric":
         options = ["Yes", "No"] if kind == "binary" else [f"Segment {segment}" for segment in range(1, 5)]

@@ -24,8 +24,8 @@ class KitCode:
     """A Python file of a kit.
 
     Attributes:
-        given: Values of names that the file takes from elsewhere.
-        returned: The result to use for a function, by the function's name, instead of working it out.
+        given: The values of names that the file imports.
+        returned: Fixed results by function name. Such a function is not interpreted; its fixed result is used.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class KitCode:
         """Reads the file.
 
         Raises:
-            ValueError: It is no Python.
+            ValueError: The file is not valid Python.
         """
         self.path, self.given, self.returned = path, given or {}, returned or {}
         try:
@@ -53,10 +53,10 @@ class KitCode:
         }
 
     def constant(self, name: str) -> str:
-        """Returns the text that the file gives a name.
+        """Returns the text that the file assigns to a name.
 
         Raises:
-            ValueError: There is none.
+            ValueError: The file assigns no text to the name.
         """
         if name not in self._assigned:
             raise ValueError(f"{self.path}: wanted a text {name}, there is none. {UNKNOWN}")
@@ -66,7 +66,8 @@ class KitCode:
         """Returns the text that a function would return.
 
         Raises:
-            ValueError: There is no such function, it returns something else, or does what is not understood.
+            ValueError: There is no such function, it does not return a text, or it contains code that is not
+                understood.
         """
         if name not in self._functions:
             raise ValueError(f"{self.path}: wanted a function {name}, there is none. {UNKNOWN}")

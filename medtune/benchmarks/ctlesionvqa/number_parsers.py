@@ -30,9 +30,9 @@ _RANGE = re.compile(r"\d\s*(?:-|\u2013|\bto\b|\bor\b|\band\b)\s*[-+\u2212]?\.?\d
 
 
 def official_number(text: str) -> float | None:
-    """Returns the first number, or None.
+    """Returns the first number in a text as the official code of version 2 reads it, or None if there is none.
 
-    Its traps are kept: "1,123.3" gives 1, ".5" gives 5, "1e3" gives 1, "10-12" gives 10, "L1, 14 mm" gives 1.
+    Its errors are kept: "1,123.3" gives 1, ".5" gives 5, "1e3" gives 1, "10-12" gives 10, and "L1, 14 mm" gives 1.
 
     Example:
         >>> [official_number(text) for text in ("-35 HU", "1,123.3", ".5", "none")]
@@ -46,7 +46,9 @@ def official_number(text: str) -> float | None:
 
 
 def vsi_number(text: str) -> float | None:
-    """Returns the first number or run of English number words, or None; a reasoning block is searched too.
+    """Returns the first number, in digits or English words, that VSI-Bench's present code finds; None if there is none.
+
+    A block of reasoning in the reply is searched too.
 
     Example:
         >>> [vsi_number(text) for text in ("Three lesions.", "twenty-one", "one of 7", "1e3")]
@@ -63,7 +65,9 @@ def vsi_number(text: str) -> float | None:
 
 
 def vsi_first_token(text: str) -> float | None:
-    """Returns the first blank-separated token as Python reads it ("nan" and "1e3" too), or None.
+    """Returns the text before the first blank as a number, or None if Python cannot read it as one.
+
+    Python reads "nan" and "1e3" as numbers too.
 
     Source:
         vision-x-nyu/thinking-in-space, lmms_eval/tasks/vsibench/utils.py (fuzzy_matching, to_float).
@@ -84,15 +88,16 @@ def first_token(text: str) -> str:
 
 
 def robust_number(text: str, unit: str | None = None) -> float | None:
-    """Returns the one number that a reply states, or None where there is none or it is not clear which.
+    """Returns the one number that a reply states; None if it states none or if it is not clear which one it means.
 
-    In this order: what follows "answer:" counts alone; numbers directly before the unit count alone; numbers glued
-    to letters ("L1") or in fractions do not count; ranges and several different numbers give None; where there are
-    no digits, number words count. Thousands separators, exponents, a leading dot and every minus sign are read.
+    The rules apply in this order: if the reply contains "answer:", only the text after it counts; if numbers stand
+    directly before the unit, only they count; numbers attached to letters ("L1") or in fractions do not count; a range
+    or several different numbers give None; number words count if there are no digits. Thousands separators, exponents,
+    a leading dot, and "-" or "minus" as a sign are understood.
 
     Args:
         text: The reply.
-        unit: The unit of the true answer, e.g. "cm"; None where it has none.
+        unit: The unit of the true answer, e.g. "cm"; None if it has none.
 
     Example:
         >>> [robust_number(text) for text in ("1,123.3 cc", "about .5", "minus 35", "10-12", "Two lesions")]
@@ -107,7 +112,7 @@ def robust_number(text: str, unit: str | None = None) -> float | None:
 
 
 def plain(value: float) -> str:
-    """Returns a finite number without exponent or needless zeros, such that every parser here reads it back.
+    """Returns a finite number as text without exponent or needless zeros, which every parser of this module can read.
 
     Example:
         >>> plain(1e-05), plain(12.0), plain(-3.25)
@@ -138,7 +143,7 @@ def _value(match: re.Match[str]) -> float:
 
 
 def _first_words(said: str) -> tuple[int, list[str]] | None:
-    """Returns where the first run of number words starts, and the run; "and" may stand within it."""
+    """Returns the start of the first sequence of number words, and the sequence, which may contain "and"."""
     start, run = 0, list[str]()
     for match in _WORD.finditer(said):
         if match[0] in _WORDS:

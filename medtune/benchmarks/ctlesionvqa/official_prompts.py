@@ -56,11 +56,11 @@ def scenario(question: Question) -> str:
 
 
 def read(folder: Path) -> Mapping[str, str]:
-    """Returns the templates by scenario, and how a CT is announced by the kit's name of how it is shown.
+    """Returns the templates by scenario, and the words that announce a CT by the kit's name of how the CT is shown.
 
     Raises:
-        FileNotFoundError: The kit's file is not there.
-        ValueError: It is not as medtune knows it.
+        FileNotFoundError: The kit's file is missing.
+        ValueError: The kit's file is not the version that medtune knows.
     """
     path = next((file for place in _FOLDERS if (file := folder / place / _FILE).is_file()), None)
     if path is None:
@@ -74,7 +74,7 @@ def read(folder: Path) -> Mapping[str, str]:
     if not all(found.values()):
         raise ValueError(f"{path}: _modality_blurb does not say what {VOLUME} and {VIDEO} are. {UNKNOWN}")
     system = code.constant("SYSTEM_PROMPT_VQA")
-    # A stand-in for each subtype: the name of what it asks for.
+    # The name of each kind of answer stands for the subtypes that ask for it.
     given: dict[str, Value] = {_TYPES: {each: each for each in _ANSWER_TYPES}}
     asking = KitCode(path, given=given, returned={"_modality_blurb": f"{{{SHOWN_GAP}}}"})
     for name, row, form in _rows():
@@ -106,7 +106,11 @@ def _rows() -> Iterator[tuple[str, dict[str, Value], str]]:
 
 
 def _check_types(path: Path) -> None:
-    """Refuses a kit that takes the answers of a subtype for something else than medtune does."""
+    """Checks that the kit and medtune agree on the kind of answer of every subtype.
+
+    Raises:
+        ValueError: They disagree.
+    """
     if not path.is_file():
         return
     try:
@@ -129,7 +133,10 @@ def _names(node: ast.AnnAssign | ast.Assign) -> list[str]:
 
 
 def _shown(volumes_as: VolumesAs | None) -> str:
-    """Returns the kit's name of how a CT is shown; it has none for many slices, which are the volume."""
+    """Returns the kit's name of the form in which a CT is shown to a model.
+
+    The kit has no name for a series of slices, for which its name for volumes is used.
+    """
     return VIDEO if volumes_as == "video" else VOLUME
 
 
@@ -140,7 +147,7 @@ def _gaps(question: Question) -> Mapping[str, str | None]:
 
 
 def _answer(question: Question, said: str) -> str:
-    """Returns the letter of an option, "yes" or "no" in small letters; a phrase or number as it is."""
+    """Returns the answer in the form that the prompt asks for: a letter, "yes" or "no", or a phrase or number."""
     if question.answer_kind == "choice":
         return LETTERS[question.options.index(said)]
     return said.lower() if question.answer_kind == "yes_no" else said

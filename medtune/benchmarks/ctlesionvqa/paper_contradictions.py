@@ -9,10 +9,10 @@ from medtune.benchmarks import published
 from medtune.benchmarks.ctlesionvqa.scoring import averages
 from medtune.eval.scoring.tables import Table
 
-# A mean of values printed to 3 places may differ from the printed mean by rounding alone.
+# Rounding alone may make a mean of values that are printed with 3 decimals differ from the printed mean by this much.
 ROUNDING = 0.0005
 _SLACK = 1e-9
-# Accuracies in percent with 1 place, from rates with 1 place.
+# The same for accuracies in percent with 1 decimal that follow from rates with 1 decimal.
 _PERCENT_ROUNDING = 0.15
 _TABLE_4 = {
     "liver_lesion": "liver lesion existence",
@@ -24,14 +24,17 @@ Rows = list[tuple[str, str, str]]
 
 
 def contradictions() -> Table:
-    """Returns the list: where, what is printed there, and what another number of the paper gives."""
+    """Returns the list of contradictions: place, printed number, and the number that follows from other numbers."""
     numbers = published("ctlesionvqa")
     rows = [*_of_averages(numbers), *_of_repeats(numbers), *_of_table_4(numbers)]
     return Table("Contradictions in the published numbers", ("where", "printed", "against"), tuple(rows))
 
 
 def table3_columns(table3: list[Mapping[str, Any]]) -> dict[str, list[tuple[str, str, float]]]:
-    """Returns column -> (type, subtype, value) of Table 3, averages included; columns are named mc: and ft:."""
+    """Returns the (type, subtype, value) cells of Table 3 by column, averages included.
+
+    The names of columns begin with "mc:" for multiple choice and "ft:" for free text.
+    """
     found: dict[str, list[tuple[str, str, float]]] = {}
     for row in table3:
         cells = {"mc:Rand": row["random_multi_choice"]}

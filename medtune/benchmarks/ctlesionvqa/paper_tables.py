@@ -31,7 +31,10 @@ Cells = Mapping[tuple[str, str], Sequence[ParsedReply]]
 
 
 def table3(cells: Cells, format_: str) -> Table:
-    """Returns Table 3's half for one format, our column last; averages are over the subtypes that we have."""
+    """Returns the half of Table 3 for one format, with our model in the last column.
+
+    Our averages are over the subtypes about which questions were asked.
+    """
     means = {
         name: mean
         for (kind, name), found in cells.items()
@@ -63,13 +66,13 @@ def table3(cells: Cells, format_: str) -> Table:
 
 
 def references() -> Sequence[Reference]:
-    """Returns Table 3's total averages over subtypes by format; one over both formats is not printed."""
+    """Returns the total averages over subtypes that Table 3 prints for each format; it has none over both formats."""
     (totals,) = [row for row in published("ctlesionvqa")["table3"] if row["type"] == "Total"]
     return [Reference(model, value, "format", name) for name in FORMATS for model, value in totals[name].items()]
 
 
 def table4(cells: Cells) -> Table:
-    """Returns Table 4, multiple choice in percent, our row last and its rank by accuracy."""
+    """Returns Table 4 (multiple choice, in percent) with our model in the last row and its rank by accuracy."""
     printed = published("ctlesionvqa")["table4"]
     keys = [f"{name}_{kind}" for name in _TABLE_4 for kind in ("sens", "spec", "acc")]
     made: list[tuple[Cell, ...]] = [(row["model"], *(row[key] for key in keys)) for row in printed]
@@ -112,7 +115,7 @@ def repeats_table(ours: Mapping[str, Repeated], format_: str) -> Table:
     """Returns Table 10 (multiple choice) or 11 (free text): accuracies with intervals over repeated experiments.
 
     Args:
-        ours: Subtype -> accuracy over the repeats.
+        ours: Our accuracy over the repeats, by subtype.
         format_: "multi_choice" or "free_text".
     """
     number = {"multi_choice": 10, "free_text": 11}[format_]

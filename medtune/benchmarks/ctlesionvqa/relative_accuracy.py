@@ -13,7 +13,8 @@ from fractions import Fraction
 Mra = Callable[[float, float], float | None]
 
 _THRESHOLDS = 10
-# 1 - .50, 1 - .55, ..., 1 - .95 are 10/20, 9/20, ..., 1/20: an error of e passes where 20 e is below the numerator.
+# 1 - .50, 1 - .55, ..., 1 - .95 are 10/20, 9/20, ..., 1/20. An error e passes a threshold if 20 e is less than the
+# numerator.
 _STEPS = 20
 _NEAR = 1e-6
 
@@ -21,11 +22,11 @@ _NEAR = 1e-6
 def strict(prediction: float, truth: float) -> float | None:
     """Returns the share of the thresholds .50, .55, ..., .95 with |p - y| / |y| < 1 - threshold.
 
-    Both numbers count as the decimals that they are printed as: 1.05 misses 1 by exactly 5 %.
+    Both numbers are taken as the decimals that are printed, so 1.05 differs from 1 by exactly 5 %.
 
     Args:
-        prediction: The answered number; a number that is not finite scores 0.
-        truth: None is returned for 0, where the formula is undefined.
+        prediction: The number in the answer; a number that is not finite scores 0.
+        truth: The true number. The formula is undefined for 0, for which None is returned.
 
     Example:
         >>> strict(1.05, 1), strict(1.2, 1), strict(-55, -50), strict(1, 0)
@@ -39,7 +40,7 @@ def strict(prediction: float, truth: float) -> float | None:
 
 
 def inclusive(prediction: float, truth: float) -> float | None:
-    """Returns the same share with <= in place of <; None for a truth of 0.
+    """Returns the share of thresholds as in `strict`, but with <= in place of <; None for a truth of 0.
 
     Example:
         >>> inclusive(1.05, 1), inclusive(1.2, 1)
@@ -53,9 +54,9 @@ def inclusive(prediction: float, truth: float) -> float | None:
 
 
 def vsi_code(prediction: float, truth: float) -> float:
-    """Returns what VSI-Bench's code computes: <= in floating point, divided by the truth with its sign.
+    """Returns the score that VSI-Bench's code computes, which compares with <= in floating-point numbers.
 
-    A negative truth therefore gives 1 for every prediction.
+    The code divides by the truth with its sign, so a negative truth gives 1 for every prediction.
 
     Raises:
         ZeroDivisionError: The truth is 0, as in the original.
@@ -75,7 +76,7 @@ def vsi_code(prediction: float, truth: float) -> float:
 
 
 def v2_code(prediction: float, truth: float) -> float:
-    """Returns max(0, 1 - |p - y| / |y|), no thresholds; for a truth of 0, 1 where the prediction is 0.
+    """Returns max(0, 1 - |p - y| / |y|), without thresholds; for a truth of 0, it is 1 if the prediction is 0, else 0.
 
     Example:
         >>> v2_code(1.25, 1), v2_code(0, 0), v2_code(1, 0)
@@ -91,7 +92,7 @@ def v2_code(prediction: float, truth: float) -> float:
 
 
 def zero_only_for_zero(mra: Mra) -> Callable[[float, float], float]:
-    """Returns the definition with v2's rule for a truth of 0: 1 for exactly 0, else 0."""
+    """Returns the definition `mra` extended by version 2's rule for a truth of 0: 1 for exactly 0, else 0."""
 
     def ruled(prediction: float, truth: float) -> float:
         if truth == 0:
@@ -107,7 +108,7 @@ paper_inclusive = zero_only_for_zero(inclusive)
 
 
 def _steps_of_error(prediction: float, truth: float) -> Fraction | float | None:
-    """Returns 20 |p - y| / |y|: exact where it may lie on a threshold; None for a truth of 0."""
+    """Returns 20 |p - y| / |y|, as an exact fraction if it may lie on a threshold; None for a truth of 0."""
     if truth == 0:
         return None
     steps = _STEPS * (abs(prediction - truth) / abs(truth))

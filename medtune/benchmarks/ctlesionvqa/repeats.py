@@ -11,7 +11,13 @@ from medtune.data.types import Interval
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A mean over repeated experiments and its 95 % interval; None for a single one."""
+    """The mean of a value over repeated experiments.
+
+    Attributes:
+        mean: The mean.
+        ci95: Its 95 % confidence interval; None for a single experiment.
+        repeats: The number of experiments.
+    """
 
     mean: float
     ci95: Interval | None
@@ -21,9 +27,10 @@ class Repeated:
 def repeated(values: Sequence[float]) -> Repeated:
     """Returns the mean of one value per repeat and Student's interval about it.
 
-    The paper says "5 repeated experiments" and prints symmetric intervals without naming a method; the t interval is
-    the usual one for that. It knows nothing about other patients: read it beside the interval that resamples them.
-    Repeats that agree have no width, whereas the paper prints +-.007 for models that always answer the same.
+    The paper states "5 repeated experiments" and prints symmetric intervals without naming a method; Student's t
+    interval is the usual one for this case. It does not cover the choice of patients, so read it together with the
+    interval that resamples patients. If all repeats agree, its width is 0, whereas the paper prints +-.007 for models
+    that always give the same answer.
 
     Raises:
         ValueError: There are no values.

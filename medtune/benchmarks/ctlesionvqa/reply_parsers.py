@@ -26,10 +26,10 @@ from medtune.eval.scoring.think_blocks import without_thinking
 
 
 def robust(reply: str, question: Question) -> str | None:
-    """Returns what the reply clearly says, or None.
+    """Returns the answer that the reply clearly states, or None.
 
-    An option by letter or words, "Yes" or "No" as the question spells them, a number, or a phrase in `normalised`
-    form; a phrase that equals the truth comes back as the truth is written.
+    The answer is an option (given by letter or words), "Yes" or "No" in the question's spelling, a number, or a phrase
+    in `normalised` form. A phrase that equals the truth is returned in the spelling of the truth.
     """
     match question.answer_kind:
         case "choice":
@@ -43,7 +43,10 @@ def robust(reply: str, question: Question) -> str | None:
 
 
 def official(reply: str, question: Question) -> str | None:
-    """Returns what the code of v2 reads, its errors included, or None. That of v1 was never published."""
+    """Returns the answer that the official code of version 2 reads, its errors included, or None.
+
+    The code of version 1 was never published.
+    """
     match question.answer_kind:
         case "choice":
             return _of_letter(official_letter(reply), question)
@@ -56,12 +59,12 @@ def official(reply: str, question: Question) -> str | None:
 
 
 def vsi(reply: str, question: Question) -> str | None:
-    """Returns what VSI-Bench's code of today reads: first tokens and the first number or number word, or None."""
+    """Returns the answer that VSI-Bench's present code reads: the first word, or the first number, or None."""
     return _vsi(reply, question, vsi_number)
 
 
 def vsi_original(reply: str, question: Question) -> str | None:
-    """Returns what VSI-Bench's first code reads: the first token alone, or None."""
+    """Returns the answer that VSI-Bench's first code reads, which is the first word of the reply, or None."""
     return _vsi(reply, question, vsi_first_token)
 
 

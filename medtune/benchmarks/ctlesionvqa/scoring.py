@@ -1,4 +1,4 @@
-"""Scores per question and their averages: over subtypes as in v1, over questions as in v2."""
+"""Scores each question, and averages the scores over subtypes (as version 1) or over questions (as version 2)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Averages:
 
 
 def averages(cells: Sequence[tuple[str, float]]) -> Averages:
-    """Returns the averages of (category, subtype's value) cells.
+    """Returns the averages of cells; each cell holds the category and the value of one subtype.
 
     Raises:
         ValueError: There are no cells.
@@ -51,7 +51,7 @@ def averages(cells: Sequence[tuple[str, float]]) -> Averages:
         (0.5, 0.667)
 
     Source:
-        CTLesionVQA (arXiv 2505.18915), Table 3, whose columns of models all reproduce so.
+        CTLesionVQA (arXiv 2505.18915), Table 3; the averages of all its models can be reproduced in this way.
     """
     if not cells:
         raise ValueError("an average needs at least one subtype, got none")
@@ -63,9 +63,13 @@ def averages(cells: Sequence[tuple[str, float]]) -> Averages:
 
 
 def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
-    """Returns the score of a row by one definition of MRA: 0 for an unread answer; without numbers, equality."""
+    """Returns a function that scores a row by one definition of mean relative accuracy (MRA).
 
-    # One evaluation scores a row for several metrics and for each level of each facet.
+    An answer that could not be parsed scores 0. If the true answer is not a number, the score is 1 for an equal answer
+    and 0 for any other.
+    """
+
+    # Results are cached, because one evaluation scores each row for several metrics and for each level of each facet.
     @lru_cache(maxsize=_REMEMBERED)
     def of_texts(parsed: str, answer: str) -> float:
         truth = robust_number(answer)
@@ -78,7 +82,7 @@ def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
 
 
 def row_score(row: ParsedReply) -> float:
-    """Returns 0 to 1: the strict MRA of a number, else 1 for the true answer and 0 for any other.
+    """Returns the score of a row, 0 to 1: the strict MRA of a number; else 1 for the true answer, 0 for any other.
 
     Source:
         CTLesionVQA (arXiv 2505.18915), section 3.1 (task-specific metrics).
@@ -92,17 +96,17 @@ def row_scores(parsed: Iterable[ParsedReply]) -> list[float]:
 
 
 def mean_score(parsed: Sequence[ParsedReply]) -> float | None:
-    """Returns the mean of `row_scores`, or None where there is no row."""
+    """Returns the mean of `row_scores`; None if there are no rows."""
     return math.fsum(row_scores(parsed)) / len(parsed) if parsed else None
 
 
 def is_number(question: Question) -> bool:
-    """Returns whether a number is asked for in free text."""
+    """Returns whether the question asks for a number in free text."""
     return question.answer_kind == "number"
 
 
 def is_number_but_zero(question: Question) -> bool:
-    """Returns whether a number other than 0 is asked for: VSI-Bench's code stops at a truth of 0."""
+    """Returns whether the true answer is a number other than 0; VSI-Bench's code fails if it is 0."""
     return is_number(question) and robust_number(question.answer) not in (None, 0)
 
 
@@ -136,7 +140,7 @@ def subtype_mean() -> Metric:
 
 
 def question_mean() -> Metric:
-    """Returns the mean score over questions, which weighs subtypes by their number of questions.
+    """Returns the mean score over questions; a subtype has the more weight the more questions it has.
 
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate: the weighting alone).
@@ -145,15 +149,18 @@ def question_mean() -> Metric:
 
 
 def right_share() -> Metric:
-    """Returns the share of true answers: on questions whose truth is yes the sensitivity, on the others specificity.
+    """Returns the share of right answers.
 
-    Unread and unanswered questions are wrong on either side.
+    It is the sensitivity on questions whose true answer is yes, and the specificity on those whose true answer is no.
+    Replies that are missing or could not be parsed count as wrong in both cases.
     """
     return Metric(mean_of_rows(lambda row: float(row.correct)))
 
 
 def youden() -> Metric:
-    """Returns sensitivity + specificity - 1, -1 to 1; nan where a class is missing. Unread answers are wrong.
+    """Returns Youden's index: sensitivity + specificity - 1, from -1 to 1; nan if all true answers are the same.
+
+    Replies that are missing or could not be parsed count as wrong.
 
     Source:
         Youden 1950; CTLesionVQA (arXiv 2505.18915), Figure 6.
@@ -162,17 +169,17 @@ def youden() -> Metric:
 
 
 def cell_of(question: Question) -> tuple[str, str]:
-    """Returns the format and the subtype of a question: the unit of v1's averages."""
+    """Returns the format and the subtype of a question; version 1 averages over such pairs."""
     return "multi_choice" if is_multiple_choice(question) else "free_text", subtype_of(question)
 
 
 def subtype_of(question: Question) -> str:
-    """Returns the subtype by its facet; the task where there is none."""
+    """Returns the facet "subtype" of a question, or its task if it has no such facet."""
     return subtype(question.facets.get("subtype", question.facets.get("task", "")))
 
 
 def category_of(question: Question) -> str:
-    """Returns the category of the subtype; for an unknown one the task."""
+    """Returns the category of the question's subtype, or its task if the subtype is unknown."""
     return category(subtype_of(question)) or question.facets.get("task", "")
 
 
@@ -185,7 +192,7 @@ def by_cell(parsed: Iterable[ParsedReply]) -> dict[tuple[str, str], list[ParsedR
 
 
 def detection_table(parsed: Iterable[ParsedReply]) -> YesNoTable:
-    """Returns the counts of answers against truths of the yes-no questions among the rows."""
+    """Returns the counts of answers by true answer, for the yes-no questions among the rows."""
     return yes_no_table(
         ((row.parsed or "").lower(), row.question.answer.strip().lower()) for row in parsed if is_yes_no(row.question)
     )
@@ -209,8 +216,11 @@ def _of_cells(parsed: Sequence[ParsedReply]) -> Sums:
 
 
 def _numbered(parsed: Sequence[ParsedReply]) -> NDArray[np.intp]:
-    """Returns a number per row: that of its cell, in alphabetical order, so that sums do not depend on that of rows."""
-    # Names are spelled in few ways: each is resolved once, which matters for 400,000 rows.
+    """Returns the number of each row's cell (format and subtype).
+
+    The cells are numbered in alphabetical order, so that sums do not depend on the order of the rows.
+    """
+    # There are few different spellings, so each is resolved only once; this saves time with 400,000 rows.
     spelled: dict[Hashable, int] = {}
     cells: dict[tuple[str, str], int] = {}
     numbers = np.empty(len(parsed), dtype=np.intp)

@@ -93,7 +93,9 @@ _CATEGORIES = {name: category for table in (V1, V2_ONLY) for category, names in 
 
 @lru_cache(maxsize=1024)
 def subtype(name: str) -> str:
-    """Returns a subtype's name as the papers write it, whatever its case, underscores or blanks; others unchanged.
+    """Returns a subtype's name in the papers' spelling; an unknown name is returned unchanged.
+
+    The name may differ from the papers' spelling in case, underscores and blanks.
 
     Example:
         >>> subtype("Organ_HU_measurement"), subtype("something else")
@@ -103,12 +105,12 @@ def subtype(name: str) -> str:
 
 
 def category(name: str) -> str | None:
-    """Returns the category of a subtype, or None for one that is not known."""
+    """Returns the category of a subtype; None if the subtype is unknown."""
     return _CATEGORIES.get(subtype(name))
 
 
 def answer_type(name: str) -> AnswerType:
-    """Returns what a free-text question of a subtype asks for; an unknown subtype asks for a category.
+    """Returns the kind of answer that a subtype's free-text questions ask for: "categorical" for an unknown subtype.
 
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (SUBTYPE_ANSWER_TYPE); for the

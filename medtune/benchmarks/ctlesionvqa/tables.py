@@ -50,11 +50,11 @@ _RULES = (yes_no_table.official, yes_no_table.wrong, yes_no_table.skipped)
 
 
 def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> list[Table]:
-    """Returns every table of one evaluation; those that would hold nothing of ours are left out.
+    """Returns the tables of one evaluation; a table that would hold none of the model's results is left out.
 
     Args:
         evidence: The questions, the predictions and their parsed replies.
-        repeats: (format, subtype) -> accuracy over repeats, for what was asked more than once.
+        repeats: The accuracy over repeats by (format, subtype), for the questions that were asked more than once.
     """
     parsed = evidence.rows("image")
     cells = by_cell(parsed)
@@ -72,7 +72,7 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
 
 
 def repeated_accuracies(passes: Sequence[Sequence[ParsedReply]]) -> dict[tuple[str, str], Repeated]:
-    """Returns (format, subtype) -> mean score over the passes, with Student's interval."""
+    """Returns the mean score over the passes with Student's interval, by (format, subtype)."""
     cells = [by_cell(parsed) for parsed in passes]
     return {
         cell: repeated([mean for each in cells if (mean := mean_score(each.get(cell, ()))) is not None])
@@ -81,7 +81,7 @@ def repeated_accuracies(passes: Sequence[Sequence[ParsedReply]]) -> dict[tuple[s
 
 
 def _official_v2(parsed: Sequence[ParsedReply]) -> list[Table]:
-    """Returns the results of version 2's own scorer: rounded, weighted by questions, without unanswered ones."""
+    """Returns the results of version 2's official scorer: rounded, averaged over questions, without unanswered ones."""
     letters, free_text = list[V2Row](), list[V2Row]()
     for row in parsed:
         if row.prediction is not None and row.prediction.text is not None:
@@ -134,7 +134,7 @@ def _definitions(cells: Cells) -> Table:
 
 
 def _collapse(cells: Cells) -> Table:
-    """Returns signs that a model ignores the scan: its commonest answer's share, Youden's index, unread replies."""
+    """Returns signs that a model ignores the scan: share of its commonest answer, Youden's index, unparsed replies."""
     rows: Rows = []
     for (kind, name), found in cells.items():
         counts = detection_table(found)
@@ -151,7 +151,7 @@ def _collapse(cells: Cells) -> Table:
 
 
 def _sensitivity_by(cells: Cells, facet: str) -> Table:
-    """Returns Figure 5: the sensitivity of the recognition subtypes by a property of the lesion."""
+    """Returns the table for Figure 5: the sensitivity of the recognition subtypes by a property of the lesion."""
     rows: Rows = []
     for (kind, name), found in cells.items():
         positives = [row for row in found if is_positive(row.question) and facet in row.question.facets]
@@ -163,7 +163,7 @@ def _sensitivity_by(cells: Cells, facet: str) -> Table:
 
 
 def _category_by(cells: Cells, facet: str) -> Table:
-    """Returns Appendix H: the mean score of each category by a property of the patient or the scan."""
+    """Returns the table for Appendix H: the mean score of each category by a property of the patient or the scan."""
     found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for parsed in cells.values():
         category = category_of(parsed[0].question)

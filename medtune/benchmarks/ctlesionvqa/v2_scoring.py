@@ -21,7 +21,7 @@ Json = dict[str, object]
 
 
 class Pair(NamedTuple):
-    """A reply and the truth, as text."""
+    """A reply and the true answer, both as text."""
 
     reply: str
     truth: str
@@ -29,12 +29,12 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SubtypeScore:
-    """One subtype's official result.
+    """The official result of one subtype.
 
     Attributes:
-        value: The number that enters the averages: the mean MRA of a numeric subtype, else accuracy.
-        n: All its questions; that of a numeric one counts those without a number as truth too.
-        details: The official dictionary.
+        value: The number that enters the averages: the mean MRA of a numeric subtype, the accuracy of any other.
+        n: The number of questions. That of a numeric subtype includes questions whose true answer is not a number.
+        details: The dictionary that the official code writes.
     """
 
     value: float
@@ -44,7 +44,7 @@ class SubtypeScore:
 
 @dataclass(frozen=True, slots=True)
 class V2Row:
-    """A question of v2 that was answered."""
+    """A question of version 2 that was answered, with its subtype, the category of that, and the reply."""
 
     subtype: str
     super_type: str
@@ -52,9 +52,10 @@ class V2Row:
 
 
 def score_numeric(pairs: Sequence[Pair]) -> SubtypeScore:
-    """Returns the mean MRA (v2's) and the shares within 5, 10, 20 and 50 %.
+    """Returns the mean relative accuracy by version 2's definition, and the shares within 5, 10, 20 and 50 %.
 
-    A truth without a number is left out of the mean but not of `n`; a reply without one scores 0.
+    A question whose true answer is not a number is left out of the mean but counted in `n`. A reply without a number
+    scores 0.
 
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_numeric).
@@ -75,7 +76,9 @@ def score_numeric(pairs: Sequence[Pair]) -> SubtypeScore:
 
 
 def score_binary(pairs: Sequence[Pair]) -> SubtypeScore:
-    """Returns accuracy, sensitivity and specificity; an unreadable reply is never right, but a true negative.
+    """Returns accuracy, sensitivity and specificity.
+
+    An unreadable reply is never right in the accuracy, but it counts as a true negative in the specificity.
 
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_binary).
@@ -97,7 +100,7 @@ def score_binary(pairs: Sequence[Pair]) -> SubtypeScore:
 
 
 def score_categorical(pairs: Sequence[Pair]) -> SubtypeScore:
-    """Returns the share of equal phrases, and of those where one holds the other.
+    """Returns the share of replies that equal the true phrase, and the share in which one phrase contains the other.
 
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_categorical).
@@ -118,7 +121,7 @@ def score_categorical(pairs: Sequence[Pair]) -> SubtypeScore:
 
 
 def score_letters(pairs: Sequence[Pair]) -> SubtypeScore:
-    """Returns the share of right letters and how many could be read.
+    """Returns the share of right letters, and the number of replies from which a letter could be read.
 
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_mc).
@@ -137,19 +140,19 @@ _FREE_TEXT = {"numeric": score_numeric, "binary": score_binary, "categorical": s
 
 
 def score_free_text(name: str, pairs: Sequence[Pair]) -> SubtypeScore:
-    """Returns the score of a subtype's free-text answers, by what it asks for."""
+    """Returns the score of a subtype's free-text answers, by the rule for its kind of answer."""
     return _FREE_TEXT[answer_type(name)](pairs)
 
 
 def answered(
     questions: Iterable[Mapping[str, str]], predictions: Iterable[Mapping[str, str]], truth: str
 ) -> list[V2Row]:
-    """Returns the official files' rows; what has only a question or only a prediction is left out.
+    """Returns the rows of the official files that have both a question and a prediction.
 
     Args:
-        questions: With "qid", "question_subtype", "question_type" and the truth.
-        predictions: With "qid" and "pred_answer" or, where that is empty or missing, "raw_output".
-        truth: Key of the truth: "correct_option" for multiple choice, "answer" for free text.
+        questions: Rows with the keys "qid", "question_subtype", "question_type" and the one that `truth` names.
+        predictions: Rows with the key "qid" and with "pred_answer" or, if that is empty or missing, "raw_output".
+        truth: The key of the true answer: "correct_option" for multiple choice, "answer" for free text.
 
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate).
@@ -169,12 +172,12 @@ def answered(
 
 
 def aggregate_letters(rows: Sequence[V2Row]) -> Json:
-    """Returns the official result of multiple choice; of no rows, an accuracy of 0."""
+    """Returns the official result of multiple choice; without rows its accuracy is 0."""
     return _aggregate({name: score_letters(pairs) for name, pairs in _by_subtype(rows).items()}, rows)
 
 
 def aggregate_free_text(rows: Sequence[V2Row]) -> Json:
-    """Returns the official result of free text; of no rows, an accuracy of 0."""
+    """Returns the official result of free text; without rows its accuracy is 0."""
     return _aggregate({name: score_free_text(name, pairs) for name, pairs in _by_subtype(rows).items()}, rows)
 
 
@@ -186,7 +189,7 @@ def _by_subtype(rows: Iterable[V2Row]) -> dict[str, list[Pair]]:
 
 
 def _aggregate(scores: Mapping[str, SubtypeScore], rows: Iterable[V2Row]) -> Json:
-    """Weights by questions what is already rounded.
+    """Returns the averages of the subtypes' rounded scores, weighted by their numbers of questions.
 
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate).

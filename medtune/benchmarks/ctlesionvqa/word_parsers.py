@@ -13,10 +13,10 @@ _VERDICT = re.compile(r"[\s*_\"'`(]*(yes|no)\b[\s*_\"'`)]*(?:[.,;:!\n]|\Z)")
 
 
 def official_letter(reply: str) -> str:
-    """Returns a letter, or "" for none.
+    """Returns the letter that the official code reads from a reply, or "" if it reads none.
 
-    Its trap is kept: a reply that starts with A, B, C or D in any word gives that letter, so "Answer: C" gives A and
-    "Based on HU, D" gives B; else the first letter that stands alone.
+    If a reply begins with A, B, C or D, even as the start of a word, the official code takes that letter: "Answer: C"
+    gives A and "Based on HU, D" gives B. This error is kept. Otherwise the first letter that stands alone counts.
 
     Example:
         >>> [official_letter(reply) for reply in ("b)", "Answer: C", "I think D", "(C)", "none")]
@@ -33,10 +33,10 @@ def official_letter(reply: str) -> str:
 
 
 def official_yes_no(text: str) -> str:
-    """Returns "yes", "no", or "" for neither; give it a reply without its reasoning.
+    """Returns "yes" or "no" as the official code reads it from a reply, or "" if it reads neither.
 
-    Its traps are kept: "Normal", "Nodule" and "not certain" start with "no"; "neither yes nor no" is yes; "absent" is
-    neither.
+    The text should not contain the model's reasoning. The errors of the official code are kept: "Normal", "Nodule" and
+    "not certain" start with "no" and give "no"; "neither yes nor no" gives "yes"; "absent" gives neither.
 
     Example:
         >>> [official_yes_no(text) for text in ("Yes.", "Normal liver", "unclear; no", "positive")]
@@ -56,10 +56,10 @@ def official_yes_no(text: str) -> str:
 
 
 def robust_yes_no(reply: str) -> str | None:
-    """Returns "yes" or "no", or None where the reply says neither or both.
+    """Returns "yes" or "no", or None if the reply states neither or both.
 
-    A first word that is yes or no and ends there ("Yes, ...") decides, unless the other one also ends a clause. Else
-    all whole words "yes" and "no" have to agree.
+    If the first word is "yes" or "no" and a punctuation mark follows ("Yes, ..."), it decides, unless the opposite word
+    ends a clause too. Otherwise all occurrences of the words "yes" and "no" have to agree.
 
     Example:
         >>> [robust_yes_no(reply) for reply in ("Yes, no doubt", "Normal liver", "no, yes.", "There is no lesion")]
@@ -72,7 +72,7 @@ def robust_yes_no(reply: str) -> str | None:
 
 
 def normalised(text: str) -> str:
-    """Returns a phrase in lower case, without punctuation but for hyphens, blanks collapsed.
+    """Returns a phrase in lower case, without punctuation except hyphens, and with single blanks.
 
     Example:
         >>> normalised("  LIVER,  Segment-7 ")

@@ -17,7 +17,11 @@ YES, NO = "yes", "no"
 
 @dataclass(frozen=True, slots=True)
 class YesNoTable:
-    """Answers to yes-no questions: truth first, answer second, `unread` where the answer is neither."""
+    """The counts of answers to yes-no questions.
+
+    In the name of a count, the true answer comes first and the model's answer second, for example `yes_no`; `unread`
+    counts answers that are neither yes nor no.
+    """
 
     yes_yes: int
     yes_no: int
@@ -28,30 +32,30 @@ class YesNoTable:
 
     @property
     def n(self) -> int:
-        """Questions whose truth is yes or no."""
+        """The number of questions."""
         return self.positives + self.negatives
 
     @property
     def positives(self) -> int:
-        """Questions whose truth is yes."""
+        """The number of questions whose true answer is yes."""
         return self.yes_yes + self.yes_no + self.yes_unread
 
     @property
     def negatives(self) -> int:
-        """Questions whose truth is no."""
+        """The number of questions whose true answer is no."""
         return self.no_yes + self.no_no + self.no_unread
 
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """Sensitivity and specificity, each None where its class has no question."""
+    """Sensitivity and specificity, each from 0 to 1; None if no question has the true answer that it is about."""
 
     sensitivity: float | None
     specificity: float | None
 
     @property
     def youden(self) -> float | None:
-        """Sensitivity + specificity - 1, 0 for answers that know nothing; None where a class is missing.
+        """Sensitivity + specificity - 1, which is 0 for answers by chance; None if one of the two is None.
 
         Source:
             Youden 1950, doi:10.1002/1097-0142(1950)3:1<32::AID-CNCR2820030106>3.0.CO;2-3; CTLesionVQA, Figure 6.
@@ -62,26 +66,26 @@ class Detection:
 
 
 def yes_no_table(pairs: Iterable[tuple[str | None, str]]) -> YesNoTable:
-    """Returns the counts of (answer, truth) pairs, each "yes" or "no"; an answer that is neither is unread.
+    """Returns the counts of (answer, true answer) pairs.
 
-    Pairs with another truth are left out.
+    An answer other than "yes" or "no" is counted as unread. A pair with another true answer is left out.
     """
     counts = Counter((truth, said if said in (YES, NO) else None) for said, truth in pairs)
     return YesNoTable(*(counts[truth, said] for truth in (YES, NO) for said in (YES, NO, None)))
 
 
 def official(table: YesNoTable) -> Detection:
-    """Returns the rates where an unreadable answer is a "no".
+    """Returns the rates if an unreadable answer counts as "no".
 
     Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_binary), before rounding; it
-        prints 0.0 where there is None.
+        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_binary), before rounding. In
+        place of None it prints 0.0.
     """
     return Detection(_share(table.yes_yes, table.positives), _share(table.no_no + table.no_unread, table.negatives))
 
 
 def wrong(table: YesNoTable) -> Detection:
-    """Returns the rates where an unreadable answer is wrong."""
+    """Returns the rates if an unreadable answer counts as wrong."""
     return Detection(_share(table.yes_yes, table.positives), _share(table.no_no, table.negatives))
 
 
@@ -93,14 +97,15 @@ def skipped(table: YesNoTable) -> Detection:
 
 
 def majority_accuracy(table: YesNoTable) -> float:
-    """Returns the accuracy of always giving the more frequent truth; 0 without questions."""
+    """Returns the accuracy of always giving the more frequent true answer; 0 without questions."""
     return max(table.positives, table.negatives) / table.n if table.n else 0.0
 
 
 def collapse_share(table: YesNoTable) -> float:
-    """Returns the share of the most frequent answer, unreadable ones being one answer; 1 is a collapsed model.
+    """Returns the share of the model's most frequent answer (all unreadable answers count as one); 0 without questions.
 
-    0 without questions. Read it with Youden's index: 1 and 0 together are a model that does not look.
+    A share of 1 together with a Youden index of 0 means that the model always gives the same answer and ignores the
+    scan.
     """
     said = (
         table.yes_yes + table.no_yes,

@@ -1,4 +1,4 @@
-"""Fetal-Gauge: plane, completeness, orientation, diagnosis and red boxes in fetal ultrasound, as multiple choice.
+"""Fetal-Gauge, a multiple-choice benchmark on fetal ultrasound: plane, completeness, orientation, diagnosis, red boxes.
 
 Source: Alasmawi, Saeed, Yaqub, arXiv 2512.22278. Neither questions nor code were published when this was written, so
 prompts, parsers and the names of facets are ours.
@@ -18,7 +18,7 @@ from medtune.eval.workload import Simulation, Workload
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark; its overall score is the mean over all questions, as the paper's numbers imply."""
+    """Returns the benchmark, whose overall score is the mean over all questions, as the paper's numbers imply."""
     return Benchmark(
         title="Fetal-Gauge",
         version="1.0",
@@ -34,15 +34,15 @@ def benchmark() -> Benchmark:
         tables=tables,
         references=references,
         allowed_changes=_allowed_changes,
-        # 93,451 questions about 42,036 images. Source: the paper's counts.
+        # The paper counts 93,451 questions about 42,036 images, so about two for each image.
         workload=Workload(simulation=Simulation("fetal_phantom", "image", questions_per_item=2)),
     )
 
 
 def _allowed_changes(question: Question) -> frozenset[Change]:
-    """Returns which changes leave the answer true.
+    """Returns which random changes of a training image leave the answer to the question true.
 
-    A moved view may lose a landmark, and a moved box its edge; a mirrored fetus lies another way round.
+    Moving an image may cut off a landmark or an edge of the red box. Mirroring an image changes how the fetus lies.
     """
     task_allows: dict[str, frozenset[Change]] = {
         "plane_identification": ALL_CHANGES,
@@ -51,7 +51,7 @@ def _allowed_changes(question: Question) -> frozenset[Change]:
         "visual_grounding": frozenset({"mirror", "grey"}),
     }
     if question.facets["task"] == "clinical_diagnosis":
-        # Echo pattern and shadow are read off the grey values.
+        # The answers about echo pattern and shadow depend on the grey values.
         return (
             ALL_CHANGES if question.facets.get("subtype", "diagnosis") == "diagnosis" else frozenset({"mirror", "move"})
         )

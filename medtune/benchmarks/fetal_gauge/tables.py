@@ -1,4 +1,4 @@
-"""Fetal-Gauge's tables in the paper's shape, with our rows beside the printed ones."""
+"""Makes the tables of a Fetal-Gauge report: the paper's tables, with our model's rows beside the printed ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIZES = ("large", "medium", "small")
 
 
 def tables(evidence: Evidence) -> Sequence[Table]:
-    """Returns main results, box sizes, phantom against clinical, fine-tuning, and the paper's contradictions."""
+    """Returns the tables: main results, box sizes, phantom against clinical, fine-tuning, and contradictions."""
     read = {name: rows for name, rows in evidence.parsed["image"].items() if rows}
     return (_main(read), _box_sizes(read), _phantom(read), _fine_tuning(), _contradictions())
 
@@ -36,7 +36,7 @@ def references() -> Sequence[Reference]:
 
 
 def share_right(rows: Sequence[ParsedReply], facet: str, level: str) -> float | None:
-    """Returns the accuracy on the rows of one level; None where there are none."""
+    """Returns the accuracy on the rows whose facet has this level; None if there are no such rows."""
     chosen = [row for row in rows if row.question.facets.get(facet) == level]
     return accuracy().value(chosen) if chosen else None
 
@@ -105,7 +105,7 @@ def _fine_tuning() -> Table:
 
 
 def _contradictions() -> Table:
-    """Returns what the printed numbers say about one another, agreement included."""
+    """Returns the comparison of the paper's printed numbers with one another: where they agree and where not."""
     found = published("fetal_gauge")
     rows: list[tuple[Cell, ...]] = []
     for model, *accuracies, overall in found["main"]["rows"]:

@@ -1,4 +1,4 @@
-"""Fetal ultrasound: where the head is, and whether a red box marks it.
+"""HC18, a benchmark on fetal ultrasound images: where the head is, and whether a red box marks it.
 
 Source: HC18, van den Heuvel et al. 2018, doi:10.1371/journal.pone.0200412. The questions are ours, not a published
 benchmark's.
@@ -37,9 +37,9 @@ def benchmark() -> Benchmark:
 
 
 def _allowed_changes(question: Question) -> frozenset[Change]:
-    """Returns which changes leave the answer true.
+    """Returns which random changes of a training image leave the answer to the question true.
 
-    A moved image may cut the red box, and the place of the head changes with mirroring and moving.
+    Mirroring or moving an image changes the place of the head, and moving it may cut off a part of the red box.
     """
     is_grounding = question.facets["task"] == "red_box_grounding"
     return frozenset({"mirror", "grey"}) if is_grounding else frozenset({"grey"})

@@ -1,7 +1,9 @@
-"""Simulated sweeps of the probe along a fetus: which way it moves, where it begins and ends, where the placenta lies.
+"""Fetal sweeps, a benchmark on simulated ultrasound videos: the path of the probe and the place of the placenta.
 
-Source: a simulation. The questions are ours, not a published benchmark's; three of the four need the order
-of the frames.
+The probe moves along a fetus. Three of the four questions (direction of the sweep, first and last part that is seen)
+need the order of the frames; the fourth asks for the place of the placenta.
+
+Source: a simulation. The questions are ours, not a published benchmark's.
 """
 
 from __future__ import annotations
@@ -34,10 +36,10 @@ def benchmark() -> Benchmark:
 
 
 def _allowed_changes(question: Question) -> frozenset[Change]:
-    """Returns which changes leave the answer true.
+    """Returns which random changes of a training video leave the answer to the question true.
 
-    The probe glides across the frames and the fetus lies any way round in them, so that mirrored or moved frames keep
-    their answers. A moved frame may lose the placenta.
+    The probe moves at a right angle to the frames, and the fetus may lie in them in any direction, so mirroring or
+    moving the frames does not change the path of the sweep. But a moved frame may no longer show the placenta.
     """
     if question.facets["task"] == "placenta_side":
         return frozenset({"mirror", "grey"})

@@ -1,9 +1,9 @@
-"""M3D-VQA: plane, phase, organ, abnormality and place in CT volumes, with choices and as free answers.
+"""M3D-VQA, a benchmark on CT volumes: plane, phase, organ, abnormality and location, with choices and as free answers.
 
-The choices stand in one line behind the question, as M3D asks them; `model.answer_format: letter` answers as it does,
-with letter and words. Free answers are unscored until a judge has said which are right; a reply that is the reference
-word for word, or empty, needs none. M3D's own scores of free answers (BLEU-1, ROUGE-1, METEOR, BERTScore) are not
-computed.
+As in M3D, the choices follow the question on the same line; with `model.answer_format: letter` the answer consists of
+letter and words, as in M3D too. A free answer is unscored until a judge has decided whether it is right; a reply that
+is empty or equals the reference word for word needs no judge. M3D's own scores of free answers (BLEU-1, ROUGE-1,
+METEOR, BERTScore) are not computed.
 
 Source: Bai et al., M3D, arXiv 2404.00578; BAAI-DCAI/M3D, Bench/dataset/multi_dataset.py and Bench/eval/eval_vqa.py.
 """
@@ -42,9 +42,10 @@ def benchmark() -> Benchmark:
 
 
 def allowed_changes(question: Question) -> frozenset[Change]:
-    """Returns which changes of a scan leave the answer true; none is mirrored, unlike in M3D's own training.
+    """Returns which random changes of a training scan leave the answer to the question true.
 
-    Phase and abnormality are read off Hounsfield units, and a place may be one of the scan.
+    No scan is mirrored, unlike in M3D's own training. Grey values stay unchanged if the answer depends on Hounsfield
+    units (phase, abnormality), and the scan is not moved if the answer may be a place in the scan.
     """
     task_allows: dict[str, frozenset[Change]] = {
         "plane": frozenset({"move", "grey"}),
@@ -62,7 +63,7 @@ def has_choices(question: Question) -> bool:
 
 
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-    r"""Returns the question with its choices behind it, or with the form that a free answer should have.
+    r"""Returns the prompt: the question followed by its choices, or by the form that a free answer should have.
 
     Example:
         >>> print(render(_EXAMPLES[0], "letter").text)
@@ -85,14 +86,14 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
 
 
 def parse_robust(reply: str, question: Question) -> str | None:
-    """Returns the choice that a reply states or the judge's verdict on it, or None; it refuses to guess."""
+    """Returns the choice that a reply clearly states, or the result of judging a free answer; else None."""
     return free_answers.parse(reply, question) if is_free(question) else parse_choice(reply, question)
 
 
 def parse_official(reply: str, question: Question) -> str | None:
-    """Returns the choice that the official code counts: the true one where its letter and a full stop occur anywhere.
+    """Returns the choice that the official code counts: the true one if its letter and a full stop occur in the reply.
 
-    Its trap is kept: "A. or B." is right whichever of the two is true.
+    A weakness of the official code is kept: the reply "A. or B." is right whichever of the two is true.
 
     Example:
         >>> [parse_official(reply, _EXAMPLES[0]) for reply in ("B. coronal", "A. or B.", "C.", "B", "coronal")]

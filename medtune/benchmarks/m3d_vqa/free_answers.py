@@ -1,7 +1,7 @@
-"""Free answers: a judge says whether they are right, and its verdict takes the reply's place in the scored predictions.
+"""Has a judge decide whether free answers are right; its verdict replaces the reply in the scored predictions.
 
-Without a verdict, a reply is right if it is the reference apart from case and a full stop, and wrong if it is empty;
-any other reply is unscored until it is judged.
+Without a verdict, a reply is right if it equals the reference apart from case and full stops, and wrong if it is empty.
+Any other reply is unscored until it is judged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Reply with one JSON object and nothing else, with the fields right (true or fals
 
 
 def judge_task() -> JudgeTask:
-    """Returns how M3D-VQA's free answers are judged: our own rule, as M3D has none."""
+    """Returns how free answers are judged. The instructions for the judge are our own, because M3D has none."""
     return JudgeTask(
         covers=is_free,
         system=_SYSTEM,
@@ -49,7 +49,7 @@ def is_free(question: Question) -> bool:
 
 
 def parse(reply: str, question: Question) -> str | None:
-    """Returns the reference for a right answer, a mark for a wrong one, and None for one that nobody has judged."""
+    """Returns the reference if the reply is right, a mark if it is wrong, and None if it was not judged yet."""
     if reply.startswith(JUDGE_MARK):
         verdict = _verdict(reply.removeprefix(JUDGE_MARK))
         return None if verdict is None else question.answer if verdict else _WRONG

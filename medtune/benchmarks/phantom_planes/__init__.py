@@ -1,4 +1,4 @@
-"""Standard planes of a fetal ultrasound phantom: which plane a frame shows.
+"""PBF-US1, a benchmark on ultrasound frames of a fetal phantom: which standard plane a frame shows.
 
 Source: NatalIA PBF-US1, doi:10.5281/zenodo.14193949. The questions are ours, not a published benchmark's.
 """

@@ -1,4 +1,7 @@
-"""A public image set: the facts that its files state about each image, in the set's own words."""
+"""The types that describe a public image set and its images, and functions that find and read a set by its name.
+
+A set's labels stay in the set's own words here; each benchmark translates them into its own terms.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,12 @@ from medtune.data.types import Box, Split
 
 
 class Marked(NamedTuple):
-    """A structure that a box holds, by the set's own label."""
+    """A structure that is marked in an image.
+
+    Attributes:
+        label: The set's own label of the structure.
+        box: The smallest box around the structure, in pixels.
+    """
 
     label: str
     box: Box
@@ -22,17 +30,20 @@ class Marked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One image.
+    """One image of a set, with everything that the set's files state about it.
 
     Attributes:
         name: A name that is unique in the set.
-        patient: The patient, or what stands for one; None where the release does not tell, so that the image stands
-            alone.
-        labels: The content of the image, by kind: plane, orientation, view, landmarks, diagnosis.
-        boxes: Outer boxes of marked structures.
-        values: Measured values, by name with unit, e.g. {"hc_mm": 175.2}.
-        facets: Facts that scores may be broken down by and no question asks for, e.g. {"scanner": "Voluson E6"}.
-        split: The set's own split; None where it has none.
+        path: The image file.
+        patient: An identifier of the patient, or of the unit that stands for a patient (a film or a study); None if
+            the release does not state it. The image then counts as a patient of its own.
+        size: Width and height of the image in pixels.
+        labels: The set's own labels by their kind: plane, orientation, view, landmarks or diagnosis.
+        boxes: The marked structures, each with the smallest box around it; empty if none is marked.
+        values: Measured values by name; the name ends with the unit, e.g. {"hc_mm": 175.2}.
+        facets: Facts by which scores may be broken down but about which no question asks, e.g.
+            {"scanner": "Voluson E6"}.
+        split: The split that the set's authors gave the image; None if they published no split.
     """
 
     name: str
@@ -47,12 +58,14 @@ class Frame:
 
 
 class SetTable(NamedTuple):
-    """All images of a set.
+    """All images that were read from a set's folder.
 
     Attributes:
-        notes: Statements of what was left out on purpose, with counts and without file names.
-        rejects: Images that could not be read, by places in the set's folder; a film that would have given several
-            counts like the average one.
+        frames: The images that could be read.
+        notes: Sentences for the manifest that say which images were left out on purpose and how many, without file
+            names.
+        rejects: The images that could not be read, with their places relative to the set's folder. A broken file
+            that would have given several images counts as many times as such a file gives images on average.
     """
 
     frames: tuple[Frame, ...]
@@ -62,12 +75,17 @@ class SetTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PublicSet:
-    """One set.
+    """One public image set and the functions that read it.
 
     Attributes:
+        title: The set's title for people.
+        licence: The licence under which the set was published.
+        url: The address from which the set can be downloaded.
         patient_unit: The unit that stands for a patient, in words.
-        read: (folder of the set, scratch) -> table. Frames of films that hold several are written into `scratch`.
-        write_example: Writes a small synthetic tree in the set's own layout, for tests.
+        is_phantom: Whether the images show a phantom instead of patients.
+        read: Takes the set's folder and an empty scratch folder, and returns the table of images. Frames that are
+            extracted from files with several frames are written as images into the scratch folder.
+        write_example: Writes a small synthetic data set in the set's own layout into a folder, for tests.
     """
 
     title: str
@@ -83,20 +101,26 @@ def public_set(name: str) -> PublicSet:
     """Returns the set of that name.
 
     Raises:
-        ValueError: There is none; the message offers the nearest name.
+        ValueError: There is no such set; the message offers the nearest name.
     """
     build = cast("Callable[[], PublicSet]", catalog.load(catalog.PUBLIC_SETS, name))
     return build()
 
 
 def read_set(name: str, folder: Path, scratch: Path) -> SetTable:
-    """Returns what a set's folder holds; the set's frames go into a new folder of its name in `scratch`.
+    """Returns the table of images that a set's folder holds.
 
-    Rejects name their place in the folder that holds the set's folder under its name.
+    Args:
+        name: The set's name, for example "hc18".
+        folder: The folder with the set's release.
+        scratch: An existing folder. A new folder with the set's name is made in it for extracted frames.
+
+    Returns:
+        The table. The places of its rejects begin with the set's name, as if `folder` had that name.
 
     Raises:
         FileNotFoundError: A folder or table of the set is missing.
-        ValueError: A table is not as documented, or there is nothing.
+        ValueError: A table does not have the documented format, or the folder holds no image.
     """
     own = scratch / name
     own.mkdir()
@@ -108,10 +132,10 @@ def read_set(name: str, folder: Path, scratch: Path) -> SetTable:
 
 
 def sub_folders(root: Path, names: Iterable[str]) -> dict[str, Path]:
-    """Returns the folders of sets that lie in `root` under the sets' names, by name, in the order of `names`.
+    """Returns the set folders in `root` by set name, in the order of `names`; each folder is named like its set.
 
     Raises:
-        ValueError: There is none, or something else lies there.
+        ValueError: `root` holds no such folder, or holds anything else (hidden files are ignored).
     """
     known = list(names)
     found = {name: root / name for name in known if (root / name).is_dir()}

@@ -1,4 +1,4 @@
-"""Rebuilds a benchmark from public sets: reads a folder's sets, asks about each image, counts what is left out."""
+"""Rebuilds a benchmark from public sets: reads the sets, asks questions about their images, counts images left out."""
 
 from __future__ import annotations
 
@@ -15,12 +15,24 @@ from medtune.data.raw.source import Missing, Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question
 
 SMALL_BELOW = 500
-"""Fetal-Gauge's paper puts small sets into test as a whole and does not say which are small: this number is ours."""
+"""Sets with fewer images than this are used as test data only.
+
+Fetal-Gauge's paper treats small sets in this way, but does not say which sets are small; the number is our own choice.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An image to ask about; its split is the set's own, or test where the set is small or names no patients."""
+    """An image about which questions are asked.
+
+    Attributes:
+        set_name: The name of the image's set.
+        frame: The image. Its split is the set's own, "test" if the set is small or names no patients, and None if
+            the patients are still to be split.
+        place: The position of the image in its set, for error messages.
+        is_phantom: Whether the image shows a phantom.
+        seed: The seed from which the order of options is drawn.
+    """
 
     set_name: str
     frame: Frame
@@ -30,19 +42,25 @@ class Subject:
 
     @property
     def media_id(self) -> str:
-        """Names the plain image."""
+        """The name under which questions refer to the image without boxes drawn on it."""
         return f"{self.set_name} {self.frame.name}"
 
     @property
     def patient_id(self) -> str:
-        """Names the patient."""
+        """The identifier of the patient: unique over all sets, and the image's name if no patient is known."""
         return f"{self.set_name} {self.frame.patient or self.frame.name}"
 
     def term(self, terms: Mapping[str, str | None], label: str, *, kind: str, file: str) -> str | None:
-        """Returns the term for a label of the set; None where the table of terms says that it stands for nothing.
+        """Returns the benchmark's term for a label of the set; None if the benchmark does not ask about this label.
+
+        Args:
+            terms: The benchmark's term by label; None for labels that it does not ask about.
+            label: The set's own label.
+            kind: The kind of label, for example "plane", for the error message.
+            file: The file that holds the table of terms, for the error message.
 
         Raises:
-            RowError: The table in `file` does not know the label.
+            RowError: The table of terms does not contain the label.
         """
         if label not in terms:
             said = f"the label {label!r} of {self.set_name} has no term in {file}.{nearest(label, terms)}"
@@ -52,7 +70,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question and what it is about."""
+    """A question, and the image that it is about, with the boxes that are drawn on it."""
 
     question: Question
     media: MediaRef
@@ -76,19 +94,20 @@ def rebuilt_source(
     left_out: Callable[[Frame], str],
     notes: tuple[str, ...] = (),
 ) -> Source:
-    """Returns the source that reads one folder for each of the sets that are there.
+    """Returns a source that rebuilds a benchmark from public sets, each in a folder with the set's name.
 
-    A set's own split is kept; of the others, one of fewer than 500 images, or that names neither patients nor films, is
-    test as a whole, and the rest is split by patient. An image that cannot be read, or of which a label has no term, is
-    rejected alone.
+    The user may have only some of the sets. If a set has a published split, that split is kept. Otherwise the whole set
+    becomes test data if it has fewer than 500 images or names neither patients nor films; all other sets are split by
+    patient. An image that cannot be read, or whose label the benchmark does not know, is rejected without affecting
+    the other images.
 
     Args:
         title: The source's title.
         url: The benchmark's address.
-        sets: Names of the sets that it may be made from.
-        ask: Gives the questions about an image, none where none fits it.
-        left_out: Says why an image gave none, without naming it.
-        notes: For the manifest, before those of the sets.
+        sets: Names of the sets from which the benchmark can be rebuilt.
+        ask: Returns the questions about an image; none if no question fits the image.
+        left_out: Returns the reason why an image gave no question, in words that do not name the image.
+        notes: Sentences for the manifest that come before those of the sets.
     """
 
     def read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
@@ -132,7 +151,7 @@ def _add_set(
 ) -> None:
     of_name, is_small = public_set(name), len(table.frames) < SMALL_BELOW
     without_split = [frame for frame in table.frames if frame.split is None]
-    # Frames of one patient or film could come to lie on both sides.
+    # Without patients, frames of one film could end up both in training and in test data.
     undivided = sum(frame.patient is None for frame in without_split)
     frames = [
         replace(frame, split="test") if frame.split is None and (is_small or frame.patient is None) else frame

@@ -55,7 +55,7 @@ def benchmark() -> Benchmark:
 
 
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-    """Returns role, question and options with a request for a letter, or for one to three sentences."""
+    """Returns the prompt: role, question and options with a request for a letter, or for one to three sentences."""
     task = f"{_ROLE}\n{question.text}"
     if not is_rubric(question):
         return render_choice(replace(question, text=task), "letter")
@@ -63,18 +63,20 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
 
 
 def allowed_changes(question: Question) -> frozenset[Change]:
-    """Returns which changes of a clip leave the answer true, for those who learn from an unofficial split.
+    """Returns which random changes of a training clip leave the answer to the question true.
 
-    None is mirrored: the probe's marker, the writing on the screen and the direction of a movement go by its sides.
-    Artifacts, gain and depth are read off brightness and place. What an action is for may be to bring something into
-    the middle; a workflow stays what it is wherever the picture lies.
+    The benchmark has no training split, so this matters only to users who make a split of their own. No clip is
+    mirrored, because the probe's marker, the writing on the screen and the direction of a movement depend on left and
+    right. Brightness and position are not changed in questions about artifacts, gain and depth, which are judged by
+    them. The purpose of an action may be to bring something into the middle of the picture, so such a clip is not moved
+    either; a workflow does not depend on the position of the picture.
     """
     type_allows: dict[str, frozenset[Change]] = {TYPES[0]: frozenset({"grey"}), TYPES[2]: frozenset({"move", "grey"})}
     return type_allows.get(question.facets["task"], NO_CHANGES)
 
 
 def parse_robust(reply: str, question: Question) -> str | None:
-    """Returns the option or the judge's verdict that a reply states, or None; it refuses to guess."""
+    """Returns the option that a reply clearly states, or the judge's verdict on a free response; else None."""
     return free_response.robust(reply, question) if is_rubric(question) else letter_parsers.robust(reply, question)
 
 

@@ -21,7 +21,7 @@ Cells = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class FreeOutcome:
-    """Points of a free response and the judge's error type."""
+    """The points of a free response, 0 to 2, and the type of error that the judge found; None if it named none."""
 
     score: float
     error_type: str | None
@@ -29,12 +29,15 @@ class FreeOutcome:
 
 @dataclass(frozen=True, slots=True)
 class McqCrossing:
-    """The same multiple-choice questions, blind and with video.
+    """The outcomes of the same multiple-choice questions without the video (blind) and with it.
 
     Attributes:
-        cells: Rows blind, columns video, both correct then incorrect; the last row and column are totals.
-        recovery: Wrong blind and right with video / wrong blind; None where none was wrong blind.
-        loss: Right blind and wrong with video / right blind; None where none was right blind.
+        cells: The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the
+            order right, wrong, total.
+        recovery: The share of the questions answered wrong blind that were right with video; None if there are none.
+        loss: The share of the questions answered right blind that were wrong with video; None if there are none.
+        blind_accuracy: The share of right answers without the video, 0 to 1.
+        video_accuracy: The share of right answers with the video, 0 to 1.
     """
 
     cells: Cells
@@ -46,11 +49,16 @@ class McqCrossing:
 
 @dataclass(frozen=True, slots=True)
 class FreeCrossing:
-    """The same free responses, blind and with video.
+    """The outcomes of the same free-response questions without the video (blind) and with it.
 
     Attributes:
-        cells: Rows blind, columns video, both 2; 1 wrong conclusion; 1 wrong visual evidence; 0; then totals.
-        improved: Questions with more points with video; the two kinds of 1 point are equal.
+        cells: The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the
+            order 2 points, 1 point (wrong conclusion), 1 point (wrong visual evidence), 0 points, total.
+        blind_mean: The mean points without the video.
+        video_mean: The mean points with the video.
+        improved: The number of questions that have more points with the video than blind.
+        same: The number of questions that have equal points in both; the type of error does not matter.
+        worse: The number of questions that have fewer points with the video than blind.
     """
 
     cells: Cells
@@ -62,7 +70,7 @@ class FreeCrossing:
 
 
 def cross_mcq(blind: Sequence[bool], video: Sequence[bool]) -> McqCrossing:
-    """Returns the 2 x 2 table of the same questions in two settings; of no questions, all zeros.
+    """Returns the 2 x 2 table of the same questions in two settings; without questions it is all zeros.
 
     Raises:
         ValueError: Lengths differ.
@@ -87,7 +95,7 @@ def cross_mcq(blind: Sequence[bool], video: Sequence[bool]) -> McqCrossing:
 
 
 def cross_free(blind: Sequence[FreeOutcome], video: Sequence[FreeOutcome]) -> FreeCrossing:
-    """Returns the 4 x 4 table of the same questions in two settings; of no questions, all zeros.
+    """Returns the 4 x 4 table of the same questions in two settings; without questions it is all zeros.
 
     Raises:
         ValueError: Lengths differ.
@@ -109,7 +117,10 @@ def cross_free(blind: Sequence[FreeOutcome], video: Sequence[FreeOutcome]) -> Fr
 
 
 def free_outcome(each: FreeOutcome) -> int:
-    """Returns the row in `FREE_OUTCOMES`: what is neither 2 points nor 1 with a single error counts as both wrong."""
+    """Returns the position of an outcome in `FREE_OUTCOMES`.
+
+    An outcome that is neither 2 points nor 1 point with a single error counts as 0 points, both wrong.
+    """
     if each.score == FULL_POINTS:
         return 0
     return _SINGLE.get(each.error_type or "", 3) if each.score == 1 else 3

@@ -1,4 +1,4 @@
-"""Reads score and error type out of a judge's reply, as the official code does and without its traps."""
+"""Reads the score and the type of error from a judge's reply: as the official code does, and without its errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BY_NAME: dict[object, ErrorType] = {
 
 @dataclass(frozen=True, slots=True)
 class OfficialVerdict:
-    """A judge's reply as the official code reads it, with whatever JSON type it had there."""
+    """A judge's verdict as the official code reads it; the values keep the JSON types that they have in the reply."""
 
     score: object
     error_type: object
@@ -33,8 +33,8 @@ class Verdict:
     """A judge's verdict.
 
     Attributes:
-        score: 2 right, 1 one of evidence and conclusion wrong, 0 both wrong.
-        error_type: "unknown" where 1 point does not say for which error.
+        score: 2 if the response is right, 1 if either its evidence or its conclusion is wrong, 0 if both are wrong.
+        error_type: The type of error; "unknown" if the judge gave 1 point without naming one of the two errors.
     """
 
     score: Literal[0, 1, 2]
@@ -44,12 +44,13 @@ class Verdict:
 def official_verdict(reply: str | None) -> OfficialVerdict:
     """Returns the verdict that the official code reads.
 
-    Its traps are kept: what cannot be read (a plain fence, a list) is 0 points with error "none", so a failed call to
-    the judge looks like a wrong answer; a score in quotes stays a string; error "none" becomes "wrong_conclusion" for
-    1 point and "both_fail" for 0 or a missing score, which counts as 0.
+    The errors of the official code are kept. A reply that it cannot read (a plain code fence, a list) gives 0 points
+    with the error "none", so a failed call to the judge looks like a wrong answer. A score in quotes stays a string.
+    The error "none" becomes "wrong_conclusion" for 1 point, and "both_fail" for 0 points or a missing score, which
+    counts as 0.
 
     Args:
-        reply: The judge's reply; None where there is none.
+        reply: The judge's reply; None if there is none.
 
     Source:
         rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (LLMJudge.evaluate_free_response).
@@ -65,10 +66,11 @@ def official_verdict(reply: str | None) -> OfficialVerdict:
 
 
 def robust_verdict(reply: str | None) -> Verdict | None:
-    """Returns the verdict, or None where there is none: ask the judge again, do not count it as wrong.
+    """Returns the verdict, or None if the reply holds none; the judge should then be asked again.
 
-    Takes any fence, text around one JSON object, a list of one object, and scores written "1" or 1.0. 2 points have
-    no error, 0 points without a type are "both_fail", 1 point without a single error is "unknown".
+    The reply may have code fences, text around one JSON object, a list of one object, and a score written "1" or 1.0.
+    The type of error is always "none" for 2 points, "both_fail" for 0 points without a type, and "unknown" for 1 point
+    without one of the two single errors.
 
     Example:
         >>> robust_verdict('The verdict: {"score": "2", "error_type": null}')

@@ -1,4 +1,4 @@
-"""Reads the chosen letter out of a reply, as the official code does and without its traps."""
+"""Reads the chosen letter from a reply: as the official code does, and without its errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medtune.eval.scoring.think_blocks import without_thinking
 
 LETTERS = "ABCD"
 
-# Tried in this order, each anywhere in the reply.
+# The patterns are tried in this order; each may match anywhere in the reply.
 _OFFICIAL = (
     re.compile(r"Answer:\s*\*?([A-D])\b", re.I),
     re.compile(r"^\s*\*?([A-D])[.)]", re.M),
@@ -21,8 +21,9 @@ _OFFICIAL = (
 def official_letter(reply: str) -> str:
     """Returns the letter that the official extractor takes from a reply, or "" for none.
 
-    Its traps are kept: where no pattern fits, the first character decides, so "Answer - B" and "Answer: (B)" give A,
-    "Cannot be determined" gives C and "Because" gives B, while " c", "**C**" and "(B)" give none.
+    The errors of the official extractor are kept. If no pattern matches, the first character decides, so "Answer - B"
+    and "Answer: (B)" give A, "Cannot be determined" gives C, and "Because" gives B, but " c", "**C**" and "(B)" give no
+    letter.
 
     Example:
         >>> [official_letter(reply) for reply in ("Answer: c", "D) lower", "Answer - B", "Cannot say", "(B)")]
@@ -40,7 +41,7 @@ def official_letter(reply: str) -> str:
 
 
 def official(reply: str, question: Question) -> str | None:
-    """Returns the option whose letter the official extractor takes, or None; letters count the options shown."""
+    """Returns the option whose letter the official extractor reads, or None; "A" is the first option shown."""
     letter = official_letter(reply)
     index = LETTERS.index(letter) if letter else len(question.options)
     return question.options[index] if index < len(question.options) else None

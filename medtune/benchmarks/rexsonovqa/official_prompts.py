@@ -39,17 +39,17 @@ def official_prompts() -> OfficialPrompts:
 
 
 def as_released(question: Question) -> str:
-    """Returns the question with its lettered options in the style in which it was released: "A." or "A)"."""
+    """Returns the question with its lettered options in the style of its release, which is either "A." or "A)"."""
     mark = question.printed.get("option_mark", ".")
     lettered = [f"{letter}{mark} {option}" for letter, option in zip(LETTERS, question.options, strict=False)]
     return "\n".join([question.text, *lettered])
 
 
 def read(folder: Path) -> Mapping[str, str]:
-    """Returns the templates: with the video and, where it is there, without.
+    """Returns the template for questions with the video and, if the folder holds it, the one without the video.
 
     Raises:
-        FileNotFoundError: Neither the repository's file nor a paper's index.json is there.
+        FileNotFoundError: The folder holds neither the repository's file nor the index.json of the paper's prompts.
         ValueError: A file is broken.
     """
     if (folder / _CODE).is_file():
@@ -109,7 +109,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _answer(question: Question, said: str) -> str:
-    """Returns the words that the prompt asks a reply to begin with; a free response as it is."""
+    """Returns the answer in the form with which the prompt asks a reply to begin; a free response is unchanged."""
     if said not in question.options:
         return said
     return f"Answer: {LETTERS[question.options.index(said)]}"

@@ -25,14 +25,18 @@ _WRONG_BOTH = "wrong_both"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the official script prints, unrounded.
+    """All figures that the official script prints, without rounding.
 
     Attributes:
-        mcq: Right answers of all multiple-choice questions.
-        free: Points (0 to 2) of all free responses.
-        partial_errors: Error type -> free responses with 1 point.
-        errors: Kind of error -> free responses. Every 0 is "wrong_both", whatever its type; so is a 1 without a
-            single error; a score between the points is in none.
+        mcq: The right answers among all multiple-choice questions.
+        free: The points (0 to 2) of all free responses.
+        mcq_by_type: The same as `mcq` for each type of question.
+        free_by_type: The same as `free` for each type of question.
+        mcq_by_duration: The same as `mcq` for each bin of the clip's length.
+        free_by_duration: The same as `free` for each bin of the clip's length.
+        partial_errors: The number of free responses with 1 point, by type of error.
+        errors: The number of free responses by kind of error. A response with 0 points, or with 1 point but no single
+            error, counts as "wrong_both". A response whose score is not 0, 1 or 2 is not counted.
     """
 
     mcq: Tally
@@ -46,12 +50,12 @@ class Report:
 
     @property
     def free_share(self) -> float:
-        """Points of the free responses / points to be had; 0 where there are none."""
+        """The points of the free responses as a share of the points that are possible, 0 to 1; 0 without responses."""
         return self.free.mean / FULL_POINTS
 
 
 def report(items: Iterable[ScoredItem]) -> Report:
-    """Returns the report of scored items; of none, every tally is empty and prints as 0.
+    """Returns the report of scored items; without items every tally is empty, which the official script prints as 0.
 
     Source:
         rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
@@ -77,9 +81,10 @@ def report(items: Iterable[ScoredItem]) -> Report:
 
 
 def report_tables(found: Report) -> list[Table]:
-    """Returns the report as tables, to the places that the official script prints.
+    """Returns the report as tables, rounded as the official script does.
 
-    Shares are in percent with 1 place, means of points have 2; of no items there is no value, where the script has 0.
+    Shares are in percent with 1 decimal, and mean points have 2 decimals. If there are no items, the value is missing,
+    whereas the official script prints 0.
     """
     free = found.free
     overall = (

@@ -6,13 +6,13 @@ from medtune.benchmarks import published
 from medtune.benchmarks.rexsonovqa.blind_against_video import FREE_OUTCOMES
 from medtune.eval.scoring.tables import Table
 
-# Counts of the official score files that the paper's authors published, by points 2, 1, 0.
+# The number of responses with 2, 1 and 0 points in the score files that the paper's authors published.
 _GEMINI_FILE_POINTS = (99, 42, 124)
 _GEMINI_RECODED = 11
 
 
 def contradictions() -> Table:
-    """Returns the list: what is printed, and what the other source gives.
+    """Returns the list of contradictions: the number that the paper prints, and the one that the score files give.
 
     Source:
         ReXSonoVQA (arXiv 2604.10916), Appendix C; rajpurkarlab/RexSonoVQA@c2b931f, final_scores_all_free.

@@ -12,7 +12,7 @@ _OLDER_TYPES = {
 
 
 def question_type(name: str) -> str:
-    """Returns the type's present name; unlisted types stay as they are and form groups of their own.
+    """Returns the present name of a question type, which had other names before; an unknown type is returned unchanged.
 
     Source:
         rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (normalize_question_type).
@@ -21,7 +21,7 @@ def question_type(name: str) -> str:
 
 
 def is_kept(row: Mapping[str, object]) -> bool:
-    """Returns whether a row is scored: its "keep" is the boolean true, or missing; "true" and 1 are not kept.
+    """Returns whether a row is scored: its "keep" is missing or the boolean true (the text "true" and 1 do not count).
 
     Source:
         rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).

@@ -19,9 +19,10 @@ from medtune.eval.parsed_reply import ParsedReply
 
 
 def official(reply: str, question: Question) -> str | None:
-    """Returns the verdict as the official code reads the judge; None where its score is no number from 0 to 2.
+    """Returns the verdict as the official code reads the judge's reply; None if its score is not a number from 0 to 2.
 
-    A judge's reply that cannot be read is 0 points; its error "none" is written "both_fail", which changes no number.
+    A judge's reply that cannot be read gives 0 points. Its type of error, "none" in the official code, is written as
+    "both_fail" here, which changes no number.
     """
     if not reply.startswith(JUDGE_MARK):
         return _word_for_word(reply, question)
@@ -34,7 +35,7 @@ def official(reply: str, question: Question) -> str | None:
 
 
 def robust(reply: str, question: Question) -> str | None:
-    """Returns the verdict, or None where the judge's reply cannot be read: it was not judged, so judge it again."""
+    """Returns the verdict; None if the judge's reply cannot be read, so that the response has to be judged again."""
     if not reply.startswith(JUDGE_MARK):
         return _word_for_word(reply, question)
     found = robust_verdict(reply.removeprefix(JUDGE_MARK))
@@ -42,7 +43,7 @@ def robust(reply: str, question: Question) -> str | None:
 
 
 def verdict(score: float, error_type: str) -> str:
-    """Returns the canonical form of a verdict, which both parsers read back.
+    """Returns a verdict as text in the one form that both parsers can read.
 
     Example:
         >>> verdict(1, "wrong_conclusion")
@@ -57,7 +58,7 @@ def is_rubric(question: Question) -> bool:
 
 
 def rubric() -> Metric:
-    """Returns the mean points of free responses, 0 to 2; empty and unanswered ones have none.
+    """Returns the mean points of free responses, 0 to 2; a response that is empty or missing has 0 points.
 
     Source:
         ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py.
@@ -66,10 +67,10 @@ def rubric() -> Metric:
 
 
 def scored_items(parsed: Iterable[ParsedReply]) -> list[ScoredItem]:
-    """Returns the rows that have a score as the items that the official report is made of.
+    """Returns the rows that have a score as items for the official report.
 
-    Free responses that wait for a judge are left out. The question's facets "task" and "duration" name type and bin of
-    the clip's length.
+    Free responses that were not judged yet are left out. The facet "task" of a question gives its type, and the facet
+    "duration" the bin of the clip's length.
     """
     found = []
     for row in parsed:

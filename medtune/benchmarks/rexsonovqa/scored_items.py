@@ -1,4 +1,4 @@
-"""Scored items of ReXSonoVQA, and their sums by the groups of its report: type and duration."""
+"""The scores of ReXSonoVQA's questions, and their sums by question type and by the clip's length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medtune.benchmarks.facets import DURATION_BINS
 WRONG_CONCLUSION, WRONG_EVIDENCE = "wrong_conclusion", "wrong_visual_evidence"
 SINGLE_ERRORS = (WRONG_CONCLUSION, WRONG_EVIDENCE)
 UNKNOWN_ERROR = "unknown"
-# The points of a perfect free response; a multiple-choice question is worth 1.
+# The points of a perfect free response; a right answer to a multiple-choice question has 1 point.
 FULL_POINTS = 2
 
 
@@ -20,11 +20,11 @@ class ScoredItem:
     """One question with its score.
 
     Attributes:
-        is_mcq: Multiple choice, worth 1; else a free response, worth 2.
-        question_type: As `question_type` returns it.
-        duration: As `duration_bin` returns it.
-        score: 0 or 1, or the judge's 0 to 2.
-        error_type: The judge's; "unknown" where it said none at all, None for multiple choice.
+        is_mcq: Whether it is a multiple-choice question (at most 1 point) or a free response (at most 2 points).
+        question_type: The type of question, as the function `question_type` returns it.
+        duration: The bin of the clip's length, as the function `duration_bin` returns it.
+        score: The points.
+        error_type: The type of error that the judge named; "unknown" if it named none, None for multiple choice.
     """
 
     is_mcq: bool
@@ -35,22 +35,23 @@ class ScoredItem:
 
 
 class Tally(NamedTuple):
-    """A sum of scores over a number of items."""
+    """The sum of the scores of `n` items."""
 
     total: float
     n: int
 
     @property
     def mean(self) -> float:
-        """Sum / number; 0 where there are no items, as the official report prints it."""
+        """The mean score; 0 without items, as in the official report."""
         return self.total / self.n if self.n else 0.0
 
 
 def recode_zero_with_single_error(items: Iterable[ScoredItem]) -> list[ScoredItem]:
-    """Returns the items with 1 point for each free response that has 0 points but only one error.
+    """Returns the items with 1 point for each free response that has 0 points although the judge named only one error.
 
-    The paper's free-response numbers of Gemini 3 Pro follow this (11 items, .9057 -> .9472); those of its other
-    models, and the official script, follow the scores as they are. Off unless asked for.
+    The paper's free-response numbers of Gemini 3 Pro are computed in this way (11 items change, and the mean rises from
+    .9057 to .9472). Its numbers of other models, and the official script, use the scores unchanged. medtune uses this
+    function only for a comparison in the tables.
 
     Source:
         ReXSonoVQA (arXiv 2604.10916), Table A2 against the published score files; not stated in the paper.
@@ -62,7 +63,7 @@ def recode_zero_with_single_error(items: Iterable[ScoredItem]) -> list[ScoredIte
 
 
 def tally(items: Sequence[ScoredItem]) -> Tally:
-    """Returns the sum and number of the scores."""
+    """Returns the sum of the scores and their number."""
     return Tally(sum(item.score for item in items), len(items))
 
 
@@ -78,8 +79,9 @@ def tally_by_duration(items: Sequence[ScoredItem]) -> dict[str, Tally]:
 
 
 def constant_letter(keys: Sequence[str]) -> dict[str, Tally]:
-    """Returns what always giving one letter scores, for each letter that is a key.
+    """Returns the score of always answering with the same letter, for each letter that is the right one somewhere.
 
-    Always say this beside an accuracy: on the published order of options "A" is right for 110 of 249.
+    An accuracy should always be reported together with these: in the published order of options, "A" is right for 110
+    of 249 questions.
     """
     return {letter: Tally(keys.count(letter), len(keys)) for letter in sorted(set(keys))}

@@ -34,7 +34,7 @@ _NO_BLIND_RUN = "Blind columns are of the condition text_only, where it was aske
 
 
 def tables(evidence: Evidence) -> list[Table]:
-    """Returns every table of one evaluation; tables on settings that were not asked are left out."""
+    """Returns the tables of one evaluation; tables about settings that were not evaluated are left out."""
     video, blind = evidence.rows("image"), _answered(evidence.rows("text_only"))
     found = report(scored_items(video))
     overall, *groups = report_tables(found)
@@ -46,12 +46,12 @@ def tables(evidence: Evidence) -> list[Table]:
 
 
 def crossing_rows(cells: Cells, outcomes: Sequence[str]) -> tuple[tuple[Cell, ...], ...]:
-    """Returns a cross-setting table's rows, blind outcome first, totals last."""
+    """Returns the rows of a table that compares two settings; each begins with the blind outcome, totals come last."""
     return tuple((name, *row) for name, row in zip((*outcomes, "total"), cells, strict=True))
 
 
 def _readings(evidence: Evidence) -> Table:
-    """Returns the scores by both parsers, and by the paper's silent recoding, side by side."""
+    """Returns the scores by both parsers, and by the recoding that the paper uses without saying so, side by side."""
     rows = []
     for name, parsed in evidence.parsed["image"].items():
         items = scored_items(parsed)
@@ -73,7 +73,7 @@ def _readings(evidence: Evidence) -> Table:
 
 
 def references() -> Sequence[Reference]:
-    """Returns the accuracy of multiple choice with video: right of all, from the published counts."""
+    """Returns the paper's accuracies of multiple choice with video, computed from the published counts."""
     found = []
     for model, (_, _, (right, _, n)) in published("rexsonovqa")["mcq"].items():
         found.append(Reference(model, right / n))
@@ -162,7 +162,7 @@ def _mean(found: Report, group: str) -> tuple[float, int]:
 
 
 def _gemini_by_group(found: Report) -> Table:
-    """Returns the numbers of Gemini 3 Pro in section 5, in percent and points of 2, beside ours."""
+    """Returns the numbers of Gemini 3 Pro in the paper's section 5 beside ours, in percent or in points (0 to 2)."""
     text = published("rexsonovqa")["text"]
     rows = []
     for name, key, read in _GEMINI_GROUPS:
@@ -193,9 +193,9 @@ Pairing = tuple[Sequence[ParsedReply], Sequence[ParsedReply]]
 
 
 def _paired(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]) -> tuple[Pairing, Pairing]:
-    """Returns the rows answered blind and the same with video, multiple choice and free responses apart.
+    """Returns the blind rows and the video rows of the same questions: those of multiple choice, then free responses.
 
-    A question that waits for a judge in either setting is left out of both.
+    A question that was not judged yet in one of the settings is left out.
     """
     with_video = {row.question.id: row for row in video}
     blind = [row for row in blind if not (row.unscored or with_video[row.question.id].unscored)]

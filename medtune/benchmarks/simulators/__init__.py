@@ -1,1 +1,1 @@
-"""Simulators of medical images that several benchmarks share."""
+"""Simulators of medical images that the simulated sources of several benchmarks use."""

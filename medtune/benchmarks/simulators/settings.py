@@ -11,11 +11,11 @@ _WANTED = 'an object like {"num_patients": 24}, with a whole number of at least 
 
 
 def num_patients(file: Path, *, default: int) -> int:
-    """Returns the number of patients that a settings file asks for, or the default where it does not say.
+    """Returns the number of patients that a settings file states, or the default if it states none.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is no JSON, or asks for something else.
+        ValueError: The file is not JSON, has another setting, or the number is not a whole number of at least 1.
     """
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file. Write it, or give no folder: the default then holds.")
@@ -35,6 +35,6 @@ def num_patients(file: Path, *, default: int) -> int:
 
 
 def write_num_patients(file: Path, count: int) -> None:
-    """Writes a settings file, and its folder where that is missing."""
+    """Writes a settings file, and creates its folder if that is missing."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"num_patients": count}) + "\n", "utf-8")

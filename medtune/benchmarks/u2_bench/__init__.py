@@ -22,7 +22,7 @@ from medtune.eval.workload import Workload
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark; `robust` is the default parser, the official ones are there for comparison."""
+    """Returns the benchmark. Its default parser is `robust`; the official parsers are there for comparison."""
     return Benchmark(
         title="U2-Bench",
         version="1.1",
@@ -46,7 +46,7 @@ def benchmark() -> Benchmark:
         allowed_changes=allowed_changes,
         judging=judge_task(),
         official=official_prompts(),
-        # Its texts take longer to compare than to read, so no more are scored than the benchmark has cases.
+        # Comparing texts is slow, so the bench scores no more predictions than the benchmark has cases.
         workload=Workload(max_predictions=sum(CASES.values())),
         protocol=AnswerProtocol(
             0.7,

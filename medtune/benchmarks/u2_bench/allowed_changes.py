@@ -19,18 +19,18 @@ _TASKS: Mapping[str, frozenset[Change]] = {
     "CG": _GREY,
 }
 _SETS: Mapping[tuple[str, str], frozenset[Change]] = {
-    # These ask how the fetus lies, or which side a carotid artery or knee is on.
+    # These questions ask how the fetus lies, or on which side a carotid artery or knee is.
     ("VRA", "10"): _GREY,
     ("VRA", "28"): _GREY,
     ("VRA", "69"): _GREY,
     # Echocardiographic views have a fixed orientation.
     ("VRA", "18"): frozenset({"move", "grey"}),
-    # A view that was cut, or a landmark that left the image, is another answer.
+    # If a view is cut or a landmark leaves the image, the answer changes.
     ("VRA", "50"): _STILL,
     ("VRA", "53"): _STILL,
-    # Fat is read off the grey values.
+    # The amount of fat is judged by the grey values.
     ("DD", "57"): frozenset({"mirror", "move"}),
-    # Lengths stay where nothing is scaled.
+    # Lengths do not change if nothing is scaled.
     ("CVE", "27"): _STILL,
     ("CVE", "31"): _STILL,
     ("CVE", "50"): _STILL,
@@ -38,6 +38,9 @@ _SETS: Mapping[tuple[str, str], frozenset[Change]] = {
 
 
 def allowed_changes(question: Question) -> frozenset[Change]:
-    """Returns what the scenario allows; `medtune.data.media.augment` takes away what the words of a question forbid."""
+    """Returns the changes that the question's scenario (task and data set) allows.
+
+    `medtune.data.media.augment` further excludes the changes that the words of a question forbid.
+    """
     task, dataset = question.facets["task"], question.facets["dataset"]
     return _SETS.get((task, dataset), _TASKS.get(task, NO_CHANGES))

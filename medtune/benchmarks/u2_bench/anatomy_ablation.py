@@ -19,7 +19,14 @@ from medtune.eval.statistics.significance import mcnemar_exact
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Outcomes of the same questions under two prompts."""
+    """The numbers of questions by outcome under two prompts, with and without the organ.
+
+    Attributes:
+        both_right: Questions answered right with both prompts.
+        only_with: Questions answered right only with the organ in the prompt.
+        only_without: Questions answered right only without it.
+        both_wrong: Questions answered wrong with both prompts.
+    """
 
     both_right: int
     only_with: int
@@ -28,7 +35,9 @@ class Paired:
 
     @property
     def chi2(self) -> float:
-        """McNemar's statistic without correction, which the paper prints as the exact test; 0 for no change.
+        """McNemar's statistic without continuity correction; 0 if no question changes its outcome.
+
+        The paper prints this statistic under the name of the exact test.
 
         Example:
             >>> round(Paired(209, 64, 26, 222).chi2, 2)
@@ -39,17 +48,17 @@ class Paired:
 
     @property
     def chi2_p(self) -> float:
-        """Asymptotic p value of `chi2`, one degree of freedom."""
+        """The asymptotic p value of `chi2`, with one degree of freedom."""
         return math.erfc(math.sqrt(self.chi2 / 2))
 
     @property
     def exact_p(self) -> float:
-        """The exact p value."""
+        """The p value of McNemar's exact test."""
         return mcnemar_exact(self.only_with, self.only_without)
 
 
 def majority(answers: Sequence[str | None]) -> str | None:
-    """Returns the answer given most often; None where that is no answer, or two are tied.
+    """Returns the most frequent answer; None if most replies had no answer, or if two answers are equally frequent.
 
     Example:
         >>> majority(["a", "b", "a", None, "b"]), majority(["a", "a", "b", None, None, "a"])
@@ -60,7 +69,12 @@ def majority(answers: Sequence[str | None]) -> str | None:
 
 
 def paired(questions: Sequence[Question], with_: Sequence[str | None], without: Sequence[str | None]) -> Paired:
-    """Returns the paired outcomes of one decided answer per question under each prompt.
+    """Returns the numbers of questions by outcome.
+
+    Args:
+        questions: The questions.
+        with_: The answer to each question with the organ in the prompt; None for no answer.
+        without: The answer to each question without the organ in the prompt.
 
     Raises:
         ValueError: The lengths differ.
@@ -73,9 +87,10 @@ def paired(questions: Sequence[Question], with_: Sequence[str | None], without: 
 
 
 def outcomes(evidence: Evidence, benchmark: Benchmark) -> Paired | None:
-    """Returns the outcomes on the questions with options that both prompts were asked; None where none was.
+    """Returns the outcomes of the questions with options that were asked with both prompts; None if there are none.
 
-    The prompt without the organ is that of "without_anatomy", which official prompts need, else that of "image".
+    The answers without the organ are those to the condition "without_anatomy", which is needed with official prompts,
+    or else those to the condition "image".
     """
     with_ = _votes(evidence, benchmark, "with_anatomy")
     without = (_votes(evidence, benchmark, "without_anatomy") or _votes(evidence, benchmark, "image")) if with_ else {}

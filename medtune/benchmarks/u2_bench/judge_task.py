@@ -24,5 +24,5 @@ def judge_task() -> JudgeTask:
 
 
 def is_text(question: Question) -> bool:
-    """Returns whether a report or a caption is asked for."""
+    """Returns whether the question asks for a report or a caption."""
     return task_of(question) in ("RG", "CG")

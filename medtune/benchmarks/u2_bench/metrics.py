@@ -23,42 +23,42 @@ from medtune.eval.parsed_reply import ParsedReply
 
 
 def u2_score() -> Metric:
-    """Returns the U2-Score with the printed weights."""
+    """Returns the U2-Score with the weights that the paper prints."""
     return Metric(of_blocks(u2_of))
 
 
 def u2_score_exact_weights() -> Metric:
-    """Returns the U2-Score with the exact shares of cases as weights, as its formula says."""
+    """Returns the U2-Score with the tasks' exact shares of cases as weights, as the paper's formula states."""
     return Metric(of_blocks(lambda blocks: u2_of(blocks, EXACT_WEIGHTS)))
 
 
 def mean_accuracy() -> Metric:
-    """Returns the mean accuracy over data sets; of values, the share within the tolerance."""
+    """Returns the mean accuracy over data sets; for clinical values it is the share within the tolerance."""
     return Metric(of_blocks(lambda blocks: mean_over_sets(blocks, share_right)))
 
 
 def macro_f1() -> Metric:
-    """Returns the mean over data sets of the macro F1 over truth and predicted labels."""
+    """Returns the mean over data sets of the macro F1, which is over all labels that are true or predicted."""
     return Metric(macro_f1_sums, covers=_is_class)
 
 
 def rmse() -> Metric:
-    """Returns the mean RMSE over data sets, in ranges."""
+    """Returns the mean over data sets of the root mean square error, in units of each data set's range of values."""
     blocks_rmse = of_blocks(lambda blocks: mean_over_sets(blocks, root_mean_square))
     return Metric(blocks_rmse, worst=1.0, best=0.0, covers=_is_value)
 
 
 def mae() -> Metric:
-    """Returns the mean MAE over data sets, in ranges."""
+    """Returns the mean over data sets of the mean absolute error, in units of each data set's range of values."""
     blocks_mae = of_blocks(lambda blocks: mean_over_sets(blocks, mean_absolute))
     return Metric(blocks_mae, worst=1.0, best=0.0, covers=_is_value)
 
 
 def instruction_following() -> Metric:
-    """Returns the share of replies that keep to the format; options that were read by likelihood do.
+    """Returns the share of replies in the requested format; an option chosen by likelihood counts as such.
 
     Source:
-        U2-Bench (arXiv 2505.17779), Table 2, which does not define it; ours is `errors.VALID`.
+        U2-Bench (arXiv 2505.17779), Table 2, which does not define the term; our definition is `reply_errors.VALID`.
     """
     return Metric(mean_of_rows(_follows), covers=_is_diagnosis)
 

@@ -41,7 +41,7 @@ def contradictions() -> Table:
 
 
 def terms_of(row: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the values of a row of Table 1 that enter the score; texts without BLEU count 0."""
+    """Returns the terms of the score from a row of Table 1; a missing BLEU counts as 0."""
     terms = {task: float(row[f"{task}_Acc"]) for task in ("DD", "VRA", "LL", "OD", "KD")}
     texts = {task: float(row[f"{task}_BLEU"] or 0) / 100 for task in ("RG", "CG")}
     return {**terms, "CVE": 1 - float(row["CVE_RMSE"]), **texts}

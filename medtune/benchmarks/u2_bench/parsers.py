@@ -1,4 +1,4 @@
-"""The official scripts' ways to read a reply, as parsers that `Benchmark` takes."""
+"""Parsers that read a reply in the ways of the official scripts, in the form that `Benchmark` expects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parse_lenient(reply: str, question: Question) -> str | None:
 
 
 def parse_extracted(reply: str, question: Question) -> str | None:
-    """Returns the answer that the lenient post-processing reads after its pre-pass picked an option or a number."""
+    """Returns the answer that the lenient post-processing reads after its pre-pass, which picks an option or number."""
     return _parse(prepared_reply(reply, question), question, mode="lenient")
 
 
@@ -39,7 +39,7 @@ def prepared_reply(reply: str, question: Question) -> str:
 
 
 def truth_cell(question: Question) -> str | int:
-    """Returns the truth as the official tables hold it: whole numbers in two sets, text elsewhere."""
+    """Returns the true answer as the official tables hold it: a whole number in two data sets, a text in all others."""
     is_whole = task_of(question) == "DD" and question.facets["dataset"] in INTEGER_SETS
     return int(question.answer) if is_whole else question.answer
 
@@ -67,5 +67,5 @@ def _parse(reply: str, question: Question, *, mode: Mode) -> str | None:
 
 
 def _as_option(label: str, question: Question) -> str:
-    """Returns the option that the label stands for, or the label: a wrong one is a class of its own."""
+    """Returns the option that a label stands for, or the label itself if it is no option (it is a class of its own)."""
     return next((option for option in question.options if option.lower() == label.lower()), label)

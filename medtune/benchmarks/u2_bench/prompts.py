@@ -1,4 +1,4 @@
-"""Our wording of U2-Bench's questions: role, task, options and how to answer; the official prompts are not in here."""
+"""Renders U2-Bench's questions as prompts in our own words: role, question, options and the form of the answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ROLE = "You are a physician who reads ultrasound images."
 
 
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-    """Returns role and question, then its options, or how to answer with a number in its unit or with a text."""
+    """Returns the prompt: role and question, then the options, or the form of an answer with a number or a text."""
     task = f"{_ROLE}\n{question.text}"
     if question.options:
         return render_choice(replace(question, text=task), answer_format)
@@ -24,7 +24,7 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
 
 
 def render_with_anatomy(question: Question, answer_format: AnswerFormat) -> Prompt:
-    """Returns the same prompt with a line behind the role that names the organ, where the question knows it."""
+    """Returns the same prompt with a line after the role that names the organ, if the question states one."""
     organ = question.facets.get("anatomy")
     named = f"The ultrasound image shows: {organ}.\n{question.text}" if organ else question.text
     return render(replace(question, text=named), answer_format)

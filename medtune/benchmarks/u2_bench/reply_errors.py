@@ -1,7 +1,8 @@
-"""The kinds of replies that the paper counts in its error analysis.
+"""Sorts replies into the kinds that the paper counts in its error analysis.
 
-Source: U2-Bench (arXiv 2505.17779), appendix C.4, which names the kinds without rules; the rules are ours. What is
-wrong *in* a report (a structure mistaken, a finding made up) needs a reader and is not counted here.
+Errors in the content of a report (a structure mistaken, a finding made up) need a human reader and are not counted.
+
+Source: U2-Bench (arXiv 2505.17779), appendix C.4, which names the kinds without rules; the rules are ours.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _EDGE = " \t\r\n\"'"
 
 
 def family(question: Question) -> str:
-    """Returns which of the paper's four analyses a question belongs to."""
+    """Returns the name of the one of the paper's four analyses that a question belongs to."""
     task = task_of(question)
     if task == VALUE:
         return "values"
@@ -41,9 +42,9 @@ def family(question: Question) -> str:
 
 
 def reply_type(reply: str, question: Question) -> str:
-    """Returns the kind of a reply, one of `KINDS` of the question's family.
+    """Returns the kind of a reply, one of `KINDS` for the question's family.
 
-    An option's letter is as valid as its words: prompts may ask for either.
+    The letter of an option is as valid as its words, because a prompt may ask for either.
 
     Example:
         >>> asked = Question("q", "m", "?", ("benign", "malignant"), "benign", "choice", "p", {"task": "DD"})

@@ -20,7 +20,7 @@ _STATED = re.compile(
 
 
 def parse(reply: str, question: Question) -> str | None:
-    """Returns the answer in the reply: an option, a number in plain writing, or a text; None where nothing is clear."""
+    """Returns the answer in the reply (an option, a number as plain text, or a text); None if no answer is clear."""
     if question.answer_kind == "number":
         return parse_number(reply, question)
     if question.answer_kind == "text":
@@ -29,11 +29,11 @@ def parse(reply: str, question: Question) -> str | None:
 
 
 def parse_number(reply: str, question: Question) -> str | None:
-    """Returns the number that the reply gives, or None.
+    """Returns the number that the reply gives as its answer, or None if none is clear.
 
-    Sign, decimals and thousands separators count, and what follows "+/-" does not. A range ("50 to 60") is no answer.
-    Of several numbers, the one with the question's unit is taken, else the one that the reply states ("is 12.5",
-    "Answer: 12.5"); where that does not leave exactly one, there is none.
+    Signs, decimals and thousands separators are understood; a number after "+/-" is ignored. A range ("50 to 60") is no
+    answer. Of several numbers, the one with the question's unit is taken, or else the one that the reply states ("is
+    12.5", "Answer: 12.5"). If this does not leave exactly one number, the result is None.
 
     Example:
         >>> asked = Question("q", "m", "How wide?", (), "5", "number", "p", unit="mm")

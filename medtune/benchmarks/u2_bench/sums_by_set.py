@@ -4,9 +4,10 @@ A task's value is the mean over its data sets, each counting the same, as in the
 
 Source: U2-Bench (arXiv 2505.17779), section 4.2; gurenolun/Dolphin-ai-bench, table_fill/update_table_score_format.py.
 
-Unlike the official scripts, medtune drops nothing. A reply without a number has an error of the whole range, and no
-error is larger than that, so that one reply "1e9" or "nan" cannot decide a task and silence is the worst answer. Where
-every reply gives a number within one range of the truth, RMSE and MAE equal the official ones.
+Unlike the official scripts, medtune does not leave out any reply. A reply without a number has an error of the whole
+range of values, and no error is larger. A single reply "1e9" or "nan" therefore cannot determine the score of a task,
+and no answer is worse than a missing one. If all replies give numbers whose error is less than the range, RMSE and MAE
+equal the official ones.
 """
 
 from __future__ import annotations
@@ -28,23 +29,24 @@ from medtune.eval.statistics.column_sums import Sums
 from medtune.eval.statistics.resampling import Floats
 
 Blocks = Mapping[tuple[str, str], Floats]
-"""(task, data set) -> its block, the columns of the sums that belong to it."""
+"""The block of each (task, data set): the columns of the sums that belong to it."""
 _WIDTH = 11
 _ROUNDED = 1e-12
 _UNPARSABLE = "\0unparsable"
 
 
 def of_blocks(statistic: Callable[[Blocks], Floats]) -> OnRows:
-    """Returns a metric's statistic as a function of all data sets' blocks, which hold the sums of their rows.
+    """Returns a function that turns rows into the sums from which a metric is computed.
 
-    It raises ValueError where a value's data set has no known range.
+    The function sums the rows of each data set into a block; `statistic` computes the metric from the blocks. The
+    function raises ValueError if rows with clinical values belong to a data set whose range is not known.
     """
     return lambda parsed: _block_sums(parsed, statistic)
 
 
 def _block_sums(parsed: Sequence[ParsedReply], statistic: Callable[[Blocks], Floats]) -> Sums:
     of_rows = [(task_of(row.question), row.question.facets["dataset"]) for row in parsed]
-    # Sorted, because floating-point sums depend on order.
+    # The data sets are sorted, because the result of floating-point sums depends on their order.
     places = {name: place for place, name in enumerate(sorted(set(of_rows)))}
     rows, columns, values = [], [], []
     for number, (row, name) in enumerate(zip(parsed, of_rows, strict=True)):
@@ -69,7 +71,7 @@ def _block_sums(parsed: Sequence[ParsedReply], statistic: Callable[[Blocks], Flo
 
 
 def macro_f1_sums(parsed: Sequence[ParsedReply]) -> Sums:
-    """Returns the sums whose statistic is the mean over data sets of macro F1, each over its own labels."""
+    """Returns the sums from which the mean macro F1 over data sets is computed; each data set has its own labels."""
     of_rows = [(task_of(row.question), row.question.facets["dataset"]) for row in parsed]
     true = [(name, row.question.answer) for name, row in zip(of_rows, parsed, strict=True)]
     said = [
@@ -92,7 +94,7 @@ def u2_of(blocks: Blocks, weights: Mapping[str, float] = WEIGHTS) -> Floats:
 
 
 def mean_over_sets(blocks: Blocks, value: Callable[[Floats], Floats]) -> Floats:
-    """Returns the mean of a value over the data sets that have rows; nan where none has any."""
+    """Returns the mean of a value over the data sets that have rows; nan if no data set has rows."""
     counts = np.stack([block[..., 0] for block in blocks.values()], axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         values = np.stack([value(block) for block in blocks.values()], axis=-1)
@@ -107,13 +109,13 @@ def share_right(block: Floats) -> Floats:
 
 
 def root_mean_square(block: Floats) -> Floats:
-    """Returns the RMSE of a data set, in ranges."""
+    """Returns the root mean square error of a data set, in units of its range of values."""
     root: Floats = np.sqrt(block[..., 2] / block[..., 0])
     return root
 
 
 def mean_absolute(block: Floats) -> Floats:
-    """Returns the MAE of a data set, in ranges."""
+    """Returns the mean absolute error of a data set, in units of its range of values."""
     mean: Floats = block[..., 3] / block[..., 0]
     return mean
 
@@ -124,7 +126,7 @@ def bleu4_of(block: Floats) -> Floats:
 
 
 def value_error(row: ParsedReply) -> float:
-    """Returns truth - parsed in units of the data set's range, within -1 and 1; 1 where no number was given.
+    """Returns the error (truth - answer) in units of the data set's range, clipped to [-1, 1]; 1 without a number.
 
     Raises:
         ValueError: The data set has no known range.

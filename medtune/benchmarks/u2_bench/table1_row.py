@@ -29,7 +29,9 @@ def bleu4() -> Metric:
 def row(parsed: Sequence[ParsedReply], *, text_model: BertModel | None = None) -> Row:
     """Returns the cells of Table 1 by column, in the paper's units; None for a task without questions.
 
-    BERTScore is None without a `text_model`: scoring needs no network unless it is asked to.
+    Args:
+        parsed: The parsed replies.
+        text_model: The model that computes BERTScore. If it is None, BERTScore is None too, and no model is loaded.
     """
     of = {
         task: [each for each in parsed if task_of(each.question) == task]
@@ -48,14 +50,14 @@ def row(parsed: Sequence[ParsedReply], *, text_model: BertModel | None = None) -
 
 
 def by_task(parsed: Sequence[ParsedReply]) -> tuple[float | None, ...]:
-    """Returns the values that enter the score: accuracies, RMSE, BLEU-4 x 100."""
+    """Returns the values that enter the score: five accuracies, the RMSE of values, and two BLEU-4 x 100."""
     cells = row(parsed)
     names = [f"{task}_Acc" for task in (*CLASSIFICATION, *DETECTION)]
     return tuple(cells[name] for name in (*names, "CVE_RMSE", "RG_BLEU", "CG_BLEU"))
 
 
 def values_by_set(parsed: Sequence[ParsedReply]) -> dict[str, ValueScores]:
-    """Returns the scores of clinical values by data set; nothing is dropped, so nothing is counted as failed."""
+    """Returns the scores of clinical values by data set; no reply is left out, so none is counted as failed."""
     found = {}
     for name, rows in by_set([each for each in parsed if task_of(each.question) == VALUE]).items():
         errors = np.array([value_error(each) for each in rows])
@@ -70,7 +72,7 @@ def values_by_set(parsed: Sequence[ParsedReply]) -> dict[str, ValueScores]:
 
 
 def mean_by_set(parsed: Sequence[ParsedReply], value: Callable[[Sequence[ParsedReply]], float | None]) -> float | None:
-    """Returns the mean of a value over data sets; None where there is none."""
+    """Returns the mean of a value over the data sets that have one; None if no data set has one."""
     found = [value(rows) for rows in by_set(parsed).values()]
     known = [each for each in found if each is not None]
     return sum(known) / len(known) if known else None
@@ -85,7 +87,7 @@ def by_set(parsed: Sequence[ParsedReply]) -> dict[str, list[ParsedReply]]:
 
 
 def bert_f1(parsed: Sequence[ParsedReply], *, model: BertModel | None) -> float | None:
-    """Returns the mean BERTScore F1 of texts; None where no model is chosen."""
+    """Returns the mean BERTScore F1 of texts; None if `model` is None."""
     if model is None:
         return None
     scores = bert_scores([each.parsed or "" for each in parsed], [each.question.answer for each in parsed], model)

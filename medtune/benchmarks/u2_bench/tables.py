@@ -26,7 +26,7 @@ _RANDOM = "random"
 
 
 def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
-    """Returns Table 1, the parsers side by side, instruction following, kinds of replies, anatomy, and the rest."""
+    """Returns the report's tables: Table 1, the parsers side by side, instruction following, kinds of replies etc."""
     read = {name: rows for name, rows in evidence.parsed["image"].items() if rows}
     replies = [row for row in read.get("robust", ()) if row.prediction is not None and row.prediction.text is not None]
     found = outcomes(evidence, benchmark)
@@ -43,7 +43,7 @@ def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
 
 
 def references() -> Sequence[Reference]:
-    """Returns the printed U2 scores, and the accuracies of the tasks whose score is their accuracy."""
+    """Returns the printed U2-Scores, and the printed accuracies of the tasks that are scored by accuracy."""
     printed = published("u2_bench")["table1"]
     found = []
     for row in printed["rows"]:

@@ -37,7 +37,7 @@ _FOLDERS = {
     "report_generation": "RG",
     "caption_generation": "CG",
 }
-# Only names that belong to one data set.
+# Only names that belong to exactly one data set are listed.
 _NAMES = {
     "busi": 23,
     "kfgnet": 32,
@@ -108,20 +108,20 @@ OPTIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
         "other",
     ),
 }
-# Units of the value in the column "measurement"; the official scorer leaves set 31 out.
+# The keys of the value in the column "measurement". The official scorer leaves out set 31.
 VALUE_KEYS: Mapping[str, str] = {"18": "EF", "27": "IMT", "50": "abdominal_circumference", "57": "fat value"}
-# FPUS23 is of a phantom, 67 simulated: of neither a phantom nor a patient.
+# Set 10 (FPUS23) shows a phantom. Set 67 is simulated and shows neither a phantom nor a patient.
 _PHANTOM, _SIMULATED = "10", "67"
 UNITS: Mapping[str, str] = {"18": "%", "27": "mm", "31": "mm", "50": "mm", "57": "%"}
 
 
 def phantom(dataset: str) -> str | None:
-    """Returns "yes" where a data set shows a phantom, "no" where it shows patients, and None where neither."""
+    """Returns "yes" if a data set shows a phantom, "no" if it shows patients, and None if it shows neither."""
     return None if dataset == _SIMULATED else "yes" if dataset == _PHANTOM else "no"
 
 
 def task_of_folder(name: str) -> str | None:
-    """Returns the task that a folder (or file) name says, or None.
+    """Returns the task that the name of a folder or file states; None if it states none.
 
     Example:
         >>> task_of_folder("Lesion-Localization"), task_of_folder("CVE"), task_of_folder("other")
@@ -132,10 +132,10 @@ def task_of_folder(name: str) -> str | None:
 
 
 def set_of_name(task: str, name: str) -> str | None:
-    """Returns the id of a task's data set that a name says, in the aggregator's spelling, or None.
+    """Returns the id of the data set that a name states, in the official aggregator's spelling; None if it states none.
 
-    The number alone decides, with the task: knee grades are "28_1" whether they are called 28 or 28_1, knee views "28"
-    whether 28 or 28_class, and "4", "04" and "04_DDTI" are one.
+    Only the number in the name and the task decide: knee grades are "28_1" if they are called 28 or 28_1, knee views
+    are "28" if they are called 28 or 28_class, and "4", "04" and "04_DDTI" are the same data set.
 
     Example:
         >>> set_of_name("DD", "28"), set_of_name("VRA", "28_class"), set_of_name("LL", "4"), set_of_name("CG", "FPUS23")
@@ -152,7 +152,7 @@ def set_of_name(task: str, name: str) -> str | None:
 
 
 def number_of_set(dataset: str) -> str:
-    """Returns what two ids of one source have in common, e.g. "28" of "28_1"."""
+    """Returns the number of a data set without the suffix of its id, e.g. "28" for "28_1"."""
     found = re.match(r"\d+", dataset)
     return found[0] if found else dataset
 

@@ -48,14 +48,14 @@ RANGES: Mapping[str, Range] = {
     "50": Range(100.0, 400.0),
     "57": Range(0.0, 85.0),
 }
-# Not in the official scorer, which leaves set 31 out: the range that the official question names.
+# The official scorer leaves out set 31, so its range is the one that the official question names.
 ALL_RANGES: Mapping[str, Range] = {**RANGES, "31": Range(100.0, 350.0)}
 TOLERANCE = 0.1
 
 _YES_NO = ("0", " 1")
 _BENIGN_OR_NOT = ("benign", " malignant")
-# By the metric scripts' ids, where knee grades are 28 and knee views 28_class.
-# Leading blanks, additions ("other", "fetal abdomen") and their order are the official extractor's own.
+# The ids are those of the metric scripts, in which knee grades are 28 and knee views 28_class.
+# Leading blanks, additional options ("other", "fetal abdomen") and their order are as in the official extractor.
 OPTIONS_SEEN: Mapping[str, tuple[str, ...]] = {
     "03": ("fetal abdomen", "fetal femur", "fetal brain", "maternal cervix", "fetal thorax", "other"),
     "10": ("hdvb", "hdvf", "huvb", "huvf"),
@@ -85,12 +85,12 @@ INTEGER_SETS = ("44", "57")
 
 
 def options_seen(task: str, dataset: str, options: Sequence[str]) -> tuple[str, ...]:
-    """Returns the options that the official extractor would search a reply for.
+    """Returns the options that the official extractor looks for in a reply.
 
     Args:
-        task: "DD" or "VRA": set 28 is knee grades in the one and views in the other.
-        dataset: Id in the aggregator's spelling.
-        options: The question's own, where the extractor's are not known.
+        task: The task, "DD" or "VRA". Set 28 holds knee grades in the first and knee views in the second.
+        dataset: The id of the data set in the official aggregator's spelling.
+        options: The question's options, which are returned if those of the extractor are not known.
     """
     scripts_id = {("DD", "28_1"): "28", ("VRA", "28"): "28_class"}.get((task, dataset), dataset)
     return OPTIONS_SEEN.get(scripts_id, tuple(options))

@@ -1,1 +1,4 @@
-"""Benches, one file each: every bench times two ways to the same result in one run and compares the results."""
+"""Measurements of speed for `medtune bench`, one module each.
+
+Every bench computes the same result in two ways in one run, compares the two results, and times both ways.
+"""

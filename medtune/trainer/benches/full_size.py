@@ -1,6 +1,8 @@
-"""Models at full size with random weights on a GPU: the questions that a benchmark asks about one CT or one image.
+"""Times a model at full size on a GPU, with random weights, on a benchmark's questions about one media item.
 
-By default M3D-LaMed on Llama 2, asked about a CT; `medtune bench full_size qwen25vl_7b` asks about a picture.
+The questions share the encoded media item, or each question is computed on its own; both are timed, for answering and
+for training. The default model is M3D-LaMed on Llama 2, which reads a CT. `medtune bench full_size qwen25vl_7b`
+measures a model that reads an image.
 """
 
 from __future__ import annotations
@@ -33,23 +35,23 @@ from medtune.trainer.devices.ranks import device_of_rank
 NUM_COMPARED = 2
 BATCH_TOKENS = 16_384
 MEMORY_GB = 80.0
-"""The memory of the smallest device that the papers train on."""
+"""The limit of memory in GB: that of the smallest GPU on which the models' papers train."""
 
 
 class Targets(NamedTuple):
-    """How many times as fast sharing has to be."""
+    """The speedups that sharing has to reach: the ratio of the time without sharing to the time with it."""
 
     answering: float
     training: float
 
 
 TARGETS: Mapping[MediaKind, Targets] = {"volume": Targets(8.0, 3.0), "image": Targets(4.0, 1.3)}
-"""The targets by kind of media: benchmarks ask many questions about a CT and few about a picture."""
+"""The targets by kind of media. They differ because benchmarks ask many questions about a CT and few about an image."""
 NUM_PATIENTS = 16
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures of the model of that name.
+    """Returns the figures of the model named `subject`; None means "m3d_llama2".
 
     Raises:
         ValueError: There is no GPU, or the model cannot be built without its files.
@@ -61,9 +63,12 @@ def bench(subject: str | None) -> Measured:
 
 
 def measured(model: str, *, device: torch.device, num_questions: int | None = None) -> Measured:
-    """Returns both comparisons about one simulated CT or picture, whichever the model reads.
+    """Returns both comparisons, answering and training, on one simulated CT or image, whichever the model reads.
 
-    `num_questions` are asked about it; None means as many as the benchmark asks.
+    Args:
+        model: The name of the model.
+        device: The device on which it runs.
+        num_questions: The number of questions about the media item; None means as many as the benchmark asks.
 
     Raises:
         ValueError: The model cannot be built without its files.
@@ -108,7 +113,7 @@ def measured(model: str, *, device: torch.device, num_questions: int | None = No
 
 
 def learning(assembled: Assembled, work: Work) -> Work:
-    """Returns the same work done in training mode, in which activations are recomputed."""
+    """Returns the same work done with the model in training mode, in which activations are recomputed."""
 
     def learn(share_prefix: bool) -> torch.Tensor:
         assembled.model.train()
@@ -121,10 +126,15 @@ def learning(assembled: Assembled, work: Work) -> Work:
 
 
 def one_item(asked: Simulated, scratch: Path, *, num_questions: int | None = None) -> list[MediaGroup]:
-    """Returns one group: the first simulated CT or picture, with the questions of several of them.
+    """Returns one media group: the first simulated CT or image, with the questions about several of them.
+
+    Args:
+        asked: The benchmark whose simulation is used.
+        scratch: A folder for the simulated files.
+        num_questions: The number of questions; None means as many as the benchmark asks about one media item.
 
     Raises:
-        ValueError: The source is no simulation, or there are too few questions with options.
+        ValueError: The source is not a simulation, or there are too few questions with options.
     """
     source, raw = find_source(asked.simulation.source), scratch / "raw"
     if source.write_settings is None:
@@ -145,7 +155,10 @@ def one_item(asked: Simulated, scratch: Path, *, num_questions: int | None = Non
 
 
 def _keeping(assembled: Assembled, scratch: Path) -> Assembled:
-    """Returns the model with a cache of prepared volumes, as a run has it: the warm-up prepares a volume once."""
+    """Returns the model with a cache of prepared volumes in `scratch`, as in a training run.
+
+    The warm-up fills the cache, so the preparation of a volume is not timed.
+    """
     transform = assembled.transform
     if not isinstance(transform, VolumeInput):
         return assembled

@@ -1,7 +1,7 @@
-"""A benchmark's release at its full size, with made-up content: the time to prepare, to open and to score it.
+"""Times preparing, opening and scoring a benchmark's release at its full size, with made-up content.
 
-By default the first benchmark whose release can be made up. Opening maps the tables into memory; it is compared with
-reading every row and hashing it anew.
+The default is the first benchmark whose release can be made up. Opening maps the tables into memory; it is compared
+with reading every row and computing the hash again.
 """
 
 from __future__ import annotations
@@ -36,18 +36,25 @@ class _Prepared(NamedTuple):
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures of the benchmark of that name at its full size; the test split alone is scored."""
+    """Returns the figures of the benchmark named `subject` at its full size; only the test split is scored."""
     asked = released(subject)
     return measured(asked, rows=asked.release.rows, items=asked.release.items, test_items=asked.release.test_items)
 
 
 def measured(asked: Released, *, rows: int, items: int, test_items: int) -> Measured:
-    """Returns the figures of so many rows about so many media items; the time to make them is not counted."""
+    """Returns the figures of a made-up release; the time to make it is not counted.
+
+    Args:
+        asked: The benchmark whose release is made up.
+        rows: The number of table rows.
+        items: The number of media items.
+        test_items: The number of media items in the test split.
+    """
     with tempfile.TemporaryDirectory() as folder:
         raw, out = Path(folder) / "raw", Path(folder) / "prepared"
         raw.mkdir()
         asked.release.write(raw, rows=rows, items=items, test_items=test_items)
-        # A process of its own, so that the peak memory is that of the command.
+        # Preparing runs in a process of its own, so that the peak memory is that of `medtune prepare` alone.
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
             told = (asked.name, asked.release.source, raw, out, Path(folder) / "config")
             made = pool.submit(prepare_alone, *told).result()
@@ -80,14 +87,14 @@ def measured(asked: Released, *, rows: int, items: int, test_items: int) -> Meas
 
 
 def prepare_alone(benchmark: str, source: str, raw: Path, out: Path, config: Path) -> _Prepared:
-    """Returns the time of `prepare` and the most memory that this process ever held."""
+    """Returns the seconds that preparing took and the peak memory of this process in GB."""
     os.environ["XDG_CONFIG_HOME"] = str(config)
     _, seconds = timed(lambda: prepare(find_source(source), benchmark=benchmark, root=raw, out=out))
     return _Prepared(seconds, peak_memory_gb())
 
 
 def write_replies(asked: Sequence[Question], path: Path) -> None:
-    """Writes a reply to each question: two of three right, the third in words."""
+    """Writes a made-up reply to each question to the file: of three replies, two are right and one is other words."""
     with path.open("w", encoding="utf-8") as file:
         for number, question in enumerate(asked):
             options = question.options

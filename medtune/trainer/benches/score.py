@@ -1,8 +1,8 @@
-"""Scoring 400,000 made-up predictions of one benchmark: time, memory, and intervals from column sums.
+"""Times the scoring of 400,000 made-up predictions of one benchmark, and compares two ways to compute its intervals.
 
-By default the first benchmark that simulates images. Questions and replies are made from the benchmark's own examples.
-Every interval comes from column sums; these are compared with metrics that are computed anew from the resampled rows,
-on few enough rows to wait for.
+The default is the first benchmark that simulates images. Questions and replies are made from the benchmark's own
+examples. medtune computes confidence intervals from sums over columns; here these are compared with metrics that are
+computed again from every resample of the rows, on a smaller number of rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from medtune.trainer.benches.subjects import first_simulated
 
 NUMBER = 400_000
 PER_PATIENT = 43
-"""Questions about one media item: the largest number that a benchmark asks, about a CT."""
+"""The number of questions about one media item: the largest that any benchmark asks (about a CT)."""
 COMPARED = 100 * PER_PATIENT
 RESAMPLES = 50
 TARGET = 10.0
@@ -39,16 +39,21 @@ _SAYINGS = ("{0}", "The answer is {0}.", "{0}", "Seen at {1} mm, so this is {0}"
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures of the benchmark of that name."""
+    """Returns the figures of the benchmark named `subject`; None means the first one that simulates images."""
     name = subject or first_simulated("image").name
     number = find_benchmark(name).workload.max_predictions or NUMBER
     return measured(name, number=number, compared=COMPARED)
 
 
 def measured(name: str, *, number: int, compared: int) -> Measured:
-    """Returns the time and memory of scoring so many predictions, and both ways to resample some of them.
+    """Returns the time and memory of scoring, and the comparison of both ways to resample.
 
-    The time to make the questions is not counted; their memory is.
+    The time to make the questions is not counted, but their memory is.
+
+    Args:
+        name: The benchmark's name.
+        number: The number of predictions to score.
+        compared: The number of predictions on which both ways to resample are compared.
     """
     benchmark = find_benchmark(name)
     with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +100,7 @@ def made_up(benchmark: Benchmark, number: int, path: Path) -> list[Question]:
 
 
 def resampled_two_ways(rows: Sequence[ParsedReply], benchmark: Benchmark) -> TwoWays:
-    """Returns every metric on the same resamples: from column sums, and computed anew."""
+    """Returns the comparison of two ways to compute every metric on the same resamples: from column sums, or again."""
 
     def by_sums(metric: Metric, chosen: Sequence[ParsedReply]) -> Floats:
         return metric.on(chosen).resampled(_codes(chosen), resamples=RESAMPLES, seed=0)
@@ -135,7 +140,7 @@ def _codes(rows: Sequence[ParsedReply]) -> Numbers:
 
 
 def _apart(one: Floats, other: Floats) -> float:
-    """Returns the largest difference; a value that only one side has counts as infinitely far."""
+    """Returns the largest difference of two arrays; it is infinite if a value is missing (nan) on only one side."""
     nowhere = np.isnan(one)
     if not np.array_equal(nowhere, np.isnan(other)):
         return float("inf")
@@ -143,7 +148,7 @@ def _apart(one: Floats, other: Floats) -> float:
 
 
 def _near(question: Question, draw: int) -> str:
-    """Returns a number about as large as the answer, or some of its words."""
+    """Returns a wrong answer that resembles the right one: a number of similar size, or some of its words."""
     if question.answer_kind == "number":
         return f"{float(question.answer) * (0.5 + draw % 1000 / 1000):.1f}"
     words = question.answer.split()

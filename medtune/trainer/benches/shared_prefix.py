@@ -1,7 +1,8 @@
-"""Answering and training with and without shared beginnings, by default on pocket: the tree against plain rows.
+"""Times answering and training with and without shared prefixes: questions about one image share its encoded beginning.
 
-Both run on simulated images with a few questions each. Their results are compared in float32; the time is taken in the
-precision that `train.precision: auto` resolves to.
+With sharing, the questions about an image form a tree of tokens; without it, each question is a row of its own. Both
+ways run on simulated images with a few questions each, by default on the model pocket. Their results are compared in
+float32; the time is measured in the precision that `train.precision: auto` resolves to.
 """
 
 from __future__ import annotations
@@ -33,20 +34,29 @@ NUM_GROUPS, NUM_COMPARED = 40, 4
 STEPS = 4
 GROUPS_PER_STEP = 8
 TOLERANCE = 1e-3
-"""The largest allowed difference of log-probabilities, and of gradients as a share of the largest gradient."""
+"""The largest allowed difference of log-probabilities, and of gradients relative to the largest gradient."""
 ANSWERING_TARGET, TRAINING_TARGET = 1.5, 1.2
 
 Work = Callable[[bool], torch.Tensor]
-"""Takes whether to share; returns numbers that must not depend on it, in one row."""
+"""The type of a function that does the work with (True) or without (False) sharing.
+
+It returns a tensor with one axis, whose numbers must not depend on sharing.
+"""
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures of the model of that name."""
+    """Returns the figures of the model named `subject`; None means "pocket"."""
     return measured(subject or "pocket", num_groups=NUM_GROUPS, steps=STEPS)
 
 
 def measured(model: str, *, num_groups: int, steps: int) -> Measured:
-    """Returns both comparisons on so many images, training for so many steps."""
+    """Returns both comparisons, answering and training.
+
+    Args:
+        model: The name of the model.
+        num_groups: The number of simulated images.
+        steps: The number of training steps.
+    """
     assembled = zoo_entry(model).assemble(0)
     name, benchmark, simulation = first_simulated("image")
     apply_tuning(assembled.model, Tuning(), seed=0)
@@ -91,7 +101,7 @@ def answering(
     precision: Precision,
     batch_tokens: int = 4096,
 ) -> Work:
-    """Returns the work of answering every question of the groups; its result is all log-probabilities of options."""
+    """Returns a function that answers every question of the groups and returns the log-probabilities of all options."""
 
     def answer(share_prefix: bool) -> torch.Tensor:
         answerer = LocalAnswerer(
@@ -115,7 +125,7 @@ def answering(
 def training(
     assembled: Assembled, groups: Sequence[MediaGroup], benchmark: Benchmark, *, precision: Precision, steps: int
 ) -> Work:
-    """Returns the work of forward and backward passes; its result is the gradients divided by the largest of them."""
+    """Returns a function that runs forward and backward passes and returns the gradients divided by the largest one."""
 
     def train(share_prefix: bool) -> torch.Tensor:
         batch_size = min(GROUPS_PER_STEP, len(groups))
@@ -139,31 +149,31 @@ def training(
             loss.backward()
         found = [each.grad.flatten() for each in assembled.model.parameters() if each.grad is not None]
         gradients = torch.cat(found).float()
-        # On a CPU again, when a GPU has done its work.
+        # Copying to the CPU waits until the GPU has finished, so that all of its work is timed.
         return (gradients / gradients.abs().max()).cpu()
 
     return train
 
 
 def device_of(assembled: Assembled) -> torch.device:
-    """Returns where the model's weights are."""
+    """Returns the device on which the model's weights are."""
     return next(assembled.model.parameters()).device
 
 
 def device_text(device: torch.device) -> str:
-    """Returns the device in words."""
+    """Returns a description of the device."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{torch.get_num_threads()} threads"
 
 
 def widest_apart(work: Work) -> float:
-    """Returns the largest difference that sharing makes."""
+    """Returns the largest difference between the results of the work with and without sharing."""
     return float((work(True) - work(False)).abs().max())
 
 
 def two_ways(title: str, work: Work, *, apart: float, target: float) -> TwoWays:
-    """Returns how long the work takes in both ways, after one of each that warms up."""
+    """Returns the time of the work with and without sharing, measured after a warm-up of each."""
     work(True)
     work(False)
     _, quick_s = timed(lambda: work(True))

@@ -1,4 +1,4 @@
-"""Starts `medtune list recipes`, which imports only what it needs, and the same command after importing everything."""
+"""Times the start of `medtune list recipes`, which imports only what it needs, against importing everything first."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _EAGER = f"import medtune.trainer.experiment.run, medtune.models.zoo.pocket; {_L
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the medians of some cold starts each; processes start anew, so that nothing is left in memory."""
+    """Returns the median times of several starts; each start is a new process, so that no module is imported yet."""
     refuse_subject("startup", subject)
     return measured(repeats=REPEATS)
 
 
 def measured(*, repeats: int) -> Measured:
-    """Returns the medians of so many starts of each way, taken in turn."""
+    """Returns the median times of `repeats` starts of each way; the two ways alternate."""
     lazy, eager = [], []
     for _ in range(repeats):
         lazy.append(timed(lambda: _said(_LAZY)))

@@ -1,4 +1,4 @@
-"""The benchmarks that a bench can measure: the one that the user names, or the first that offers what is needed."""
+"""Finds the benchmark that a bench measures: the one that the user names, or the first that offers the needed data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def first_simulated(kind: MediaKind) -> Simulated:
     """Returns the first benchmark, by name, that simulates media of that kind.
 
     Raises:
-        ValueError: No benchmark does.
+        ValueError: No benchmark simulates such media.
     """
     for name in names():
         benchmark = find_benchmark(name)
@@ -41,7 +41,7 @@ def first_simulated(kind: MediaKind) -> Simulated:
 
 
 def released(wanted: str | None) -> Released:
-    """Returns the benchmark of that name, or the first one, whose release can be made up.
+    """Returns a benchmark whose release can be made up: the one named `wanted`, or the first one if that is None.
 
     Raises:
         ValueError: There is no such benchmark, or its release cannot be made up.

@@ -71,7 +71,7 @@ def test_hidden_files_are_counted(tree: Path) -> None:
 
 
 def _without(tree: Path, stem: str, message: str) -> None:
-    """Wants an image's three questions rejected, and all others asked."""
+    """Asserts that the three questions of one image are rejected and that all other questions are asked."""
     table = _read(tree)
     assert len(table.questions) == 69
     assert not any(question.patient_id == stem for question in table.questions)

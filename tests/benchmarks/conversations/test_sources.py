@@ -1,4 +1,4 @@
-"""Data sets of ms-swift and LLaMA-Factory as questions."""
+"""Tests reading the data sets of ms-swift and LLaMA-Factory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CTLesionVQA's questions allow to be changed in a training scan."""
+"""Tests which changes of a training scan CTLesionVQA's questions allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated scans: what the table of truth says is what a ruler and a probe find in the voxels."""
+"""Tests that the true findings of simulated scans agree with measurements in their voxels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CTLesionVQA's own prompts of v2: read from its kit, every row as the kit would ask it, named in every output."""
+"""Tests CTLesionVQA's official prompts of version 2: read from its kit, equal to the kit's, named in every output."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ NOBODY = {"sex": None, "age": None, "spacing": None, "shape": None}
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Path:
-    """A clone of the kit, in words of our own."""
+    """Writes a copy of the kit with our own words in place of its prompts."""
     folder = tmp_path / "kit" / "src" / "deeptumorvqa" / "data"
     folder.mkdir(parents=True)
     (folder / "prompt.py").write_text(CODE)
@@ -138,7 +138,7 @@ def asked(
 
 
 def said(requests: Sequence[Request]) -> dict[str, str]:
-    """Returns the user turns by what is asked for."""
+    """Returns the user turns by the kind of answer that they ask for."""
     return {scenario(request.question): request.prompt.user for request in requests}
 
 
@@ -161,7 +161,7 @@ def test_folders_of_the_kit_give_the_same(kit: Path) -> None:
 
 
 def test_rows_are_asked_as_the_kit_asks_them(kit: Path, tmp_path: Path) -> None:
-    """Cells as Python prints them, blanks and odd spacing of options included; nothing is filled in twice."""
+    """Cells are as Python prints them, with the blanks and odd spacing of options; no gap is filled twice."""
     prepared = made(tmp_path, kit, [ROW, ROW | YES_NO, ROW | NOBODY, ROW | NOBODY | PHRASE])
     assert prepared.manifest.prompts.startswith("official, sha256 ")
     requests = asked(prepared)
@@ -235,7 +235,7 @@ def test_a_served_model_that_is_sent_the_clip_is_told_so_behind_a_system_turn(
 
 
 def test_conditions(kit: Path, tmp_path: Path) -> None:
-    """The blind are asked the same; other orders of options stand after the same letters; no words name an organ."""
+    """The prompt is the same without the image; reordered options keep the order of letters; no organ is named."""
     prepared = made(tmp_path, kit, [ROW])
     image, *others = (
         {request.question.id: request for request in asked(prepared, conditions=[each])}

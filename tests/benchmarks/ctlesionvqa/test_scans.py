@@ -1,4 +1,4 @@
-"""What a table of scans says of a patient fills the facets that the questions' own table leaves empty."""
+"""Tests that tables of scans fill the facets of patients that the table of questions leaves empty."""
 
 from __future__ import annotations
 

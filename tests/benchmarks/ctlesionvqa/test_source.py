@@ -1,4 +1,4 @@
-"""The reader of CTLesionVQA: both versions in every spelling, both formats of a row, scans and their facets."""
+"""Tests the reader of CTLesionVQA: both versions, all spellings, both formats of a row, scans and their facets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ V2_ROW: dict[str, object] = {
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Folders of scans without content: the reader does not open them."""
+    """Makes empty scan files, which suffice because the reader does not open them."""
     folder = tmp_path / "raw"
     for number in range(4):
         touch(folder / f"BDMAP_{number:08d}" / "ct.nii.gz")

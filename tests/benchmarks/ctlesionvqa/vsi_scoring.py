@@ -1,4 +1,4 @@
-"""VSI-Bench's scoring of a number, from reply text to score, as its code runs today."""
+"""Scores a number in a reply as VSI-Bench's present code does, for comparison in tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from medtune.benchmarks.ctlesionvqa.relative_accuracy import vsi_code
 
 
 def vsi_score(reply: str, truth: str) -> float:
-    """Returns the MRA of a reply; 0 where the reply holds no number or the whole truth is none ("3 lesions").
+    """Returns the mean relative accuracy of a reply; 0 if the reply or the true answer as a whole is not a number.
 
     Raises:
         ZeroDivisionError: The truth is 0 and the reply holds a number, as in the original.

@@ -1,4 +1,4 @@
-"""How large each of Fetal-Gauge's tasks can be, inferred from its printed numbers; they are not published."""
+"""Infers from Fetal-Gauge's printed numbers how many of its questions each task can have, which is not published."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ OPTION_COUNTS: Mapping[str, int] = {"PI": 4, "VC": 2, "FO": 4, "CD": 3, "VG": 4}
 
 
 class Bounds(NamedTuple):
-    """Smallest and largest possible share."""
+    """The smallest and the largest possible share of the test questions."""
 
     low: float
     high: float
 
 
 def task_share_bounds(accuracies: Sequence[Sequence[float]], overall: Sequence[float]) -> list[Bounds]:
-    """Returns how small and how large each task's share of the test questions can be.
+    """Returns the smallest and the largest possible share of the test questions for each task.
 
     Args:
-        accuracies: Of each model, one per task.
-        overall: Of each model: the mean over all its questions.
+        accuracies: The accuracies of each model, one for each task.
+        overall: The accuracy of each model over all questions.
 
     Raises:
         ValueError: No shares explain the numbers: overall is not a mean over questions.

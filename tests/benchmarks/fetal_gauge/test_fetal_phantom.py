@@ -1,4 +1,4 @@
-"""The questions of the phantom: counts, balance, truth, determinism, and what cheap tricks reach."""
+"""Tests the questions of the phantom: counts, balance, truth, determinism, and that simple tricks do not solve them."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The physics of the phantom: speckle, point spread, shadow, enhancement, geometry."""
+"""Tests the physics of the phantom: speckle, point spread, shadow, enhancement, geometry."""
 
 import numpy as np
 import pytest

@@ -32,7 +32,7 @@ def _read(root: Path, scratch: Path, seed: int = 0) -> SourceTable:
 
 @pytest.fixture
 def big(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes no set for small."""
+    """Makes the source treat every set as large enough to be split."""
     monkeypatch.setattr(rebuild, "SMALL_BELOW", 1)
 
 

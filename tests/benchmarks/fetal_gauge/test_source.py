@@ -1,4 +1,4 @@
-"""The reader of Fetal-Gauge: what it keeps, and what it says about files that are wrong."""
+"""Tests the reader of Fetal-Gauge: the values that it reads, and its errors about wrong files."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def read(root: Path) -> SourceTable:
 
 
 def rejected(root: Path) -> str:
-    """Returns where and why the only row that is not taken is not taken."""
+    """Returns the place and the reason of the only reject."""
     table = read(root)
     (only,) = table.rejects
     assert len(table.questions) >= 59
@@ -33,7 +33,7 @@ def rejected(root: Path) -> str:
 
 
 def change(root: Path, number: int, **fields: object) -> None:
-    """Sets fields of one line of the example; None takes a field away."""
+    """Sets fields of one line of the example; None removes a field."""
     file = root / "questions.jsonl"
     lines = file.read_text().splitlines()
     row = json.loads(lines[number - 1]) | fields

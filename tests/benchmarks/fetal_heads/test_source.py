@@ -52,7 +52,7 @@ def test_official_layout_with_tables_and_test_set(tree: Path) -> None:
 
 
 def _without_one(tree: Path, message: str) -> None:
-    """Wants one image's two questions rejected, and all others asked."""
+    """Asserts that the two questions of one image are rejected and that all other questions are asked."""
     table = _read(tree)
     assert len(table.questions) == 22
     assert len(table.rejects) == 2

@@ -1,4 +1,4 @@
-"""The reader of M3D-VQA: both formats of a row, drift in spelling, what is rejected, and what its volumes mean."""
+"""Tests the reader of M3D-VQA: both formats of a row, spellings, rejects, and the meaning of volumes' values."""
 
 from __future__ import annotations
 

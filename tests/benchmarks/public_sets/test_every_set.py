@@ -1,4 +1,4 @@
-"""What every file in data/sets must keep."""
+"""Tests the contract that every module in medtune/benchmarks/public_sets/sets must keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sets for which no real file is at hand, in their documented formats."""
+"""Tests the readers of sets of which we have no real files, on files in the documented formats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _change(path: Path, old: str, new: str) -> None:
 
 
 def _only(table: SetTable, message: str, *, times: int = 1) -> None:
-    """Wants the same reject so many times, and no other."""
+    """Asserts that the same reject occurs the given number of times, and no other reject."""
     assert len(table.rejects) == times
     assert len(set(table.rejects)) == 1
     assert re.search(message, str(table.rejects[0]))

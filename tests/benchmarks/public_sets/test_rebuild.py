@@ -1,4 +1,4 @@
-"""Bad files of public sets on their way through a builder."""
+"""Tests how broken files of public sets are rejected when a benchmark is rebuilt from them."""
 
 from __future__ import annotations
 

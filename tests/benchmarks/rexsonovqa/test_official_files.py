@@ -1,4 +1,4 @@
-"""The authors' own score files against what their paper prints; the files stay outside of the project."""
+"""Compares the authors' score files, which are not part of the project, with the numbers in their paper."""
 
 from __future__ import annotations
 

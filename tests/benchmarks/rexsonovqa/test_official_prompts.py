@@ -39,7 +39,7 @@ class Asking:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """The files of the repository, in words of our own."""
+    """Writes the files of the repository with our own words in place of its prompts."""
     (tmp_path / "repository").mkdir()
     (tmp_path / "repository" / "inference_qa_youtube.py").write_text(CODE)
     (tmp_path / "repository" / "inference_qa_check.py").write_text(BLIND)

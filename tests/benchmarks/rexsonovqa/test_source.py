@@ -1,4 +1,4 @@
-"""The reader of ReXSonoVQA: its table; what it says about rows and videos that are wrong; the real questions."""
+"""Tests the reader of ReXSonoVQA: its table, its errors about wrong rows and videos, and the real questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the official scripts read the truth cells of U2-Bench's tables; medtune reads these cells in a way of its own.
+"""Reads the true answers in U2-Bench's tables as the official scripts do, for comparison with medtune's own reader.
 
 Source:
     strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/measure_eval_v1.2.py and seg_eval_v1.1.py; the unused

@@ -1,4 +1,4 @@
-"""What U2-Bench's rows say beside the question: sex, age, box size and phantom, named as elsewhere."""
+"""Tests the facets that U2-Bench's rows state: sex, age, box size and phantom, named as in other benchmarks."""
 
 from __future__ import annotations
 

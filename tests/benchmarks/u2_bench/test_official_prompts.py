@@ -91,7 +91,7 @@ def _prepare(raw: Path, prompts: Path) -> Prepared:
 
 
 def _sent(prepared: Prepared, *conditions: Condition) -> dict[Condition, dict[str, list[str]]]:
-    """Returns the texts that an answerer is asked, by condition and scenario."""
+    """Returns the texts of the prompts that are sent, by condition and scenario."""
     answerer = Oracle()
     u2 = with_prepared_prompts(find_benchmark("u2_bench"), prepared)
     out = prepared.root.with_name("run")
@@ -114,7 +114,7 @@ def whole(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Path:
-    """The evaluation kit's files, in words of our own."""
+    """Writes the evaluation kit's files with our own words in place of its prompts."""
     (tmp_path / "kit").mkdir()
     for name, said in (("cla_prompt.json", {"23": "Finding?"}), ("mea_prompt.json", {"18": "Share?"})):
         (tmp_path / "kit" / name).write_text(json.dumps(said))

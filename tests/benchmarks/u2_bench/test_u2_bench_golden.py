@@ -1,4 +1,4 @@
-"""U2-Bench against recorded values of the official scripts."""
+"""Compares U2-Bench's scores with recorded values of the official scripts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Layouts that BUSI questions are read from, one module each."""
+"""The source that makes the BUSI benchmark's questions from the BUSI images."""

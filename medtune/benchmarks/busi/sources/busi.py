@@ -1,6 +1,6 @@
-"""BUSI: breast ultrasound images with lesion masks, asked about diagnosis, place and a red box.
+"""BUSI: questions about the diagnosis, the place of the lesion and a red box, made from breast ultrasound images.
 
-Layout: medtune/benchmarks/public_sets/sets/busi.
+The layout of the image folder is described in medtune/benchmarks/public_sets/sets/busi.py.
 
 Source: Al-Dhabyani et al., Dataset of breast ultrasound images, Data in Brief 28 (2020) 104863.
 """
@@ -38,16 +38,17 @@ def source() -> Source:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns three tasks.
+    """Returns the questions of three tasks about the images in a folder.
 
-    - diagnosis: normal, benign or malignant, on the plain image.
-    - lesion_localisation: the cell in which the centre of the smallest box around all lesions lies, or "not visible".
-    - red_box_grounding: what the red box marks. It is the outer box of the largest connected lesion, so that it holds
-      one lesion. A normal image gets the relative box of a lesion image drawn by seed: place and size of a box
-      alone then do not tell tissue from lesion.
+    - diagnosis: whether the image shows normal tissue, a benign or a malignant lesion. No box is drawn.
+    - lesion_localisation: in which of nine cells the centre of the smallest box around all lesions lies, or "not
+      visible".
+    - red_box_grounding: what the red box marks. The box is the smallest around the largest connected lesion, so that
+      it holds one lesion. A normal image gets the box of a lesion in another image, drawn by seed, at the same relative
+      place and size. The place and the size of a box therefore do not tell tissue from lesions.
 
-    An image that is not measurable (a further mask has another size) is asked for its diagnosis alone, and so is a
-    normal one where there is no lesion box.
+    Only the diagnosis is asked about an image that is not measurable (a further mask has another size), and about a
+    normal image if no image of the folder has a lesion box.
     """
     folder = raw_folder(root, holds="the BUSI folders benign, malignant and normal")
     cases, notes, rejects = busi_cases(folder)
@@ -104,7 +105,7 @@ def _place_questions(case: Case, box: Box, seed: int) -> Iterator[Question]:
 
 
 def _tissue_box(case: Case, donor: Case) -> Box:
-    """Returns the donor's lesion box at the same relative place of this image, at least one pixel wide."""
+    """Returns the lesion box of `donor` at the same relative place in the image of `case`, at least one pixel wide."""
     box, (width, height) = donor.largest, case.size
     if box is None:
         raise ValueError(f"{donor.path}: a normal image has no lesion box to lend.")

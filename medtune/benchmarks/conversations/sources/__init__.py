@@ -1,1 +1,1 @@
-"""Training data of other tools, one module for each tool's format."""
+"""Sources that read training data in the formats of other training tools, one module for each tool."""

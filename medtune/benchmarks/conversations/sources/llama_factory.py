@@ -1,8 +1,8 @@
-"""Data sets in LLaMA-Factory's format: ShareGPT or Alpaca rows with images and videos, as dataset_info.json says.
+"""Data sets in LLaMA-Factory's format: ShareGPT or Alpaca rows with images and videos, listed in dataset_info.json.
 
 Layout: dataset_info.json ({"name": {"file_name": ..., "formatting": "sharegpt", "columns": ..., "tags": ...}}), the
-.json or .jsonl files that it names, and media by paths relative to the folder. Entries without a file_name refer
-to a hub and are left out.
+.json or .jsonl files that it names, and the media files, whose paths are relative to the folder. Entries without a
+file_name refer to a data set on a hub and are left out.
 
 Source: LLaMA-Factory, data/README.md.
 """
@@ -65,11 +65,13 @@ def source() -> Source:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns every row of every data set that one question about one media item can hold.
+    """Returns the questions of every data set that dataset_info.json lists.
+
+    A broken row, or a row whose media file is missing, is rejected without affecting other rows.
 
     Raises:
         FileNotFoundError: dataset_info.json or a file that it names is missing.
-        ValueError: An entry or a whole file is broken. A broken row, or one without its media file, is rejected alone.
+        ValueError: An entry of dataset_info.json or a whole file is broken.
     """
     folder = raw_folder(root, holds=f"{INFO}, its files and media")
     info = folder / INFO
@@ -145,7 +147,7 @@ def _system(row: Row, columns: Mapping[str, str]) -> list[Turn]:
 
 
 def _write_example(folder: Path) -> None:
-    """Writes a ShareGPT and an Alpaca set about eight pictures, with own and with default names."""
+    """Writes a ShareGPT data set and an Alpaca one about eight pictures, with changed and with default column names."""
     (folder / "images").mkdir(parents=True, exist_ok=True)
     for number in range(8):
         grey_HW = np.random.default_rng(number).integers(0, 256, (24, 32), dtype=np.uint8)

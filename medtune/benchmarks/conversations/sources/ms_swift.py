@@ -1,8 +1,8 @@
 """Data sets in ms-swift's format: JSON lines with messages, images and videos.
 
-Layout: one or more *.jsonl, each line an object with `messages` (a list of {"role": ..., "content": ...}; roles are
-system, user and assistant), or with `query` and `response` (and `system`), and `images` or `videos`, lists of paths
-relative to the folder; <image> and <video> in the text say where they stand.
+Layout: one or more *.jsonl files. Each line is an object with `messages` (a list of {"role": ..., "content": ...} with
+the roles system, user and assistant), or with `query` and `response` and optionally `system`. It also has `images` or
+`videos`, lists of paths relative to the folder; <image> and <video> mark their positions in the text.
 
 Source: ms-swift's documentation, "Custom dataset" (swift.readthedocs.io).
 """
@@ -47,10 +47,12 @@ def source() -> Source:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns every row that one question about one media item can hold.
+    """Returns the questions of all *.jsonl files in the folder.
+
+    A broken row, or a row whose media file is missing, is rejected without affecting other rows.
 
     Raises:
-        FileNotFoundError: There is no *.jsonl. A row that is broken, or whose media file is missing, is rejected alone.
+        FileNotFoundError: The folder holds no *.jsonl file.
     """
     folder = raw_folder(root, holds="*.jsonl with messages, and the media that they name")
     files = sorted(folder.glob("*.jsonl"))
@@ -84,7 +86,7 @@ def _turns(row: Row) -> list[Turn]:
 
 
 def _write_example(folder: Path) -> None:
-    """Writes twelve rows about eight pictures in both forms, and one row with two turns."""
+    """Writes twelve rows about eight pictures in both forms (messages, query and response), and one with two turns."""
     (folder / "images").mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, object]] = []
     for number in range(12):

@@ -1,12 +1,13 @@
-"""Fetal-Gauge: fetal ultrasound images with multiple-choice questions in five tasks, as JSON lines and images.
+"""Fetal-Gauge: multiple-choice questions in five tasks about fetal ultrasound images, as JSON lines and image files.
 
-The benchmark's files are not released yet, so this layout is our own; `columns.json` fits it to theirs:
+The benchmark's files are not released yet, so this layout is our own. When they are, `columns.json` can map our names
+to theirs:
 
-    questions.jsonl     one object a line; several *.jsonl files are read in the order of their names
-    images/...          wherever the rows' image column says, relative to the folder
+    questions.jsonl     one object on each line; several *.jsonl files are read in the order of their names
+    images/...          the images, at the paths in the rows' image column, relative to the folder
     columns.json        optional: {"our name": "their name"}, for names that differ
 
-Our names, with * for what every row needs:
+Our names; every row needs those with *:
 
     id*         unique in the folder
     image*      path of the image, relative to the folder
@@ -15,12 +16,12 @@ Our names, with * for what every row needs:
     answer*     one of the options, or its letter (A is the first)
     task*       plane_identification, view_completeness, fetal_orientation, clinical_diagnosis or visual_grounding, or
                 the paper's PI, VC, FO, CD, VG
-    split       train, val or test, in all rows or in none: the original split is kept
-    patient     whose image it is; without it one image stands for one patient
+    split       train, val or test, in all rows or in none; a stated split is kept
+    patient     an identifier of the patient; without it each image counts as one patient
     phantom     true, false, "yes" or "no"
-    boxes       list of [x0, y0, x1, y1] in pixels, x1 and y1 outside, to be drawn in red; leave it out where the
-                released image has its red rectangle already
-    box_size    small, medium or large, as released; else it is measured from the first of `boxes`
+    boxes       list of [x0, y0, x1, y1] in pixels, x1 and y1 exclusive, to be drawn in red; leave it out if the image
+                file already contains the red rectangle
+    box_size    small, medium or large, as released; without it the size is measured from the first of `boxes`
 
 Source: Alasmawi et al., Fetal-Gauge, arXiv 2512.22278; github.com/BioMedIA-MBZUAI/FETAL-GAUGE ("Data will be published
 soon", 2026-01-29).
@@ -60,7 +61,15 @@ _BOX_SIZES = ("small", "medium", "large")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line of a file; it is read by our names, and its errors use the file's names."""
+    """One line of a file. Its values are read by our names, but its error messages use the names in the file.
+
+    Attributes:
+        folder: The folder of the data set.
+        file: The file's name in the folder.
+        line: The number of the line, from 1.
+        values: The values by the names in the file.
+        columns: The name in the file by our name, for the names that differ.
+    """
 
     folder: Path
     file: str
@@ -77,7 +86,7 @@ class _Row:
     def text(self, name: str) -> str:
         value = self.get(name)
         if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-            # A patient's name is no one's to read in a list of rejects.
+            # A list of rejects must not show a patient's name.
             got = type(value).__name__ if name == "patient" else json.dumps(value)
             raise self.error(name, f"wanted a text, got {got}.{self._hint(name)}")
         return str(value).strip()
@@ -109,11 +118,13 @@ def source() -> Source:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the table of a folder; the order of options is the files' own, whatever the seed.
+    """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
+
+    A row that does not have the format of the module's docstring is rejected without affecting other rows.
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: A file is not as the module's docstring says; a row that is not is rejected alone.
+        ValueError: A whole file does not have the format of the module's docstring.
     """
     folder = raw_folder(root, holds="Fetal-Gauge's *.jsonl files and images")
     files = sorted(folder.glob("*.jsonl"))
@@ -197,7 +208,7 @@ def _question(row: _Row, ref: MediaRef) -> Question:
 def _options(row: _Row) -> tuple[str, ...]:
     given = row.get("options")
     if not isinstance(given, list) or not all(isinstance(option, str) and option.strip() for option in given):
-        # text() tells a missing field from a wrong one.
+        # The method text() distinguishes a missing field from a wrong one in its error.
         shown = row.text("options") if not isinstance(given, list) else json.dumps(given)
         raise row.error("options", f"wanted a list of texts, got {shown}.")
     options = tuple(option.strip() for option in given)
@@ -270,7 +281,7 @@ def _is_box(box: object) -> bool:
 
 
 def _write_example(root: Path) -> None:
-    """Writes twelve patients with grey noise and all five tasks; the split is the files' own."""
+    """Writes questions of all five tasks about twelve patients, with images of grey noise and a stated split."""
     answers = {
         "plane_identification": ("head plane", "abdomen plane", "femur plane", "heart plane"),
         "view_completeness": ("complete", "incomplete"),

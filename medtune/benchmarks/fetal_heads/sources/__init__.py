@@ -1,1 +1,1 @@
-"""The layout that fetal head questions are read from."""
+"""The source that makes the fetal_heads benchmark's questions from the HC18 images."""

@@ -1,4 +1,6 @@
-"""HC18: fetal heads in clinical ultrasound, asked about place and a red box. Layouts: `public_sets/sets/hc18`.
+"""HC18: questions about the place of the fetal head and about a red box, made from clinical ultrasound images.
+
+The layouts of the image folder are described in medtune/benchmarks/public_sets/sets/hc18.py.
 
 Source: van den Heuvel et al., Automated measurement of fetal head circumference, PLoS ONE 13 (2018); Zenodo 1327317.
 """
@@ -24,7 +26,7 @@ WHOLE = "whole fetal head"
 PART = "part of the fetal head"
 OUTSIDE = "tissue outside the fetal head"
 MARKED = (WHOLE, PART, OUTSIDE)
-# A part's sides are this share of the head's box, so that it fits in the ellipse, and beside it.
+# The sides of a small box as a share of the head's box: small enough to fit into the head's ellipse, and beside it.
 _PART_SHARE = 0.4
 _BLACK_BELOW = 10
 _TISSUE_SHARE = 0.5
@@ -44,12 +46,14 @@ def source() -> Source:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns two tasks.
+    """Returns the questions of two tasks about the images in a folder.
 
-    - head_localisation: the cell in which the centre of the head's box lies; "not visible" is offered, never true.
-    - red_box_grounding: one of three boxes by seed: the outer box of the whole head; a box that lies in the head
-      as a whole; a box of that same size which does not touch the head and of which at least half is not black.
-      So size tells the whole from the rest, and part from outside must be seen.
+    - head_localisation: in which of nine cells the centre of the head's box lies. "not visible" is among the options
+      but never the answer.
+    - red_box_grounding: what the red box marks. The seed chooses one of three boxes: the smallest box around the whole
+      head; a smaller box that lies inside the head; or a box of that smaller size that does not touch the head and is
+      black in at most half of its area. The size of a box tells the whole head from the other two; to tell these two
+      apart, a model has to look at the image.
     """
     folder = raw_folder(root, holds="HC18's images and masks")
     files = head_files(folder)
@@ -107,7 +111,7 @@ def _grounding(head: Head, pair: Pair, seed: int, *, box: Box, marked: str) -> Q
 
 
 def _small_box(head: Head, pair: Pair, marked: str, seed: int) -> Box | None:
-    """Returns a box in the head or outside it, by seed among all that fit on a grid; None if none fits."""
+    """Returns a small box inside the head, or one outside it, drawn by seed from all that fit; None if none fits."""
     width = max(1, round((head.box.x1 - head.box.x0) * _PART_SHARE))
     height = max(1, round((head.box.y1 - head.box.y0) * _PART_SHARE))
     fits = partial(_fits, width=width, height=height)
@@ -126,7 +130,7 @@ def _small_box(head: Head, pair: Pair, marked: str, seed: int) -> Box | None:
 
 
 def _fits(wanted_HW: Mask, *, width: int, height: int, share: float) -> Mask:
-    """Returns for each upper left corner whether at least `share` of the box there is wanted."""
+    """Returns for each upper left corner whether at least `share` of a box there consists of wanted pixels."""
     sums_HW = np.pad(wanted_HW.astype(np.int64).cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
     inside_HW = (
         sums_HW[height:, width:] - sums_HW[:-height, width:] - sums_HW[height:, :-width] + sums_HW[:-height, :-width]

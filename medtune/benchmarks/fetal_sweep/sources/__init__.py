@@ -1,1 +1,1 @@
-"""The simulation that fetal sweep questions come from."""
+"""The simulated source of the fetal_sweep benchmark."""

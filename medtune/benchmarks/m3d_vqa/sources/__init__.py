@@ -1,1 +1,1 @@
-"""The released tables that M3D-VQA questions are read from."""
+"""The source that reads M3D-VQA questions from the released tables and arrays."""

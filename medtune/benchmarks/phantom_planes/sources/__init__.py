@@ -1,1 +1,1 @@
-"""The layout that phantom plane questions are read from."""
+"""The source that makes the phantom_planes benchmark's questions from the PBF-US1 frames."""

@@ -1,6 +1,6 @@
-"""PBF-US1: frames of a fetal phantom, asked for the standard plane.
+"""PBF-US1: questions about the standard plane, made from ultrasound frames of a fetal phantom.
 
-Layouts: medtune/benchmarks/public_sets/sets/pbf_us1.
+The layouts of the folder of frames are described in medtune/benchmarks/public_sets/sets/pbf_us1.py.
 
 Source: NatalIA PBF-US1, Zenodo 14193949.
 """
@@ -23,7 +23,7 @@ PLANES = {
     "Femur standard plane": "femur standard plane",
     "No plane": "no standard plane",
 }
-# Fetal-Gauge's random score for plane identification, 0.26, is that of four options.
+# Fetal-Gauge's score of random answers to plane identification, 0.26, fits four options.
 NUM_OPTIONS = 4
 
 
@@ -41,7 +41,7 @@ def source() -> Source:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns one task, plane_identification: four of the six planes as options."""
+    """Returns the questions of one task, plane_identification, each with four of the six planes as options."""
     folder = raw_folder(root, holds="PBF-US1 frames and their table")
     table = read_frames(folder)
     questions: list[Question] = []

@@ -1,1 +1,1 @@
-"""Public image sets, one file each: the file name is the public name."""
+"""One module for each public image set that medtune can read; the module's name is the name of the set."""

@@ -1,12 +1,16 @@
-"""ACOUSLIC-AI: blind sweeps over the abdomen of pregnant women, with the frames fit for the abdominal circumference.
+"""ACOUSLIC-AI: ultrasound sweeps over the abdomen of pregnant women, with masks and fetal abdominal circumferences.
 
-Layout: images/stacked_fetal_ultrasound/<uuid>.mha (six sweeps of equally many frames, one after another),
-masks/stacked_fetal_abdomen/<uuid>.mha on the same grid (0 none, 1 in an optimal frame, 2 in a suboptimal one) and
-circumferences/fetal_abdominal_circumferences_per_sweep.csv with the columns uuid, subject_id and sweep_1_ac_mm to
-sweep_6_ac_mm (empty where a sweep shows no plane); in acouslic-ai-train-set/ or directly.
+Layout, in the folder acouslic-ai-train-set or directly in the set's folder:
 
-Source: ACOUSLIC-AI (MICCAI 2024), Zenodo 12697994. That 1 is optimal and 2 suboptimal was read in public code, not in a
-real file.
+    images/stacked_fetal_ultrasound/<uuid>.mha      six sweeps one after another, each with the same number of frames
+    masks/stacked_fetal_abdomen/<uuid>.mha          masks of the same shape: 0 background, 1 the abdomen in a frame that
+                                                    is optimal for measuring, 2 the abdomen in a suboptimal frame
+    circumferences/fetal_abdominal_circumferences_per_sweep.csv
+                                                    columns uuid, subject_id and sweep_1_ac_mm to sweep_6_ac_mm; a cell
+                                                    is empty if its sweep does not show the plane
+
+Source: ACOUSLIC-AI (MICCAI 2024), Zenodo 12697994. The meaning of the mask values 1 (optimal) and 2 (suboptimal) was
+taken from public code and was not checked on a real file.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ TABLE = "circumferences/fetal_abdominal_circumferences_per_sweep.csv"
 NUM_SWEEPS = 6
 VIEWS = {0: "none", 1: "optimal", 2: "suboptimal"}
 ABDOMEN = "fetal abdomen"
-# Neighbours in a film look alike: three frames of a view say what thirty would. Our own choice.
+# Neighbouring frames of a film look alike, so three frames of each view are enough. The number is our own choice.
 FRAMES_PER_VIEW = 3
 _RELEASED = "acouslic-ai-train-set"
 _COLUMNS = ("uuid", "subject_id", *(f"sweep_{number}_ac_mm" for number in range(1, NUM_SWEEPS + 1)))
@@ -54,14 +58,16 @@ def public_set() -> PublicSet:
 
 
 def _read(folder: Path, scratch: Path) -> SetTable:
-    """Returns up to three frames of each view per sweep file, spread evenly over those that there are.
+    """Returns up to three frames of each view from each sweep file, evenly spread over the frames of that view.
 
-    The box is that of the abdomen; `values` holds ac_mm where the table has one for the sweep of an optimal frame.
+    The box of a frame is that of the abdomen. The value ac_mm of an optimal frame is the circumference that the table
+    states for its sweep; it is missing if the table states none. A file whose mask or table line is missing or does not
+    have the documented format is rejected without affecting other files, and counts as many times as a file gives
+    frames on average.
 
     Raises:
         FileNotFoundError: The folder of sweeps or the table is missing.
-        ValueError: The table lacks a column. A file whose mask or line is missing or not as documented is rejected
-            alone, and counts as many times as a file gives frames on average.
+        ValueError: The table lacks a column.
     """
     root = folder / _RELEASED if (folder / _RELEASED).is_dir() else folder
     films, masks = root / FILMS, root / MASKS
@@ -105,7 +111,7 @@ def _frames(place: Place, path: Path, masks: Path, lines: Mapping[str, Line], sc
     frames = []
     for value, view in VIEWS.items():
         for index in _spread(np.flatnonzero(found == value)):
-            # A file name of the release would be a name in the scratch folder alone, and goes with it.
+            # The released file name is used only in the scratch folder, which is deleted afterwards.
             written = scratch / f"{path.stem}_{index}.png"
             PIL.Image.fromarray(film_THW[index]).save(written)
             box = _box(marks_THW[index] > 0) if value else None
@@ -125,7 +131,7 @@ def _frames(place: Place, path: Path, masks: Path, lines: Mapping[str, Line], sc
 
 
 def _spread(indices: NDArray[np.intp]) -> list[int]:
-    """Returns up to `FRAMES_PER_VIEW` of the indices, at even distances."""
+    """Returns up to `FRAMES_PER_VIEW` of the indices, evenly spaced."""
     if len(indices) <= FRAMES_PER_VIEW:
         return [int(index) for index in indices]
     places = (np.arange(FRAMES_PER_VIEW) + 0.5) * len(indices) / FRAMES_PER_VIEW
@@ -133,7 +139,10 @@ def _spread(indices: NDArray[np.intp]) -> list[int]:
 
 
 def _box(mask_HW: NDArray[np.bool_]) -> Box | None:
-    """Returns the outer box; filling changes nothing where masks are areas, and little where they are outlines."""
+    """Returns the smallest box around the mask after filling its holes; None if the mask is empty.
+
+    A mask may be a filled area, which filling does not change, or an outline, whose box it changes little.
+    """
     return outer_box(ndimage.binary_fill_holes(mask_HW))
 
 

@@ -36,12 +36,16 @@ _NAME = re.compile(r"(?P<stem>(?P<class>benign|malignant|normal) \((?P<number>\d
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One image.
+    """One image of BUSI.
 
     Attributes:
-        around: The box that holds all lesions; None for a normal breast.
-        largest: The box that holds the largest connected lesion; None for a normal breast.
-        is_measurable: Whether all masks fit the image, so that one may ask about places.
+        stem: The file name without its ending, for example "benign (2)".
+        path: The image file.
+        lesion_class: "benign", "malignant" or "normal".
+        size: Width and height of the image in pixels.
+        around: The smallest box around all lesions, in pixels; None for a normal breast.
+        largest: The smallest box around the largest connected lesion, in pixels; None for a normal breast.
+        is_measurable: Whether all masks have the size of the image. Only then may questions ask about places.
     """
 
     stem: str
@@ -67,7 +71,7 @@ def public_set() -> PublicSet:
 
 
 def _read(folder: Path, scratch: Path) -> SetTable:
-    """Returns all images; the box of an image is the smallest one around all its lesions."""
+    """Returns all images; the box of an image is the smallest box around all its lesions."""
     found = busi_cases(folder)
     frames = tuple(
         Frame(
@@ -84,7 +88,13 @@ def _read(folder: Path, scratch: Path) -> SetTable:
 
 
 class BusiCases(NamedTuple):
-    """All images, notes on what was left out, and images that cannot be used."""
+    """The images of BUSI.
+
+    Attributes:
+        cases: The images that can be used.
+        notes: Sentences for the manifest that say what was left out and how much.
+        rejects: The images that cannot be used, with the reasons.
+    """
 
     cases: list[Case]
     notes: tuple[str, ...]
@@ -94,10 +104,10 @@ class BusiCases(NamedTuple):
 def busi_cases(root: Path) -> BusiCases:
     """Returns the images of all three classes.
 
-    Copies of BUSI go round whose images and first masks were scaled, and whose further masks were not. Where a further
-    mask has another size than its image nobody can say where that lesion is: such an image is not measurable. An image
-    is rejected where its first mask is missing, has another size or contradicts its class; so is a mask without image
-    and a file that does not belong there.
+    In some copies of BUSI the images and their first masks were scaled, but not their further masks. If a further mask
+    has another size than its image, the place of that lesion is unknown, and the image is marked as not measurable. An
+    image is rejected if its first mask is missing, has another size than the image or contradicts the class. A mask
+    without an image is rejected too, as is any file that does not belong to the set.
 
     Raises:
         FileNotFoundError: A folder is missing.
@@ -174,7 +184,7 @@ def _case(image: _File, masks: list[Path], lesion_class: str) -> Case:
 
 
 def write_example(folder: Path) -> None:
-    """Writes eight speckled images per class; lesions are dark ellipses, and 'benign (2)' has two mask files."""
+    """Writes eight synthetic images of each class with dark ellipses as lesions; 'benign (2)' has two mask files."""
     for class_index, lesion_class in enumerate(CLASSES):
         (folder / lesion_class).mkdir(parents=True, exist_ok=True)
         for number in range(1, 9):

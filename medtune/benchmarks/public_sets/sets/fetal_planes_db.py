@@ -1,7 +1,7 @@
 """FETAL_PLANES_DB: standard planes of maternal-fetal ultrasound from two hospitals, with the authors' split.
 
 Layout: Images/<name>.png and FETAL_PLANES_DB_data.csv, separated by semicolons, with the columns Image_name (without
-".png"), Patient_num, Plane, Brain_plane, Operator, US_Machine and "Train " (the release has the blank).
+".png"), Patient_num, Plane, Brain_plane, Operator, US_Machine and "Train " (with the trailing blank of the release).
 
 Source: Burgos-Artizzu et al., Scientific Reports 10 (2020); Zenodo 3904280.
 """
@@ -43,12 +43,13 @@ def public_set() -> PublicSet:
 def _read(folder: Path, scratch: Path) -> SetTable:
     """Returns the images that the table lists.
 
-    The authors split images into train and test by patient. Validation comes out of their train patients: about one in
-    eight by patient number, so that the test set stays as published.
+    The authors split the images into training and test data by patient. About one in eight of their training patients,
+    chosen by patient number, becomes validation data; the test data stay as published. A line that does not have the
+    documented format, or whose image is missing, is rejected without affecting other lines.
 
     Raises:
         FileNotFoundError: The table is missing.
-        ValueError: A column is missing. A line that is not as documented, or whose image is missing, is rejected alone.
+        ValueError: A column is missing.
     """
     seen: set[str] = set()
     lines = csv_lines(folder / TABLE, COLUMNS, file=TABLE, delimiter=";")
@@ -85,7 +86,7 @@ def _frame(folder: Path, line: Line, seen: set[str]) -> Frame:
 
 
 def _write_example(folder: Path) -> None:
-    """Writes 24 patients with two images each, every plane in every split, in the release's layout."""
+    """Writes synthetic images in the release's layout: two of each of 24 patients, with every plane in every split."""
     (folder / "Images").mkdir(parents=True, exist_ok=True)
     kinds = [(BRAIN, brain) for brain in BRAIN_PLANES[:4]] + [
         (plane, "Not A Brain") for plane in PLANES if plane != BRAIN

@@ -1,8 +1,11 @@
 """FPUS23: a fetal phantom in four poses, with boxes around its parts, and frames of three standard planes.
 
-Layout: the release's Dataset/four_poses/<stream>/frame_<6 digits>.png with CVAT 1.1 files
-Dataset/annos/annotation/<stream>/annotations.xml or, as in the repository, annotation/<stream>/annotations.xml; and
-Dataset_Plane/{AC_PLANE,BPD_PLANE,FL_PLANE,NO_PLANE}/*.png. Either part may be missing.
+Layout; each of the two parts, poses and planes, may be missing:
+
+    Dataset/four_poses/<stream>/frame_<6 digits>.png        frames of the phantom in four poses
+    Dataset/annos/annotation/<stream>/annotations.xml       pose and boxes of these frames, as CVAT 1.1 writes them; or
+    annotation/<stream>/annotations.xml                     the same files as they lie in the authors' repository
+    Dataset_Plane/{AC_PLANE,BPD_PLANE,FL_PLANE,NO_PLANE}/*.png      frames of standard planes
 
 Source: Prabakaran et al., FPUS23, IEEE Access 2023, arXiv 2303.07852; github.com/bharathprabakaran/FPUS23.
 """
@@ -46,15 +49,15 @@ def public_set() -> PublicSet:
 
 
 def _read(folder: Path, scratch: Path) -> SetTable:
-    """Returns the frames that a stream's XML file lists, and those of the planes.
+    """Returns the frames that the streams' XML files list, and the frames of standard planes.
 
-    615 frames of the release carry their pose twice, which counts once; a frame with two poses is rejected. So are
-    other frames that are missing or not as documented, each alone; a broken XML file counts as many times as a file
-    lists frames on average.
+    615 frames of the release are tagged with the same pose twice; this counts as one tag. A frame with two different
+    poses is rejected, and so is a frame that is missing or does not have the documented format, without affecting other
+    frames. A broken XML file counts as many times as a file lists frames on average.
 
     Raises:
-        FileNotFoundError: There is neither part, or a folder of the planes is missing.
-        ValueError: A stream is annotated in two places.
+        FileNotFoundError: Both parts of the layout are missing, or one of the folders of planes is.
+        ValueError: A stream has annotations in both places.
     """
     streams = [path for place in _ANNOTATIONS for path in sorted((folder / place).glob("*/annotations.xml"))]
     planes = folder / PLANE_FOLDER
@@ -83,7 +86,11 @@ class _Image(NamedTuple):
 
 
 def _stream(folder: Path, number: int, annotations: Path) -> list[_Image]:
-    """Returns a stream's images by name; a reject names the stream by its number, as it stands for a patient."""
+    """Returns the images of a stream, sorted by name.
+
+    Rejects name the stream by its number: a stream stands for a patient, whose name must not appear in a list of
+    rejects.
+    """
     file = str(annotations.parent.parent.relative_to(folder) / f"[{number}]" / annotations.name)
     try:
         elements = ET.parse(annotations).getroot().findall("image")
@@ -131,7 +138,7 @@ def _pose(image: ET.Element, place: Place) -> str:
 
 
 def _part_seen(image: ET.Element) -> dict[str, str]:
-    """Returns the standard plane that a frame is tagged with: the abdominal one in 106 frames, none elsewhere."""
+    """Returns the standard plane that a frame is tagged with; in the release, 106 frames are tagged as abdominal."""
     planes = _attribute(image, "diagnostic_plane", "plane")
     return {"plane": planes.pop()} if len(planes) == 1 else {}
 
@@ -142,7 +149,7 @@ def _box(box: ET.Element, size: Size, place: Place) -> Marked:
         raise place.error(f"wanted a box of {', '.join(PARTS)}, got {label!r}.", field="box")
     try:
         x0, y0, x1, y1 = (float(box.attrib[side]) for side in ("xtl", "ytl", "xbr", "ybr"))
-        # CVAT draws between pixels: the pixels that a box touches are in it.
+        # CVAT states corners as fractions of pixels. A pixel that the box touches belongs to it.
         low, high = (max(int(x0), 0), max(int(y0), 0)), (math.ceil(x1), math.ceil(y1))
     except (KeyError, ValueError, OverflowError):
         raise place.error(f"the box of {label!r} needs the numbers xtl, ytl, xbr and ybr.", field="box") from None
@@ -170,7 +177,7 @@ def _plane_frame(plane: str, path: Path, place: Place) -> Frame:
 
 
 def _write_example(folder: Path) -> None:
-    """Writes eight streams of three frames, two of each pose, and four frames of each plane, as released."""
+    """Writes synthetic frames as released: eight streams of three (two streams for each pose), four of each plane."""
     rng = np.random.default_rng(23)
 
     def write(path: Path) -> None:
@@ -185,7 +192,7 @@ def _write_example(folder: Path) -> None:
             tag = f'<tag label="Orientation"><attribute name="Pose">{pose}</attribute></tag>'
             part = PARTS[(number + frame) % 4]
             box = f'<box label="{part}" xtl="{4 + frame}.40" ytl="5.10" xbr="{30 + 4 * frame}.30" ybr="24.90"></box>'
-            # The release has frames whose pose is tagged twice.
+            # Some released frames are tagged with their pose twice.
             tags = tag * (2 if frame == 1 else 1)
             images.append(
                 f'<image id="{frame}" name="frame_{frame:06d}.png" width="68" height="39">{box}{tags}</image>'

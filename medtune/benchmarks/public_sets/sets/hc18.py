@@ -1,8 +1,9 @@
 """HC18: fetal heads in clinical ultrasound, with the outline of each head and its circumference.
 
-Layouts: the official <number>_HC.png with <number>_HC_Annotation.png (_2HC, _3HC for further images of a pregnancy) in
-training_set/ or directly, and training_set_pixel_size_and_HC.csv beside it; or images/<number>.jpg with
-masks/<number>.jpg. Masks are outlines of the head's ellipse.
+Official layout: <number>_HC.png with <number>_HC_Annotation.png (_2HC and _3HC for further images of a pregnancy) in
+the folder training_set or directly in the set's folder, and training_set_pixel_size_and_HC.csv. Second layout, in which
+the set is also distributed: images/<number>.jpg with masks/<number>.jpg. In both, a mask is the outline of an ellipse
+around the head.
 
 Source: van den Heuvel et al., Automated measurement of fetal head circumference, PLoS ONE 13 (2018); Zenodo 1327317.
 """
@@ -36,7 +37,14 @@ _PLAIN = re.compile(r"(?P<patient>\d+)\.(jpg|jpeg|png)")
 
 
 class Pair(NamedTuple):
-    """An image, its outline, the number before the first underscore, which HC18 gives a pregnancy, and its place."""
+    """An image and the outline of its head.
+
+    Attributes:
+        image: The image file.
+        mask: The file with the outline.
+        patient: The number before the first underscore of the file name, which HC18 assigns to a pregnancy.
+        place: The position of the image in the set's folder, for error messages.
+    """
 
     image: Path
     mask: Path
@@ -45,7 +53,14 @@ class Pair(NamedTuple):
 
 
 class HeadFiles(NamedTuple):
-    """All pairs of a folder, notes on what was left out, images or outlines alone, and how many tables lie there."""
+    """The files of HC18 in a folder.
+
+    Attributes:
+        pairs: Images that have an outline.
+        notes: Sentences for the manifest that say what was left out and how much.
+        rejects: Images without an outline, outlines without an image, and files that do not belong to the set.
+        num_tables: The number of tables in the folder.
+    """
 
     pairs: list[Pair]
     notes: tuple[str, ...]
@@ -55,7 +70,14 @@ class HeadFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A head, filled, and its outer box."""
+    """A head in an image.
+
+    Attributes:
+        name: The image's file name without its ending.
+        size: Width and height of the image in pixels.
+        mask_HW: Whether each pixel lies inside the head; the area within the outline is filled.
+        box: The smallest box around the head, in pixels.
+    """
 
     name: str
     size: Size
@@ -77,14 +99,15 @@ def public_set() -> PublicSet:
 
 
 def _read(folder: Path, scratch: Path) -> SetTable:
-    """Returns the training set: the test set has no outlines.
+    """Returns the images of the training set; the test set was published without outlines.
 
-    `values` holds hc_mm and pixel_size_mm where the table lies in the folder.
+    If the table is in the folder, each image has the values hc_mm (head circumference) and pixel_size_mm. An image
+    without an outline or table line, or one that does not have the documented format, is rejected without affecting
+    other images.
 
     Raises:
         FileNotFoundError: A folder is missing.
-        ValueError: The table lacks a column. An image without outline or line, or one that is not as documented, is
-            rejected alone.
+        ValueError: The table lacks a column.
     """
     files = head_files(folder)
     table = next((path for path in (folder / TABLE, folder / "training_set" / TABLE) if path.is_file()), None)
@@ -128,7 +151,8 @@ def read_head(pair: Pair) -> Head:
     """Returns the filled head of a pair.
 
     Raises:
-        RowError: The image or the outline is broken, or the outline is open, empty, or of another size than the image.
+        RowError: The image or the outline cannot be read, or the outline is open, empty or of another size than the
+            image.
     """
     with pair.place.reject_broken(pair.image):
         size = image_size(pair.image)
@@ -141,7 +165,7 @@ def read_head(pair: Pair) -> Head:
 
 
 def head_files(folder: Path) -> HeadFiles:
-    """Returns the images with outlines of a folder, in either layout; a file that does not belong there is rejected.
+    """Returns the images and outlines of a folder in either layout; a file that does not belong to HC18 is rejected.
 
     Raises:
         FileNotFoundError: The folder of the outlines is missing.
@@ -190,7 +214,7 @@ def _official(folder: Path, file: str, notes: tuple[str, ...]) -> HeadFiles:
 
 
 def _official_pair(path: Path, place: Place) -> Pair | None:
-    """Returns the pair of an image; None for an outline, which is half of one."""
+    """Returns the pair of an image and its outline; None if `path` is itself an outline."""
     match = _OFFICIAL.fullmatch(path.name)
     if match is None:
         raise unexpected_file(path, place, wanted="only '000_HC.png', '000_HC_Annotation.png', '000_2HC.png', ...")
@@ -206,7 +230,7 @@ def _official_pair(path: Path, place: Place) -> Pair | None:
 
 
 def write_example(folder: Path) -> None:
-    """Writes twelve speckled images of eight pregnancies as released: heads are bright ellipses, a pixel is 0.5 mm."""
+    """Writes twelve synthetic images of eight pregnancies in the official layout: bright ellipses, pixels of 0.5 mm."""
     training = folder / "training_set"
     training.mkdir(parents=True, exist_ok=True)
     y_HW, x_HW = np.mgrid[:96, :128]

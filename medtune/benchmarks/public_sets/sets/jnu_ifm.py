@@ -47,13 +47,14 @@ def public_set() -> PublicSet:
 
 
 def _read(folder: Path, scratch: Path) -> SetTable:
-    """Returns the labelled frames; a box is taken only of a structure that the frame's label says is visible.
+    """Returns the labelled frames, with boxes only of the structures that the frame's label says are visible.
 
-    A film without a readable table is rejected alone, and counts as many times as a film gives frames on average; so
-    is a line that is not as documented, or whose frame or mask is not.
+    A film whose table is missing or cannot be read is rejected without affecting other films, and counts as many times
+    as a film gives frames on average. A table line is rejected if it, its frame or its mask does not have the
+    documented format.
     """
     films = folder / "us_data" if (folder / "us_data").is_dir() else folder
-    # Films are named after days and patients.
+    # The names of films contain dates and may identify patients, so messages do not repeat them.
     name = str(films.relative_to(folder) / "[{}]" / TABLE)
     numbered = [(film, name.format(number)) for number, film in enumerate(visible_entries(films), start=1)]
     tables, lost = read_rows(numbered, lambda each: (each[0], _lines(*each)))
@@ -109,7 +110,7 @@ def _boxes(mask: Path, size: Size, place: Place, shown: set[str]) -> tuple[Marke
 
 
 def _write_example(folder: Path) -> None:
-    """Writes eight films of four frames, one of each label."""
+    """Writes eight synthetic films of four frames, one frame of each label."""
     y_HW, x_HW = np.mgrid[:48, :64]
     for film in range(8):
         root = folder / "us_data" / f"2019082{film}T1"

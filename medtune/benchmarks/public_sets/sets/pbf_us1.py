@@ -1,9 +1,10 @@
 """PBF-US1: blind sweeps over a fetal phantom, every frame with its standard plane.
 
-Layouts: the release's folders of studies with frames, and resume.csv with the columns file_name, studie, class, value,
-image; or images in one folder with labels.csv, columns file, class and value. The release's metadata.csv has a line for
-each study: its column position says how the phantom lay, OA or OP (occiput anterior, posterior) or SA or SP (sacrum).
-Its other columns, Age and Gender among them, are about the volunteer who held the probe.
+Released layout: a folder of frames for each study, resume.csv with the columns file_name, studie, class, value and
+image, and metadata.csv with one line for each study. Its column position states how the phantom lay: OA or OP (occiput
+anterior or posterior), SA or SP (sacrum anterior or posterior). Its other columns, among them Age and Gender, describe
+the volunteer who held the probe. Second layout: all frames in one folder, and labels.csv with the columns file, class
+and value.
 
 Source: NatalIA PBF-US1, Zenodo 14193949; columns: BiomedLabUGgt/NatalIA-PBF-US1, README.md.
 """
@@ -45,7 +46,7 @@ _STUDY_COLUMNS = ["Study Name", "position"]
 
 
 class _Released(NamedTuple):
-    """A frame's file, and its place in its folder for the case that no line names it."""
+    """A frame's file, and its position in its folder for the error message if no table line lists it."""
 
     path: Path
     place: Place
@@ -66,11 +67,11 @@ def public_set() -> PublicSet:
 
 
 def read_frames(folder: Path) -> SetTable:
-    """Returns all frames of either layout; a line that is wrong, or a file that no line names, is rejected alone.
+    """Returns all frames of either layout; a wrong line, or a file that no line lists, is rejected on its own.
 
     Raises:
-        FileNotFoundError: There is no table.
-        ValueError: The table, or metadata.csv where it is there, lacks a column.
+        FileNotFoundError: The folder holds no table of frames.
+        ValueError: The table of frames or metadata.csv lacks a column.
     """
     if (folder / RELEASED).is_file():
         table, columns = RELEASED, _RELEASED_COLUMNS
@@ -95,7 +96,7 @@ def read_frames(folder: Path) -> SetTable:
 
 
 def _positions(table: Path) -> dict[str, str]:
-    """Returns how the phantom lay in each study; none where the table is not there."""
+    """Returns the position of the phantom (OA, OP, SA or SP) by study; empty if there is no such table."""
     lines = csv_lines(table, _STUDY_COLUMNS, file=table.name) if table.is_file() else []
     name, position = _STUDY_COLUMNS
     return {line.cells[name]: line.cells[position] for line in lines if line.cells[position]}
@@ -122,7 +123,7 @@ def _frame(folder: Path, line: Line, waiting: dict[tuple[str, str], _Released], 
 
 
 def write_flat(folder: Path) -> None:
-    """Writes four frames per class: speckle in a sector, with stripes whose angle depends on the class."""
+    """Writes four synthetic frames of each class in the second layout; the angle of their stripes shows the class."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [",".join(_FLAT_COLUMNS)]
     for value, plane in enumerate(PLANES):
@@ -133,7 +134,7 @@ def write_flat(folder: Path) -> None:
 
 
 def _write_released(folder: Path) -> None:
-    """Writes eight studies with a frame of each class, in the release's layout; the phantom lies in four positions."""
+    """Writes eight synthetic studies in the released layout: a frame of each class, the phantom in four positions."""
     lines = [",".join([*_RELEASED_COLUMNS, "image"])]
     studies = [",".join([*_STUDY_COLUMNS, "Age", "Gender"])]
     for number in range(8):

@@ -1,7 +1,7 @@
 """PSFHS and FH-PS-AOP: intrapartum ultrasound with masks of the pubic symphysis and the fetal head.
 
 Layout: image_mha/<number>.mha (three equal channels of 256 x 256) and label_mha/<number>.mha (0 background, 1 pubic
-symphysis, 2 fetal head). Both challenges use it, and neither says which images are of one birth.
+symphysis, 2 fetal head). Both challenges use this layout, and neither states which images are of the same birth.
 
 Source: PSFHS, Zenodo 10969427; FH-PS-AOP (MICCAI 2023), Zenodo 7851339.
 """
@@ -39,11 +39,13 @@ def public_set() -> PublicSet:
 
 
 def _read(folder: Path, scratch: Path) -> SetTable:
-    """Returns all images, with the outer box of each structure that its mask holds.
+    """Returns all images, each with the smallest box around each structure in its mask.
+
+    An image whose mask is missing, or that does not have the documented format, is rejected without affecting other
+    images.
 
     Raises:
-        FileNotFoundError: The folder of images is missing. An image whose mask is missing, or that is not as
-            documented, is rejected alone.
+        FileNotFoundError: The folder of images is missing.
     """
     images, labels = folder / IMAGES, folder / LABELS
     if not images.is_dir():
@@ -75,10 +77,14 @@ def _frame(path: Path, label: Path, place: Place, scratch: Path) -> Frame:
 
 
 def grey(stored: NDArray[np.uint8], path: Path) -> NDArray[np.uint8]:
-    """Returns the image of a file with one grey channel, or three equal ones, first or last.
+    """Returns the grey image (rows, columns) of an array with one channel, or with three equal channels.
+
+    Args:
+        stored: The array of the file. Its channels may be its first or its last axis.
+        path: The file, for the error message.
 
     Raises:
-        ValueError: It has another shape, or its channels differ.
+        ValueError: The array has another shape, or its channels differ.
     """
     if stored.ndim == 2:
         return stored
@@ -90,7 +96,7 @@ def grey(stored: NDArray[np.uint8], path: Path) -> NDArray[np.uint8]:
 
 
 def _write_example(folder: Path) -> None:
-    """Writes twelve images; the head is a bright ellipse, the symphysis a small one, and both are not always there."""
+    """Writes twelve synthetic images with a large ellipse as head and a small one as symphysis; some lack one."""
     y_HW, x_HW = np.mgrid[:64, :64]
     for number in range(12):
         rng = np.random.default_rng(number)

@@ -1,1 +1,1 @@
-"""Simulated B-mode ultrasound: tissue in millimetres, the beam, the scanner, and what lies around a fetus."""
+"""A simulator of B-mode ultrasound images: shapes and tissues, the scanner, its acoustics, and the womb of a fetus."""

@@ -1,4 +1,4 @@
-"""B-mode physics in small: tissue maps along scan lines become grey values.
+"""A small model of B-mode physics, which turns maps of tissue along the scan lines into grey values.
 
 Legend of array names: D depth samples, L scan lines.
 """
@@ -25,7 +25,7 @@ _PAD_LINES = 24
 
 
 def axial_sigma_mm(*, frequency_mhz: float) -> float:
-    """Returns the axial standard deviation of the point-spread function's amplitude.
+    """Returns the axial standard deviation of the point-spread function's amplitude, in mm.
 
     Source:
         Pulse-echo axial resolution is half the pulse length, N c / (2 f) (Szabo 2014, section 10.5); taken as FWHM.
@@ -36,7 +36,13 @@ def axial_sigma_mm(*, frequency_mhz: float) -> float:
 def lateral_sigma_mm(
     path_mm_D: NDArray[np.float32], *, frequency_mhz: float, aperture_mm: float, focus_mm: float
 ) -> NDArray[np.float32]:
-    """Returns the lateral standard deviation of the point-spread function's amplitude at each depth.
+    """Returns the lateral standard deviation of the point-spread function's amplitude at each depth, in mm.
+
+    Args:
+        path_mm_D: The distance from the probe along the scan line, for each depth.
+        frequency_mhz: Centre frequency.
+        aperture_mm: Width of the part of the probe that sends and receives.
+        focus_mm: The distance at which the beam is focused.
 
     Source:
         Focal beam width (FWHM) 1.2 lambda F and depth of field 7.1 lambda F^2 with F = focus / aperture
@@ -54,7 +60,7 @@ def point_spread(
     axial_samples: float,
     lateral_samples_D: NDArray[np.float32],
 ) -> NDArray[np.complex64]:
-    """Returns the field blurred by a Gaussian along the line and, depth by depth, by its own Gaussian across.
+    """Returns the field blurred by a Gaussian along the scan lines, and across them by a Gaussian for each depth.
 
     Args:
         field_DL: Demodulated echo sources, (depth, lines).
@@ -62,7 +68,7 @@ def point_spread(
         lateral_samples_D: Standard deviation across, in lines, for each depth.
 
     Returns:
-        The blurred field; independent sources keep their mean power.
+        The blurred field, scaled so that the mean power of independent echo sources does not change.
     """
     padded_DL = np.pad(field_DL, ((0, 0), (_PAD_LINES, _PAD_LINES)), mode="reflect")
     frequency_L = fftfreq(padded_DL.shape[1]).astype(np.float32)
@@ -77,14 +83,14 @@ def point_spread(
 def two_way_loss_db(
     attenuation_DL: NDArray[np.float32], *, frequency_mhz: float, step_mm: float
 ) -> NDArray[np.float32]:
-    """Returns how much an echo has lost on its way to each sample and back, in dB.
+    """Returns the loss of an echo on its way to each sample and back, in dB.
 
-    Shadows behind bone and enhancement behind fluid follow from this sum alone.
+    This loss alone produces the shadows behind bone and the enhancement behind fluid.
 
     Args:
-        attenuation_DL: One way, dB per cm and MHz.
+        attenuation_DL: Attenuation on one way, in dB per cm and MHz.
         frequency_mhz: Centre frequency.
-        step_mm: Between depth samples.
+        step_mm: Distance between neighbouring depth samples.
 
     Source:
         Loss = 2 f times the integral of alpha along the way (Szabo 2014, section 4.2).
@@ -95,7 +101,12 @@ def two_way_loss_db(
 def specular(
     impedance_DL: NDArray[np.float32], *, depth_mm: float, line_mm_D: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Returns the reflection at interfaces, strongest where the beam meets them head-on.
+    """Returns the strength of the reflection at interfaces, which is greatest if the beam meets them at a right angle.
+
+    Args:
+        impedance_DL: Characteristic impedance in MRayl.
+        depth_mm: Depth of the scanned field, from the first sample of a scan line to the last.
+        line_mm_D: Distance between neighbouring scan lines, for each depth.
 
     Source:
         A step of impedance reflects (Z2 - Z1) / (Z2 + Z1), about half the step of log Z; the fourth power of the
@@ -110,7 +121,10 @@ def specular(
 
 
 def compress(envelope_DL: NDArray[np.float32], *, gain_db: float, dynamic_range_db: float) -> NDArray[np.float32]:
-    """Returns the echo in dB as grey, 1 at 0 dB and 0 at `dynamic_range_db` below, smoothed as scanners do."""
+    """Returns the echo as grey values from 0 to 1, on a scale in dB and smoothed as scanners do.
+
+    An echo of 0 dB (after the gain is added) gives 1; an echo `dynamic_range_db` below it, or weaker, gives 0.
+    """
     echo_db_DL = 20 * np.log10(np.maximum(envelope_DL, np.float32(1e-9))) + np.float32(gain_db)
     grey_DL = np.clip(1 + echo_db_DL / dynamic_range_db, 0, 1)
     return np.asarray(gaussian_filter(grey_DL, DISPLAY_BLUR), dtype=np.float32)
@@ -120,9 +134,9 @@ class Noise(NamedTuple):
     """The random fields of a frame, each of shape (depth, lines).
 
     Attributes:
-        scatterers_DL: Circular Gaussian: strength and phase of what scatters.
-        roughness_DL: Standard normal: of the interfaces.
-        electronic_DL: Circular Gaussian.
+        scatterers_DL: Strength and phase of the scatterers in the tissue, circular Gaussian.
+        roughness_DL: Roughness of the interfaces, standard normal.
+        electronic_DL: Electronic noise of the scanner, circular Gaussian.
     """
 
     scatterers_DL: NDArray[np.complex64]
@@ -139,10 +153,10 @@ def echo(maps: TissueMaps, *, device: Device, lines: Beams, noise: Noise) -> NDA
     """Returns the grey values 0 to 1 of one frame along its scan lines, (depth, lines).
 
     Args:
-        maps: Tissue along the lines.
-        device: Scanner and settings.
-        lines: The sample positions of the scan lines.
-        noise: Scatterers, roughness of the interfaces and electronic noise.
+        maps: The acoustic properties of the tissue along the scan lines.
+        device: The scanner and its settings.
+        lines: The positions of the samples along the scan lines.
+        noise: The random scatterers, roughness of the interfaces and electronic noise.
 
     Source:
         Fully developed speckle: many scatterers per resolution cell give a circular Gaussian field and a
@@ -170,6 +184,6 @@ def echo(maps: TissueMaps, *, device: Device, lines: Beams, noise: Noise) -> NDA
 
 
 def circular_noise(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.complex64]:
-    """Returns complex noise of mean power 1."""
+    """Returns circular Gaussian complex noise with a mean power of 1."""
     parts = rng.standard_normal((2, *shape), dtype=np.float32)
     return np.asarray((parts[0] + 1j * parts[1]) / np.sqrt(np.float32(2)), dtype=np.complex64)

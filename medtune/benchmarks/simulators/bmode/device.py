@@ -1,4 +1,4 @@
-"""The simulated scanner: its scan lines through the scan plane, and the pixels of its images.
+"""The simulated scanner: its settings, the positions of its scan lines, and the conversion of scan lines into pixels.
 
 Legend of array names: D depth samples, L scan lines, H rows, W columns.
 """
@@ -25,14 +25,21 @@ class Device:
     """A scanner and its settings.
 
     Attributes:
-        opening_rad: Full angle of a sector.
-        probe_radius_mm: The radius of a curved probe, which gives a sector.
-        width_mm: Length of the probe of a linear image.
-        gain_db: Added to every echo.
-        tgc_error_db_per_cm: The error of the time-gain compensation.
-        noise_db: Electronic noise before time-gain compensation.
-        zoom: Share of the image's side that the scanned field takes.
-        shift: The place of the field within the rest, from 0 (left or top) to 1 (right or bottom): (across, down).
+        geometry: The shape of the scanned field: a sector from a curved probe, or a rectangle from a linear probe.
+        frequency_mhz: Centre frequency.
+        depth_mm: Depth of the scanned field.
+        focus_mm: The depth at which the beam is focused.
+        aperture_mm: Width of the part of the probe that sends and receives.
+        opening_rad: The full angle of a sector.
+        probe_radius_mm: The radius of the curved probe that scans a sector.
+        width_mm: The length of a linear probe.
+        gain_db: The gain that is added to every echo.
+        tgc_error_db_per_cm: The error of the time-gain compensation, per cm of depth.
+        dynamic_range_db: The range of echoes between black and white.
+        noise_db: The level of electronic noise before time-gain compensation.
+        zoom: The share of the image's side that the scanned field fills, 0 to 1.
+        shift: The position of the field in the image, across and down, each from 0 (left or top) to 1 (right or
+            bottom).
     """
 
     geometry: Geometry
@@ -75,13 +82,13 @@ def draw_device(rng: np.random.Generator) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class Beams:
-    """The positions of the scan lines.
+    """The positions of the samples along the scan lines.
 
     Attributes:
         x_mm_DL: Lateral position of each sample.
-        z_mm_DL: Depth below the probe's foremost point.
-        path_mm_D: Way from the probe along a line.
-        line_spacing_mm_D: Between neighbouring lines.
+        z_mm_DL: Depth of each sample below the probe's foremost point.
+        path_mm_D: Distance from the probe along a scan line, for each depth sample.
+        line_spacing_mm_D: Distance between neighbouring scan lines, for each depth sample.
     """
 
     x_mm_DL: Millimetres
@@ -107,7 +114,7 @@ def beams(device: Device) -> Beams:
 
 
 def in_field(device: Device, x_mm_N: NDArray[np.float64], z_mm_N: NDArray[np.float64]) -> Mask:
-    """Returns which points the scan lines of a device reach."""
+    """Returns whether the scan lines of a device reach each point (positions in mm, arrays of any shape)."""
     if device.geometry == "linear":
         return np.asarray((np.abs(x_mm_N) <= device.width_mm / 2) & (z_mm_N >= 0) & (z_mm_N <= device.depth_mm))
     path_mm_N = np.hypot(x_mm_N, z_mm_N + device.probe_radius_mm) - device.probe_radius_mm
@@ -122,10 +129,10 @@ class Pixels:
 
     Attributes:
         x_mm_HW: Lateral position of each pixel.
-        z_mm_HW: Depth below the probe's foremost point.
-        depth_HW: Index of the depth sample, fractional.
-        line_HW: Index of the scan line, fractional.
-        seen_HW: Whether a scan line passes there.
+        z_mm_HW: Depth of each pixel below the probe's foremost point.
+        depth_HW: The depth sample at each pixel, as a fractional index.
+        line_HW: The scan line at each pixel, as a fractional index.
+        seen_HW: Whether the pixel lies within the scanned field.
     """
 
     x_mm_HW: Millimetres
@@ -136,7 +143,7 @@ class Pixels:
 
 
 def pixels(device: Device) -> Pixels:
-    """Returns the pixel positions of a device's image, `IMAGE_SIZE` square, with square pixels."""
+    """Returns the pixel positions of a device's image, which has `IMAGE_SIZE` rows and columns of square pixels."""
     is_sector = device.geometry == "sector"
     half_rad, radius_mm = device.opening_rad / 2, device.probe_radius_mm
     half_mm = (radius_mm + device.depth_mm) * np.sin(half_rad) if is_sector else device.width_mm / 2
@@ -158,6 +165,11 @@ def pixels(device: Device) -> Pixels:
 
 
 def scan_convert(grey_DL: NDArray[np.float32], grid: Pixels) -> NDArray[np.float32]:
-    """Returns the image (rows, columns) of samples along scan lines, 0 outside the scanned field."""
+    """Returns the image (rows, columns) that the samples along the scan lines give; it is 0 outside the scanned field.
+
+    Args:
+        grey_DL: The grey value of each sample, 0 to 1.
+        grid: The positions of the image's pixels.
+    """
     grey_HW = map_coordinates(grey_DL, [grid.depth_HW, grid.line_HW], order=1, mode="constant", cval=0.0)
     return np.where(grid.seen_HW, grey_HW, np.float32(0))

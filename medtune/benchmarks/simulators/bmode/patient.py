@@ -1,4 +1,4 @@
-"""A simulated pregnant patient on a scanner."""
+"""The properties of a simulated pregnant patient and the scanner, which all images of the patient share."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from medtune.benchmarks.simulators.bmode.device import Device
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """Everything that the images of one patient share; none of it depends on any label.
+    """The properties that all images of one patient share; none of them depends on the answer to any question.
 
     Attributes:
-        size: Size of the fetus; 1 is that of about 27 weeks.
+        device: The scanner and its settings.
+        size: Size of the fetus relative to a fetus of about 27 weeks, whose size is 1.
         wall_mm: Distance from the probe to the uterus.
     """
 

@@ -1,6 +1,6 @@
-"""Shapes of the scan plane in millimetres, each a function that says which points lie inside.
+"""Shapes in the scan plane, in millimetres; each shape is a function that returns which points lie inside.
 
-Legend of array names: N any shape of points; K corners of a line.
+Legend of array names: N points, in an array of any shape; K corners of a line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Shape = Callable[[Millimetres, Millimetres], Mask]
 
 
 class Local(NamedTuple):
-    """Points in the frame of a pose, in mm: `u_N` along its axis, `v_N` across."""
+    """Points in the coordinates of a pose, in mm: `u_N` along the axis of the pose, `v_N` across it."""
 
     u_N: Millimetres
     v_N: Millimetres
@@ -27,11 +27,13 @@ class Local(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pose:
-    """The place of a shape in the scan plane: x to the right, z away from the probe.
+    """The position and direction of a shape in the scan plane; x runs to the right, z away from the probe.
 
     Attributes:
-        angle_rad: From the x axis towards depth.
-        mirror: 1, or -1 where the shape's v axis is flipped.
+        x_mm: The x coordinate of the shape's centre.
+        z_mm: The z coordinate of the shape's centre.
+        angle_rad: The angle from the x axis to the shape's u axis, positive towards greater depth.
+        mirror: -1 if the shape's v axis is flipped, else 1.
     """
 
     x_mm: float
@@ -40,13 +42,13 @@ class Pose:
     mirror: int = 1
 
     def local(self, x_N: Millimetres, z_N: Millimetres) -> Local:
-        """Returns the points (mm, any shape) in this frame."""
+        """Returns the points, given in mm in the scan plane, in the coordinates of this pose."""
         cos, sin = np.float32(np.cos(self.angle_rad)), np.float32(np.sin(self.angle_rad))
         dx_N, dz_N = x_N - np.float32(self.x_mm), z_N - np.float32(self.z_mm)
         return Local(cos * dx_N + sin * dz_N, np.float32(self.mirror) * (cos * dz_N - sin * dx_N))
 
     def at(self, u_mm: float, v_mm: float, angle_rad: float = 0.0) -> Pose:
-        """Returns the pose of a part that lies at (u, v) of this frame, turned by `angle_rad` in it."""
+        """Returns the pose of a part that lies at (u, v) in this pose's coordinates and is turned by `angle_rad`."""
         cos, sin, v_mm = np.cos(self.angle_rad), np.sin(self.angle_rad), self.mirror * v_mm
         return Pose(
             self.x_mm + float(cos * u_mm - sin * v_mm),
@@ -57,7 +59,7 @@ class Pose:
 
 
 def ellipse(pose: Pose, *, a_mm: float, b_mm: float) -> Shape:
-    """Returns a filled ellipse with half axes `a_mm` along the pose and `b_mm` across."""
+    """Returns a filled ellipse with the half axis `a_mm` along the pose's axis and `b_mm` across it."""
 
     def inside(x_N: Millimetres, z_N: Millimetres) -> Mask:
         u_N, v_N = pose.local(x_N, z_N)
@@ -67,13 +69,16 @@ def ellipse(pose: Pose, *, a_mm: float, b_mm: float) -> Shape:
 
 
 def blob(pose: Pose, *, a_mm: float, b_mm: float, ripples: Sequence[tuple[int, float, float]]) -> Shape:
-    """Returns an ellipse whose radius is multiplied by 1 + sum of `size * cos(count * angle + phase)`.
+    """Returns an ellipse with a wavy margin: its radius is multiplied by 1 + the sum of the `ripples`.
+
+    One ripple is `size * cos(count * angle + phase)`.
 
     Args:
-        pose: Centre and axis.
-        a_mm: Half axis along the pose.
-        b_mm: Half axis across.
-        ripples: (count, size, phase in rad) of each wave of the margin.
+        pose: Centre and axis of the ellipse.
+        a_mm: Half axis along the pose's axis.
+        b_mm: Half axis across it.
+        ripples: The waves of the margin, each as (count, size, phase): the number of waves around the margin, their
+            height as a share of the radius, and their phase in rad.
     """
     farthest = 1 + sum(abs(size) for _, size, _ in ripples)
 
@@ -92,7 +97,7 @@ def blob(pose: Pose, *, a_mm: float, b_mm: float, ripples: Sequence[tuple[int, f
 
 
 def tube(pose: Pose, points_mm_K: Sequence[tuple[float, float]], *, width_mm: float) -> Shape:
-    """Returns a round-ended tube around the line through `points_mm_K`, (u, v) in the pose's frame."""
+    """Returns a tube with round ends along the line through `points_mm_K`, (u, v) in the pose's coordinates."""
 
     def inside(x_N: Millimetres, z_N: Millimetres) -> Mask:
         u_N, v_N = pose.local(x_N, z_N)
@@ -107,13 +112,19 @@ def tube(pose: Pose, points_mm_K: Sequence[tuple[float, float]], *, width_mm: fl
 
 
 def rod(pose: Pose, *, length_mm: float, width_mm: float) -> Shape:
-    """Returns a round-ended rod of full length `length_mm`, centred on the pose."""
+    """Returns a rod with round ends, of full length `length_mm`, whose middle is the centre of the pose."""
     half_mm = max((length_mm - width_mm) / 2, 0.01)
     return tube(pose, [(-half_mm, 0.0), (half_mm, 0.0)], width_mm=width_mm)
 
 
 def beyond(pose: Pose, *, wave_mm: float, wavelength_mm: float) -> Shape:
-    """Returns everything on the positive v side of the pose's wavy u axis."""
+    """Returns the half plane on the positive v side of the pose's u axis, with a wavy border.
+
+    Args:
+        pose: Centre and axis of the border.
+        wave_mm: Height of the border's waves.
+        wavelength_mm: Length of one wave.
+    """
 
     def inside(x_N: Millimetres, z_N: Millimetres) -> Mask:
         u_N, v_N = pose.local(x_N, z_N)

@@ -21,17 +21,23 @@ BACKGROUND = FAT
 
 
 def waves(rng: np.random.Generator, *, size: float) -> list[tuple[int, float, float]]:
-    """Returns gentle random ripples of a margin, each up to `size`."""
+    """Returns random waves for the margin of a `blob`, each up to `size` high (as a share of the radius)."""
     return [(count, float(rng.uniform(0, size)), float(rng.uniform(0, 2 * np.pi))) for count in (2, 3, 4)]
 
 
 def tinted(tissue: Tissue, rng: np.random.Generator, *, spread_db: float = 1.6) -> Tissue:
-    """Returns the tissue a little brighter or darker, as it differs between people and machines."""
+    """Returns the tissue made a little brighter or darker at random, as it differs between people and scanners.
+
+    Args:
+        tissue: The tissue to change.
+        rng: The source of random numbers.
+        spread_db: Standard deviation of the change in dB; the change is at most twice as large.
+    """
     return brighter(tissue, float(np.clip(rng.normal(0, spread_db), -2 * spread_db, 2 * spread_db)))
 
 
 def wall(rng: np.random.Generator, *, thickness_mm: float) -> tuple[Structure, ...]:
-    """Returns the layers between the probe and the uterus; the last is the uterus, which fills everything deeper."""
+    """Returns the layers of the abdominal wall, and as the last one the uterus, which fills everything below them."""
     angle_rad = float(rng.uniform(-0.12, 0.12))
 
     def below(share: float) -> Pose:
@@ -49,7 +55,15 @@ def wall(rng: np.random.Generator, *, thickness_mm: float) -> tuple[Structure, .
 
 
 def womb(fetus: Pose, *, a_mm: float, b_mm: float, uterus: Shape, rng: np.random.Generator) -> tuple[Structure, ...]:
-    """Returns the fluid around a fetal part of half axes `a_mm`, `b_mm`, and the placenta at a random side of it."""
+    """Returns the amniotic fluid around a fetal part, and the placenta at a random side of it.
+
+    Args:
+        fetus: Centre and axis of the fetal part.
+        a_mm: Half axis of the fetal part along the pose's axis.
+        b_mm: Half axis of the fetal part across it.
+        uterus: The shape outside which neither fluid nor placenta lies.
+        rng: The source of random numbers.
+    """
     room = rng.uniform(1.05, 1.45, size=2)
     offset_mm = rng.uniform(-0.22, 0.22, size=2) * (a_mm, b_mm)
     cavity = fetus.at(float(offset_mm[0]), float(offset_mm[1]))

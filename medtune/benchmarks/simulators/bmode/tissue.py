@@ -1,6 +1,6 @@
-"""Tissues, the structures made of them, and their maps over the beam.
+"""The acoustic properties of tissues, and the maps of these properties along the scan lines of an image.
 
-Legend of array names: D depth samples, L scan lines, N any shape of points.
+Legend of array names: D depth samples, L scan lines.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from medtune.benchmarks.simulators.bmode.shapes import Millimetres, Shape
 
 @dataclass(frozen=True, slots=True)
 class Tissue:
-    """Acoustic properties.
+    """The acoustic properties of a tissue.
 
     Attributes:
         echo_db: Backscatter relative to the brightest grey, before attenuation.
-        attenuation: One way, dB per cm and MHz.
-        impedance: Characteristic impedance, MRayl.
-        texture_db: Standard deviation of slow changes of the backscatter.
+        attenuation: Attenuation on one way, in dB per cm and MHz.
+        impedance: Characteristic impedance in MRayl.
+        texture_db: Standard deviation of the slow spatial changes of the backscatter, in dB.
     """
 
     echo_db: float
@@ -31,8 +31,8 @@ class Tissue:
     texture_db: float = 0.8
 
 
-# Source: Szabo, Diagnostic Ultrasound Imaging, 2nd ed. (2014), appendix B, for attenuation and impedance (bone thinned
-# out, as fetal bone is); echo levels were set by eye against the images of real fetal scans.
+# Attenuation and impedance: Szabo, Diagnostic Ultrasound Imaging, 2nd ed. (2014), appendix B, with smaller values for
+# bone, because fetal bone is thin. The echo levels were set by eye to resemble images of real fetal scans.
 FLUID = Tissue(echo_db=-75, attenuation=0.02, impedance=1.50, texture_db=0)
 SOFT = Tissue(echo_db=-30, texture_db=1.8)
 FAT = Tissue(echo_db=-33, impedance=1.45, texture_db=2.5)
@@ -55,7 +55,9 @@ class Structure:
     """A shape filled with a tissue; later structures are painted over earlier ones.
 
     Attributes:
-        name: The name of the structure's mask; None where nobody asks for one.
+        shape: The shape in the scan plane.
+        tissue: The tissue that fills it.
+        name: The name of the structure's mask; None if no mask is made of it.
     """
 
     shape: Shape
@@ -65,7 +67,7 @@ class Structure:
 
 @dataclass(frozen=True, slots=True)
 class TissueMaps:
-    """Acoustic properties over the beam, each (depth, lines)."""
+    """Maps of acoustic properties along the scan lines, each of shape (depth, lines) and in the units of `Tissue`."""
 
     echo_db_DL: NDArray[np.float32]
     attenuation_DL: NDArray[np.float32]
@@ -85,7 +87,15 @@ def paint(
     z_mm_DL: Millimetres,
     slow_DL: NDArray[np.float32],
 ) -> TissueMaps:
-    """Returns the tissue maps of a scene; `slow_DL` (see `slow_field`) is the texture of its tissues."""
+    """Returns the maps of acoustic properties of a scene.
+
+    Args:
+        structures: The structures, in the order in which they are painted.
+        background: The tissue outside all structures.
+        x_mm_DL: Lateral position of each sample.
+        z_mm_DL: Depth of each sample.
+        slow_DL: The random texture, which each tissue scales by its `texture_db`; see `slow_field`.
+    """
     echo_db_DL = np.full(x_mm_DL.shape, background.echo_db, dtype=np.float32)
     attenuation_DL = np.full_like(echo_db_DL, background.attenuation)
     impedance_DL = np.full_like(echo_db_DL, background.impedance)
@@ -102,7 +112,7 @@ def paint(
 
 
 def slow_field(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
-    """Returns a smooth random field (depth, lines) with mean 0 and standard deviation 1."""
+    """Returns a smooth random field of shape (depth, lines) with mean 0 and standard deviation 1."""
     coarse = gaussian_filter(rng.standard_normal((shape[0] // 4, shape[1] // 4), dtype=np.float32), (3.0, 1.5))
     field = zoom(coarse, (shape[0] / coarse.shape[0], shape[1] / coarse.shape[1]), order=1)
     return np.asarray((field - field.mean()) / field.std(), dtype=np.float32)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class OfficialFailureError(Exception):
-    """The official script would raise here, and the data set would silently leave the task's mean.
+    """Signals that the official script would fail here, so that the data set would be missing in the task's mean.
 
     Attributes:
-        exception: Name of the exception that the script raises.
+        exception: The name of the exception that the script would raise.
     """
 
     def __init__(self, exception: str, why: str) -> None:

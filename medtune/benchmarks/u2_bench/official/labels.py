@@ -21,7 +21,7 @@ Mode = Literal["strict", "lenient"]
 MISSING = "nan"
 Label = str | int
 
-# Cells that pandas >= 2.0 reads as missing. With "None" among them, one class of set 53 can never be right.
+# The cells that pandas 2.0 and later read as missing. "None" is among them, so one class of set 53 can never be right.
 _MISSING_CELLS = frozenset(
     {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"}
     | {"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
@@ -33,8 +33,8 @@ class Reading:
     """One row as an official script sees it.
 
     Attributes:
-        truth: The label that the truth cell becomes; "nan" for a missing cell.
-        label: The label that the reply becomes; None where the row leaves numerator and denominator.
+        truth: The label that the script reads from the cell with the true answer; "nan" for a missing cell.
+        label: The label that the script reads from the reply; None if it leaves out the row.
     """
 
     truth: Label
@@ -43,7 +43,16 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class ClassScores:
-    """Scores of one data set, each 0 to 1; precision, recall and F1 are macro over truth and predicted labels."""
+    """The scores of one data set, each from 0 to 1.
+
+    Attributes:
+        parser_rate: The share of rows with a label.
+        acc: The accuracy.
+        precision: The mean precision over all labels that are true or predicted.
+        recall: The mean recall over the same labels.
+        f1: The mean F1 over the same labels.
+        n_rows: The number of rows.
+    """
 
     parser_rate: float
     acc: float
@@ -54,10 +63,16 @@ class ClassScores:
 
 
 def read_row(cell: str | int | None, reply: str | None, *, dataset: str, mode: Mode) -> Reading:
-    """Returns how a script reads a truth cell and a reply.
+    """Returns how an official script reads one row.
+
+    Args:
+        cell: The cell with the true answer; None for a missing cell.
+        reply: The model's reply; None if there is none.
+        dataset: The id of the data set.
+        mode: Which of the official scripts is meant.
 
     Raises:
-        OfficialFailureError: The script would raise on this reply, and lose the data set.
+        OfficialFailureError: The script would fail on this reply, so that the whole data set is lost.
     """
     if mode == "strict" and not reply:
         raise OfficialFailureError("KeyError", "an empty reply makes the script look for another column")
@@ -67,7 +82,7 @@ def read_row(cell: str | int | None, reply: str | None, *, dataset: str, mode: M
     if isinstance(cell, int):
         return Reading(cell, _whole(said))
     if cell is None or cell in _MISSING_CELLS:
-        # A missing number is compared with the reply as it stands; only one reader makes a text of it first.
+        # The scripts compare a missing number with the reply directly; only one of them turns it into a text first.
         is_text = mode == "lenient" and dataset == "anatomy"
         return Reading(MISSING, said.lower() if is_text else said)
     truth = _strict_truth(cell) if mode == "strict" else _lenient_truth(cell, dataset)
@@ -77,7 +92,7 @@ def read_row(cell: str | int | None, reply: str | None, *, dataset: str, mode: M
 def class_scores(readings: Sequence[Reading]) -> ClassScores:
     """Returns the scores of one data set.
 
-    Rows without a label are left out of everything but `parser_rate`; where no row has one, every score is 0.
+    Rows without a label are left out of all scores except `parser_rate`. If no row has a label, every score is 0.
 
     Raises:
         ValueError: There are no rows.
@@ -127,7 +142,7 @@ def _without_brackets(cell: str) -> str:
 
 
 def _anatomy(cell: str) -> str:
-    """Returns the organ of a dict-like cell, in small letters; only the lenient script unpacks those."""
+    """Returns the organ in a cell that is written like a dict, in small letters; only the lenient script does so."""
     try:
         found = json.loads(cell.replace("'", '"'))
     except json.JSONDecodeError:

@@ -34,11 +34,11 @@ _KEYWORDS = (
 
 
 def extract_option(reply: str, options: Sequence[str]) -> str:
-    """Returns the first option that the script finds in the reply, spelled as in `options`; "" where there is none.
+    """Returns the first option that the script finds in the reply, spelled as in `options`; "" if it finds none.
 
-    It tries, in this order: the whole reply; options of several words, at word boundaries or after a phrase such as
-    "shows a"; options of one word, at word boundaries; any option as a part of the text; word by word without
-    punctuation; keywords of fetal planes.
+    The script looks, in this order, for an option that is the whole reply; for options of several words, at word
+    boundaries or after a phrase such as "shows a"; for options of one word, at word boundaries; for any option as a
+    part of the text; for options word by word without punctuation; and for keywords of fetal planes.
 
     Example:
         >>> extract_option("It is not benign.", ["normal", " benign"]), extract_option("Hm.", ["normal"])
@@ -74,7 +74,7 @@ def _word_by_word(reply: str, options: Sequence[str]) -> str:
     words = reply.split()
     bare = [word.lower().strip(_EDGE) for word in words]
     for word in words:
-        # The script looks from where the word stands first, whichever of its places it is at.
+        # For a word that occurs several times, the script always starts at its first place.
         start = words.index(word)
         for option in options:
             parts = option.lower().split()

@@ -14,7 +14,7 @@ from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
 from medtune.benchmarks.u2_bench.official.labels import Mode
 from medtune.data.media.masks import LOCATIONS
 
-# Tried where none of LOCATIONS is in the reply; "center" is, so pairs with it cannot come here.
+# These are tried if the reply contains none of LOCATIONS. "center" is one of them, so no pair here contains it.
 _PAIRS = (
     ("upper", "left"),
     ("upper", "right"),
@@ -32,8 +32,9 @@ class Position:
     """A reply as an official script reads it.
 
     Attributes:
-        label: None where no position is found: kept by the lenient script, and wrong.
-        is_dropped: The row leaves numerator and denominator.
+        label: The position; None if the script finds none. The lenient script keeps such a reply and counts it as
+            wrong.
+        is_dropped: Whether the script leaves out the row.
     """
 
     label: str | None
@@ -41,10 +42,10 @@ class Position:
 
 
 def read_position(reply: str | None, *, mode: Mode) -> Position:
-    """Returns how a script reads a reply.
+    """Returns how an official script reads a reply.
 
-    The lenient script takes the first of `LOCATIONS` that the reply contains. "center" comes before "lower center",
-    which can therefore never be read.
+    The lenient script takes the first of `LOCATIONS` that the reply contains. Because "center" comes before "lower
+    center", the latter can never be read.
     """
     if mode == "strict":
         return Position(None, is_dropped=True) if reply is None else Position(reply.lower())
@@ -59,10 +60,10 @@ def read_position(reply: str | None, *, mode: Mode) -> Position:
 
 
 def position_accuracy(truths: Sequence[str], positions: Sequence[Position]) -> float:
-    """Returns right / kept rows.
+    """Returns the share of right rows among those that are not dropped.
 
     Raises:
-        OfficialFailureError: No row is kept; the script reports no result for the data set.
+        OfficialFailureError: All rows are dropped, so that the script reports no result for the data set.
     """
     kept = [
         (truth, position.label) for truth, position in zip(truths, positions, strict=True) if not position.is_dropped

@@ -22,9 +22,10 @@ from medtune.eval.asking.official_prompts import OfficialPrompts
 
 _KIT = ("cla_prompt.json", "mea_prompt.json")
 _KIT_CODE = {"image_seg.py": DETECTION, "image_report.py": ("RG", "CG")}
-# The kit's own names of two sets that share a number.
+# The names that the kit gives to two sets with the same number.
 _KIT_KEYS = {("DD", "28_1"): "28", ("VRA", "28"): "28_class"}
-# The paper prints one prompt for several sets where it prints no number; options in brackets are not in all of them.
+# A prompt that the paper prints without the number of a set is for several sets, which its options identify. An option
+# in brackets is not in all of these sets.
 _BY_OPTIONS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("(normal)", "benign", "malignant"): ("DD 21", "DD 23", "DD 66"),
     ("(normal thyroid)", "benign", "malignant"): ("DD 32", "DD 70"),
@@ -32,7 +33,7 @@ _BY_OPTIONS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("Not-visible", "Visible"): ("VRA 74is_visible",),
 }
 _BY_FIRST_OPTION = {"fetal": ("VRA anatomy",), "left anterior suprapatellar longitudinal": ("VRA 28",)}
-# Our own wording of the set says it.
+# Our own wording of the question states the width of a pixel.
 _PIXEL = re.compile(r"One pixel is ([\d.]+) mm wide")
 _WITH_ANATOMY, _WITHOUT_ANATOMY = "stem with anatomy", "stem without anatomy"
 _STEM_LABELS = {"With anatomy:": _WITH_ANATOMY, "No anatomy:": _WITHOUT_ANATOMY}
@@ -51,7 +52,7 @@ def official_prompts() -> OfficialPrompts:
 
 
 def scenario(question: Question) -> str:
-    """Returns task and data set, e.g. "DD 23"."""
+    """Returns the task and the data set of a question, e.g. "DD 23"."""
     return f"{question.facets['task']} {question.facets['dataset']}"
 
 
@@ -59,7 +60,7 @@ def read(folder: Path) -> Mapping[str, str]:
     """Returns the templates by scenario.
 
     Raises:
-        FileNotFoundError: Neither the kit's files nor a paper's index.json are there.
+        FileNotFoundError: The folder holds neither the kit's files nor the index.json of the paper's prompts.
         ValueError: A file is broken.
     """
     for place in (folder, folder / "vlmeval" / "dataset"):
@@ -110,7 +111,7 @@ def _paper(folder: Path) -> Mapping[str, str]:
 
 
 def _stems(path: Path) -> Mapping[str, str]:
-    """Returns how the prompts of the ablation begin; their gap is for the organ in plain words, not for a cell."""
+    """Returns the beginnings of the ablation's prompts; their gap takes the organ in plain words, not a table cell."""
     lines = path.read_text("utf-8").splitlines()
     found = {
         name: line.removeprefix(label).strip().removesuffix("...").replace("{anatomy}", "{organ}")
@@ -133,14 +134,18 @@ def _paper_scenarios(entry: Mapping[str, object]) -> Iterable[str]:
         return _BY_FIRST_OPTION[shown[0]]
     if task in _TEXT_SETS:
         return _TEXT_SETS[task]
-    # Prompts for places are printed for one organ each, without a gap for another.
+    # A printed prompt for a place names one organ and has no gap for another, so it is not used for other sets.
     if dataset is None or task in DETECTION:
         return ()
     return (f"{task} {'28_1' if (task, dataset) == ('DD', '28') else dataset}",)
 
 
 def _gaps(question: Question) -> Mapping[str, str | None]:
-    """Returns the released row's own cells; a question that was made of no row has the names that it knows instead."""
+    """Returns the texts for the gaps of a template, by gap; None for a gap that cannot be filled.
+
+    They are the cells of the released row. A question that does not come from a released row has the names in its
+    facets instead.
+    """
     facets, printed = question.facets, question.printed
     organ = printed.get("anatomy_location") or facets.get("anatomy")
     return {
@@ -177,7 +182,10 @@ def _build_prompt(path: Path) -> Sequence[ast.stmt]:
 
 
 def _said(body: Sequence[ast.stmt], dataset: str, text: str = "") -> str:
-    """Returns what the statements add to `prompt` for a data set; a value put in becomes a gap of its name."""
+    """Returns the text that the statements put into `prompt` for a data set.
+
+    A variable that is inserted into the text becomes a gap with the variable's name.
+    """
     for statement in body:
         if isinstance(statement, ast.If):
             branch = statement.body if _is_for(statement.test, dataset) else statement.orelse
@@ -190,7 +198,10 @@ def _said(body: Sequence[ast.stmt], dataset: str, text: str = "") -> str:
 
 
 def _defaults(body: Sequence[ast.stmt]) -> Mapping[str, str]:
-    """Returns the plain texts that a value is set to anywhere, by the value's name: what stands for an odd cell."""
+    """Returns the constant texts that the statements assign to variables, by variable.
+
+    The kit uses such a text in place of a cell that it cannot read.
+    """
     assigned = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Assign))
     return {
         node.targets[0].id: node.value.value
@@ -213,7 +224,7 @@ def _is_prompt(node: ast.expr) -> bool:
 
 
 def _is_for(test: ast.expr, dataset: str) -> bool:
-    """Returns whether a test on the data set's name holds; other tests (hints, odd cells) are taken not to."""
+    """Returns whether a condition on the data set's name is true; any other condition is taken to be false."""
     if not (isinstance(test, ast.Compare) and ast.unparse(test.left) == "self.dataset_name" and len(test.ops) == 1):
         return False
     try:

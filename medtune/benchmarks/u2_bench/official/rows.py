@@ -1,4 +1,4 @@
-"""A model's row of Table 1 as the official scripts score it, from our questions and raw replies."""
+"""Computes a model's row of Table 1 as the official scripts would, from medtune's questions and the raw replies."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ OFFICIAL: Mapping[str, tuple[Mode, bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Results per data set, each with its id; one on which the script stops is missing, as it is there.
+    """The results by the id of the data set; a data set on which the official script fails is missing.
 
     Attributes:
-        text: BLEU-4 and ROUGE-L, both x 100.
-        lost: Replies that are dropped, or whose data set is.
+        classification: The scores of classifications.
+        detection: The accuracy of positions.
+        values: The scores of clinical values.
+        text: BLEU-4 and ROUGE-L of texts, both x 100.
+        lost: The number of replies that are dropped or belong to a missing data set.
     """
 
     classification: Mapping[str, ClassScores]
@@ -57,7 +60,12 @@ class Scored:
 
 
 def row(parsed: Sequence[ParsedReply], parser: str) -> Row:
-    """Returns the cells of Table 1 by column; the score is the one that the official aggregator prints."""
+    """Returns the cells of Table 1 by column, with the score that the official aggregator would print.
+
+    Args:
+        parsed: The questions with their replies.
+        parser: The name of one of the official parsers.
+    """
     scored = set_tables(parsed, parser)
     means = official_means(scored.tables, ids="numbers")
     return {
@@ -80,21 +88,25 @@ def row(parsed: Sequence[ParsedReply], parser: str) -> Row:
 
 
 def by_task(scored: Scored) -> tuple[float, ...]:
-    """Returns the values that enter the score: accuracies, RMSE, BLEU-4 x 100."""
+    """Returns the values that enter the score: five accuracies, the RMSE of values, and two BLEU-4 x 100."""
     means = official_means(scored.tables, ids="numbers")
     accuracies = means.diag_acc, means.vra_acc, means.ll_acc, means.od_acc, means.kd_acc
     return (*accuracies, means.cve_rmse, means.rg_bleu, means.cg_bleu)
 
 
 def variants(tables: SetTables) -> tuple[float, float, float]:
-    """Returns the score as published, with ids kept as text, and with ids as text and no credit for missing values."""
+    """Returns three variants of the score.
+
+    They are the score as published; with the ids of data sets kept as text; and, in addition to this, without the
+    credit that the published score gives for missing values.
+    """
     meant = official_means(tables, ids="text")
     published = official_score(official_means(tables, ids="numbers"))
     return published, official_score(meant), round(u2_score(meant.earned_terms), 4)
 
 
 def set_tables(parsed: Sequence[ParsedReply], parser: str) -> Scored:
-    """Returns the results per data set of one official way to read."""
+    """Returns the results of each data set when replies are read with one of the official parsers."""
     mode, is_extracted = OFFICIAL[parser]
     classification: dict[str, ClassScores] = {}
     detection: dict[str, float] = {}

@@ -1,4 +1,6 @@
-"""Computes the U2-Score: task means over data sets and their weighted sum, as published and as meant.
+"""Computes the U2-Score: the mean of each task over its data sets, and the weighted sum of these means.
+
+The official code has an error in how it reads the ids of data sets; the score is computed with and without it.
 
 Source:
     Formula: U2-Bench (arXiv 2505.17779), section 4.2 and Table 6. Aggregation: gurenolun/Dolphin-ai-bench,
@@ -21,13 +23,13 @@ EXACT_WEIGHTS: Mapping[str, float] = {task: cases / sum(CASES.values()) for task
 
 @dataclass(frozen=True, slots=True)
 class SetTables:
-    """One model's results per data set, as the four result files hold them.
+    """The results of one model for each data set, as in the official code's four result files.
 
     Attributes:
-        classification: (id, accuracy, F1).
-        detection: (id, accuracy).
-        values: (id, RMSE, % within tolerance); nan and inf are allowed.
-        text: (id, BLEU-4 x 100).
+        classification: The id of the data set, the accuracy and F1.
+        detection: The id and the accuracy.
+        values: The id, the RMSE and the percentage within the tolerance; nan and inf are allowed.
+        text: The id and BLEU-4 x 100.
     """
 
     classification: Sequence[tuple[str, float, float]] = ()
@@ -38,7 +40,10 @@ class SetTables:
 
 @dataclass(frozen=True, slots=True)
 class TaskMeans:
-    """The means of the tasks by the official aggregator; a task without results counts 0, and so does its RMSE."""
+    """The means of the tasks by the official aggregator.
+
+    A task without results has the mean 0. This also holds for the RMSE of values, for which 0 is the best result.
+    """
 
     diag_acc: float
     diag_f1: float
@@ -55,7 +60,7 @@ class TaskMeans:
 
     @property
     def terms(self) -> dict[str, float]:
-        """The term of each task in the score, before clipping: 1 - RMSE for values, BLEU-4 / 100 for texts."""
+        """The term of each task in the score before clipping: an accuracy, 1 - RMSE for values, BLEU-4 for texts."""
         return {
             "DD": self.diag_acc,
             "VRA": self.vra_acc,
@@ -69,7 +74,7 @@ class TaskMeans:
 
     @property
     def earned_terms(self) -> dict[str, float]:
-        """The same without the credit for values that were never given: a missing RMSE earns nothing."""
+        """The same as `terms`, but the term of values is 0, not 1, if there are no results for values."""
         return self.terms if self.has_values else {**self.terms, "CVE": 0.0}
 
 
@@ -78,8 +83,8 @@ def official_means(tables: SetTables, *, ids: Ids) -> TaskMeans:
 
     Args:
         tables: The result tables of one model.
-        ids: "numbers" is the script as published: a result file whose ids are all numeric is read as numbers, so
-            that '04' and '09' drop out of LL and OD. "text" is what it meant.
+        ids: "numbers" reads ids as the published script does: if all ids of a result file are numeric, they become
+            numbers, so that '04' and '09' are not found in LL and OD. "text" keeps ids as text, as was intended.
     """
 
     def mean(rows: Sequence[tuple[str, *tuple[float, ...]]], task: str, column: int) -> float:
@@ -107,7 +112,7 @@ def official_means(tables: SetTables, *, ids: Ids) -> TaskMeans:
 def u2_score(terms: Mapping[str, float], weights: Mapping[str, float] = WEIGHTS) -> float:
     """Returns the weighted sum of the tasks' terms, each clipped to [0, 1].
 
-    The printed weights sum to 1. They are not the rounded case shares that the paper's formula asks for; those are
+    The printed weights sum to 1. They differ from the shares of cases that the paper's formula asks for; those are in
     `EXACT_WEIGHTS`.
 
     Example:
@@ -118,7 +123,7 @@ def u2_score(terms: Mapping[str, float], weights: Mapping[str, float] = WEIGHTS)
 
 
 def official_score(means: TaskMeans) -> float:
-    """Returns the score as the official aggregator prints it: four decimals."""
+    """Returns the score as the official aggregator prints it, with four decimals."""
     return round(u2_score(means.terms), 4)
 
 

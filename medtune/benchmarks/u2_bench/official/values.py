@@ -1,4 +1,4 @@
-"""Clinical values as the official scripts read and score them.
+"""Reads and scores clinical values as the official scripts do.
 
 Source:
     strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/measure_eval_v1.2.py. lenient:
@@ -20,7 +20,7 @@ from medtune.benchmarks.u2_bench.weights_and_ranges import RANGES, TOLERANCE, Ra
 
 _NUMBER = r"(\d+\.?\d*)"
 _SAID = r"(?:of |is |approximately |about |around )?"
-# The first that matches anywhere decides; wordings that an earlier one covers are left out.
+# The first pattern that matches anywhere decides. Patterns of the script that an earlier one covers are left out.
 _PATTERNS: Mapping[str, tuple[str, ...]] = {
     "57": (
         r"around (\d+)",
@@ -52,10 +52,10 @@ class Value:
     """One row as a script sees it.
 
     Attributes:
-        truth: None where the row is not used.
-        predicted: None where the row is not used.
-        is_failed: Whether the row is counted as failed: its reply gives no number. A row that is neither used nor
-            failed has a truth cell without a value, and is skipped without a trace.
+        truth: The true value; None if the row is not used.
+        predicted: The value in the reply; None if the row is not used.
+        is_failed: Whether the row is counted as failed, because its reply gives no number. A row that is neither used
+            nor failed has no true value; the script skips it without counting it.
     """
 
     truth: float | None = None
@@ -70,11 +70,14 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ValueScores:
-    """Scores of one data set in scaled units; nan where no row is used.
+    """The scores of one data set; errors are in units of the range of values, and nan if no row is used.
 
     Attributes:
-        std: Population standard deviation of the signed errors.
-        pct_within_tolerance: 0 to 100.
+        mae: The mean absolute error.
+        rmse: The root mean square error.
+        std: The population standard deviation of the signed errors.
+        pct_within_tolerance: The percentage of rows whose error is within the tolerance, 0 to 100.
+        failed_items: The number of rows whose reply gives no number.
     """
 
     mae: float
@@ -85,10 +88,10 @@ class ValueScores:
 
 
 def predicted_value(reply: str | None, *, mode: Mode) -> float | None:
-    """Returns the number of a reply, or None.
+    """Returns the number that a script reads from a reply, or None if it reads none.
 
-    The strict script takes a reply that is a number. The lenient one takes the first decimal number anywhere, else the
-    first whole one; a sign or a thousands separator is lost.
+    The strict script accepts only a reply that is a number as a whole. In other replies, the lenient script takes the
+    first decimal number, or else the first whole number; it loses the sign and what follows a thousands separator.
 
     Example:
         >>> [predicted_value(reply, mode="lenient") for reply in ("-3", "50 to 60.5", "1,200", "none")]
@@ -108,7 +111,7 @@ def predicted_value(reply: str | None, *, mode: Mode) -> float | None:
 
 
 def extract_number(reply: str | None, *, dataset: str) -> str:
-    """Returns the number that the official pre-pass finds, as it is written; "null" where there is none.
+    """Returns the number that the official pre-pass finds, as it is written in the reply; "null" if it finds none.
 
     Example:
         >>> extract_number("image 2 suggests 143.1", dataset="50"), extract_number("about 61 %", dataset="18")
@@ -122,12 +125,12 @@ def extract_number(reply: str | None, *, dataset: str) -> str:
 
 
 def scaled(value: float, span: Range) -> float:
-    """Returns the value in units of its range, without clipping."""
+    """Returns the value on a scale where its range is from 0 to 1, without clipping."""
     return (value - span.low) / (span.high - span.low)
 
 
 def scaled_error(value: Value, *, dataset: str) -> float:
-    """Returns scaled truth minus scaled prediction of a used row.
+    """Returns the scaled true value minus the scaled prediction of a row that is used.
 
     Raises:
         ValueError: The row is not used.
@@ -139,7 +142,10 @@ def scaled_error(value: Value, *, dataset: str) -> float:
 
 
 def value_scores(values: Sequence[Value], *, dataset: str) -> ValueScores:
-    """Returns the scores of one data set; one reply "nan" or "inf" makes RMSE non-finite, and drops the set later."""
+    """Returns the scores of one data set.
+
+    A single reply "nan" or "inf" makes the RMSE non-finite, and the aggregator then leaves out the data set.
+    """
     errors = np.array([scaled_error(value, dataset=dataset) for value in values if value.is_used])
     failed = sum(value.is_failed for value in values)
     if not errors.size:

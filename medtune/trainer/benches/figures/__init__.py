@@ -1,1 +1,1 @@
-"""The figures that every bench returns, and how they are measured."""
+"""The types of the figures that every bench returns, and functions that measure time and memory."""

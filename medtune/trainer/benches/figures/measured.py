@@ -18,13 +18,13 @@ class TwoWays:
 
     Attributes:
         title: The task that both ways do.
-        quick: The quick way in words.
-        plain: The plain way in words.
+        quick: A description of the quick way.
+        plain: A description of the plain way.
         quick_s: The seconds that the quick way took.
         plain_s: The seconds that the plain way took.
         apart: The largest difference between the two results.
         tolerance: The largest difference at which the results still count as the same.
-        target: The smallest ratio of the plain way's time to the quick way's that is wanted.
+        target: The ratio of the plain way's time to the quick way's time that has to be reached.
     """
 
     title: str
@@ -38,7 +38,7 @@ class TwoWays:
 
     @property
     def ratio(self) -> float:
-        """The ratio of the plain way's time to the quick way's."""
+        """The ratio of the plain way's time to the quick way's time."""
         return self.plain_s / self.quick_s
 
     @property
@@ -49,7 +49,7 @@ class TwoWays:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A figure that may not be exceeded.
+    """A measured figure and the limit that it has to stay within.
 
     Attributes:
         title: The thing that is measured.
@@ -74,9 +74,9 @@ class Measured:
     """The figures of one bench.
 
     Attributes:
-        subject: The thing that the bench ran on, in words.
-        ways: At least one pair of ways.
-        limits: Further targets, in seconds or GB, which depend on the machine too.
+        subject: A description of the data or model that the bench ran on.
+        ways: The comparisons of two ways, at least one.
+        limits: Figures with a limit in seconds or GB; unlike the comparisons they also depend on the machine.
     """
 
     subject: str
@@ -85,7 +85,10 @@ class Measured:
 
 
 Bench = Callable[[str | None], Measured]
-"""The function `bench` that a file in `medtune.trainer.benches` defines; takes the subject, None for its default."""
+"""The type of the function `bench` that every module in `medtune.trainer.benches` defines.
+
+It takes the name of a model or benchmark to measure, or None for the default of the bench, and returns the figures.
+"""
 
 
 def timed(work: Callable[[], Result]) -> tuple[Result, float]:
@@ -96,16 +99,20 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
 
 
 def peak_memory_gb() -> float:
-    """Returns the largest amount of memory that this process has held so far, in GB."""
+    """Returns the largest amount of memory that this process has used so far, in GB."""
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Bytes on macOS, kilobytes elsewhere.
+    # The system reports bytes on macOS and kilobytes elsewhere.
     return peak / (1e9 if sys.platform == "darwin" else 1e6)
 
 
 def refuse_subject(name: str, subject: str | None) -> None:
-    """Refuses a subject for a bench that takes none.
+    """Checks that no subject was given to a bench that takes none.
+
+    Args:
+        name: The name of the bench, for the error message.
+        subject: The subject that the user gave; None if none.
 
     Raises:
         ValueError: A subject was given.

@@ -1,4 +1,4 @@
-"""Time and memory as benches measure them."""
+"""Tests the measurement of time and memory for benches."""
 
 from __future__ import annotations
 

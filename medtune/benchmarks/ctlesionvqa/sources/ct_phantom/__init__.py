@@ -5,7 +5,7 @@ one stream of random numbers. Everything else (body, place and brightness of org
 another stream, so that neither gives a hint of the other. Lesions measure 5 to 40 mm and differ by 10 to 80 HU from
 their organ; the noise has a standard deviation of 15 HU.
 
-No folder is needed. A folder may hold phantom.json to change the number of patients: {"num_patients": 24}
+No folder is needed. To change the number of patients, give a folder that holds phantom.json: {"num_patients": 24}
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _write_settings(folder: Path, patients: int) -> None:
 
 
 def simulate(folder: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:
-    """Writes the scans and masks of `num_patients` patients and their table of truth; returns all questions."""
+    """Writes the scans, masks and true findings of `num_patients` patients into `folder`, and returns all questions."""
     asked: list[Question] = []
     media: dict[str, MediaRef] = {}
     rows = []

@@ -1,6 +1,6 @@
-"""A simulated patient's organs: their place, size and brightness, drawn without regard to lesions.
+"""Draws the organs of a simulated patient: their places, sizes and brightness, independent of any lesions.
 
-Positions are millimetres to the patient's left, to the back and to the head of the grid's centre.
+A position is given in millimetres from the grid's centre towards the patient's left, back and head.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COLON_PARTS = ("ascending", "transverse", "descending")
 SEGMENTS = tuple(f"segment {number}" for number in range(1, 9))
 
 AIR_HU, FAT_HU, MUSCLE_HU, BONE_HU, GAS_HU = -1000.0, -100.0, 55.0, 280.0, -700.0
-# Usual values of healthy organs by contrast phase; each patient's differ from them by a few HU.
+# Usual values of healthy organs in HU by contrast phase; those of a simulated patient differ by a few HU.
 _HU: Mapping[Phase, Mapping[str, float]] = {
     "venous": {"liver": 110, "spleen": 120, "kidney": 170, "pancreas": 90, "colon": 60, "vessel": 170},
     "delay": {"liver": 90, "spleen": 95, "kidney": 150, "pancreas": 75, "colon": 50, "vessel": 120},
@@ -44,13 +44,19 @@ _LOOPS = 14
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """A patient in the scanner, and the settings of the scanner.
+    """A simulated patient, and the scanner and contrast phase of the scan.
 
     Attributes:
-        organs: Each organ on the grid.
-        parts: Organ -> part -> the place of that part; of the liver its segments, of pancreas and colon their thirds.
-        hu: Brightness of each organ.
-        surroundings: The structures around the organs, in the order in which they are drawn, with their brightness.
+        sex: "M" or "F".
+        age_years: The age in years.
+        maker: The manufacturer of the scanner.
+        phase: The contrast phase.
+        organs: Each organ on the grid, by name.
+        parts: The parts of an organ on the grid, by organ and part: segments of the liver, thirds of pancreas and
+            colon.
+        hu: The brightness of each organ in HU.
+        surroundings: The structures around the organs with their brightness in HU, in the order of drawing.
+        body_radii_mm: The half axes of the body's axial outline, from side to side and from front to back.
     """
 
     sex: str
@@ -112,7 +118,7 @@ def draw_patient(rng: np.random.Generator) -> Patient:
 
 
 class _Placer:
-    """Scales and shifts the organs of a usual patient to those of the one who is drawn."""
+    """Scales and shifts the organs of a standard patient to those of the patient who is drawn."""
 
     def __init__(self, rng: np.random.Generator, size: float) -> None:
         self.rng = rng
@@ -166,10 +172,10 @@ def _surroundings(place: _Placer, vessel_hu: float) -> tuple[tuple[Depth, float]
 
 
 def _segments(liver: Depth) -> dict[str, Depth]:
-    """Splits the liver as Couinaud did, by four upright planes and one level one, the caudate lobe at the back.
+    """Returns the liver's segments after Couinaud, which vertical planes and one horizontal plane separate.
 
-    From the right: 6 and 7, then 5 and 8, then 4, then 3 and 2; the first of each pair lies below. Segment 1
-    lies behind the middle, near the spine.
+    From the patient's right to the left: 6 and 7, then 5 and 8, then 4, then 3 and 2; the first of each pair lies below
+    the second. Segment 1, the caudate lobe, lies behind the middle, near the spine.
     """
     i, j, k = liver.block
     x, y, z = axes_mm()

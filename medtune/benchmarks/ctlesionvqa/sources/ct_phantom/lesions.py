@@ -52,11 +52,11 @@ class Finding:
     """The lesions of one organ, as drawn.
 
     Attributes:
-        place: The place of the largest lesion.
+        place: The part of the organ that holds the largest lesion.
         is_bright: Whether the lesions are brighter than the organ. In kidney and pancreas bright lesions are tumours
             and dark ones are cysts.
         diameter_mm: The diameter of the largest lesion.
-        contrast_hu: Absolute difference to the organ.
+        contrast_hu: The absolute difference in brightness from the organ, in HU.
         number: The number of lesions.
     """
 
@@ -75,8 +75,13 @@ class Lesion:
     """One lesion in the grid.
 
     Attributes:
-        hu: The lesion's own brightness.
-        contrast_hu: Absolute difference to the organ.
+        site: The organ.
+        place: The part of the organ.
+        solid: The shape of the lesion.
+        drawn: The shape on the voxel grid.
+        hu: The brightness of the lesion in HU.
+        contrast_hu: The absolute difference in brightness from the organ, in HU.
+        is_bright: Whether the lesion is brighter than the organ.
     """
 
     site: Site
@@ -89,14 +94,14 @@ class Lesion:
 
     @property
     def kind(self) -> Literal["cyst", "tumor"] | None:
-        """The kind of the lesion; None in organs whose lesions have no kinds here."""
+        """Whether the lesion is a cyst or a tumour; None in organs whose lesions are not distinguished."""
         if self.site not in WITH_KINDS:
             return None
         return "tumor" if self.is_bright else "cyst"
 
     @property
     def diameter_mm(self) -> float:
-        """Longest extent in an axial slice."""
+        """The longest extent of the lesion in an axial slice."""
         return 2 * max(self.solid.radii_mm[:2])
 
     @property
@@ -112,7 +117,7 @@ def draw_findings(num_patients: int, rng: np.random.Generator) -> list[Findings]
 
 
 def in_equal_shares(labels: Sequence[Label], count: int, rng: np.random.Generator) -> list[Label]:
-    """Returns `count` labels in random order, each as often as any other, give or take one."""
+    """Returns `count` labels in random order; the numbers of any two different labels differ by at most one."""
     order = np.resize(rng.permutation(len(labels)), count)
     return [labels[i] for i in rng.permutation(order)]
 
@@ -131,7 +136,7 @@ def _of_site(site: Site, num_patients: int, rng: np.random.Generator) -> list[Fi
 
 
 def _spread(limits: tuple[float, float], count: int, rng: np.random.Generator) -> list[float]:
-    """Returns `count` values in random order that cover the range, denser towards its upper end."""
+    """Returns `count` values in random order that cover the range between the limits, more densely at its upper end."""
     low, high = limits
     shares = ((np.arange(count) + rng.random(count)) / max(count, 1)) ** _UPWARDS
     return [low + (high - low) * float(share) for share in rng.permutation(shares)]

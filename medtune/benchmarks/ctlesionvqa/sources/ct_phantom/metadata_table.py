@@ -23,7 +23,7 @@ _VOXEL_CM3 = SPACING_MM**3 / 1000
 
 
 def truth(name: str, patient: Patient, lesions: Sequence[Lesion], scanned: Scan) -> Row:
-    """Returns one scan's row; numbers have one decimal, and the cell of an absent lesion is 0 or empty."""
+    """Returns the table row of one scan; numbers have one decimal, and the cells of an absent lesion are 0 or empty."""
     row = {
         "BDMAP ID": name,
         "spacing": f"[{SPACING_MM} {SPACING_MM} {SPACING_MM}]",
@@ -57,7 +57,7 @@ def _of_kind(label: str, lesions: Sequence[Lesion]) -> Row:
 
 
 def write_table(path: Path, rows: Iterable[Mapping[str, str]]) -> None:
-    """Writes the rows as CSV."""
+    """Writes the rows as a CSV file."""
     every = list(rows)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(every[0]))

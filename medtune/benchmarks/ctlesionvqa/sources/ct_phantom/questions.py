@@ -24,7 +24,10 @@ MEASUREMENT, RECOGNITION = "measurement", "recognition"
 VISUAL, MEDICAL = "visual reasoning", "medical reasoning"
 YES, NO = "Yes", "No"
 VOLUMES_CM3 = (1.0, 5.0, 12.0, 25.0)
-"""Volumes are rounded to these: about the middle of each quarter of all lesions."""
+"""The options of questions about volumes, to the nearest of which a volume is rounded.
+
+Each is about the middle of one quarter of all lesions.
+"""
 _UPPER_ENDS_CM3 = (2.5, 8.0, 17.0)
 _NUM_OPTIONS = 4
 
@@ -56,7 +59,7 @@ class Subject(NamedTuple):
 
 
 def questions(subject: Subject, lesions: Sequence[Lesion]) -> list[Question]:
-    """Returns questions on whether each organ is ill and, where it is, on its largest lesion."""
+    """Returns the questions whether each organ has lesions and, if it has, about its largest lesion."""
     asked: list[Question] = []
     for site in SITES:
         largest = next((lesion for lesion in lesions if lesion.site == site), None)
@@ -64,7 +67,7 @@ def questions(subject: Subject, lesions: Sequence[Lesion]) -> list[Question]:
         if largest is not None:
             asked += [_attenuation(subject, largest), _location(subject, largest)]
             asked += [_kind(subject, largest)] if site in WITH_KINDS else []
-    # One volume a scan: its four options make the longest question.
+    # Only one question for each scan asks for a volume, because its four options make it the longest.
     measured = stable_order([lesion.site for lesion in lesions], subject.seed, subject.media_id, "measured")
     asked += [_volume(subject, lesion) for lesion in lesions if lesion.site in measured[:1]][:1]
     return asked

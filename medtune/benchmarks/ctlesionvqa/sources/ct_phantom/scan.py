@@ -17,8 +17,8 @@ from medtune.data.media.volumes.formats.nifti import write_nifti
 
 NOISE_SD_HU = 15.0
 LPS = np.diag([-SPACING_MM, -SPACING_MM, SPACING_MM, 1.0])
-"""From voxels to the patient's right, front and head: i grows to the left, j to the back, k to the head."""
-# As a share of the way from the middle of the body to its skin.
+"""The affine matrix from voxel indices to mm: i grows to the patient's left, j to the back, and k to the head."""
+# The layer of muscle, as shares of the way from the middle of the body to its skin.
 _MUSCLE_FROM, _MUSCLE_TO = 0.84, 0.93
 
 Mask = NDArray[np.bool_]
@@ -29,7 +29,8 @@ class Scan:
     """One simulated CT.
 
     Attributes:
-        masks: The masks by AbdomenAtlas's names; an absent structure has none.
+        hu_IJK: The voxels in Hounsfield units.
+        masks: The masks by AbdomenAtlas's names; there is no entry for an absent structure.
     """
 
     hu_IJK: NDArray[np.int16]
@@ -56,7 +57,7 @@ def scan(patient: Patient, lesions: Sequence[Lesion], rng: np.random.Generator) 
     for lesion in lesions:
         _draw(hu_IJK, lesion.drawn, lesion.hu)
         for name in lesion_masks(lesion):
-            # Where no voxel's centre lies inside the lesion, its mask is the voxel that it fills most.
+            # If no voxel's centre lies inside the lesion, its mask is the one voxel that it fills most.
             own = _mask(lesion.drawn)
             own = own if own.any() else lesion.drawn.whole() >= lesion.drawn.depth_IJK.max()
             masks[name] = masks.get(name, np.zeros(SIZE, np.bool_)) | own
@@ -72,7 +73,7 @@ def lesion_masks(lesion: Lesion) -> tuple[str, ...]:
 
 
 def write(folder: Path, scanned: Scan) -> None:
-    """Writes a scan as AbdomenAtlas lays it out."""
+    """Writes a scan and its masks into a folder in the layout of AbdomenAtlas."""
     (folder / MASKS).mkdir(parents=True)
     write_nifti(folder / SCAN, scanned.hu_IJK, LPS)
     for name, mask in scanned.masks.items():

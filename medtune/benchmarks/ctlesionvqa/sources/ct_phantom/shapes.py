@@ -1,4 +1,4 @@
-"""Solids on a voxel grid: the depth of each voxel inside a solid, and the share of the voxel that it fills.
+"""Computes for solids on a voxel grid how deep each voxel lies inside a solid and which share of it the solid fills.
 
 Legend of array names: I, J, K voxels to the patient's left, to the back and to the head.
 """
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Point = tuple[float, float, float]
-"""Millimetres to the left, to the back and to the head of the grid's centre."""
+"""The distances in mm from the grid's centre towards the patient's left, back and head."""
 
 SIZE = (96, 96, 72)
 SPACING_MM = 4.0
@@ -27,7 +27,8 @@ class Ball(NamedTuple):
     """An ellipsoid.
 
     Attributes:
-        radii_mm: Along the three axes.
+        centre: Its centre.
+        radii_mm: Its half axes along the three axes of the grid.
     """
 
     centre: Point
@@ -35,7 +36,7 @@ class Ball(NamedTuple):
 
 
 class Tube(NamedTuple):
-    """A round tube with half a ball at either end."""
+    """A round tube with half a ball at each end."""
 
     start: Point
     stop: Point
@@ -48,12 +49,12 @@ Block = tuple[slice, slice, slice]
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """A solid on the grid.
+    """A solid on the voxel grid.
 
     Attributes:
-        block: The part of the grid outside which nothing of it lies.
-        depth_IJK: In that part: mm below the surface, negative outside.
-        share_IJK: How much of each voxel is filled, where that was counted.
+        block: The part of the grid that contains the whole solid.
+        depth_IJK: The depth of each voxel of the block below the solid's surface, in mm; negative outside the solid.
+        share_IJK: The share of each voxel that the solid fills, 0 to 1; None if it was not counted on a finer grid.
     """
 
     block: Block
@@ -61,14 +62,17 @@ class Depth:
     share_IJK: Floats | None = None
 
     def filled(self) -> Floats:
-        """Returns the share of each voxel of the block that is filled: counted, or as a plane surface would cut it."""
+        """Returns the share of each voxel of the block that is filled, 0 to 1.
+
+        If the shares were not counted, they are those that a plane surface at the voxel's depth would give.
+        """
         if self.share_IJK is not None:
             return self.share_IJK
         share: Floats = np.clip(self.depth_IJK / np.float32(SPACING_MM) + np.float32(0.5), 0, 1)
         return share
 
     def whole(self) -> Floats:
-        """Returns the depth on the whole grid."""
+        """Returns the depth of each voxel of the whole grid."""
         depth_IJK = np.full(SIZE, _OUTSIDE_MM, np.float32)
         depth_IJK[self.block] = self.depth_IJK
         return depth_IJK
@@ -76,13 +80,13 @@ class Depth:
 
 @lru_cache(maxsize=1)
 def axes_mm() -> tuple[Floats, Floats, Floats]:
-    """Returns the centres of the voxels along each axis, ready to be broadcast."""
+    """Returns the centres of the voxels along each axis, in shapes that can be broadcast to the grid."""
     i, j, k = ((np.arange(n, dtype=np.float32) - np.float32((n - 1) / 2)) * np.float32(SPACING_MM) for n in SIZE)
     return i[:, None, None], j[None, :, None], k[None, None, :]
 
 
 def depth_of(solid: Solid) -> Depth:
-    """Returns how deep the voxels lie in a solid; exact for tubes, near the surface close to it for ellipsoids."""
+    """Returns how deep the voxels lie in a solid: exactly for tubes, approximately near the surface for ellipsoids."""
     if isinstance(solid, Ball):
         low = [c - r for c, r in zip(solid.centre, solid.radii_mm, strict=True)]
         high = [c + r for c, r in zip(solid.centre, solid.radii_mm, strict=True)]
@@ -95,7 +99,10 @@ def depth_of(solid: Solid) -> Depth:
 
 
 def counted(ball: Ball) -> Depth:
-    """Returns an ellipsoid whose shares were counted on a finer grid: small ones fill no voxel as a plane would."""
+    """Returns an ellipsoid whose shares of voxels were counted on a finer grid.
+
+    This is needed for small ellipsoids, whose surface within a voxel is not close to a plane.
+    """
     drawn = depth_of(ball)
     squares = []
     for axis, offsets in enumerate(_offsets(ball.centre, drawn.block)):
@@ -142,7 +149,8 @@ def _ball_depth(ball: Ball, block: Block) -> Floats:
     a, b, c = (np.float32(radius) for radius in ball.radii_mm)
     reach = np.sqrt((x / a) ** 2 + (y / b) ** 2 + (z / c) ** 2)
     slope = np.sqrt((x / a**2) ** 2 + (y / b**2) ** 2 + (z / c**2) ** 2)
-    # The distance to the surface along the steepest way, to first order; at the very centre the smallest radius.
+    # The distance to the surface along the gradient, to first order. At the centre, where the gradient is 0, the
+    # distance is the smallest radius.
     depth: Floats = np.where(slope > 1e-6, (1 - reach) * reach / np.maximum(slope, np.float32(1e-6)), min(a, b, c))
     return depth.astype(np.float32)
 

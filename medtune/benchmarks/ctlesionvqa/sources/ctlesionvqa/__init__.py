@@ -35,7 +35,7 @@ from medtune.data.raw.row_errors import Reject, RowError
 from medtune.data.raw.source import Missing, Source, SourceTable
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
 
-# The masks that a model may be shown: organs that questions are about. Masks of lesions would give answers away.
+# The masks that a model may be shown: the organs that questions are about. Masks of lesions would reveal the answers.
 ORGANS = ("colon", "kidney_left", "kidney_right", "liver", "pancreas", "spleen")
 ATLAS = "https://huggingface.co/datasets/AbdomenAtlas/AbdomenAtlas3.0Mini"
 _SPLITS: Mapping[str, Split] = {"train": "train", "val": "val", "validation": "val", "test": "test", "bench": "test"}
@@ -60,11 +60,22 @@ def source() -> Source:
 
 @dataclass(slots=True)
 class _Reader:
-    """Gathers questions, media and rejects while the tables are read.
+    """Collects the questions, media and rejects while the tables are read.
+
+    To save memory, equal facets, printed cells and lists of options are stored once and shared by questions.
 
     Attributes:
-        facets: Each combination of facets once: 800,000 questions have a few ten thousand combinations.
-        printed: Each combination of the cells that official prompts print, once.
+        cases: The files of each scan, by the scan's name.
+        sizes: The sizes of the largest lesions.
+        scans: The metadata of the scans.
+        questions: The questions so far.
+        media: The scans that questions ask about, by media id.
+        rejects: The rows that could not be used.
+        missing: The scans that are not in the folder, by name.
+        facets: Each combination of facets; 800,000 questions have a few ten thousand combinations.
+        printed: Each combination of the cells that official prompts print.
+        options: Each list of options.
+        unknown: The number of rows of each unknown subtype.
     """
 
     cases: Mapping[str, Case]
@@ -155,11 +166,13 @@ class _Reader:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the table of a folder; the order of options is the files' own, whatever the seed.
+    """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
+
+    A row that is wrong is rejected without affecting other rows.
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: It has no table of questions, or one is damaged; a row that is wrong is rejected alone.
+        ValueError: The folder has no table of questions, or a table is damaged.
     """
     folder = raw_folder(root, holds="CTLesionVQA's tables and the scans of AbdomenAtlas")
     files, others = question_files(folder)
@@ -176,7 +189,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
             sizes.add_table(file)
             scans.add(read_rows(folder, file))
     reader = _Reader(find_cases(folder), sizes, scans)
-    # v1 calls its test split "validation".
+    # Version 1 calls its test split "validation".
     is_v1 = "val" in said and "test" not in said
     for row, split in _rows(folder, files):
         reader.read(row, "test" if is_v1 and split == "val" else split)

@@ -8,14 +8,20 @@ from typing import NamedTuple
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row
 from medtune.data.raw.lettered_options import find_option, split_options
 
-# A digit after a letter, "^" or a point belongs to a unit or to another number: "cm3", "cm^3".
+# A digit after a letter, "^" or a point is not the start of a number but belongs to a unit ("cm3", "cm^3") or a number.
 _NUMBER = re.compile(r"(?<![\w.^])(?:[-+]\s?)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\d])")
 _UNIT = re.compile(r"\s*(cm\s?(?:\^3|³|3)|cc|ml|hu|cm|mm|%)(?!\w)", re.I)
 _CORRECT = re.compile(r"\(?([A-Z])[.):]\s")
 
 
 class Measured(NamedTuple):
-    """A number, and its unit as written; None where there is none."""
+    """A number with its unit.
+
+    Attributes:
+        value: The number.
+        text: The number as a plain text without thousands separators.
+        unit: The unit as it is written; None if there is none.
+    """
 
     value: float
     text: str
@@ -23,7 +29,7 @@ class Measured(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A multiple-choice question taken apart."""
+    """A multiple-choice question, split into its text, its options and the right option."""
 
     text: str
     options: tuple[str, ...]
@@ -31,7 +37,7 @@ class Choice(NamedTuple):
 
 
 def number_and_unit(answer: str) -> Measured | None:
-    """Returns the only number of an answer, or None where there is none or several.
+    """Returns the only number of an answer, or None if there is none or more than one.
 
     Example:
         >>> [number_and_unit(answer) for answer in ("1,293.7 cm^3", "Slice 174", "-32.4")]
@@ -49,10 +55,10 @@ Measured(value=-32.4, text='-32.4', unit=None)]
 
 
 def number(row: Row) -> Measured:
-    """Returns the number that a row's answer is; without a unit of its own it has the question's.
+    """Returns the number in a row's answer, with the unit of the question if the answer states none.
 
     Raises:
-        RowError: It is not one number.
+        RowError: The answer is not exactly one number.
     """
     found = number_and_unit(row.get("answer"))
     if found is None:
@@ -62,10 +68,10 @@ def number(row: Row) -> Measured:
 
 
 def choice(row: Row) -> Choice:
-    """Returns a row's multiple-choice question; its options stand in the question's text.
+    """Returns a row's multiple-choice question, whose options are read from the question's text.
 
     Raises:
-        RowError: There are no two different options, or the answer is none of them.
+        RowError: There are fewer than two different options, or the answer is none of them.
     """
     lettered = split_options(row.get("mc_question"))
     if lettered is None or not all(lettered.options) or len(set(lettered.options)) < len(lettered.options):

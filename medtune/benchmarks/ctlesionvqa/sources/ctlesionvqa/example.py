@@ -1,4 +1,4 @@
-"""A small synthetic CTLesionVQA: ten scans of noise in split folders, one table of v1 in its own spelling."""
+"""Writes a small synthetic CTLesionVQA release for tests: a table of version 1, and ten scans of noise."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ HEADER = (
     "question_subtype",
     "split",
 )
-"""The columns of v1."""
+"""The columns of version 1."""
 _NUM_SCANS = 10
 
 
 def write(root: Path) -> None:
-    """Writes the table, scans under image_only and liver masks under mask_only."""
+    """Writes the table, the scans in image_only, and masks of the liver in mask_only."""
     rng = np.random.default_rng(0)
     root.mkdir(parents=True, exist_ok=True)
     rows = []

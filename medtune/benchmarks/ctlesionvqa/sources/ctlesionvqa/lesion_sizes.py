@@ -22,13 +22,18 @@ _ORGANS = {"pancreatic": "pancreas", "hepatic": "liver", "renal": "kidney"}
 
 @dataclass(slots=True)
 class LesionSizes:
-    """Diameter in cm and difference in HU by scan and organ."""
+    """The size and contrast of the largest lesion of each organ.
+
+    Attributes:
+        diameters_cm: The diameter by scan and organ.
+        differences_hu: The difference in HU between lesion and organ, by scan and organ.
+    """
 
     diameters_cm: dict[tuple[str, str], float] = field(default_factory=dict)
     differences_hu: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def add_answer(self, scan: str, organ: str, subtype: str, answer: str) -> None:
-        """Takes a free-text answer that states one of the two."""
+        """Adds the value from a free-text answer if its subtype states a diameter or a difference in HU."""
         if subtype not in (_DIAMETER, _DIFFERENCE):
             return
         found = number_and_unit(answer)
@@ -40,7 +45,7 @@ class LesionSizes:
             self.differences_hu[scan, organ] = found.value
 
     def add_table(self, file: Path) -> None:
-        """Takes the diameters of AbdomenAtlas's table of metadata; other tables have none."""
+        """Adds the diameters from AbdomenAtlas's table of metadata; other tables state none and are ignored."""
         with file.open(encoding="utf-8-sig", newline="") as opened:
             reader = csv.DictReader(opened)
             names = reader.fieldnames or []
@@ -54,7 +59,10 @@ class LesionSizes:
                         self.diameters_cm.setdefault(key, found_here.value)
 
     def bins(self, scan: str, organ: str) -> dict[str, str]:
-        """Returns the facets "diameter" and "hu_contrast", each where it is known; a side's organ is the organ."""
+        """Returns the facets "diameter" and "hu_contrast" of an organ, each only if it is known.
+
+        The left and the right organ of a pair count as one organ.
+        """
         keys = (scan, organ), (scan, organ.rpartition(" ")[2])
         diameter = next((self.diameters_cm[key] for key in keys if key in self.diameters_cm), None)
         difference = next((self.differences_hu[key] for key in keys if key in self.differences_hu), None)

@@ -16,10 +16,10 @@ _PATIENT = ("sex", "age", "scanner", "contrast")
 
 
 def printed_cells(row: Row, column: str) -> dict[str, str]:
-    """Returns the cells by the names of the prompts' gaps, empty ones left out; none for a row that is not of v2.
+    """Returns the cells that fill the gaps of a prompt, by gap; empty cells are left out.
 
-    "layout" is how question and options are set in `column`, with gaps of their own in it. Spacing and shape are of
-    questions for numbers alone.
+    The result is empty for a row that is not of version 2. The entry "layout" is the text of `column` with gaps in
+    place of question and options. Spacing and shape are given only for questions that ask for a number.
     """
     if "qid" not in row.untouched and PurePath(row.file).stem not in V2_TABLES:
         return {}
@@ -33,6 +33,6 @@ def printed_cells(row: Row, column: str) -> dict[str, str]:
 
 
 def _said(row: Row, name: str) -> str | None:
-    """Returns a cell as Python prints it, None where Python takes it for nothing: 0, "", an empty list."""
+    """Returns a cell as Python prints it; None if Python treats it as false: 0, "" or an empty list."""
     value = row.untouched.get(name)
     return str(value) if value else None

@@ -17,17 +17,17 @@ COLUMNS = ("sex", "age", "scanner", "contrast")
 
 @dataclass(slots=True)
 class Scans:
-    """Cells by scan and column."""
+    """The cells of the tables of scans, by scan and column."""
 
     cells: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Adds the cells of a table; where two tables describe one scan, the first counts."""
+        """Adds the cells of a table; if several tables describe one scan, the first one counts."""
         for row in rows:
             for column in COLUMNS:
                 if (scan := row.get("image_id")) and (said := row.get(column)):
                     self.cells.setdefault((intern(scan), column), intern(said))
 
     def get(self, row: Row, column: str) -> str:
-        """Returns a cell of a row of questions, or what is known of its scan; "" for nothing."""
+        """Returns a cell of a row of questions or, if that is empty, of the row's scan; "" if both are empty."""
         return row.get(column) or self.cells.get((row.get("image_id"), column), "")

@@ -29,7 +29,7 @@ SPELLINGS: Mapping[str, str] = {
     "phase": "contrast",
     "ct_phase": "contrast",
 }
-"""Other spellings of a column, in small letters with underscores, and ours."""
+"""Our name of a column by its other spellings, in small letters with underscores."""
 _FOLDERS = (".", "benchmark", "train", "data", "Data")
 _SUFFIXES = (".csv", ".parquet", ".json", ".jsonl")
 _BATCH = 20_000
@@ -43,11 +43,13 @@ _KEPT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row, by our names; `line` is where it stands in its file, from 1.
+    """One row of a table.
 
     Attributes:
-        values: The cells as `text` writes them.
-        untouched: The same cells as the file has them.
+        file: The table's path relative to the folder.
+        line: The number of the row in its file, from 1.
+        values: The cells by our names of the columns, as `text` writes them.
+        untouched: The same cells unchanged, as the file has them.
     """
 
     file: str
@@ -56,11 +58,11 @@ class Row:
     untouched: Mapping[str, object]
 
     def get(self, name: str) -> str:
-        """Returns the text of a column, "" where it is missing or empty."""
+        """Returns the text of a column; "" if the column is missing or the cell is empty."""
         return self.values.get(name, "")
 
     def error(self, name: str, message: str) -> RowError:
-        """Returns the error for a column."""
+        """Returns an error about the cell of a column."""
         return RowError(Reject(self.file, self.line, name, message))
 
 
@@ -72,7 +74,7 @@ def question_files(root: Path) -> tuple[list[Path], list[Path]]:
     """
     found, others = list[Path](), list[Path]()
     files = [file for folder in _FOLDERS for file in sorted((root / folder).glob("*.*")) if file.suffix in _SUFFIXES]
-    # "data" and "Data" are one folder on some systems.
+    # On some systems "data" and "Data" are the same folder.
     for file in {file.resolve(): file for file in files}.values():
         first = next(_rows(file), {})
         is_twin = file.suffix == ".jsonl" and file.with_suffix(".json").is_file()
@@ -82,7 +84,7 @@ def question_files(root: Path) -> tuple[list[Path], list[Path]]:
 
 
 def read_rows(root: Path, file: Path) -> Iterator[Row]:
-    """Yields the rows of a table, with the columns that are of use.
+    """Yields the rows of a table, with only the columns that medtune uses.
 
     Raises:
         ValueError: The file is damaged.
@@ -93,13 +95,13 @@ def read_rows(root: Path, file: Path) -> Iterator[Row]:
 
 
 def copied_row(cells: Mapping[str, str]) -> Row:
-    """Returns another tool's copy of a row, by its own columns' names."""
+    """Returns a row that another tool has copied, given its cells by the column names of that tool."""
     copied = _object(dict(cells))
     return Row("", 0, {column: text(value) for column, value in copied.items()}, copied)
 
 
 def text(value: object) -> str:
-    """Returns a cell as text: "" for nothing, numbers without a needless ".0".
+    """Returns a cell as text: "" for an empty cell, and whole numbers without ".0".
 
     Example:
         >>> [text(value) for value in (" Yes ", None, float("nan"), 61.0, 12.5, True, "nan")]
@@ -159,7 +161,7 @@ def _object(row: object) -> Mapping[str, object]:
 
 @lru_cache(maxsize=1024)
 def _ours(name: str) -> str | None:
-    """Returns our name of a column; None for one that nothing is read from."""
+    """Returns our name of a column; None for a column that medtune does not use."""
     plain = re.sub(r"[\s_]+", "_", name.strip().lower())
     ours = SPELLINGS.get(plain, plain)
     return ours if ours in _KEPT else None

@@ -1,11 +1,11 @@
 """Fetal-Gauge rebuilt from public sets: planes, completeness, orientation and red boxes, as the paper describes them.
 
-Layout: one folder (or link) per set that you have, named as in `public_sets/sets`: acouslic, fetal_planes_db, fpus23,
-hc18, jnu_ifm, pbf_us1, psfhs. Each holds its release as it was published. All of them become one prepared folder, so
-that an image that two sets share is found, and their patients stay in one split.
+Layout: one folder (or link) for each set that you have, with the name of its module in `public_sets/sets`: acouslic,
+fetal_planes_db, fpus23, hc18, jnu_ifm, pbf_us1 or psfhs. Each folder holds the set's release unchanged. All sets become
+one prepared folder, so that images which occur in two sets are found and their patients stay in one split.
 
-Source: Alasmawi et al., arXiv 2512.22278, sections on construction. Which 13 sets the paper used, its prompts and its
-splits are not published: questions and terms are ours.
+Source: Alasmawi et al., arXiv 2512.22278, sections on construction. The paper does not publish its prompts, its splits
+and the names of its 13 sets, so questions and terms are ours.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TERMS = "medtune/benchmarks/fetal_gauge/sources/fetal_gauge_rebuilt/set_labels.
 
 
 def source() -> Source:
-    """Returns the source: four of the five tasks, as clinical diagnosis needs a set that none of these is."""
+    """Returns the source. It has four of the five tasks, because none of the sets has labels for clinical diagnosis."""
     return rebuilt_source(
         "Fetal-Gauge, rebuilt from public sets",
         "https://arxiv.org/abs/2512.22278",

@@ -1,6 +1,6 @@
-"""The words of public fetal sets -> the terms that Fetal-Gauge's questions use.
+"""Translates the labels of public fetal image sets into the terms that Fetal-Gauge's questions use.
 
-An image whose label has no line here is rejected; one that stands for nothing (None) is left out and counted.
+An image whose label is not in these tables is rejected. An image whose label has the term None is left out and counted.
 
 Source: the paper (arXiv 2512.22278) expands abbreviations ("abdomcirc" becomes "abdominal circumference plane"), says
 "[organ] plane" where a set names no plane within an organ, and drops classes such as "other". Its list of terms is not
@@ -38,11 +38,11 @@ PLANES: Mapping[str, Mapping[str, str | None]] = {
         "No plane": None,
     },
 }
-# A plane within the brain is a brain plane as well: neither is offered where the other is true.
+# A plane within the brain is also a brain plane, so neither of them is offered as a wrong option beside the other.
 WITHIN_BRAIN = frozenset({"trans-thalamic plane", "trans-cerebellar plane", "trans-ventricular plane"})
 CLINICAL_PLANES = tuple(dict.fromkeys(term for term in PLANES["fetal_planes_db"].values() if term))
 PHANTOM_PLANES = tuple(dict.fromkeys(term for term in PLANES["pbf_us1"].values() if term))
-"""The options beside the answer: the two phantoms share their terms, because one of them has only three."""
+"""The options for frames of phantoms. The two sets share them, because one of the sets has only three planes."""
 
 STRUCTURES: Mapping[str, Mapping[str, str | None]] = {
     "fpus23": {"abdomen": "fetal abdomen", "arm": "fetal arm", "head": "fetal head", "legs": "fetal legs"},
@@ -54,14 +54,14 @@ STRUCTURES: Mapping[str, Mapping[str, str | None]] = {
 ALL_STRUCTURES = tuple(dict.fromkeys(term for terms in STRUCTURES.values() for term in terms.values() if term))
 
 ORIENTATIONS: Mapping[str, str | None] = {str(pose): words for pose, words in ORIENTATION_WORDS.items()}
-"""FPUS23's poses, in the words of the simulated fetus."""
+"""The term of each of FPUS23's poses, in the words that the source fetal_phantom uses too."""
 
 VIEWS: Mapping[str, str | None] = {"optimal": "complete", "suboptimal": "incomplete", "none": None}
-"""ACOUSLIC-AI's frames for the abdominal circumference."""
+"""The term of each kind of frame of ACOUSLIC-AI: whether it is complete enough to measure the circumference."""
 
 
 def offered_planes(set_name: str, answer: str) -> tuple[str, ...]:
-    """Returns the terms that may stand beside the answer, the answer included.
+    """Returns the terms that may be options of a question with this answer, the answer included.
 
     Example:
         >>> "trans-thalamic plane" in offered_planes("fetal_planes_db", "fetal brain plane")

@@ -1,10 +1,10 @@
 """Simulated B-mode images of phantom fetuses with known truth, in the five tasks of Fetal-Gauge.
 
 Everything that an answer depends on (plane, landmarks, orientation, mass) is drawn in equal shares from one stream of
-random numbers. Everything else (size, position, scanner, gain, noise) is drawn from another stream, so that neither
+random numbers. Everything else (size, position, scanner, gain, noise) is drawn from another stream. Neither therefore
 gives a hint of the other.
 
-No folder is needed. A folder may hold phantom.json to change the number of patients: {"num_patients": 24}
+No folder is needed. To change the number of patients, give a folder that holds phantom.json: {"num_patients": 24}
 """
 
 from __future__ import annotations
@@ -56,7 +56,13 @@ Label = TypeVar("Label")
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """All labels of one patient, in the order of the frames."""
+    """The labels of one patient's frames, in the order of the frames.
+
+    Attributes:
+        planes: For each frame of a plane, the plane and whether its landmarks are complete.
+        orientations: For each frame of the whole fetus, how the fetus lies.
+        findings: For each frame of tissue, the diagnosis and the echo pattern.
+    """
 
     planes: Sequence[tuple[Plane, bool]]
     orientations: Sequence[Orientation]
@@ -104,7 +110,7 @@ def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> S
 
 
 def draw_truth(num_patients: int, *, seed: int) -> list[Truth]:
-    """Returns the labels of all patients: each label, and each plane with and without landmarks, equally often."""
+    """Returns the labels of all patients. All labels occur equally often, and so do complete and incomplete planes."""
     rng = np.random.default_rng([seed, _LABELS])
     cuts = [(plane, is_complete) for plane in PLANES for is_complete in (True, False)]
     planes = _in_equal_shares(cuts, num_patients * PLANE_FRAMES, rng)
@@ -126,7 +132,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
 
 
 def _frames(truth: Truth, *, patient: int, seed: int) -> list[tuple[Frame, Subject, list[Question]]]:
-    """Returns a patient's frames, each with what it shows and its questions that need no box."""
+    """Returns a patient's frames, each with its facets and with its questions that need no red box."""
     person = draw_patient(np.random.default_rng([seed, _NUISANCE, patient]))
     name = f"patient{patient:04d}"
     made: list[tuple[Frame, Subject, list[Question]]] = []
@@ -152,6 +158,6 @@ def _frames(truth: Truth, *, patient: int, seed: int) -> list[tuple[Frame, Subje
 
 
 def _in_equal_shares(labels: Sequence[Label], count: int, rng: np.random.Generator) -> list[Label]:
-    """Returns `count` labels in random order, each as often as any other, give or take one."""
+    """Returns `count` labels in random order; the numbers of any two different labels differ by at most one."""
     order = np.resize(rng.permutation(len(labels)), count)
     return [labels[i] for i in rng.permutation(order)]

@@ -1,4 +1,4 @@
-"""The shapes of two views: the whole fetus lengthwise, and tissue with or without a mass."""
+"""The structures in two simulated views: the whole fetus lengthwise, and tissue with or without a mass."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ DIAGNOSES: tuple[Diagnosis, ...] = ("normal", "benign", "malignant")
 
 
 class Finding(NamedTuple):
-    """The finding in a frame of tissue: the diagnosis, and the echo pattern of the mass."""
+    """The diagnosis in a frame of tissue, and the echo pattern of its mass."""
 
     diagnosis: Diagnosis
     echo: EchoPattern
 
 
-# Each diagnosis twice, so that all three come equally often.
+# Each diagnosis is listed twice, so that all three occur equally often.
 FINDINGS = (
     Finding("normal", "no mass"),
     Finding("normal", "no mass"),
@@ -103,10 +103,11 @@ def whole_body(pose: Pose, *, size: float, rng: np.random.Generator) -> Section:
 
 
 def mass(pose: Pose, *, size: float, finding: Finding, rng: np.random.Generator) -> tuple[Structure, ...]:
-    """Returns a mass, or nothing where the diagnosis is normal.
+    """Returns the structures of a mass; none if the diagnosis is normal.
 
-    Benign: smooth oval margin, parallel, uniform echoes or none, enhancement behind. Malignant: irregular spiculated
-    margin, uneven echoes, bright rim, shadow behind.
+    A benign mass has a smooth oval margin, lies parallel to the probe, has uniform echoes or none, and enhances the
+    echoes behind it. A malignant mass has an irregular spiculated margin, uneven echoes and a bright rim, and casts a
+    shadow.
 
     Source:
         ACR BI-RADS Atlas, 5th ed. (2013), ultrasound lexicon: shape, margin, echo pattern, posterior features.
@@ -140,7 +141,7 @@ def mass(pose: Pose, *, size: float, finding: Finding, rng: np.random.Generator)
 
 
 def bystanders(*, x_mm: float, depth_mm: float, rng: np.random.Generator) -> tuple[Structure, ...]:
-    """Returns vessels and tissue bands that any tissue may show, whatever the diagnosis."""
+    """Returns vessels and bands of tissue, which do not depend on the diagnosis."""
     parts = []
     for _ in range(int(rng.integers(2, 5))):
         pose = Pose(

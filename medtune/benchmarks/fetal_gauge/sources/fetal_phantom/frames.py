@@ -1,4 +1,4 @@
-"""Phantom patients and the frames a scanner shows of them.
+"""Draws simulated patients, and simulates the frames that a scanner shows of them.
 
 Legend of array names: H rows, W columns.
 """
@@ -36,7 +36,7 @@ _REACH: dict[Plane, HalfAxes] = {
 }
 
 
-# A radius of 9 to 13 mm: small enough that a thumbnail does not show the margin.
+# This gives a radius of 9 to 13 mm, small enough that the margin cannot be seen in a thumbnail.
 MASS_SIZE = 0.8
 _TRIES = 60
 _ENOUGH = 0.95
@@ -44,11 +44,11 @@ _ENOUGH = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One simulated image with its truth.
+    """One simulated image, with the places of its structures.
 
     Attributes:
-        grey_HW: uint8.
-        masks_HW: The place of each named structure within the scanned field; parts in shadow count.
+        grey_HW: The grey values, uint8.
+        masks_HW: The mask of each named structure within the scanned field, parts in shadow included.
         whole: The share of each named structure that lies within the scanned field, 0 to 1.
     """
 
@@ -63,7 +63,7 @@ def draw_patient(rng: np.random.Generator) -> Patient:
 
 
 def plane_frame(patient: Patient, plane: Plane, *, is_complete: bool, rng: np.random.Generator) -> Frame:
-    """Returns a frame of a standard plane, or of the same part cut where landmarks are missing."""
+    """Returns a frame of a standard plane, or of a cut through the same part that misses the plane's landmarks."""
     reach = _REACH[plane]
     limit_rad = 0.65 if plane == "femur" else np.pi
     pose = _place(patient, HalfAxes(reach.a_mm * patient.size, reach.b_mm * patient.size), limit_rad=limit_rad, rng=rng)
@@ -99,7 +99,15 @@ def diagnosis_frame(patient: Patient, finding: Finding, *, rng: np.random.Genera
 def _place(
     patient: Patient, reach: HalfAxes, *, limit_rad: float, rng: np.random.Generator, is_turned: bool = True
 ) -> Pose:
-    """Returns a random pose at which the ellipse `reach` lies within the field and below the wall, or nearly."""
+    """Returns a random pose at which an ellipse lies (almost) within the scanned field and below the abdominal wall.
+
+    Args:
+        patient: The patient and the scanner.
+        reach: Half axes of the ellipse.
+        limit_rad: The largest angle between the pose's axis and the x axis.
+        rng: The source of random numbers.
+        is_turned: Whether the pose is mirrored in half of the cases.
+    """
     device, around_rad = patient.device, np.linspace(0, 2 * np.pi, 24, endpoint=False)
     u_N, v_N = reach.a_mm * np.cos(around_rad), reach.b_mm * np.sin(around_rad)
     tried: list[tuple[float, Pose]] = []

@@ -1,6 +1,6 @@
-"""The standard planes: head, abdomen, femur and heart, complete or with their landmarks missing.
+"""Draws the structures of the standard planes of head, abdomen, femur and heart, complete or without their landmarks.
 
-Sizes at 20 to 28 weeks; a complete plane follows the landmarks of the ISUOG guidelines.
+The sizes are those at 20 to 28 weeks. A complete plane shows the landmarks of the ISUOG guidelines.
 
 Source: Salomon et al., ISUOG Practice Guidelines: performance of the routine mid-trimester fetal ultrasound scan,
 Ultrasound Obstet Gynecol 59 (2022); biometry after Hadlock et al., Radiology 152 (1984).
@@ -38,21 +38,21 @@ PLANES: tuple[Plane, ...] = ("head", "abdomen", "femur", "heart")
 
 
 class HalfAxes(NamedTuple):
-    """Half axes of a fetal part in mm, along its pose and across."""
+    """The half axes of a fetal part in mm: `a_mm` along the axis of its pose, `b_mm` across it."""
 
     a_mm: float
     b_mm: float
 
 
 class Section(NamedTuple):
-    """A drawn fetal part: the half axes of its outline, and its structures."""
+    """A cut through a fetal part: the half axes of its outline, and its structures in the order of painting."""
 
     extent: HalfAxes
     structures: tuple[Structure, ...]
 
 
 def head(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
-    """Returns an axial head; complete shows falx and cavum septi pellucidi, else the cut is at the orbits."""
+    """Returns an axial cut through the head: complete at falx and cavum septi pellucidi, else at the orbits."""
     a_mm = 38 * size * float(rng.uniform(0.94, 1.06))
     b_mm = a_mm * (float(rng.uniform(0.74, 0.82)) if is_complete else float(rng.uniform(0.84, 0.94)))
     skull_mm = float(rng.uniform(2.0, 2.8))
@@ -87,7 +87,7 @@ def head(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator
 
 
 def vertebra(pose: Pose, *, size: float) -> tuple[Structure, ...]:
-    """Returns a vertebra across: three ossification centres in a triangle."""
+    """Returns a cut across a vertebra: three ossification centres in a triangle."""
     centres = [(0.0, -4.0), (3.4, 2.2), (-3.4, 2.2)]
     dots = [ellipse(pose.at(u * size, v * size), a_mm=1.7 * size, b_mm=1.7 * size) for u, v in centres]
     outline = ellipse(pose, a_mm=6.5 * size, b_mm=6.8 * size)
@@ -95,7 +95,7 @@ def vertebra(pose: Pose, *, size: float) -> tuple[Structure, ...]:
 
 
 def abdomen(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
-    """Returns an axial abdomen; complete shows stomach bubble and umbilical vein, else the kidneys' level is cut."""
+    """Returns an axial cut through the abdomen: complete at stomach bubble and umbilical vein, else at the kidneys."""
     a_mm = 31 * size * float(rng.uniform(0.93, 1.07))
     b_mm = a_mm * (float(rng.uniform(0.88, 0.98)) if is_complete else float(rng.uniform(0.72, 0.82)))
     outline = ellipse(pose, a_mm=a_mm, b_mm=b_mm)
@@ -127,7 +127,7 @@ def abdomen(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Genera
 
 
 def femur(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
-    """Returns a thigh; complete shows the whole shaft, else an oblique cut leaves a short, fading part of it."""
+    """Returns a cut through the thigh: complete with the whole shaft, else oblique with a short, fading part of it."""
     half_mm = 21 * size * float(rng.uniform(0.9, 1.1))
     a_mm, b_mm = half_mm * float(rng.uniform(1.3, 1.45)), 12.5 * size * float(rng.uniform(0.85, 1.2))
     thigh = blob(pose, a_mm=a_mm, b_mm=b_mm, ripples=[(1, 0.1, 0.0), (4, 0.06, np.pi)])
@@ -150,7 +150,7 @@ def femur(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generato
 
 
 def heart(pose: Pose, *, size: float, is_complete: bool, rng: np.random.Generator) -> Section:
-    """Returns a thorax; complete shows four chambers, else an oblique cut shows one cavity and its outflow."""
+    """Returns a cut through the thorax: complete with four chambers, else oblique with one cavity and its outflow."""
     a_mm = 29 * size * float(rng.uniform(0.93, 1.07))
     b_mm = a_mm * (float(rng.uniform(0.88, 0.98)) if is_complete else float(rng.uniform(0.72, 0.82)))
     lungs = ellipse(pose, a_mm=a_mm - 1.6, b_mm=b_mm - 1.6)

@@ -1,4 +1,4 @@
-"""The five tasks of Fetal-Gauge: what is asked about a simulated frame, in expanded words."""
+"""Makes the questions of Fetal-Gauge's five tasks about simulated frames, with all abbreviations written out."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NO_MASS = "no mass"
 MARGINS: Mapping[Diagnosis, str] = {"normal": NO_MASS, "benign": "smooth", "malignant": "spiculated"}
 POSTERIOR: Mapping[Diagnosis, str] = {"normal": NO_MASS, "benign": "enhancement", "malignant": "shadow"}
 ECHO_PATTERNS = (NO_MASS, "anechoic", "uniform", "heterogeneous")
-# Distractors come from the answer's own half, so that the size of a box says little.
+# Wrong options come from the same list as the answer, so that the size of a box says little about the answer.
 SMALLER = (
     "cavum septi pellucidi",
     "choroid plexus",
@@ -71,7 +71,7 @@ _MARGIN_PX = 6
 
 
 class Subject(NamedTuple):
-    """A media item to ask about, with the facets that all its questions share."""
+    """A media item about which questions are asked, its patient, and the facets that all its questions share."""
 
     media_id: str
     patient_id: str
@@ -79,7 +79,7 @@ class Subject(NamedTuple):
 
 
 def plane_questions(subject: Subject, plane: Plane, *, is_complete: bool, seed: int) -> list[Question]:
-    """Returns plane identification and view completeness."""
+    """Returns the questions which plane a frame shows (plane identification) and whether it is complete."""
     completeness = COMPLETE if is_complete else INCOMPLETE
     return [
         _question(subject, "plane_identification", "", PLANE_TEXT, PLANE_WORDS[plane], PLANE_WORDS.values(), seed),
@@ -88,7 +88,10 @@ def plane_questions(subject: Subject, plane: Plane, *, is_complete: bool, seed: 
 
 
 def orientation_questions(subject: Subject, orientation: Orientation, *, seed: int) -> list[Question]:
-    """Returns how the fetus lies (hdvb, hdvf, huvb or huvf in words), and its two halves: presentation, near side."""
+    """Returns the questions how the fetus lies, what its presentation is, and which side of it is near the probe.
+
+    The first question covers the other two: its options are the terms hdvb, hdvf, huvb and huvf, written out.
+    """
     words, task = ORIENTATION_WORDS[orientation], "fetal_orientation"
     presentation = PRESENTATIONS[0] if orientation[1] == "d" else PRESENTATIONS[1]
     near = NEAR_SIDES[0] if orientation[3] == "b" else NEAR_SIDES[1]
@@ -100,7 +103,7 @@ def orientation_questions(subject: Subject, orientation: Orientation, *, seed: i
 
 
 def diagnosis_questions(subject: Subject, finding: Finding, *, seed: int) -> list[Question]:
-    """Returns the diagnosis, and the three features of the mass that it follows from."""
+    """Returns the questions about the diagnosis and about margin, echoes and posterior features of the mass."""
     task, diagnosis = "clinical_diagnosis", finding.diagnosis
     return [
         _question(subject, task, "diagnosis", DIAGNOSIS_TEXT, diagnosis, DIAGNOSES, seed),
@@ -111,9 +114,10 @@ def diagnosis_questions(subject: Subject, finding: Finding, *, seed: int) -> lis
 
 
 class Balance:
-    """Keeps the options of grounding questions from saying which is likely: each is right a quarter of the time.
+    """Balances the options of grounding questions: each option is the right one in a quarter of the cases.
 
-    Some frames hold only two structures, so answers cannot come equally often; what is offered follows them.
+    An option by itself therefore does not tell whether it is likely to be right. The answers themselves cannot be made
+    equally frequent, because some frames show only two structures, so the wrong options are chosen to fit them.
     """
 
     def __init__(self) -> None:
@@ -121,12 +125,12 @@ class Balance:
         self._distracting: Counter[str] = Counter()
 
     def structures(self, frame: Frame, *, wanted: int, rng: np.random.Generator) -> list[str]:
-        """Returns which structures of a frame to put into boxes, at most `wanted`: those boxed least so far.
+        """Returns the structures of a frame to draw boxes around: those that had the fewest boxes so far.
 
         Args:
-            frame: With the masks.
-            wanted: The number of structures.
-            rng: Breaks ties.
+            frame: The frame with its masks.
+            wanted: The largest number of structures to return.
+            rng: The source of random numbers, which decides between structures with equally many boxes.
         """
         whole = [name for name in STRUCTURES if frame.whole.get(name, 0.0) >= MIN_WHOLE]
         order = rng.permutation(len(whole))
@@ -135,7 +139,7 @@ class Balance:
         return chosen
 
     def options(self, name: str, rng: np.random.Generator) -> list[str]:
-        """Returns the boxed structure and those of its half of sizes that distracted too seldom so far."""
+        """Returns the boxed structure and the structures of similar size that were wrong options too rarely so far."""
         half = [label for label in (SMALLER if name in SMALLER else LARGER) if label != name]
         others = [half[i] for i in rng.permutation(len(half))]
         wanted = NUM_OPTIONS - 1
@@ -145,14 +149,14 @@ class Balance:
 
 
 def grounding_question(subject: Subject, name: str, box: Box, *, options: Sequence[str], seed: int) -> Question:
-    """Returns the question what the red box around `name` represents."""
+    """Returns the question what a red box represents; the answer is the structure `name`."""
     size = box_size(box, IMAGE_SIZE, IMAGE_SIZE)
     boxed = subject._replace(facets={**subject.facets, "box_size": size})
     return _question(boxed, "visual_grounding", "", GROUNDING_TEXT, name, options, seed)
 
 
 def loose_box(mask_HW: Mask, rng: np.random.Generator) -> Box:
-    """Returns a box around the mask, each side up to a few pixels too far out, within the image.
+    """Returns a box around the mask; each side lies up to a few pixels outside the mask, but within the image.
 
     Raises:
         ValueError: The mask is empty.

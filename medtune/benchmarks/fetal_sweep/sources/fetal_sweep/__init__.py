@@ -1,10 +1,11 @@
 """Simulated sweeps of the probe along a phantom fetus: short videos with known path, direction and placenta.
 
-The source fetal_phantom shows one plane in a frame. Here the probe glides along the body, towards the head or towards
-the feet, and every path is swept both ways equally often. Labels are drawn in equal shares from one stream of random
-numbers; size, position, scanner, gain and noise are drawn from another, so that neither gives a hint of the other.
+The probe moves along the body, towards the head or towards the feet, and each path is swept equally often in both
+directions. (The source fetal_phantom, in contrast, simulates single images.) The labels are drawn in equal shares from
+one stream of random numbers; size, position, scanner, gain and noise are drawn from another stream. Neither therefore
+gives a hint of the other.
 
-No folder is needed. A folder may hold sweep.json to change the number of patients: {"num_patients": 24}
+No folder is needed. To change the number of patients, give a folder that holds sweep.json: {"num_patients": 24}
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> S
 
 
 def draw_truth(num_patients: int, *, seed: int) -> list[tuple[Truth, ...]]:
-    """Returns the labels of all patients: each path, either way and with either placenta, equally often."""
+    """Returns the labels of each patient's sweeps; each path, direction and placenta side occurs equally often."""
     rng = np.random.default_rng([seed, _LABELS])
     kinds = [Truth(first, last, side) for first, last in permutations(PARTS, 2) for side in get_args(Side)]
     order = rng.permutation(np.resize(rng.permutation(len(kinds)), num_patients * SWEEPS))

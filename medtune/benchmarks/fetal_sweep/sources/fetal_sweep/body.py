@@ -1,6 +1,6 @@
-"""A fetus in three dimensions, from the crown to the thighs, and where a sweep of the probe goes in it.
+"""The body of a simulated fetus in three dimensions, from the crown to the thighs, and the places of its parts.
 
-Sizes at about 24 weeks, as in fetal_phantom; the arms are left out.
+The sizes are those at about 24 weeks, as in the source fetal_phantom. The arms are left out.
 """
 
 from __future__ import annotations
@@ -31,12 +31,17 @@ from medtune.benchmarks.simulators.bmode.tissue import (
 
 Part = Literal["head", "chest", "abdomen", "legs"]
 CENTRES_MM: dict[Part, float] = {"head": -44.0, "chest": 9.0, "abdomen": 38.0, "legs": 82.0}
-"""The place along the body at which each part is seen best."""
+"""The height along the body (see `solids`) at which each part is seen best, for a fetus of size 1."""
 PARTS: tuple[Part, ...] = ("head", "chest", "abdomen", "legs")
 
 
 def body(size: float, rng: np.random.Generator) -> tuple[Organ, ...]:
-    """Returns the organs of a fetus, 1 being about 27 weeks, with tissues a little brighter or darker."""
+    """Returns the organs of a fetus, whose tissues are made a little brighter or darker at random.
+
+    Args:
+        size: Size of the fetus relative to a fetus of about 27 weeks, whose size is 1.
+        rng: The source of random numbers.
+    """
     return (*_scaled_head(size, rng), *_trunk(size, rng), *_legs(size, rng))
 
 

@@ -1,7 +1,8 @@
-"""One sweep of the probe along the fetus: its path, and the frames that the scanner shows on the way.
+"""Simulates one sweep of the probe along the fetus: its path, and the frames that the scanner shows on the way.
 
-Speckle and texture belong to places in the body: where a plane is seen again, it looks the same but for electronic
-noise. So a clip run backwards is a sweep the other way, and who ignores the order of frames cannot tell which it was.
+Speckle and texture are fixed to places in the body, so a plane that is seen twice looks the same except for electronic
+noise. A clip played backwards is therefore a valid sweep in the other direction, and a model that ignores the order of
+the frames cannot tell the two directions apart.
 
 Legend of array names: T frames, D depth samples, L scan lines, H rows, W columns.
 """
@@ -28,7 +29,7 @@ Side = Literal["near", "far"]
 NUM_FRAMES = 12
 FRAMES_PER_S = 6.0
 SLICE_MM = 2.5
-"""The thickness of the beam: planes that lie this far apart have no speckle in common."""
+"""The thickness of the beam: planes at this distance from each other, or farther apart, share no speckle."""
 TEXTURE_MM = 12.0
 _JITTER_MM = 5.0
 _WANDER_MM, _WANDER_RAD = 2.0, 0.06
@@ -56,7 +57,7 @@ def draw_patient(rng: np.random.Generator) -> Patient:
 
 
 def sweep(patient: Patient, truth: Truth, *, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Returns the grey frames (T, H, W) of a sweep from its first part to its last."""
+    """Returns the grey frames (T, H, W) of a sweep, from the first part of the body to the last."""
     organs = body(patient.size, rng)
     planes = _path(patient, truth, rng)
     womb = _womb(patient, truth.placenta, rng)
@@ -78,7 +79,7 @@ def sweep(patient: Patient, truth: Truth, *, rng: np.random.Generator) -> NDArra
 
 
 def _path(patient: Patient, truth: Truth, rng: np.random.Generator) -> list[Plane]:
-    """Returns the planes: nearly steady along the body, while the fetus drifts a little in the picture."""
+    """Returns the plane of each frame: the probe moves at a nearly constant speed, and the fetus drifts a little."""
     depth_mm, size = patient.device.depth_mm, patient.size
     ends_mm = [
         size * CENTRES_MM[part] + float(rng.uniform(-_JITTER_MM, _JITTER_MM)) for part in (truth.first, truth.last)
@@ -107,7 +108,7 @@ def _path(patient: Patient, truth: Truth, rng: np.random.Generator) -> list[Plan
 
 
 def _womb(patient: Patient, placenta: Side, rng: np.random.Generator) -> tuple[Structure, ...]:
-    """Returns the wall, the fluid and a placenta at the near or the far side, the same in every plane."""
+    """Returns the abdominal wall, the fluid and a placenta on the near or the far side; every plane shows the same."""
     depth_mm = patient.device.depth_mm
     layers = wall(rng, thickness_mm=patient.wall_mm)
     top_mm, bottom_mm = patient.wall_mm + 2, depth_mm * float(rng.uniform(0.96, 1.04))
@@ -129,7 +130,7 @@ def _womb(patient: Patient, placenta: Side, rng: np.random.Generator) -> tuple[S
 
 
 class _Layers(Generic[Values]):
-    """A random field through the body: layers of independent noise, blended at even power."""
+    """A random field along the body: layers of independent noise, blended so that the power stays constant."""
 
     def __init__(self, draw: Callable[[np.random.Generator], Values], step_mm: float, seed: int) -> None:
         self._draw: Callable[[np.random.Generator], Values] = draw
@@ -138,7 +139,7 @@ class _Layers(Generic[Values]):
         self._known: dict[int, Values] = {}
 
     def at(self, w_mm: float) -> Values:
-        """Returns the field at a height of the body."""
+        """Returns the field in the plane at a height along the body."""
         below, share = divmod(w_mm / self._step_mm, 1.0)
         turn_rad = share * np.pi / 2
         first, second = self._layer(int(below)), self._layer(int(below) + 1)
@@ -146,6 +147,6 @@ class _Layers(Generic[Values]):
 
     def _layer(self, number: int) -> Values:
         if number not in self._known:
-            # Heights may be negative, seeds may not.
+            # A layer's number may be negative, a seed may not.
             self._known[number] = self._draw(np.random.default_rng([self._seed, number % 2**32]))
         return self._known[number]

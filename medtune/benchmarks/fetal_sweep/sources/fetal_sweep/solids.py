@@ -1,8 +1,9 @@
-"""Solids in the fetus's own space, each a function that says which points lie inside; a plane cuts them into shapes.
+"""Solids in the body of a fetus, and the shapes that a plane across the body cuts out of them.
 
-u runs across the body, v from front to back, w from the head to the feet, all in mm; w is 0 where the chest begins.
+In the coordinates of the body, u runs across it, v from front to back, and w (the height) from the head to the feet.
+All are in mm, and w is 0 where the chest begins.
 
-Legend of array names: N any shape of points.
+Legend of array names: N points, in an array of any shape.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from medtune.benchmarks.simulators.bmode.shapes import Mask, Millimetres, Pose, 
 from medtune.benchmarks.simulators.bmode.tissue import Structure, Tissue
 
 Inside = Callable[[Millimetres, Millimetres, float], Mask]
-"""(u_N, v_N, w) -> which points lie inside."""
+"""Takes the u and v of points and the height w of their plane, and returns which of them lie inside a solid."""
 
 
 class Solid(NamedTuple):
-    """A body in space.
+    """A solid in the body.
 
     Attributes:
-        inside: Says which points the solid holds.
-        low_mm: No plane below this height meets it.
-        high_mm: No plane above this height meets it.
+        inside: Returns which points lie inside the solid.
+        low_mm: The smallest height at which a plane meets the solid.
+        high_mm: The largest height at which a plane meets the solid.
     """
 
     inside: Inside
@@ -34,7 +35,7 @@ class Solid(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A place in the fetus, in mm."""
+    """A point in the body, in mm."""
 
     u_mm: float
     v_mm: float
@@ -42,7 +43,7 @@ class Point(NamedTuple):
 
 
 class Organ(NamedTuple):
-    """A solid and what fills it; later organs are painted over earlier ones."""
+    """A solid and the tissue that fills it; later organs are painted over earlier ones."""
 
     solid: Solid
     tissue: Tissue
@@ -52,8 +53,8 @@ class Plane(NamedTuple):
     """A cut across the body.
 
     Attributes:
-        pose: Where the body's axis meets the scan plane, and how the body is turned in it.
-        w_mm: At which height of the body.
+        pose: The point at which the body's axis meets the scan plane, and the direction of the body in it.
+        w_mm: The height of the cut along the body.
     """
 
     pose: Pose
@@ -61,7 +62,7 @@ class Plane(NamedTuple):
 
 
 def ellipsoid(centre: Point, half_mm: Point) -> Solid:
-    """Returns a filled ellipsoid with these half axes."""
+    """Returns a filled ellipsoid; `half_mm` holds its half axes along u, v and w."""
 
     def inside(u_N: Millimetres, v_N: Millimetres, w_mm: float) -> Mask:
         rest = 1 - ((w_mm - centre.w_mm) / half_mm.w_mm) ** 2
@@ -72,7 +73,7 @@ def ellipsoid(centre: Point, half_mm: Point) -> Solid:
 
 
 def capsule(start: Point, end: Point, *, width_mm: float) -> Solid:
-    """Returns a round-ended rod between two places."""
+    """Returns a rod with round ends between two points."""
     along = Point(*(b - a for a, b in zip(start, end, strict=True)))
     length2 = sum(each * each for each in along)
 
@@ -87,7 +88,7 @@ def capsule(start: Point, end: Point, *, width_mm: float) -> Solid:
 
 
 def cut(organs: Iterable[Organ], plane: Plane) -> tuple[Structure, ...]:
-    """Returns what the plane shows of the organs that it meets, in their order."""
+    """Returns the structures that a plane shows of the organs that it meets, in the order of the organs."""
     return tuple(
         Structure(_shape(organ.solid, plane), organ.tissue)
         for organ in organs

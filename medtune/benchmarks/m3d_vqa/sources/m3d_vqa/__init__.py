@@ -1,12 +1,13 @@
-"""M3D-VQA: the released tables of questions, with M3D-Cap's arrays and what the user says of their values and spacing.
+"""M3D-VQA: the released tables of questions, M3D-Cap's arrays, and a file with the meaning of their values.
 
-    M3D_VQA_*.csv               tables of questions: here, or in M3D-VQA; train, yn_train, val, test, test5k
-    M3D_Cap_npy/...             the arrays, where the tables' column "Image Path" says
-    volumes.json                {"hu_window": [low, high], "spacing_mm": [slices, rows, columns]}; see
-                                data/volumes/scaled_array.py: the release states neither
+    M3D_VQA_*.csv               tables of questions (train, yn_train, val, test, test5k), here or in the folder M3D-VQA
+    M3D_Cap_npy/...             the arrays, at the paths in the tables' column "Image Path"
+    volumes.json                {"hu_window": [low, high], "spacing_mm": [slices, rows, columns]}, written by the user,
+                                because the release states neither; see
+                                medtune/data/media/volumes/formats/scaled_array.py
 
-A row holds both formats and becomes two questions, with options and without. The splits are the release's; test5k,
-a part of test, is left out beside it.
+A row holds a question in both formats and becomes two questions, one with options and one without. The splits are those
+of the release. The table test5k is a part of test and is left out if test is there.
 
 Source: HF GoodBaiBai88/M3D-VQA; BAAI-DCAI/M3D, Bench/dataset/multi_dataset.py and Data/process (the columns).
 """
@@ -55,7 +56,7 @@ def source() -> Source:
 
 
 class _Choices(NamedTuple):
-    """A row's choices in their order, and the right one."""
+    """The choices of a row in their order, and the right one of them."""
 
     options: tuple[str, ...]
     right: str
@@ -63,7 +64,7 @@ class _Choices(NamedTuple):
 
 @dataclass(slots=True)
 class _Reader:
-    """Gathers questions, media and rejects while the tables are read."""
+    """Collects the questions, media and rejects while the tables are read."""
 
     root: Path
     questions: list[Question] = field(default_factory=list)
@@ -152,12 +153,13 @@ def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the table of a folder; the order of options is the files' own, whatever the seed.
+    """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
+
+    A row that is wrong is rejected without affecting other rows.
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: It has no table of questions, volumes.json is missing or wrong, or a table is damaged; a row that is
-            wrong is rejected alone.
+        ValueError: The folder has no table of questions, volumes.json is missing or wrong, or a table is damaged.
     """
     folder = raw_folder(root, holds="M3D-VQA's tables, M3D-Cap's arrays and volumes.json")
     files = question_files(folder)

@@ -1,4 +1,4 @@
-"""A small synthetic M3D-VQA: noisy arrays in two cases of each split, with the columns as documented."""
+"""Writes a small synthetic M3D-VQA release for tests: tables with the documented columns, and arrays of noise."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""M3D-VQA's tables: rows of text under one spelling of the columns.
+"""Reads the rows of M3D-VQA's tables, whose columns are renamed to one spelling.
 
 Source: the header that BAAI-DCAI/M3D, Data/process/m3d_vqa_data_generation.py writes: Image Path, Text, Question Type,
-Question, Choice A to Choice D, Answer, Answer Choice; a choice that is missing is written NA.
+Question, Choice A to Choice D, Answer, Answer Choice. A missing choice is written as NA.
 """
 
 from __future__ import annotations
@@ -27,28 +27,34 @@ _SPLITS: Mapping[str, Split] = {
 }
 _NEEDED = frozenset({"image_path", "question"})
 SPELLINGS: Mapping[str, str] = {"image": "image_path", "type": "question_type", "answer_option": "answer_choice"}
-"""Other spellings of a column, in small letters with underscores, and ours."""
+"""Our name of a column by its other spellings, in small letters with underscores."""
 _EMPTY = frozenset({"", "na", "nan"})
-"""Cells that stand for nothing; "None" is not among them, because it is a choice."""
+"""The texts of empty cells, in small letters. "none" is not among them, because "None" is a choice of a question."""
 _LARGEST_FIELD = 1 << 24
-"""Characters; a report of several pages stands in the column Text."""
+"""The largest number of characters in a cell; the column Text may hold a report of several pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row, by our names; `line` is where it stands among the rows, from 1."""
+    """One row of a table.
+
+    Attributes:
+        file: The table's path relative to the folder.
+        line: The number of the row among the rows of its table, from 1.
+        values: The cells by our names of the columns.
+    """
 
     file: str
     line: int
     values: Mapping[str, str]
 
     def get(self, name: str) -> str:
-        """Returns the text of a column, "" where it is missing or empty."""
+        """Returns the text of a column; "" if the column is missing or the cell is empty."""
         said = self.values.get(name, "").strip()
         return "" if said.lower() in _EMPTY else said
 
     def error(self, name: str, message: str) -> RowError:
-        """Returns the error for a column, by the release's name."""
+        """Returns an error about a cell; `name` is the column's name in the release."""
         return RowError(Reject(self.file, self.line, name, message))
 
 
@@ -77,12 +83,12 @@ def read_rows(root: Path, file: Path) -> Iterator[Row]:
 
 
 def copied_row(cells: Mapping[str, str]) -> Row:
-    """Returns another tool's copy of a row, by its own columns' names."""
+    """Returns a row that another tool has copied, given its cells by the column names of that tool."""
     return Row("", 0, {_ours(name): cell for name, cell in cells.items()})
 
 
 def split_of(file: Path) -> Split | None:
-    """Returns the split that a table's name states.
+    """Returns the split that a table's file name states; None if it states none.
 
     Example:
         >>> [split_of(Path(f"M3D_VQA_{name}.csv")) for name in ("yn_train", "val", "test5k", "all")]
@@ -105,6 +111,6 @@ def _cells(file: Path) -> Iterator[list[str]]:
 
 
 def _ours(name: str) -> str:
-    """Returns a column's name in small letters with underscores, under our spelling."""
+    """Returns our name of a column: its name in small letters with underscores, in our spelling."""
     plain = re.sub(r"[\s_\-]+", "_", name.strip().lower())
     return SPELLINGS.get(plain, plain)

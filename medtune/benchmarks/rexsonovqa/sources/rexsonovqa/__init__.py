@@ -54,7 +54,14 @@ def source() -> Source:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A question as released; `file` has no video's name, as files of videos bear the same."""
+    """A question as it was released.
+
+    Attributes:
+        file: The question file by its number, for example "mcq, file 3". Its own name is that of a video, which
+            messages should not show.
+        number: The number of the question in its file, from 1.
+        values: The fields of the question.
+    """
 
     file: str
     number: int
@@ -78,7 +85,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Reader:
-    """Gathers questions, media and rejects while the files are read."""
+    """Collects the questions, media and rejects while the files are read."""
 
     root: Path
     segments: Mapping[str, Segment]
@@ -106,7 +113,7 @@ class _Reader:
         if not start_s < min(end_s, length_s):
             raise row.error("time_start", f"the clip {start_s} to {end_s} s is empty in a segment of {length_s:.2f} s")
         self.counts["that end after their segment, and were cut there"] += end_s > length_s
-        # Sums of hundredths, as the metadata has them, without the noise of binary fractions.
+        # Times are stated in hundredths of a second; rounding removes the errors of binary fractions from their sums.
         end_s = round(min(end_s, length_s), 6)
         whole = video_segments.whole_video(segment, self.videos)
         if whole is None:
@@ -124,11 +131,13 @@ class _Reader:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the table of a folder; the order of options is the files' own, whatever the seed.
+    """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
+
+    A question that does not have the released format is rejected without affecting other questions.
 
     Raises:
         FileNotFoundError: There is no such folder, or it lacks the metadata.
-        ValueError: It has no questions, or a file is not as released; a question that is not is rejected alone.
+        ValueError: The folder has no questions, or a whole file does not have the released format.
     """
     folder = raw_folder(root, holds="ReXSonoVQA's benchmark_questions and videos")
     reader = _Reader(
@@ -148,7 +157,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
 
 
 def _rows(folder: Path) -> Iterator[tuple[_Row, str, str]]:
-    """Yields each question, the name of its file's segment, and "mcq" or "free"."""
+    """Yields for each question the question, the name of the video segment of its file, and "mcq" or "free"."""
     for kind in _FORMATS:
         inside = [folder / "benchmark_questions" / kind, folder / kind]
         files = sorted(file for each in inside for file in each.glob("*.json"))
@@ -170,7 +179,7 @@ def _question(row: _Row, kind: str, question_id: str, media_id: str, patient: st
     options: tuple[str, ...] = ()
     answer, marks = row.text("answer"), dict[str, str]()
     if kind == "mcq":
-        # Two styles were released; the official prompt shows each question as it was.
+        # The options were released in two styles, and the official prompt shows each question in its released style.
         marks = {"option_mark": style[1]} if (style := _OPTION_MARK.search(text)) else {}
         lettered = split_options(text)
         if lettered is None or not all(lettered.options) or len(set(lettered.options)) < len(lettered.options):

@@ -1,4 +1,4 @@
-"""A small synthetic ReXSonoVQA: three cine DICOM files in place of YouTube's, with questions of both formats."""
+"""Writes a small synthetic ReXSonoVQA release for tests: questions of both formats, and three DICOM films as videos."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _FPS = 5
 
 
 def write(root: Path) -> None:
-    """Writes questions, metadata and videos: both styles of options, a key that differs, a clip that ends too late."""
+    """Writes questions, metadata and videos.
+
+    They include both styles of options, an answer key in another spelling, and a segment that ends after its video.
+    """
     rng = np.random.default_rng(0)
     metadata = {}
     for kind in ("mcq", "free"):

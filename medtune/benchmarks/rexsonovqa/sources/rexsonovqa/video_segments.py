@@ -24,7 +24,10 @@ _MARK_OF_COPIES = "_CC"
 
 
 class Roi(NamedTuple):
-    """The ultrasound in a frame: shares of its width and height, or pixels."""
+    """The region of a video's frame that shows the ultrasound image.
+
+    The first four values are shares of the frame's width and height if `is_share` is true, else pixels.
+    """
 
     x: float
     y: float
@@ -33,10 +36,10 @@ class Roi(NamedTuple):
     is_share: bool
 
     def box(self, size: Size) -> Box:
-        """Returns the region in pixels of a frame, as ffmpeg's crop takes it.
+        """Returns the region in pixels of a frame of this size, rounded as ffmpeg's crop filter rounds it.
 
         Raises:
-            ValueError: It leaves the frame, or is empty.
+            ValueError: The region is empty or begins outside the frame.
         """
         across, down = (size.width, size.height) if self.is_share else (1, 1)
         x0, y0, width, height = (
@@ -53,8 +56,11 @@ class Segment:
     """A part of a YouTube video.
 
     Attributes:
+        url: The address of the video.
         video: YouTube's id of the video.
-        end_s: None where it ends with the video.
+        start_s: The start of the part in seconds.
+        end_s: The end of the part in seconds; None if it is the end of the video.
+        roi: The region that shows the ultrasound image; None for the whole frame.
     """
 
     url: str
@@ -69,7 +75,7 @@ def read_segments(file: Path) -> dict[str, Segment]:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is no JSON object of entries, or an entry is not as the release has it.
+        ValueError: The file is not a JSON object of entries, or an entry does not have the released format.
     """
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file. It comes with the questions.")
@@ -81,7 +87,10 @@ def read_segments(file: Path) -> dict[str, Segment]:
 
 
 def segment_of(name: str, segments: Mapping[str, Segment]) -> Segment | None:
-    """Returns a question file's segment: names differ in blanks and in a "_CC" at the end; None where there is none."""
+    """Returns the segment of a question file; None if there is none.
+
+    The names of a segment and its question file may differ in blanks and in a "_CC" at the end.
+    """
     if name in segments:
         return segments[name]
     alike = [key for key in segments if _plain(key) in (_plain(name), _plain(name + _MARK_OF_COPIES))]
@@ -89,7 +98,7 @@ def segment_of(name: str, segments: Mapping[str, Segment]) -> Segment | None:
 
 
 def videos(root: Path) -> dict[str, Path]:
-    """Returns the videos anywhere under a folder by what their names say, the last in alphabetical order first."""
+    """Returns the video files anywhere in a folder by their names without ending, in reverse alphabetical order."""
     return {file.stem: file for file in sorted(root.rglob("*"), reverse=True) if file.suffix.lower() in SUFFIXES}
 
 

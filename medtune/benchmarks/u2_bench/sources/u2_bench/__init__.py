@@ -49,7 +49,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "split": ("split",),
     "demographic": ("demographic", "demographics"),
 }
-"""Our names, and the spellings of each in the order in which a filled cell is looked for."""
+"""The spellings of each column by our name of it; the first of them whose cell is filled counts."""
 _LONGEST_INDEX = 64
 _LARGEST_CELL = 1 << 30
 
@@ -71,7 +71,15 @@ def source() -> Source:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row without its image and masks, by the table's own names in small letters."""
+    """One row of a table, without its image and masks.
+
+    Attributes:
+        file: The table's path relative to the folder.
+        line: The number of the row's last line in the file.
+        task: The task, for example "DD".
+        dataset: The id of the data set.
+        cells: The cells by the table's own column names, in small letters.
+    """
 
     file: str
     line: int
@@ -80,7 +88,7 @@ class _Row:
     cells: Mapping[str, str]
 
     def column(self, name: str) -> str | None:
-        """Returns which of a column's spellings is filled, else which is there."""
+        """Returns the first spelling of a column whose cell is filled, else the first that the table has, else None."""
         there = [spelling for spelling in COLUMNS[name] if spelling in self.cells]
         return next((spelling for spelling in there if self.cells[spelling].strip()), there[0] if there else None)
 
@@ -94,7 +102,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Reader:
-    """Gathers questions, media and rejects while the tables are read, one row at a time."""
+    """Collects the questions, media and rejects while the tables are read, one row at a time."""
 
     scratch: Path
     questions: list[Question] = field(default_factory=list)
@@ -155,11 +163,13 @@ class _Reader:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the table of a folder; the order of options is the files' own, whatever the seed.
+    """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
+
+    A row that cannot be read is rejected without affecting other rows.
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: It has no table of a task, or a table cannot be read at all; a row that cannot is rejected alone.
+        ValueError: The folder has no table of any task, or a whole table cannot be read.
     """
     folder = raw_folder(root, holds="U2-Bench's eight folders with .tsv files")
     reader = _Reader(scratch)
@@ -182,7 +192,7 @@ def _task(folder: Path, file: Path) -> str | None:
 
 
 def _cells(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yields the last line and the cells of each row, by the header's names in small letters."""
+    """Yields for each row the number of its last line, and its cells by the header's names in small letters."""
     csv.field_size_limit(_LARGEST_CELL)
     with file.open(encoding="utf-8-sig", newline="") as opened:
         reader = csv.reader(opened, delimiter="\t")
@@ -200,7 +210,7 @@ def _by_column(task: str, found: Mapping[str, str]) -> str | None:
 
 
 def _index(cell: str) -> str:
-    """Returns an index as other rows name it: 12.0 is 12."""
+    """Returns an index in the form in which other rows refer to it, without ".0": 12.0 becomes 12."""
     return cell.strip().removesuffix(".0")
 
 
@@ -229,7 +239,7 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
         facets["box_size"] = size_of_share(share)
     if phantom := released.phantom(dataset):
         facets["phantom"] = phantom
-    # In this set the organ is what is asked.
+    # In this data set the organ is the answer, so it must not be a facet.
     if organ and dataset != released.ANATOMY:
         facets["anatomy"] = organ
     facets |= demographic.facets(row.get("demographic"))

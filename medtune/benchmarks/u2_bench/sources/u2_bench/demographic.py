@@ -1,6 +1,6 @@
 """Reads a person's sex and decade of age from the column "demographic" of U2-Bench's tables.
 
-Source: DolphinAI/u2-bench, an_explanation_of_the_columns.tsv, says that the column is JSON and not what its keys are.
+Source: DolphinAI/u2-bench, an_explanation_of_the_columns.tsv, which states that the column is JSON but not its keys.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _UNBORN = frozenset({"gestational", "gestation", "fetal", "fetus"})
 
 
 def facets(cell: str) -> dict[str, str]:
-    """Returns the facets "sex" and "age", named as CTLesionVQA's, each where the cell says it of the patient.
+    """Returns the facets "sex" and "age" of the patient, each only if the cell states it.
+
+    Their names and levels are those of CTLesionVQA.
 
     Example:
         >>> facets('{"gender": "female", "age": "061Y"}'), facets("{'gestational_age': 20}")

@@ -1,4 +1,4 @@
-"""A small synthetic U2-Bench: all eight tasks, in the several spellings of its columns."""
+"""Writes a small synthetic U2-Bench release for tests: all eight tasks, in the different spellings of its columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import OPTIONS
 
 
 def write(root: Path) -> None:
-    """Writes six patients a table; their images are grey noise."""
+    """Writes a table of six patients for each data set of the example; their images are grey noise."""
     rng = np.random.default_rng(0)
     _write(root / "disease_diagnosis" / "23.tsv", [_class_row(rng, "DD", "23", n, "class_label") for n in range(6)])
     _write(root / "disease_diagnosis" / "28.tsv", [_class_row(rng, "DD", "28_1", n, "class") for n in range(6)])
@@ -38,7 +38,7 @@ def write(root: Path) -> None:
 
 
 def image_cell(rng: np.random.Generator) -> str:
-    """Returns grey noise as PNG in base64."""
+    """Returns an image of grey noise as the base64 text of a PNG file."""
     buffer = io.BytesIO()
     PIL.Image.fromarray(rng.integers(0, 256, (24, 32), dtype=np.uint8)).save(buffer, "PNG")
     return base64.b64encode(buffer.getvalue()).decode()

@@ -16,7 +16,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import VALUE_KEYS
 from medtune.data.media.masks import NOT_VISIBLE, cell_of_point
 
 _NOTHING = ("", "nan", "none", "null", "n/a", "na", "[]", "{}", "[{}]")
-# Cells that pandas, with which the kit reads its tables, takes for empty and prints as "nan".
+# The kit reads its tables with pandas, which takes these cells as empty and prints them as "nan".
 _PANDAS_EMPTY = frozenset(
     ("", "#N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "-NaN", "-nan", "None", "n/a", "nan", "null")
 )
@@ -28,9 +28,9 @@ class Place(NamedTuple):
     """The place of a structure in the image.
 
     Attributes:
-        structure: The structure's name, where the cell says it.
-        position: The cell of the image that it lies in, or "not visible".
-        share: The share of the image that its box takes up; None where there is no box.
+        structure: The structure's name; None if the cell does not state it.
+        position: The one of nine parts of the image in which the structure lies, or "not visible".
+        share: The share of the image's area that the structure's box fills, 0 to 1; None if there is no box.
     """
 
     structure: str | None
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 def unpacked(cell: str) -> object:
-    """Returns the value of a cell in JSON or as Python prints it; the text itself where it is neither."""
+    """Returns the value of a cell that is written in JSON or as Python prints it; else the text itself."""
     for read in (json.loads, ast.literal_eval):
         try:
             return read(cell)
@@ -49,12 +49,12 @@ def unpacked(cell: str) -> object:
 
 
 def is_nothing(cell: str) -> bool:
-    """Returns whether a cell is empty, in any of the ways tables write it."""
+    """Returns whether a cell is empty, in any of the ways in which the tables write an empty cell."""
     return cell.strip().lower() in _NOTHING
 
 
 def printed(cell: str) -> str:
-    """Returns a cell as the evaluation kit prints it into its prompts: as it is, an empty one as "nan".
+    """Returns a cell as the evaluation kit prints it into its prompts: unchanged, or "nan" for an empty cell.
 
     Example:
         >>> printed("Fetal_Head "), printed(""), printed("NULL")
@@ -64,9 +64,9 @@ def printed(cell: str) -> str:
 
 
 def printed_keypoint(cell: str) -> str | None:
-    """Returns the name that the evaluation kit's prompt asks for; None where the kit finds none in the cell.
+    """Returns the name of the keypoint that the evaluation kit's prompt asks for; None if the kit finds none.
 
-    The kit reads JSON alone. Of a list of dicts, at which it stops with an error, the first counts.
+    The kit reads only JSON. If the cell holds a list of dicts, on which the kit fails, the first dict counts here.
 
     Example:
         >>> [printed_keypoint(cell) for cell in ('{"mv_inner": [0.1, 0.2]}', "{'mv_inner': [0.1, 0.2]}", "")]
@@ -81,7 +81,7 @@ def printed_keypoint(cell: str) -> str | None:
 
 
 def label(cell: str) -> str:
-    """Returns a class label without the brackets, quotes or dict around it; whole numbers without ".0".
+    """Returns a class label without the brackets, quotes or dict around it, and a whole number without ".0".
 
     Example:
         >>> [label(cell) for cell in ("['benign']", '{"Anatomy": "Breast"}', "1.0", " None ", "4A")]
@@ -97,7 +97,9 @@ def label(cell: str) -> str:
 
 
 def options(cell: str) -> tuple[str, ...]:
-    """Returns the options of a cell: a list, a dict of letters, or a text with ; | or commas; () for none.
+    """Returns the options of a cell; () if it holds none.
+
+    The cell may hold a list, a dict by letter, or a text in which the options are separated by ";", "|" or commas.
 
     Example:
         >>> options("['benign', 'malignant']"), options("A. benign; B. malignant"), options("2CH, 4CH"), options("nan")
@@ -117,10 +119,10 @@ def options(cell: str) -> tuple[str, ...]:
 
 
 def place(cell: str) -> Place:
-    """Returns where the first box or keypoint of a cell is.
+    """Returns the place of the first box or keypoint of a cell.
 
     Raises:
-        ValueError: The cell holds something, but no point in shares of the image.
+        ValueError: The cell is not empty, but holds no point whose coordinates are shares of the image's size.
     """
     if is_nothing(cell):
         return Place(None, NOT_VISIBLE)
@@ -139,7 +141,7 @@ def place(cell: str) -> Place:
 
 
 def value(cell: str, dataset: str) -> float:
-    """Returns the clinical value of a cell: under the data set's key, the only number, or the first of a list.
+    """Returns the clinical value of a cell: the one under the data set's key, the only number, or a list's first.
 
     Raises:
         ValueError: There is no such number.
@@ -161,7 +163,7 @@ def value(cell: str, dataset: str) -> float:
 
 
 def pixel_size_mm(cell: str) -> float | None:
-    """Returns the size of a pixel that a cell of values states, in mm; None where it states none."""
+    """Returns the size of a pixel in mm that a cell with clinical values states; None if it states none."""
     found = unpacked(cell)
     first = found[0] if isinstance(found, list | tuple) and found else found
     sizes = [each for name, each in first.items() if _says_pixels(str(name))] if isinstance(first, dict) else []

@@ -41,7 +41,14 @@ _ASKED: Mapping[tuple[str, str], str] = {
 
 
 def question_text(task: str, dataset: str, *, structure: str | None, anatomy: str | None) -> str:
-    """Returns the question; `structure` is what is to be found, `anatomy` the organ that the image is of."""
+    """Returns the text of a question.
+
+    Args:
+        task: The task, for example "DD".
+        dataset: The id of the data set.
+        structure: The structure that is to be located; None if the table names none.
+        anatomy: The organ that the image shows; None if the table names none.
+    """
     if (task, dataset) in _ASKED:
         return _ASKED[task, dataset]
     of_organ = f" of the {anatomy}" if anatomy else ""

@@ -1,6 +1,7 @@
-"""U2-Bench rebuilt from public sets: the scenarios whose images and labels are freely to be had.
+"""U2-Bench rebuilt from public image sets: the scenarios whose images and labels are freely available.
 
-Layout: one folder (or link) per set that you have, named as in `public_sets/sets`. What each gives, by U2-Bench's ids:
+Layout: one folder (or link) for each set that you have, with the name of its module in `public_sets/sets`. The sets
+give these tasks, listed with U2-Bench's ids of data sets:
 
     acouslic         VRA 50 view, OD 50 abdomen, CVE 50 abdominal circumference
     busi             DD 23 diagnosis, LL 23 lesion
@@ -10,7 +11,8 @@ Layout: one folder (or link) per set that you have, named as in `public_sets/set
     jnu_ifm          VRA 53 landmarks, OD 53 symphysis and head
     psfhs            OD 52 symphysis and head
 
-U2-Bench took its cases from these sets and names none of them: training on this folder may train on its test images.
+U2-Bench took its cases from these sets but does not say which images it took. A model that is trained on this folder
+may therefore have seen test images of U2-Bench.
 
 Source: U2-Bench (arXiv 2505.17779), Tables 5 and 7; ids of dolphin-sound/u2-bench-evalkit; questions are ours.
 """
@@ -87,7 +89,7 @@ def _choice(subject: Subject, choice: Choice, answer: str) -> Question:
 
 
 def _place(subject: Subject, structure: str, text: str) -> Question:
-    """Returns where the structure is; of several boxes of it, the first counts, as in the official code."""
+    """Returns a question for the place of a structure; if it has several boxes, the first counts, as officially."""
     frame = subject.frame
     boxes = [marked.box for marked in frame.boxes if marked.label == structure]
     task = "LL" if structure == "lesion" else "OD"
@@ -106,7 +108,7 @@ def _place(subject: Subject, structure: str, text: str) -> Question:
 
 
 def _value(subject: Subject, text: str, value: float, unit: str) -> Question:
-    """Returns a question for a number; the width of a pixel is said where the set has it, as in the official prompt."""
+    """Returns a question for a number, which states the width of a pixel if the set has it, as the official prompt."""
     pixel = subject.frame.values.get("pixel_size_mm")
     if pixel is None:
         return _free(subject, "CVE", text, f"{value:.6g}", unit=unit)

@@ -1,9 +1,9 @@
 """Translates the labels of public sets into the options, ids and captions of U2-Bench's scenarios.
 
-An image whose label has no line here is rejected; a label with the term None is not asked about.
+An image whose label is not in these tables is rejected. No question is asked about a label that has the term None.
 
-Source: option lists of dolphin-sound/u2-bench-evalkit, vlmeval/dataset/cla_prompt.json; that FPUS23's captions name
-three measurements: its image_report.py; the sentence here is ours.
+Source: the options are those of dolphin-sound/u2-bench-evalkit, vlmeval/dataset/cla_prompt.json. According to its
+image_report.py, the captions of FPUS23 name three measurements; the sentence of the captions here is ours.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from typing import NamedTuple
 
 
 class Choice(NamedTuple):
-    """A scenario with options: a set's label -> the option."""
+    """A scenario with options.
+
+    Attributes:
+        task: The task, for example "VRA".
+        text: The question.
+        terms: The option by the set's label; None for a label about which no question is asked.
+        labels: All options.
+    """
 
     task: str
     text: str
