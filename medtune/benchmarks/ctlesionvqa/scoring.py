@@ -105,7 +105,7 @@ def is_number(question: Question) -> bool:
     return question.answer_kind == "number"
 
 
-def is_number_but_zero(question: Question) -> bool:
+def is_nonzero_number(question: Question) -> bool:
     """Returns whether the true answer is a number other than 0; VSI-Bench's code fails if it is 0."""
     return is_number(question) and robust_number(question.answer) not in (None, 0)
 

@@ -18,8 +18,8 @@ from medtune.benchmarks.ctlesionvqa.scoring import (
     category_of,
     detection_table,
     is_multiple_choice,
+    is_nonzero_number,
     is_number,
-    is_number_but_zero,
     is_positive,
     mean_score,
     numeric_score,
@@ -124,7 +124,7 @@ def _definitions(cells: Cells) -> Table:
     for (kind, name), found in cells.items():
         numbers = [row for row in found if is_number(row.question)]
         if kind == "free_text" and numbers:
-            nonzero = [row for row in numbers if is_number_but_zero(row.question)]
+            nonzero = [row for row in numbers if is_nonzero_number(row.question)]
             means = [_mean_of([score(row) for row in numbers]) for score in _DEFINITIONS.values()]
             counts = len(numbers), len(numbers) - len(nonzero)
             rows.append((name, *means, _mean_of([_VSI(row) for row in nonzero]), *counts))

@@ -27,9 +27,9 @@ from medtune.models.tuning.plan import Tuning
 from medtune.models.tuning.precision import narrow_frozen, resolved
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.random_weights import PICTURE_PX, random_weights
-from medtune.trainer.benches.figures.measured import GB, Limit, Measured
+from medtune.trainer.benches.measuring.measured import GB, Limit, Measured
+from medtune.trainer.benches.measuring.subjects import Simulated, first_simulated
 from medtune.trainer.benches.shared_prefix import Work, answering, device_text, training, two_ways, widest_apart
-from medtune.trainer.benches.subjects import Simulated, first_simulated
 from medtune.trainer.devices.ranks import device_of_rank
 
 NUM_COMPARED = 2

@@ -23,8 +23,8 @@ from medtune.data.prepared.write import prepare
 from medtune.data.types import SPLITS, Question
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.score import score_phase
-from medtune.trainer.benches.figures.measured import Limit, Measured, TwoWays, peak_memory_gb, timed
-from medtune.trainer.benches.subjects import Released, released
+from medtune.trainer.benches.measuring.measured import Limit, Measured, TwoWays, peak_memory_gb, timed
+from medtune.trainer.benches.measuring.subjects import Released, released
 
 PREPARE_S, PREPARE_GB, OPEN_S, SCORE_S = 300.0, 2.0, 1.0, 60.0
 TARGET = 10.0

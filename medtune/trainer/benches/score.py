@@ -25,8 +25,8 @@ from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.statistics.resampling import Floats, Numbers, cluster_codes
 from medtune.eval.statistics.statistic import Recomputed
-from medtune.trainer.benches.figures.measured import Limit, Measured, TwoWays, peak_memory_gb, timed
-from medtune.trainer.benches.subjects import first_simulated
+from medtune.trainer.benches.measuring.measured import Limit, Measured, TwoWays, peak_memory_gb, timed
+from medtune.trainer.benches.measuring.subjects import first_simulated
 
 NUMBER = 400_000
 PER_PATIENT = 43

@@ -23,8 +23,8 @@ from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.precision import narrow_frozen, precise, resolved
-from medtune.trainer.benches.figures.measured import Measured, TwoWays, timed
-from medtune.trainer.benches.subjects import first_simulated
+from medtune.trainer.benches.measuring.measured import Measured, TwoWays, timed
+from medtune.trainer.benches.measuring.subjects import first_simulated
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.training.batches import MicroBatches
 from medtune.trainer.training.mixture import unmixed

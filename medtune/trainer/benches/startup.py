@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from medtune.trainer.benches.figures.measured import Measured, TwoWays, refuse_subject, timed
+from medtune.trainer.benches.measuring.measured import Measured, TwoWays, refuse_subject, timed
 
 REPEATS = 3
 TARGET = 5.0

@@ -10,7 +10,7 @@ from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.random_weights import PICTURE_PX
 from medtune.trainer.benches import full_size
 from medtune.trainer.benches.full_size import bench, measured, one_item
-from medtune.trainer.benches.subjects import first_simulated
+from medtune.trainer.benches.measuring.subjects import first_simulated
 
 CPU = torch.device("cpu")
 

@@ -9,7 +9,7 @@ import pytest
 from medtune.data.prepared.tables import read_questions
 from medtune.data.types import Question
 from medtune.trainer.benches.manifest import measured
-from medtune.trainer.benches.subjects import released
+from medtune.trainer.benches.measuring.subjects import released
 
 
 def test_opening_and_reading_all_agree_in_small() -> None:

@@ -15,7 +15,7 @@ from typing import cast
 from medtune import __version__
 from medtune.data import catalog
 from medtune.eval.predictions.files import replace_file
-from medtune.trainer.benches.figures.measured import Bench, Limit, Measured, timed
+from medtune.trainer.benches.measuring.measured import Bench, Limit, Measured, timed
 
 PARITY_FAILED, UNDER_TARGET = 1, 2
 MAX_S = 600.0
@@ -88,7 +88,7 @@ def exit_status(measured: Measured, *, target: bool) -> int:
     """Returns 1 if two results disagree, 2 if a target is missed and `target` is set, else 0.
 
     Example:
-        >>> from medtune.trainer.benches.figures.measured import TwoWays
+        >>> from medtune.trainer.benches.measuring.measured import TwoWays
         >>> slow = TwoWays("t", "a", "b", quick_s=1.0, plain_s=1.5, apart=0.0, tolerance=0.0, target=2.0)
         >>> exit_status(Measured("s", (slow,)), target=True), exit_status(Measured("s", (slow,)), target=False)
         (2, 0)

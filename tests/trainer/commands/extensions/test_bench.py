@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from medtune.data import catalog
-from medtune.trainer.benches.figures.measured import Limit, Measured, TwoWays
+from medtune.trainer.benches.measuring.measured import Limit, Measured, TwoWays
 from medtune.trainer.commands.cli import main
 from medtune.trainer.commands.extensions.bench import exit_status
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medtune.trainer.benches.figures.measured import peak_memory_gb, refuse_subject, timed
+from medtune.trainer.benches.measuring.measured import peak_memory_gb, refuse_subject, timed
 
 
 def test_peak_memory_is_that_of_a_process_with_torch_or_more() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.trainer.benches.subjects import first_simulated, released
+from medtune.trainer.benches.measuring.subjects import first_simulated, released
 
 
 def test_benches_measure_by_default_what_they_have_always_measured() -> None:

@@ -1,0 +1,1 @@
+"""Parts that the benches share: what they return, how time and memory are measured, and what they run on."""
