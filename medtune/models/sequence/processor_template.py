@@ -233,8 +233,9 @@ class ProcessorTemplate:
         if answered.count(ANSWER) != 1:
             raise ValueError("the chat template drops or repeats the answer")
         before, _, between = asked.partition(QUESTION)
-        # Where the assistant has answered, LLaVA-OneVision's template writes another blank in the prompt. The answer
-        # has to be learnt behind the very prompt that generation starts from, so that blank is left out.
+        # In front of a given answer, LLaVA-OneVision's template writes a blank that it does not write in a prompt for
+        # generation. The answer has to be learnt behind the prompt from which generation starts, so the blank is left
+        # out.
         lead = answered.removeprefix(asked).partition(ANSWER)[0] if answered.startswith(asked) else ""
         return _Frame(before, between, lead)
 
