@@ -19,7 +19,7 @@ def request(number: int, text: str = "an answer") -> JudgeRequest:
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a model that writes the verdict after every prompt with the same ending."""
+    """Returns the folder of a model that writes the verdict after every prompt with the same ending."""
     return write_tiny_judge(tmp_path_factory.mktemp("judge") / "tiny-judge", [("Judge.", "an answer")])
 
 

@@ -172,7 +172,7 @@ def test_negative_controls_move_the_answer(nano: Assembled, monkeypatch: pytest.
             elif broken == "mask":
                 rows = rows._replace(mask_BLL=torch.ones_like(mask_BLL).tril())
             elif broken == "leak":
-                # A wrong mask: all later tokens see a token of the first question's branch.
+                # In this wrong mask, all later tokens see a token of the first question's branch.
                 rows = rows._replace(mask_BLL=mask_BLL | ((places_L == 40) & (places_L[:, None] > 40)))
             else:
                 rows = rows._replace(mask_BLL=mask_BLL & ((places_L != 9) | (places_L[:, None] == 9)))

@@ -92,7 +92,7 @@ def test_negative_controls_move_the_answer(name: str, broken: str) -> None:
             return rows._replace(
                 positions_BL=rows.positions_BL + (shift_L if rows.positions_BL.dim() == 2 else shift_L[:, None])
             )
-        # A wrong mask: all later tokens see a token of the first question, also those of other questions.
+        # In this wrong mask, all later tokens see a token of the first question, also those of other questions.
         place = int(rows.target_place_T.min()) - 2
         return rows._replace(mask_BLL=rows.mask_BLL | ((places_L == place) & (places_L[:, None] > place)))
 

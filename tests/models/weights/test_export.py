@@ -45,7 +45,7 @@ def tuned(name: str, *, four_bit: bool = False) -> Assembled:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Returns a folder with the image that every model is asked about."""
+    """Changes into a folder with the image that every model is asked about."""
     folder = tmp_path_factory.mktemp("picture")
     PIL.Image.fromarray(picture().pixels_HWC).save(folder / "m.png")
     monkeypatch.chdir(folder)
