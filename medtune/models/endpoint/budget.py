@@ -147,5 +147,6 @@ def _read(ledger: Path) -> Iterator[tuple[Tokens, float]]:
             yield Tokens(int(row["input"]), int(row["output"])), float(row["usd"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"{ledger}, line {number}: broken; it says what was spent. Mend or remove the line, then --resume"
+                f"{ledger}, line {number}: broken; the line records a cost. Repair or remove it, then continue with "
+                "--resume"
             ) from error

@@ -176,7 +176,7 @@ class ChatClient:
         import openai
 
         if self._closed.is_set():
-            raise EndpointError(f"{what}: not asked any more")
+            raise EndpointError(f"{what}: not sent, because the command is stopping")
         with self._lock:
             self.sent += 1
         with self._translated(what):
@@ -235,7 +235,7 @@ class ChatClient:
         backoff_s = min(LONGEST_WAIT_S, self._first_wait_s * 2**attempt)
         pause_s = backoff_s * random.uniform(0.5, 1.0) + (asked_s or 0.0)
         if self._closed.wait(pause_s):
-            raise EndpointError(f"{what}: not asked any more")
+            raise EndpointError(f"{what}: not sent, because the command is stopping")
 
 
 def _split(body: Body) -> dict[str, Any]:
@@ -285,4 +285,5 @@ def _refuse(what: str, status: int, said: str) -> NoReturn:
         413: "the request is too large; set endpoint.image_max_side or image_format=jpeg",
         429: "the account has no credit left",
     }
-    raise EndpointError(f"{what}: HTTP {status}: {said}. {hints.get(status, 'Mend it')}, then continue with --resume")
+    hint = hints.get(status, "remove the cause")
+    raise EndpointError(f"{what}: HTTP {status}: {said}. {hint}, then continue with --resume")

@@ -181,7 +181,7 @@ def _read(kind: Any, where: str, *, what: str, **settings: Any) -> Any:
         reason = str(error).strip().partition("\n")[0]
         if Path(where).is_dir():
             raise ValueError(f"{where}: cannot read its {what}: {reason}") from error
-        raise AssetError(f"{where}: {what} neither kept here nor to be had from the hub: {reason}") from error
+        raise AssetError(f"{where}: {what} neither kept here nor given by the hub: {reason}") from error
 
 
 def kept_weights(where: str, files: Sequence[str] = WEIGHT_FILES) -> Path | None:
