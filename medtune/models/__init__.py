@@ -1,7 +1,7 @@
-"""Media and text become answers: towers, projectors, language models, sequences, tuning."""
+"""Vision-language models: towers, projectors, language models, sequences of tokens, tuning and answering."""
 
 import logging
 
-# peft imports bitsandbytes wherever it is installed, and each command would begin with its advice on a CPU kernel that
-# trains nothing.
+# peft imports bitsandbytes if it is installed. Every command would then print bitsandbytes' advice on a CPU kernel,
+# which training does not use.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)

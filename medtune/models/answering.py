@@ -1,8 +1,8 @@
 """Answers requests about media groups with a model in this process.
 
-Several groups are answered in one forward pass, and what their sequences share is computed once. `share_prefix=False`
-gives every option a row of its own instead, as do models that cannot be told which token sees which. Replies are
-greedy, or drawn at a temperature, each with a seed of its own.
+Several groups are answered in one forward pass, in which the common beginning of sequences is computed once. With
+`share_prefix=False`, and for models that take no attention mask of their own, every option gets a row of its own
+instead. Replies are greedy, or drawn at a temperature, each with a seed of its own.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class Asked(NamedTuple):
     """A request with the sequences that the model reads for it.
 
     Attributes:
+        request: The request.
         media: Number of the media item that it shows, among those that are encoded together; None where it shows none.
-        layouts: One sequence for each option; the prompt's alone where a reply is generated.
+        layouts: One sequence for each option; where a reply is generated, only the sequence of the prompt.
     """
 
     request: Request
@@ -47,8 +48,8 @@ class Asked(NamedTuple):
 class LocalAnswerer:
     """Reads the log-likelihoods of options and generates replies with a model in this process.
 
-    Once `expect` has announced what will be asked, it answers up to `batch_size` groups in one forward pass, as long as
-    their sequences together hold no more than `batch_tokens` tokens.
+    Once `expect` has announced the requests, it answers up to `batch_size` groups in one forward pass, as long as their
+    sequences together have no more than `batch_tokens` tokens.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class LocalAnswerer:
         self._read_already: list[MediaItem] | None = None
 
     def expect(self, visits: Sequence[Visit]) -> None:
-        """Announces what `answer` will be asked, in that order."""
+        """Announces the requests that `answer` will get, in that order."""
         self._waiting, self._read_already = deque(visits), None
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
@@ -108,7 +109,7 @@ class LocalAnswerer:
         asked: list[Asked] = []
         tokens = 0
         while self._waiting and len(items) < self._batch_groups:
-            # Read before its sequences are laid out: what is wrong with a file is said best by who reads it.
+            # The file is read before the sequences are laid out, because reading gives the clearest errors.
             shown = self._items(self._waiting[0]) if self._read_already is None else self._read_already
             more = self._asked(self._waiting[0], len(items) if shown else None)
             tokens += sum(len(layout.ids) for each in more for layout in each.layouts[:1])
@@ -121,7 +122,7 @@ class LocalAnswerer:
         return items, asked
 
     def _items(self, visit: Visit) -> list[MediaItem]:
-        """Returns the visit's media item, or none where it is asked about without its media alone."""
+        """Returns the visit's media item in a list; an empty list where no request shows the media."""
         group, requests = visit
         seen = any(request.condition != "text_only" for request in requests)
         return [read_item(group.media, self._assembled.transform)] if seen else []
@@ -144,7 +145,10 @@ class LocalAnswerer:
             raise ValueError(f"question {request.question.id}: {error}") from error
 
     def _likelihoods(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[Prediction]:
-        """Yields the log-probability of each option; the same text without an image is asked once per evaluation."""
+        """Yields predictions with the log-probability of each option.
+
+        Options of the same text without media are computed once per evaluation.
+        """
         seeing = [(each.layouts, each.media) for each in asked if each.media is not None]
         unseen = dict.fromkeys(each.layouts for each in asked if each.media is None)
         new = [(options, None) for options in unseen if options not in self._blind]
@@ -169,7 +173,7 @@ class LocalAnswerer:
         return [[next(found) for _ in options] for options, _ in asked]
 
     def _trees(self, asked: Sequence[tuple[Options, int | None]]) -> list[Shown]:
-        """Returns the trees of all options, numbered through; those that show the same media begin alike."""
+        """Returns the trees of all options, which are numbered consecutively; a tree shows one media item or none."""
         trees: list[Shown] = []
         first = 0
         for media, same in groupby(asked, key=lambda one: one[1]):
@@ -204,7 +208,7 @@ class LocalAnswerer:
                 )
 
     def _choosing(self, asked: Sequence[Request]) -> AbstractContextManager[None]:
-        """Returns the context in which these are generated, a row each: greedily, or drawn by seeds of their own."""
+        """Returns the context in which replies are generated: greedily, or drawn with a seed for each request."""
         if self._temperature == 0:
             return nullcontext()
         seeds = [stable_int(self._seed, "reply", r.question.id, r.condition, r.repeat) for r in asked]
@@ -212,9 +216,15 @@ class LocalAnswerer:
 
 
 def budgeted(asked: Sequence[Asked], *, new_tokens: int, batch_tokens: int) -> Iterator[list[Asked]]:
-    """Yields batches of prompts, longest first, each at most `batch_tokens` when padded and answered.
+    """Yields batches of prompts, longest first, with at most `batch_tokens` tokens, padding and replies included.
 
-    Those that show media and those that show none go apart. A prompt that is longer than the budget goes alone.
+    Prompts with media and prompts without are in different batches. A prompt that is longer than the limit is a batch
+    of its own.
+
+    Args:
+        asked: The requests with their prompts.
+        new_tokens: Largest length of a reply, in tokens.
+        batch_tokens: Largest number of tokens of a batch.
     """
     for _, same in groupby(sorted(asked, key=_order), key=_is_blind):
         batch: list[Asked] = []

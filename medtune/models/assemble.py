@@ -1,4 +1,4 @@
-"""Zoo entries: a module of medtune/models/zoo describes one model and how it is assembled; here it is found by name."""
+"""The records that describe the models of the zoo, and functions that find a model's record by name."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from medtune.models.weights.loading_options import DEFAULT, Loading
 
 
 class Assemble(Protocol):
-    """Builds a model with its pretrained weights; `seed` draws what has none."""
+    """A function that builds a model with its pretrained weights."""
 
     def __call__(self, seed: int, loading: Loading = DEFAULT, /) -> Assembled:
-        """Returns the model, ready to be asked."""
+        """Returns the model, ready to answer questions.
+
+        Args:
+            seed: Seed for the weights of parts that have no pretrained ones.
+            loading: The recipe's settings.
+        """
         ...
 
 
@@ -43,13 +48,15 @@ class ZooEntry:
         licence: Licence of the weights.
         assemble: Builds the model with its pretrained weights.
         skeleton: Builds the same modules without weights or network, on the meta device.
-        hub: Where the weights are; None where nothing needs to be fetched by hand, or they are in a local folder.
-        files: Patterns of the files that hold the weights in a folder; one of them is enough.
-        folder: What the local folder has to hold that `model.weights` must name; None where the entry needs none.
-        variants: Named ways to prepare what the model sees; the first is the default. Empty where there is one alone.
-        by_organ: Whether it looks at the organ alone that a question is about, unless it is told which.
-        family: Name of its family, where it is a model of transformers.
-        twin: What tests are told about a random, tiny model; None for a model to work with.
+        hub: The repository with the weights; None where medtune downloads them itself or they are in a local folder.
+        files: Patterns for the names of the files with the weights; a folder needs files of one pattern only.
+        folder: Contents of the local folder that `model.weights` has to name, in words; None where none is needed.
+        variants: The parts of the model by the name of the input's preparation, the default first; empty where there
+            is only one preparation.
+        by_organ: Whether the model sees only a crop around the organ that a question is about, unless the recipe names
+            the organs.
+        family: Name of its family, where it is a model of transformers; None for other models.
+        twin: Facts for tests about a tiny, random model; None for a real model.
     """
 
     title: str
@@ -67,11 +74,11 @@ class ZooEntry:
 
 @dataclass(frozen=True, slots=True)
 class ServedEntry:
-    """A model that is asked over the network. It can be evaluated, but not trained or saved.
+    """A model on a server, which can be evaluated, but not trained or saved.
 
     Attributes:
         title: One line on the model, for `medtune list` and reports.
-        licence: The terms under which it may be asked.
+        licence: The terms under which it may be used.
     """
 
     title: str
@@ -82,7 +89,7 @@ def zoo_entry(name: str) -> ZooEntry:
     """Returns the zoo entry of that name.
 
     Raises:
-        ValueError: There is none, and the message offers the nearest name; or the model is a served one.
+        ValueError: There is no such model (the message offers the nearest name), or the model is on a server.
     """
     found = any_entry(name)
     if isinstance(found, ServedEntry):
@@ -91,10 +98,10 @@ def zoo_entry(name: str) -> ZooEntry:
 
 
 def any_entry(name: str) -> ZooEntry | ServedEntry:
-    """Returns the zoo entry of that name, which may be the entry of a served model.
+    """Returns the zoo entry of that name, which may be the entry of a model on a server.
 
     Raises:
-        ValueError: There is none; the message offers the nearest name.
+        ValueError: There is no such model; the message offers the nearest name.
     """
     entry = cast("Callable[[], ZooEntry | ServedEntry]", catalog.load(catalog.MODELS, name))
     return entry()

@@ -1,4 +1,4 @@
-"""The interface of a model: what answering, training and the commands may ask of it, however it is assembled.
+"""The interface of a model, by which answering, training and the commands use every model in the same way.
 
 Shape legend: M media items, X features, T target tokens, V vocabulary.
 """
@@ -89,21 +89,24 @@ class Transform(Protocol):
 
 
 class Model(nn.Module, ABC):
-    """A vision-language model in three parts of parameters: vision, projector and language.
+    """A vision-language model whose parameters belong to three parts: vision, projector and language.
 
-    An abstract class where others are Protocols: torch and peft take an nn.Module, and Python's types cannot say "a
-    module that also has these methods". `rows.media_S` counts the items of the batch that was encoded.
+    This is an abstract class, not a Protocol, because torch and peft need an nn.Module, and Python's types cannot
+    express "a module that also has these methods". The numbers in `rows.media_S` refer to the batch that was encoded.
     """
 
     @property
     @abstractmethod
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """The names of the modules and parameters that begin each part; the longest that fits a name decides."""
+        """The names of the modules and parameters of each part, its roots.
+
+        A parameter belongs to the part whose root is the longest that its name begins with.
+        """
 
     @property
     @abstractmethod
     def plain_because(self) -> str | None:
-        """The reason why each sequence needs a row of its own; None where sequences may share a row as a tree."""
+        """The reason, in words, why each sequence needs a row of its own; None where sequences may share a tree."""
 
     @property
     @abstractmethod
@@ -135,17 +138,17 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def save(self, folder: Path) -> Path:
-        """Writes the weights into a folder and returns the folder that the tokenizer's files belong in."""
+        """Writes the weights into a folder and returns the folder into which the tokenizer has to be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A model with everything that is needed to ask it something.
+    """A model with everything that is needed to ask it questions.
 
     Attributes:
         model: The model with its weights.
         family: Lays out a question as the model's sequence of tokens.
-        transform: Makes a media item the input of the model's tower.
+        transform: Turns a media item into the input of the model's tower.
         provenance: Where the weights of each part come from, in words for the report.
     """
 
@@ -156,10 +159,14 @@ class Assembled:
 
 
 def root_of(name: str, roots: Mapping[PartName, tuple[str, ...]]) -> tuple[PartName, str]:
-    """Returns the part that a module or parameter belongs to, and the root that says so.
+    """Returns the part to which a module or parameter belongs, and the root that decides it.
+
+    Args:
+        name: Full name of the module or parameter.
+        roots: The names with which the modules and parameters of each part begin; the longest that fits decides.
 
     Raises:
-        ValueError: No part claims it.
+        ValueError: The name begins with none of the roots.
 
     Example:
         >>> roots = {"vision": ("visual",), "projector": ("visual.merger",), "language": ("lm",)}
@@ -182,7 +189,7 @@ def part_parameters(model: Model, part: PartName) -> list[tuple[str, nn.Paramete
 
 
 def set_training(model: Model, *, mode: bool) -> None:
-    """Switches each part to training where it learns and `mode` asks for it, else to evaluation: no dropout there."""
+    """Switches parts that learn to training mode if `mode` is True, and all other parts to evaluation mode."""
     roots = model.part_roots
     learning = {root_of(name, roots)[0] for name, p in model.named_parameters() if p.requires_grad}
     # A root may lie inside another (Qwen's merger inside its tower), so the outer ones go first.
@@ -191,6 +198,6 @@ def set_training(model: Model, *, mode: bool) -> None:
             module.train(mode and part in learning)
     for module in model.modules():
         if isinstance(module, GradientCheckpointingLayer) and module.gradient_checkpointing:
-            # Recomputing goes by the layer's own flag, dropout by those of its parts: frozen layers below a projector
-            # that learns are recomputed too, without dropout.
+            # Whether a layer is recomputed depends on its own flag, and dropout on the flags of its submodules. Frozen
+            # layers below a trained projector are thus recomputed too, but without dropout.
             module.training = mode

@@ -1,4 +1,4 @@
-"""A judge that runs in this process: any instruction-tuned text model of transformers, with greedy decoding."""
+"""Judges free answers in this process with an instruction-tuned text model of transformers and greedy decoding."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from medtune.models.weights.loading_options import DtypeName
 
 
 class LocalJudge:
-    """Judges one answer after the other. The same answer always gets the same verdict."""
+    """A judge that runs in this process, one answer after the other; the same answer always gets the same verdict."""
 
     def __init__(self, weights: str, *, dtype: DtypeName, max_new_tokens: int, device: torch.device) -> None:
-        """Loads a model from the hub or a folder.
+        """Loads the language model.
+
+        Args:
+            weights: Hub id or local folder.
+            dtype: Number format of the weights in memory.
+            max_new_tokens: Largest length of a reply, in tokens.
+            device: The device that the model runs on.
 
         Raises:
-            OSError: It is neither there nor on the hub.
-            ValueError: Its tokenizer has no chat template.
+            OSError: There is no such folder, and the hub has no such model or cannot be reached.
+            ValueError: The model's tokenizer has no chat template.
         """
         self._tokenizer: Any = AutoTokenizer.from_pretrained(weights)
         if not self._tokenizer.chat_template:
@@ -29,7 +35,7 @@ class LocalJudge:
         loaded: Any = AutoModelForCausalLM.from_pretrained(weights, dtype=getattr(torch, dtype))
         self._model = loaded.eval().to(device)
         self._max_new_tokens = max_new_tokens
-        # A folder of the user's must not appear in what is written.
+        # Reports must not contain paths of the user's machine, so only the last part of a folder is kept.
         self._name = Path(weights).name if Path(weights).exists() else weights
 
     @property
@@ -41,7 +47,7 @@ class LocalJudge:
     def replies(
         self, asked: Sequence[JudgeRequest], *, is_usable: Callable[[str], bool]
     ) -> Iterator[tuple[PredictionKey, str | None]]:
-        """Yields one reply per request, in order; None where the model gave no verdict."""
+        """Yields the key and the reply of each request, in order; the reply is None where it holds no verdict."""
         for request in asked:
             text = self._reply(request)
             yield request.key, text if is_usable(text) else None

@@ -16,7 +16,12 @@ def unchanged(media: Media) -> Media:
 
 
 def read_item(ref: MediaRef, transform: Transform, *, change: Callable[[Media], Media] = unchanged) -> MediaItem:
-    """Returns one media item, decoded and prepared for the tower; training may change it in between, but not its size.
+    """Returns one media item, decoded and prepared for the tower.
+
+    Args:
+        ref: The files of the media item.
+        transform: The preparation for the tower.
+        change: A change of the decoded item, which training makes before the preparation; it must keep the size.
 
     Raises:
         FileNotFoundError: There is no such file.

@@ -1,9 +1,9 @@
 """Draws replies at a temperature, by adding noise to the logits of a model that chooses greedily.
 
 The index of the largest value of logits / temperature + Gumbel noise is an exact draw from
-softmax(logits / temperature). Any model that chooses greedily can therefore draw, whatever its loop over tokens looks
-like. A row's words depend on its own seed alone: neither the other rows of the batch nor an interrupted evaluation
-that is continued change them.
+softmax(logits / temperature). Replies can therefore be drawn from any model that chooses greedily, whatever its loop
+over tokens looks like. The reply of a row depends only on the row's own seed: neither the other rows of the batch nor
+an interruption of the evaluation change it.
 
 Shape legend: B rows, V vocabulary.
 
@@ -28,8 +28,9 @@ def drawn(model: nn.Module, *, temperature: float, seeds: Sequence[int]) -> Iter
     """Makes the model draw the tokens that it generates inside the context.
 
     Args:
-        model: Holds a language model of transformers; it goes on as greedily as before when the context ends.
-        temperature: Above 0; 1 draws from the model's own distribution.
+        model: The model, which contains a language model of transformers. It chooses greedily again when the context
+            ends.
+        temperature: Temperature of the sampling, above 0; 1 draws from the model's own distribution.
         seeds: One seed for each row of the batch, in the order of the rows; the same seed draws the same noise.
 
     Raises:
@@ -55,7 +56,7 @@ def drawn(model: nn.Module, *, temperature: float, seeds: Sequence[int]) -> Iter
 
 
 def _gumbel(size: int, generator: torch.Generator) -> Tensor:
-    """Returns standard Gumbel noise, drawn on the CPU: the same on every device."""
+    """Returns standard Gumbel noise, drawn on the CPU so that it is the same for every device."""
     return -torch.empty(size).exponential_(generator=generator).log()
 
 

@@ -1,4 +1,4 @@
-"""A vision-language model of three modules: vision -> projector -> language.
+"""A vision-language model that is put together from a tower, a projector and a language model.
 
 Shape legend: M images, C channels, H height, W width, N visual tokens, D feature width, E embedding width,
 B rows, L tokens, S media spans, T target tokens, V vocabulary.
@@ -21,7 +21,7 @@ from medtune.models.sequence.prompts import PromptRows
 from medtune.models.tuning.plan import PartName
 
 LANGUAGE_FOLDER = "language"
-"""Folder of transformers that holds the language model, where the three parts are saved."""
+"""Name of the folder in a saved model that holds the language model in transformers' format."""
 VISION_PROJECTOR_FILE = "vision_projector.safetensors"
 _ONE_FILE = "1TB"
 
@@ -37,17 +37,17 @@ class VisionLanguageModel(Model):
 
     @property
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """Each part is the submodule of its name."""
+        """The names of the three parts, each of which is the submodule of that name."""
         return {name: (name,) for name in PARTS}
 
     @property
     def plain_because(self) -> None:
-        """None: sequences that begin alike are computed once."""
+        """Always None, because sequences may share a row as a tree."""
         return None
 
     @property
     def packs_trees(self) -> bool:
-        """True: a row holds several trees."""
+        """Always True, because a row may hold several trees."""
         return True
 
     @property
@@ -56,7 +56,7 @@ class VisionLanguageModel(Model):
         return self.language
 
     def train(self, mode: bool = True) -> VisionLanguageModel:
-        """Switches to training; frozen parts and all batch norms stay in evaluation mode.
+        """Switches between training and evaluation mode; frozen parts and batch norms stay in evaluation mode.
 
         Batch statistics would make the gradient of a question depend on its neighbours in the batch.
         """
@@ -77,20 +77,20 @@ class VisionLanguageModel(Model):
 
     @torch.no_grad()
     def features(self, pixels_MCHW: Tensor) -> Tensor:
-        """Returns the tower's features_MX, all cells in one row; the projector is not asked."""
+        """Returns the tower's features_MX, with all features of a media item in one row."""
         features_MND: Tensor = self.vision(self._at_the_tower(pixels_MCHW))
         return features_MND.flatten(1)
 
     def _at_the_tower(self, pixels_MCHW: Tensor) -> Tensor:
         weight = next(self.vision.parameters())
-        # What is not floating point is not pixels: codes of a tower that ran before.
+        # Integers are code ids of a tower that ran before, which keep their type.
         return pixels_MCHW.to(weight.device, weight.dtype if pixels_MCHW.is_floating_point() else None)
 
     def embed(self, rows: PackedRows | PromptRows, tokens_MNE: Tensor | None) -> Tensor:
-        """Returns embeddings_BLE, the visual tokens put where the rows want them.
+        """Returns embeddings_BLE, with the visual tokens in the places of the media spans.
 
         Raises:
-            ValueError: A row's media span does not hold exactly the tokens of one image.
+            ValueError: A media span does not have exactly the tokens of one media item, or no tokens are given for it.
         """
         embeddings_BLE: Tensor = self.language.get_input_embeddings()(rows.ids_BL)
         if rows.media_S.numel() == 0:
@@ -107,7 +107,7 @@ class VisionLanguageModel(Model):
         return embeddings_BLE.masked_scatter(rows.media_BL.unsqueeze(-1), visual_XE)
 
     def forward(self, rows: PackedRows, tokens_MNE: Tensor | None) -> TargetLogprobs:
-        """Returns the log-probabilities of the target tokens; the vocabulary is spanned only there."""
+        """Returns the log-probabilities of the target tokens; logits are computed only for these."""
         embeddings_BLE = self.embed(rows, tokens_MNE)
         hidden_BLE = self.language.get_decoder()(
             inputs_embeds=embeddings_BLE,

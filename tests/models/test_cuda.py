@@ -1,4 +1,4 @@
-"""On a GPU every model family says what it says on a CPU, its gradients too, shared beginnings or not."""
+"""Tests that every model family gives the same answers and gradients on a GPU as on a CPU, with shared rows or not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ IN_16_BITS = 0.15
 
 @pytest.fixture(autouse=True)
 def whole_float32() -> Iterator[None]:
-    """Convolutions in float32 throughout; by default cuDNN rounds their inputs to 10 bits."""
+    """Makes convolutions compute in float32; by default, cuDNN rounds their inputs to 10 bits."""
     with torch.backends.cudnn.flags(allow_tf32=False):
         yield
 
@@ -79,7 +79,7 @@ def test_auto_is_bfloat16_where_the_gpu_computes_it() -> None:
 
 
 def _answers(assembled: Assembled, root: Path, *, device: torch.device, share: bool, how: Precise) -> dict[str, object]:
-    """The options' log-probabilities and the replies of a few images, all of them answered in one pass."""
+    """Returns the options' log-probabilities and the replies for a few images, all answered in one pass."""
     prepared, benchmark = open_prepared(root), find_benchmark("busi")
     answerer = LocalAnswerer(
         assembled,

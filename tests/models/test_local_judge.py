@@ -1,4 +1,4 @@
-"""A local judge: a real text model of transformers, tiny, that has learnt one verdict by heart."""
+"""Tests the judge in this process with a tiny text model of transformers that has learnt one verdict by heart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def request(number: int, text: str = "an answer") -> JudgeRequest:
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that says the verdict after every prompt that ends alike."""
+    """Returns the folder of a model that writes the verdict after every prompt with the same ending."""
     return write_tiny_judge(tmp_path_factory.mktemp("judge") / "tiny-judge", [("Judge.", "an answer")])
 
 

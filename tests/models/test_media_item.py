@@ -1,4 +1,4 @@
-"""Volumes that training changes on their way to the tower."""
+"""Tests volumes that training changes before they are prepared for the tower."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LPS = np.diag([-2.0, -2.0, 5.0, 1.0])
 
 @pytest.fixture
 def scan(tmp_path: Path) -> MediaRef:
-    """Two kidneys of one scan, the right one (i from 2 on) twice as bright as the left one."""
+    """Returns a scan with two kidneys, of which the right one (i from 2 on) is twice as bright as the left one."""
     hu_IJK = np.random.default_rng(0).integers(-50, 50, (20, 12, 8)).astype(np.int16)
     masks = []
     for organ, first, hu in (("kidney_left", 14, 100), ("kidney_right", 2, 200)):
@@ -49,7 +49,7 @@ def test_a_changed_volume_is_seen_and_never_kept(scan: MediaRef, tmp_path: Path)
 
 def test_a_crop_around_one_side_finds_it_in_the_mirror(scan: MediaRef) -> None:
     def mirror(media: Media) -> Media:
-        # The first seed that mirrors.
+        # This is the first seed that mirrors the volume.
         seed = next(seed for seed in range(99) if np.random.default_rng(seed).random() < 0.5)
         return augment_media(media, {"mirror"}, rng=np.random.default_rng(seed))
 

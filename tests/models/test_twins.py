@@ -1,4 +1,4 @@
-"""Each model has a tiny twin, and on each twin a parity test runs."""
+"""Tests that each model has a tiny twin, and that a parity test runs on each twin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.models.twins import MODELS, TWINS, expanded
 
 
 def _names_of(test: Callable[..., None]) -> set[str]:
-    """Returns the twins that a test is run on, as pytest is told."""
+    """Returns the names of the twins that a test is parametrised with."""
     marks: list[pytest.Mark] = test.pytestmark  # type: ignore[attr-defined]
     return {name for mark in marks if mark.args[0] == "name" for name in mark.args[1]}
 
@@ -26,7 +26,7 @@ def _without_parity(twins: Collection[str]) -> set[str]:
 
 
 def _without_twin(names: Collection[str]) -> set[str]:
-    """Returns the models that neither a twin of the same family stands for nor one of the same name."""
+    """Returns the models without a twin of their family or of their name."""
     families = {MODELS[name].family for name in TWINS} - {None}
     return {name for name in names if MODELS[name].family not in families and f"nano_{name}" not in TWINS}
 

@@ -1,4 +1,4 @@
-"""Every twin of three modules against its own language model, run plainly, with negative controls that must fail."""
+"""Compares twins of three modules with a plain run of their language model; negative controls must fail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _own(assembled: Assembled) -> VisionLanguageModel:
 
 
 def _embedded(assembled: Assembled, laid: Sequence, visual_NE: Tensor | None) -> Tensor:
-    """Returns the sequence's embeddings, the visual tokens put in by hand."""
+    """Returns the sequence's embeddings, with the visual tokens put in by hand."""
     embeddings_LE: Tensor = _own(assembled).language.get_input_embeddings()(torch.tensor(laid.ids)).clone()
     for span in laid.media_spans:
         assert visual_NE is not None
@@ -36,7 +36,7 @@ def _embedded(assembled: Assembled, laid: Sequence, visual_NE: Tensor | None) ->
 
 @torch.no_grad()
 def _told(assembled: Assembled, laid: Sequence, visual_NE: Tensor | None) -> list[float]:
-    """Returns what transformers' own forward of the language model says about each token that is learnt."""
+    """Returns the log-probability of each learnt token by transformers' own forward of the language model."""
     embeddings_LE = _embedded(assembled, laid, visual_NE)
     logits_LV = _own(assembled).language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0]
     logprobs_LV = logits_LV.float().log_softmax(-1)
@@ -108,7 +108,7 @@ def test_greedy_reply_is_the_likeliest_token_each_time(name: str) -> None:
 
 @each_twin
 def test_batch_of_one_equals_batch_of_six(name: str) -> None:
-    """Rows of several lengths, two media items, with and without one, padded on either side."""
+    """The rows differ in length, show either of two media items or none, and are padded on either side."""
     assembled, media = twin(name), [0, 1, None, 0, 1, None]
     stop, pad = assembled.family.stop_id, assembled.family.pad_id
 

@@ -1,4 +1,4 @@
-"""A real text model of transformers, tiny, that has learnt one verdict by heart."""
+"""Writes a tiny text model of transformers that has learnt one verdict by heart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEMPLATE = (
 
 
 def write_tiny_judge(folder: Path, shown: Sequence[tuple[str, str]], *, steps: int = 150) -> Path:
-    """Writes a byte-level Llama of 2 layers that says the verdict after these pairs of instructions and answer."""
+    """Writes a Llama of two layers over bytes that writes the verdict after these pairs of instructions and answer."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {piece: number for number, piece in enumerate([*alphabet, "<stop>"])}
     bytes_of_text = Tokenizer(models.BPE(vocabulary, []))

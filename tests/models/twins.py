@@ -1,4 +1,4 @@
-"""The tiny twins, found in the zoo, each with something small to look at: a picture, a clip, or a volume."""
+"""The tiny twins of the zoo, each with a small media item to show it: an image, a clip or a volume."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OF_VIDEOS = tuple(name for name, each in TWINS.items() if _takes_videos(name, ea
 
 @cache
 def twin(name: str) -> Assembled:
-    """The twin in evaluation mode; tests that change a model take their own."""
+    """Returns the twin in evaluation mode; tests that change a model build one of their own."""
     assembled = zoo_entry(name).assemble(0)
     assembled.model.eval()
     return assembled
@@ -63,9 +63,9 @@ def seen(assembled: Assembled, name: str, *seeds: int) -> Any:
 
 
 def shown(assembled: Assembled, name: str, *seeds: int) -> Any:
-    """Returns a batch of media items as the tower takes them, one for each seed."""
+    """Returns a batch of prepared media items, one for each seed."""
     if (shape := TWINS[name].volume) is not None:
-        # Smaller than the model's own volumes, where the tower takes other sizes.
+        # Where the tower takes other sizes, the volume is smaller than the model's own.
         noise = [torch.rand(shape, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
         return torch.stack(noise)
     if TWINS[name].video:
@@ -94,7 +94,7 @@ def logprobs(assembled: Assembled, name: str, *, seed: int = 0, question: str = 
 
 
 def row_each(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PackedRows:
-    """A row for each sequence, in their order."""
+    """Returns a row for each sequence, in their order."""
     trees = [Shown(grow([each], [n]), item) for n, (each, item) in enumerate(zip(layouts, media, strict=True))]
     return pack([[tree] for tree in trees], pad_id=assembled.family.pad_id)
 

@@ -1,1 +1,1 @@
-"""Asks models behind an OpenAI-compatible endpoint: requests, replies, retries, a cache and a budget."""
+"""Evaluates models that run on an OpenAI-compatible server: requests, replies, retries, a cache and a budget."""

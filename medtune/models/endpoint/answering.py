@@ -1,4 +1,4 @@
-"""Answers a benchmark's requests with a served model, several at a time, in the order in which they are needed."""
+"""Answers the questions of a benchmark with a model on a server, several at a time, in the order of the benchmark."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from medtune.models.endpoint.pictures import data_urls, sampling
 from medtune.models.endpoint.settings import Endpoint
 
 AHEAD = 8
-"""Requests per concurrent one that may be asked before their turn: one slow reply must not leave the others idle."""
+"""How many requests are sent before their turn, per concurrent one, so that one slow reply leaves no thread idle."""
 
 
 class EndpointAnswerer:
     """An Answerer whose model runs on a server.
 
-    Told what will be asked, it keeps `concurrency` requests under way, those of later groups too; their replies lie in
-    the cache until they are wanted. Images are read and encoded by the thread that sends them.
+    `expect` tells it all questions in advance. It then keeps `concurrency` requests under way at any time, among them
+    questions of later groups, whose predictions it holds until `answer` asks for them. The thread that sends a request
+    also reads and encodes its images.
     """
 
     def __init__(
@@ -55,18 +56,22 @@ class EndpointAnswerer:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def expect(self, visits: Sequence[tuple[MediaGroup, Sequence[Request]]]) -> None:
-        """Announces what `answer` will be asked, in that order; prints the likely cost and refuses one above the cap.
+        """Announces the questions that `answer` will get, prints their likely cost and refuses a cost above the cap.
+
+        Args:
+            visits: Media groups with their requests, in the order in which `answer` will get them.
 
         Raises:
-            CostCapError: All of it may cost more than is left.
-            ValueError: A likelihood is asked for, which no server gives.
+            CostCapError: The requests together may cost more than is left of `max_usd`.
+            ValueError: A request asks for a likelihood, which no server gives.
         """
         wanted = [(group, request) for group, requests in visits for request in requests]
         for _, request in wanted:
             _refuse_likelihood(request)
         budget, tokens, kept = self._client.budget, self._total(wanted), 0
         if budget.is_above_cap(tokens):
-            # Hashing every picture takes its time: only where it decides.
+            # To know which replies are in the cache, every picture has to be hashed. That is slow, so it is done only
+            # where it may bring the cost below the cap.
             rest = [asked for asked in wanted if not self._is_kept(*asked)]
             tokens, kept = self._total(rest), len(wanted) - len(rest)
         number = len(wanted) - kept
@@ -76,12 +81,12 @@ class EndpointAnswerer:
         self._waiting.extend(wanted)
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
-        """Yields one prediction per request, as they come.
+        """Yields one prediction per request, in the order in which the server answers.
 
         Raises:
-            EndpointError: A request could not be answered; the others' replies are kept.
-            CostCapError: The next request may cost more than is left.
-            ValueError: A likelihood is asked for, which no server gives.
+            EndpointError: A request could not be answered; the replies to the other requests are in the cache.
+            CostCapError: The next request may cost more than is left of `max_usd`.
+            ValueError: A request asks for a likelihood, which no server gives.
         """
         mine = [self._future(group, request) for request in requests]
         self._fill()
@@ -99,7 +104,7 @@ class EndpointAnswerer:
         return self._pool.submit(self._predicted, group, request)
 
     def _fill(self) -> None:
-        """Sends later requests while there is room, and forgets those that were taken from here."""
+        """Sends requests of later groups before their turn, until as many as `AHEAD` allows have been sent."""
         while self._waiting and len(self._asked) < AHEAD * self._endpoint.concurrency:
             group, request = self._waiting.popleft()
             self._asked[_key(request)] = self._pool.submit(self._predicted, group, request)

@@ -1,4 +1,4 @@
-"""Keeps account of what a run has spent: a line on disk for every reply that was charged, and a cap on the sum."""
+"""Keeps account of the costs of a run, with a line on disk for each charged reply, and holds them below a cap."""
 
 from __future__ import annotations
 
@@ -18,22 +18,28 @@ class CostCapError(ValueError):
 
 
 class Budget:
-    """Counts what an endpoint charges, over all commands that share one file; safe for threads.
+    """The account of an endpoint's costs, over all commands that share one ledger. Several threads may use it at once.
 
-    Before a request is sent, what it may cost at most is set aside, so that requests under way cannot go over the cap
-    together. Where replies charge more input than was estimated, later estimates are raised by the largest ratio seen.
+    Before a request is sent, the highest cost that it may have is set aside, so that several requests under way cannot
+    pass the cap together. Where a reply charges more input tokens than were estimated, later estimates are raised by
+    the largest ratio so far.
 
     Attributes:
         spent: Tokens charged so far, those of earlier commands included.
-        requests: Replies that were charged.
-        ratio: By how much replies charged more input than was estimated, at least 1.
+        spent_usd: US dollars charged so far, those of earlier commands included; 0 without prices.
+        requests: Number of replies that were charged, those of earlier commands included.
+        ratio: Largest ratio of charged to estimated input tokens so far, at least 1.
     """
 
     def __init__(self, endpoint: Endpoint, ledger: Path) -> None:
-        """Opens the file, which holds what earlier commands spent.
+        """Reads the costs of earlier commands.
+
+        Args:
+            endpoint: The settings; the prices and the cap are taken from them.
+            ledger: File with a line for each reply that was charged; it need not exist.
 
         Raises:
-            ValueError: A line of it is broken.
+            ValueError: A line of the file is broken.
         """
         self._endpoint = endpoint
         self._ledger = ledger
@@ -47,19 +53,23 @@ class Budget:
             self._count(tokens, usd)
 
     def cost(self, tokens: Tokens) -> float:
-        """Returns what so many tokens may cost, in US dollars; 0 without prices."""
+        """Returns the highest cost of a number of estimated tokens, in US dollars; 0 without prices."""
         return self._endpoint.usd(round(tokens.input * self.ratio), tokens.output)
 
     def is_above_cap(self, tokens: Tokens) -> bool:
-        """Returns whether so many more tokens could pass the cap."""
+        """Returns whether the costs could pass the cap with these estimated tokens."""
         cap = self._endpoint.max_usd
         return cap is not None and self.spent_usd + self.cost(tokens) > cap
 
     def refuse_above_cap(self, tokens: Tokens, *, what: str) -> None:
-        """Refuses to start work that could cost more than the cap.
+        """Refuses to start work whose costs could pass the cap.
+
+        Args:
+            tokens: The estimated tokens of the work.
+            what: A name of the work for the message, e.g. "asking 100 questions".
 
         Raises:
-            CostCapError: It could.
+            CostCapError: The costs could pass the cap.
         """
         if self.is_above_cap(tokens):
             raise CostCapError(
@@ -70,10 +80,10 @@ class Budget:
 
     @contextmanager
     def reserved(self, estimate: Tokens) -> Iterator[None]:
-        """Sets the cost of one request aside while it is under way.
+        """Sets the highest cost of one request aside while the request is under way.
 
         Raises:
-            CostCapError: With it the cap could be passed.
+            CostCapError: The costs could pass the cap with this request.
         """
         with self._lock:
             usd = self.cost(estimate)
@@ -91,7 +101,7 @@ class Budget:
                 self._set_aside -= usd
 
     def pay(self, reply: Reply, estimate: Tokens) -> None:
-        """Writes down what a reply was charged; the estimate where the server does not say.
+        """Writes a line for a reply that was charged; the estimate counts where the server does not say the tokens.
 
         Raises:
             OSError: The file cannot be written.
@@ -108,11 +118,11 @@ class Budget:
                 self.ratio = max(self.ratio, tokens.input / estimate.input)
 
     def estimate_text(self, tokens: Tokens, *, number: int) -> str:
-        """Returns what so many requests may cost, as a person reads it."""
+        """Returns the estimated cost of a number of requests as a sentence for the terminal."""
         return cost_text(self._endpoint, tokens, number=number, ratio=self.ratio, spent_usd=self.spent_usd)
 
     def text(self) -> str:
-        """Returns what was spent as a person reads it."""
+        """Returns the costs so far as a sentence for the terminal."""
         charged = f"{self.spent.input:,} input and {self.spent.output:,} output tokens in {self.requests:,} requests"
         if not self._endpoint.has_prices:
             return f"{charged}; no prices are set, so the cost is not known"
@@ -125,7 +135,7 @@ class Budget:
 
 
 def _read(ledger: Path) -> Iterator[tuple[Tokens, float]]:
-    """Yields the whole lines; a torn last one, after a kill, is cut off."""
+    """Yields the tokens and US dollars of each line; an unfinished last line, left by a killed run, is removed."""
     if not ledger.is_file():
         return
     *lines, torn = ledger.read_bytes().split(b"\n")
@@ -137,5 +147,6 @@ def _read(ledger: Path) -> Iterator[tuple[Tokens, float]]:
             yield Tokens(int(row["input"]), int(row["output"])), float(row["usd"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"{ledger}, line {number}: broken; it says what was spent. Mend or remove the line, then --resume"
+                f"{ledger}, line {number}: broken; the line records a cost. Repair or remove it, then continue with "
+                "--resume"
             ) from error

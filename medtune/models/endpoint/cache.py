@@ -1,4 +1,4 @@
-"""Keeps replies that were paid for on disk, by a hash of the request; neither prompts nor images are stored."""
+"""Keeps the replies of a server on disk under a hash of their request; neither prompts nor images are stored."""
 
 from __future__ import annotations
 
@@ -15,22 +15,31 @@ from medtune.models.endpoint.replies import Reply
 
 
 def request_hash(base_url: str, body: Body, *, repeat: int) -> str:
-    """Returns the SHA-256 of a request, hex: server, model, sampling, text, the images' bytes, and its repeat."""
+    """Returns the SHA-256 of a request in hex digits.
+
+    Args:
+        base_url: Address of the server.
+        body: The body, which holds the model, the sampling, the text and the bytes of the images.
+        repeat: Number of the repetition.
+    """
     asked = json.dumps([base_url.rstrip("/"), body, repeat], sort_keys=True)
     return hashlib.sha256(asked.encode("ascii")).hexdigest()
 
 
 class ReplyCache:
-    """One small file per reply, written through a temporary name; safe for threads and processes."""
+    """A folder with one small file per reply, which several threads and processes may use at once.
+
+    A file is written under a temporary name and then renamed, so that nobody reads half a reply.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def get(self, digest: str) -> Reply | None:
-        """Returns the reply to a request; None where there is none.
+        """Returns the reply to the request with this hash; None where the cache holds none.
 
         Raises:
-            ValueError: The file is broken.
+            ValueError: The file of the reply is broken.
         """
         path = self._path(digest)
         if not path.is_file():
@@ -43,10 +52,10 @@ class ReplyCache:
             raise ValueError(f"{path}: a broken answer in the cache; remove the file and start again") from error
 
     def put(self, digest: str, reply: Reply) -> None:
-        """Keeps a reply.
+        """Writes the reply to the request with this hash.
 
         Raises:
-            OSError: It could not be written, e.g. because the disk is full.
+            OSError: The reply could not be written, e.g. because the disk is full.
         """
         path = self._path(digest)
         path.parent.mkdir(parents=True, exist_ok=True)

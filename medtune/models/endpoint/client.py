@@ -1,4 +1,4 @@
-"""Sends requests to an OpenAI-compatible server, or answers them from the cache; retries and checks them."""
+"""Sends requests to an OpenAI-compatible server: cached replies first, then requests with retries and checks."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from medtune.models.endpoint.settings import Endpoint
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
 LONGEST_ASKED_WAIT_S = 600.0
-"""A server that wants more patience than this is left alone: the run can be continued later."""
+"""Longest pause that a server may ask for, in seconds. A longer one ends the run, which can be continued later."""
 _RETRIED = (408, 409, 429)
 _FILTERED = ("content_filter", "content_policy_violation", "invalid_prompt")
-"""Error codes that mean: the model was not allowed to answer this.
+"""Error codes of a server that does not allow its model to answer a request.
 
 Source: the error tables of Azure OpenAI (content_filter) and of OpenAI's image and reasoning models (the others).
 """
@@ -40,15 +40,19 @@ _SHOWN_CHARACTERS = 300
 
 
 class EndpointError(ValueError):
-    """A request could not be answered. No other answer takes its place."""
+    """A request could not be answered. The run stops, because no prediction may be made up in its place."""
 
 
 class NoReplyError(EndpointError):
-    """All tries of one request failed in ways that may pass."""
+    """All tries of one request failed, each for a reason that may be gone at the next try."""
 
 
 class _AgainError(Exception):
-    """The request may be made again, after a pause that the server may have named."""
+    """The request may be sent again, after a pause.
+
+    Attributes:
+        pause_s: Pause in seconds that the server asks for; None where it names none.
+    """
 
     def __init__(self, why: str, pause_s: float | None = None) -> None:
         super().__init__(why)
@@ -56,11 +60,12 @@ class _AgainError(Exception):
 
 
 class ChatClient:
-    """Asks a server; safe for threads. Its context holds the connections.
+    """A client of one server, which several threads may use at once. Leaving its context closes the connections.
 
     Attributes:
-        from_cache: Replies that cost nothing.
-        sent: Requests that went over the wire, repetitions included.
+        budget: The account of the costs.
+        from_cache: Number of replies that were read from the cache and cost nothing.
+        sent: Number of requests that were sent, repetitions included.
     """
 
     def __init__(
@@ -82,10 +87,11 @@ class ChatClient:
         self._lock = threading.Lock()
         self._openai = openai.OpenAI(
             base_url=endpoint.base_url,
-            # The library refuses to work without one, whatever the server wants.
+            # The library needs a key, also for servers that need none.
             api_key=key or "no-key",
             timeout=endpoint.timeout_s,
-            # Its own repetitions know nothing of replies that cannot be read, nor of the cap.
+            # `ask` repeats requests itself: the library's own repetitions regard neither replies that cannot be read
+            # nor the cap.
             max_retries=0,
         )
         self.budget = budget
@@ -102,11 +108,14 @@ class ChatClient:
         self._openai.close()
 
     def stop(self) -> None:
-        """Lets requests under way end, which are charged anyway; whatever waits to be sent or sent again fails."""
+        """Makes every request fail that waits to be sent or sent again.
+
+        Requests under way come to their end, because the server charges them anyway.
+        """
         self._closed.set()
 
     def is_kept(self, body: Body, *, repeat: int) -> bool:
-        """Returns whether the reply is in the cache."""
+        """Returns whether the reply to a request is in the cache."""
         return self._cache.get(self._digest(body, repeat)) is not None
 
     def ask(
@@ -118,21 +127,21 @@ class ChatClient:
         repeat: int = 0,
         accept: Callable[[Reply], str | None] = lambda reply: None,
     ) -> Reply:
-        """Returns the reply to a request; the same request is sent once.
+        """Returns the reply to a request, from the cache where the same request was answered before.
 
         Args:
-            body: What is posted.
-            estimate: Its tokens, for the cap.
-            what: Names the request in messages, e.g. a question's id.
-            repeat: Tells apart requests that are to be answered anew.
-            accept: Says what is wrong with a reply that is to be asked for again; None takes it. A reply that is not
-                taken is not kept.
+            body: The body of the request.
+            estimate: The estimated tokens of the request, which are held against the cap.
+            what: A name of the request for messages, e.g. with the question's id.
+            repeat: Number of the repetition; the same body with another number is answered anew.
+            accept: Returns None for a reply that can be used, and otherwise the reason why it has to be asked for
+                again. Only replies that can be used are kept in the cache.
 
         Raises:
             EndpointError: The server refused the request.
             NoReplyError: No try gave a reply that can be used.
-            CostCapError: The request may cost more than is left.
-            OSError: The reply could not be kept.
+            CostCapError: The request may cost more than is left of `max_usd`.
+            OSError: The reply could not be written to the cache.
         """
         digest = self._digest(body, repeat)
         kept = self._cache.get(digest)
@@ -167,7 +176,7 @@ class ChatClient:
         import openai
 
         if self._closed.is_set():
-            raise EndpointError(f"{what}: not asked any more")
+            raise EndpointError(f"{what}: not sent, because the command is stopping")
         with self._lock:
             self.sent += 1
         with self._translated(what):
@@ -178,7 +187,7 @@ class ChatClient:
             except openai.BadRequestError as error:
                 if error.code not in _FILTERED:
                     raise
-                # Not charged, as no model has seen it.
+                # Such a request is not charged, because no model has seen it.
                 return Reply("", CONTENT_FILTER)
         reply = without_secret(reply, self._key)
         self.budget.pay(reply, estimate)
@@ -195,7 +204,7 @@ class ChatClient:
 
     @contextmanager
     def _translated(self, what: str) -> Iterator[None]:
-        """Raises in place of the library's errors, which hold the request with its key, one of ours without them."""
+        """Raises errors of this module in place of the library's, which hold the whole request with its key."""
         import openai
 
         try:
@@ -216,17 +225,21 @@ class ChatClient:
         return " ".join(blotted(said, self._key).split())[:_SHOWN_CHARACTERS]
 
     def _wait(self, attempt: int, asked_s: float | None, what: str) -> None:
-        """Waits twice as long each time, a random part less, and at least as long as the server asks."""
+        """Waits before the next try: twice as long each time, less a random part, plus the pause the server asks for.
+
+        Raises:
+            EndpointError: The server asks for too long a pause, or the client was stopped.
+        """
         if asked_s is not None and asked_s > LONGEST_ASKED_WAIT_S:
             raise EndpointError(f"{what}: the server asks to wait {asked_s:.0f} s; continue with --resume after that")
         backoff_s = min(LONGEST_WAIT_S, self._first_wait_s * 2**attempt)
         pause_s = backoff_s * random.uniform(0.5, 1.0) + (asked_s or 0.0)
         if self._closed.wait(pause_s):
-            raise EndpointError(f"{what}: not asked any more")
+            raise EndpointError(f"{what}: not sent, because the command is stopping")
 
 
 def _split(body: Body) -> dict[str, Any]:
-    """The library checks the names of its arguments; other fields of the body go beside them."""
+    """Returns the body as arguments of the library, which takes fields that it does not know under `extra_body`."""
     known = ("model", "messages")
     return {
         **{name: body[name] for name in known},
@@ -272,4 +285,5 @@ def _refuse(what: str, status: int, said: str) -> NoReturn:
         413: "the request is too large; set endpoint.image_max_side or image_format=jpeg",
         429: "the account has no credit left",
     }
-    raise EndpointError(f"{what}: HTTP {status}: {said}. {hints.get(status, 'Mend it')}, then continue with --resume")
+    hint = hints.get(status, "remove the cause")
+    raise EndpointError(f"{what}: HTTP {status}: {said}. {hint}, then continue with --resume")

@@ -10,11 +10,11 @@ from medtune.models.endpoint.pictures import sent_shape, sent_sizes
 from medtune.models.endpoint.settings import Endpoint
 
 Asked = tuple[MediaGroup, Request]
-"""What is shown, and what is asked about it."""
+"""A media group and one request about it."""
 
 
 def request_tokens(endpoint: Endpoint, asked: Asked, *, max_new_tokens: int) -> Tokens:
-    """Returns the estimated tokens of one request; of its pictures only the headers are read.
+    """Returns the estimated tokens of one request; only the headers of its media files are read.
 
     Raises:
         FileNotFoundError: A picture is missing.
@@ -27,7 +27,7 @@ def request_tokens(endpoint: Endpoint, asked: Asked, *, max_new_tokens: int) -> 
 
 
 def total_tokens(endpoint: Endpoint, asked: Iterable[Asked], *, max_new_tokens: int) -> Tokens:
-    """Returns the estimated tokens of all requests.
+    """Returns the sum of the estimated tokens of all requests.
 
     Raises:
         FileNotFoundError: A picture is missing.

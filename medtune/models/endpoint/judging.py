@@ -1,4 +1,4 @@
-"""A judge behind an endpoint: judges several answers at a time and asks the server for the verdict's schema."""
+"""Judges free answers with a language model on a server, several at a time, by the JSON schema of a verdict."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from medtune.models.endpoint.replies import Reply
 from medtune.models.endpoint.settings import Endpoint
 
 MOST_FAILURES = 5
-"""Requests in a row that may stay without a reply; then the server is taken to be down."""
+"""Number of requests in a row without a usable reply, after which the server is taken to be down."""
 
 
 class EndpointJudge:
-    """Asks a served model for verdicts."""
+    """A judge that asks a language model on a server for verdicts."""
 
     def __init__(
         self,
@@ -27,7 +27,15 @@ class EndpointJudge:
         strict: bool,
         say: Callable[[str], None],
     ) -> None:
-        """Takes the settings; `strict` asks the server to keep to the verdict's JSON schema."""
+        """Prepares a judge.
+
+        Args:
+            endpoint: The settings of the server.
+            client: The client that sends the requests.
+            max_new_tokens: Largest length of a reply, in tokens.
+            strict: Whether the server is asked to follow the JSON schema of a verdict.
+            say: Prints a line for the user.
+        """
         self._endpoint = endpoint
         self._client = client
         self._max_new_tokens = max_new_tokens
@@ -36,17 +44,23 @@ class EndpointJudge:
 
     @property
     def name(self) -> str:
-        """The model, as the server calls it."""
+        """The name that the server gives the model."""
         return self._endpoint.model
 
     def replies(
         self, asked: Sequence[JudgeRequest], *, is_usable: Callable[[str], bool]
     ) -> Iterator[tuple[PredictionKey, str | None]]:
-        """Yields one usable reply per request as they come; None where no try gave one.
+        """Yields the key and the reply of each request, in the order in which the server answers.
+
+        The reply is None where no try gave a usable one.
+
+        Args:
+            asked: The requests.
+            is_usable: Whether a reply holds a verdict; a reply without one is asked for again.
 
         Raises:
-            EndpointError: The server refuses such requests, or many in a row stay without a reply.
-            CostCapError: The requests may cost more than is left.
+            EndpointError: The server refuses a request, or `MOST_FAILURES` requests in a row got no usable reply.
+            CostCapError: The requests may cost more than is left of `max_usd`.
         """
         if not asked:
             return

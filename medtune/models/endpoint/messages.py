@@ -1,4 +1,4 @@
-"""Writes a question with its pictures as the body of a request, and estimates how many tokens that is."""
+"""Writes a question with its pictures as the body of a request, and estimates how many tokens the request has."""
 
 from __future__ import annotations
 
@@ -10,24 +10,29 @@ from medtune.data.types import Prompt
 from medtune.models.endpoint.settings import Endpoint
 
 Body = dict[str, Any]
-"""What is posted, as JSON holds it."""
+"""The body of a request: a JSON object."""
 
 CHARACTERS_PER_TOKEN = 3
-"""English has about four: an estimate made with three errs on the dear side.
+"""Characters of a text that count as one token. English has about four; three makes the estimate rather too high.
 
 Source: the rule of thumb in OpenAI's help page "What are tokens and how to count them?".
 """
 PIXELS_PER_TOKEN = 28 * 28
-"""Of an image. Tiles of other providers come to fewer tokens.
+"""Pixels of an image that count as one token. Providers that cut images into tiles charge fewer tokens.
 
 Source: Qwen2.5-VL, arXiv 2502.13923, section 2.1: patches of 14 pixels, merged two by two.
 """
 MESSAGE_TOKENS = 50
-"""What a chat template adds, generously."""
+"""Tokens that a chat template adds to a request, a generous estimate."""
 
 
 class Tokens(NamedTuple):
-    """Tokens read and written by a model."""
+    """Numbers of tokens.
+
+    Attributes:
+        input: Tokens that the model reads.
+        output: Tokens that the model writes.
+    """
 
     input: int
     output: int
@@ -37,15 +42,15 @@ def request_body(endpoint: Endpoint, prompt: Prompt, images: Sequence[str], *, m
     """Returns the body of one request: the images first, then the text, in one user turn behind any system turn.
 
     Args:
-        endpoint: Model, sampling and image detail.
-        prompt: What is asked.
-        images: Data URLs.
-        max_new_tokens: Length limit of the reply.
+        endpoint: The settings; the model, the sampling and the image detail are taken from them.
+        prompt: The texts of the system turn and the user turn.
+        images: The pictures as data URLs, in the order in which they are shown.
+        max_new_tokens: Largest length of the reply, in tokens.
     """
     content: list[Mapping[str, Any]] = [
         {"type": "image_url", "image_url": {"url": url, "detail": endpoint.image_detail}} for url in images
     ]
-    # Text alone goes as a plain string, which servers of text models ask for.
+    # A text without images is sent as a plain string, because servers of text models accept nothing else.
     asked: object = [*content, {"type": "text", "text": prompt.user}] if content else prompt.user
     system = [{"role": "system", "content": prompt.system}] if prompt.system else []
     return _body(endpoint, [*system, {"role": "user", "content": asked}], max_new_tokens=max_new_tokens)
@@ -57,11 +62,11 @@ def judge_body(
     """Returns the body of a request for a verdict.
 
     Args:
-        endpoint: Model and sampling.
-        system: How to judge.
-        user: What is judged.
-        schema: JSON schema that the server is asked to keep to; None asks for none.
-        max_new_tokens: Length limit of the reply.
+        endpoint: The settings; the model and the sampling are taken from them.
+        system: The instructions for the judge.
+        user: The question with the answer that is to be judged.
+        schema: JSON schema that the server is asked to follow in its reply; None leaves the form of the reply open.
+        max_new_tokens: Largest length of the reply, in tokens.
     """
     turns: list[Mapping[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": user}]
     body = _body(endpoint, turns, max_new_tokens=max_new_tokens)
@@ -84,7 +89,14 @@ def _body(endpoint: Endpoint, messages: Sequence[Mapping[str, Any]], *, max_new_
 
 
 def estimated_tokens(text: str, sizes: Sequence[Size], *, max_new_tokens: int) -> Tokens:
-    """Returns the tokens of a request, more likely too many than too few; the reply is taken to use its whole limit.
+    """Returns an estimate of the tokens of a request, rather too high than too low.
+
+    The reply is counted with its full length limit.
+
+    Args:
+        text: All text of the request.
+        sizes: The size of each picture that is sent, in pixels.
+        max_new_tokens: Largest length of the reply, in tokens.
 
     Example:
         >>> estimated_tokens("Which plane?", [Size(280, 280)], max_new_tokens=16)
@@ -95,14 +107,14 @@ def estimated_tokens(text: str, sizes: Sequence[Size], *, max_new_tokens: int) -
 
 
 def cost_text(endpoint: Endpoint, tokens: Tokens, *, number: int, ratio: float = 1.0, spent_usd: float = 0.0) -> str:
-    """Returns the estimate as a person reads it.
+    """Returns the estimated cost of requests as a sentence for the terminal.
 
     Args:
-        endpoint: With its prices and cap.
-        tokens: As `total_tokens` returns them.
-        number: How many requests that are.
-        ratio: By how much the input was found to be more than estimated.
-        spent_usd: In the same run folder before.
+        endpoint: The settings; the model, the prices and the cap are taken from them.
+        tokens: The estimated tokens of all requests.
+        number: Number of requests.
+        ratio: Factor by which earlier replies charged more input tokens than estimated; the estimate is raised by it.
+        spent_usd: US dollars that were spent before in the same run folder.
     """
     asked = f"{number:,} requests to {endpoint.model}, at most about {round(tokens.input * ratio):,} input and "
     asked += f"{tokens.output:,} output tokens"

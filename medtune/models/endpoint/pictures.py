@@ -1,4 +1,4 @@
-"""Writes media as data URLs for a request: one for an image, one for each frame of a video or slice of a CT.
+"""Writes media as data URLs for a request: one for an image, and one for each frame of a video or slice of a CT.
 
 Shapes: T frames, H height, W width, C channels.
 """
@@ -27,17 +27,19 @@ JPEG_QUALITY = 90
 
 
 def read_kinds(endpoint: Endpoint) -> tuple[MediaKind, ...]:
-    """Returns what can be sent."""
+    """Returns the kinds of media that can be sent to the server."""
     return ("image", "video") if endpoint.volumes_as is None else ("image", "video", "volume")
 
 
 def sampling(endpoint: Endpoint) -> Sampling:
-    """Returns which frames of a video are sent."""
+    """Returns the rule that chooses the frames of a video that are sent."""
     return Sampling(endpoint.video_frames, endpoint.video_frames_per_s)
 
 
 def sent_shape(ref: MediaRef, endpoint: Endpoint) -> Shape | None:
-    """Returns the size of what is sent and the times of its pictures, from headers alone; None for a refused volume.
+    """Returns the size of the pictures that are sent of a media item, and for several pictures their times.
+
+    Only the header of the file is read. None stands for a volume that cannot be sent.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -54,11 +56,13 @@ def _slices(endpoint: Endpoint) -> AxialPictures | None:
 
 
 def data_urls(media: Media, endpoint: Endpoint) -> tuple[str, ...]:
-    """Returns the pictures that are sent, scaled down to `image_max_side`: the image, all frames, or slices.
+    """Returns the pictures that are sent as data URLs: the image, the frames of the video or slices of the volume.
+
+    Larger pictures are scaled down to `image_max_side`.
 
     Args:
-        media: Of a video the frames that `sampling` chose.
-        endpoint: Size and format of what is sent.
+        media: The media item; a video holds only the frames that `sampling` chose.
+        endpoint: The settings, which give the size and format of the pictures.
 
     Raises:
         ValueError: The media item is a volume, and `volumes_as` does not say how it is sent.
@@ -74,10 +78,14 @@ def data_urls(media: Media, endpoint: Endpoint) -> tuple[str, ...]:
 
 
 def sent_sizes(shape: Shape | None, endpoint: Endpoint) -> tuple[Size, ...]:
-    """Returns the size of each picture that is sent, from the shape of what is sent alone.
+    """Returns the size of each picture that is sent.
+
+    Args:
+        shape: The result of `sent_shape`.
+        endpoint: The settings, which limit the size.
 
     Raises:
-        ValueError: The media item is a volume.
+        ValueError: The shape is None: the media item is a volume, which cannot be sent.
     """
     if shape is None:
         raise ValueError(NO_VOLUMES)
@@ -87,7 +95,7 @@ def sent_sizes(shape: Shape | None, endpoint: Endpoint) -> tuple[Size, ...]:
 
 
 def sent_size(size: Size, endpoint: Endpoint) -> Size:
-    """Returns the size in which a picture is sent.
+    """Returns the size in which a picture is sent: its own, or scaled down to `image_max_side`.
 
     Example:
         >>> sent_size(Size(1000, 500), Endpoint("http://x/v1", "m", image_max_side=100))

@@ -1,4 +1,4 @@
-"""Reads a server's answer as a reply, or refuses it as unreadable."""
+"""Reads the reply in a server's response, whole or streamed, and refuses a response that holds none."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from medtune.models.endpoint.messages import Tokens
 REFUSAL = "refusal"
 CONTENT_FILTER = "content_filter"
 LEAST_SECRET = 8
-"""Characters of a key that is looked for in replies; a shorter one would be found in ordinary words."""
+"""Least number of characters of a key that is blotted out; a shorter one could be part of ordinary words."""
 
 
 class UnreadableReplyError(Exception):
-    """The server answered, but not with a chat completion."""
+    """The server responded, but not with a complete chat completion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,10 @@ class Reply:
     """The reply of a model.
 
     Attributes:
-        text: Its words; those of the refusal where it refused, "" where it said nothing.
-        finish_reason: The server's, or "refusal" where the reply has that field; None where not known.
-        model: As the server names what answered, often with a date; None where it does not say.
+        text: The text of the reply, or of its refusal; "" where the model wrote nothing.
+        finish_reason: The server's word for the end of the reply, or "refusal" where the reply has that field; None
+            where the server names none.
+        model: The server's name of the model that replied, often with a date; None where the server names none.
         usage: Tokens that were charged; None where the server does not say.
     """
 
@@ -40,7 +41,7 @@ def read_completion(text: str) -> Reply:
     """Returns the reply in the body of a response.
 
     Raises:
-        UnreadableReplyError: It is not JSON, or no chat completion.
+        UnreadableReplyError: The body is not JSON, or no chat completion.
     """
     if text.lstrip().startswith("data:"):
         raise UnreadableReplyError("the server streams although it was not asked to; set endpoint.stream=true")
@@ -51,7 +52,7 @@ def read_stream(chunks: Iterable[Mapping[str, Any]]) -> Reply:
     """Returns the reply that the pieces of a stream make up.
 
     Raises:
-        UnreadableReplyError: A piece is none of a chat completion, or the stream ends before the reply does.
+        UnreadableReplyError: The stream ends before the reply does.
     """
     words: list[str] = []
     refusal: list[str] = []
@@ -70,7 +71,7 @@ def read_stream(chunks: Iterable[Mapping[str, Any]]) -> Reply:
 
 
 def without_secret(reply: Reply, secret: str | None) -> Reply:
-    """Returns the reply with a key that the server repeated blotted out."""
+    """Returns the reply with every occurrence of the key replaced by "[key]", in case the server repeats it."""
     return replace(reply, text=blotted(reply.text, secret), model=reply.model and blotted(reply.model, secret))
 
 
@@ -105,7 +106,7 @@ def _usage(body: Mapping[str, Any]) -> Tokens | None:
 
 
 def _said_error(body: Mapping[str, Any]) -> str | None:
-    """Some gateways report a failure of the model behind them with status 200."""
+    """Returns the error message in a body; some gateways report a failure of their model with status 200."""
     error = body.get("error")
     said = error.get("message") if isinstance(error, dict) else error
     return said if isinstance(said, str) else None

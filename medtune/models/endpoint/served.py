@@ -1,4 +1,4 @@
-"""Opens the client of a served model for as long as questions are asked."""
+"""Opens the client and the answerer of a model on a server, and closes them when all questions are answered."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ NO_LIKELIHOOD = "a model behind an endpoint gives no log-probabilities of given 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A model behind an endpoint.
+    """A model on a server.
 
     Attributes:
-        ledger: File that says what was spent.
-        where: Place of the settings, for messages.
+        endpoint: The settings.
+        ledger: File with a line for each reply that was charged.
+        where: The recipe's block with the settings, for messages.
     """
 
     endpoint: Endpoint
@@ -38,10 +39,10 @@ class Served:
 
 @contextmanager
 def open_client(served: Served, *, say: Callable[[str], None]) -> Iterator[ChatClient]:
-    """Opens a client of the server and reports what was spent when the context ends.
+    """Opens a client of the server; prints the number of requests and their cost when the context ends.
 
     Raises:
-        ValueError: The key's variable is not set, or the ledger is broken.
+        ValueError: The environment variable of the key is not set, or the ledger is broken.
     """
     key = read_key(served.endpoint, where=served.where)
     cache = ReplyCache(served.endpoint.cache or cache_folder() / "endpoint")
@@ -56,10 +57,10 @@ def open_client(served: Served, *, say: Callable[[str], None]) -> Iterator[ChatC
 
 @contextmanager
 def open_answerer(served: Served, *, max_new_tokens: int, say: Callable[[str], None]) -> Iterator[EndpointAnswerer]:
-    """Gives an Answerer; its threads and connections end with the context.
+    """Opens an Answerer, whose threads and connections end with the context.
 
     Raises:
-        ValueError: As `open_client`.
+        ValueError: The environment variable of the key is not set, or the ledger is broken.
     """
     with (
         open_client(served, say=say) as client,

@@ -1,4 +1,7 @@
-"""What a recipe says about a model behind an endpoint. Loads neither torch nor a client: recipes are made of it."""
+"""The settings of a model on a server (recipe block `model.endpoint`), and their checks.
+
+This module loads neither torch nor a client, because the recipe's types are built from it.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +16,38 @@ from urllib.parse import urlsplit
 from medtune.data.types import VolumesAs
 
 LEAST_IMAGE_SIDE = 28
-"""One visual token of Qwen2.5-VL."""
+"""Side of one visual token of Qwen2.5-VL in pixels; smaller images cannot be shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A served model and how it is asked.
+    """The address of a model on a server, and the way in which it is asked.
 
     Attributes:
-        base_url: Up to and with the version, e.g. http://localhost:8000/v1.
-        model: As the server names it.
-        key_env: The environment variable that holds the key; None sends none. The key itself is never written.
-        concurrency: Requests at a time.
-        timeout_s: Longest silence of the server before a request is given up and made again.
-        max_retries: Of one request, after silence, 408, 409, 429, 5xx or a reply that cannot be read.
-        usd_per_million_input_tokens: Price; None where nothing is charged or the price is not known.
-        usd_per_million_output_tokens: Price, reasoning included.
-        max_usd: Nothing is started that may cost more, over all that is asked in one run folder; needs the prices.
-        image_detail: Asked of the server; many do not know it.
-        image_max_side: Images are scaled down until no side has more pixels.
-        video_frames: At most so many frames of a video are sent, spread evenly in time.
-        video_frames_per_s: How many of each second of it; None spreads them over the whole clip.
-        volumes_as: How a CT is sent, like `model.volumes_as`, in at most `video_frames` pictures; None refuses it.
-        image_format: png loses nothing; jpeg (quality 90) is several times smaller.
-        temperature: None leaves it to the server, which some models demand.
-        token_limit_field: How the server calls the length limit of a reply (`eval.max_new_tokens`).
-        stream: Whether the reply is asked for piece by piece; some servers have no other way.
-        extra: Further fields of the request body, e.g. {reasoning_effort: low}; one that is null is left out.
-        cache: Folder of the answers that were paid for; None is medtune's cache folder.
+        base_url: Address of the server, version included, e.g. http://localhost:8000/v1.
+        model: Name of the model on the server.
+        key_env: Name of the environment variable that holds the key; None sends no key. The key is never written.
+        concurrency: Number of requests that are under way at the same time, at least 1.
+        timeout_s: Seconds without a sign of the server after which a request is given up and sent again.
+        max_retries: How often a request is sent again after a timeout, a reply that cannot be read, or one of the HTTP
+            errors 408, 409, 429 and 5xx.
+        usd_per_million_input_tokens: Price of the input in US dollars; None where the server is free or the price is
+            not known.
+        usd_per_million_output_tokens: Price of the output in US dollars, reasoning tokens included; None likewise.
+        max_usd: Cap on the costs of one run folder in US dollars; requests that could pass it are not sent. It needs
+            both prices. None sets no cap.
+        image_detail: Resolution at which the server is asked to show images to the model; many servers ignore it.
+        image_max_side: Number of pixels to which the longer side of larger images is scaled down; None keeps them.
+        video_frames: Largest number of frames of a video that are sent, spread evenly in time.
+        video_frames_per_s: Number of frames of each second that are sent; None spreads them over the whole clip.
+        volumes_as: Form in which a CT is sent, as for `model.volumes_as`, in at most `video_frames` pictures; None
+            refuses volumes.
+        image_format: File format of the pictures: png is lossless, jpeg (quality 90) is several times smaller.
+        temperature: Temperature of the sampling; None leaves it to the server, as some models require.
+        token_limit_field: The server's name of the field that limits the length of a reply (`eval.max_new_tokens`).
+        stream: Whether replies are streamed piece by piece; some servers reply in no other way.
+        extra: Further fields of the request body, e.g. {reasoning_effort: low}; a field that is null is left out.
+        cache: Folder that keeps the replies; None is medtune's cache folder.
     """
 
     base_url: str
@@ -66,16 +73,16 @@ class Endpoint:
 
     @property
     def has_prices(self) -> bool:
-        """Whether the prices are set, so that the cost of a request is known."""
+        """Whether both prices are set, so that the cost of a request is known."""
         return self.usd_per_million_input_tokens is not None and self.usd_per_million_output_tokens is not None
 
     @property
     def extra_fields(self) -> dict[str, str | int | float | bool]:
-        """`extra` without what is left out."""
+        """The further fields of the request body, without those that are null."""
         return {name: value for name, value in self.extra.items() if value is not None}
 
     def usd(self, input_tokens: int, output_tokens: int) -> float:
-        """Returns what so many tokens cost; 0 without prices.
+        """Returns the cost of a number of tokens in US dollars; a price that is not set counts as 0.
 
         Example:
             >>> Endpoint("http://x/v1", "m", usd_per_million_input_tokens=2).usd(10**6, 0)
@@ -86,14 +93,14 @@ class Endpoint:
 
 
 def check_endpoint(endpoint: Endpoint, *, where: str) -> None:
-    """Refuses settings that no request could use. No message repeats a value that could be a key.
+    """Refuses settings with which no request could be sent. The messages repeat no value that could be a key.
 
     Args:
         endpoint: The settings.
         where: Their place in the recipe, e.g. "model.endpoint".
 
     Raises:
-        ValueError: Names the field and what it must be.
+        ValueError: A setting cannot be used; the message names its field and the values that it may have.
     """
     _check_url(endpoint.base_url, where)
     if not endpoint.model:
@@ -135,9 +142,9 @@ def _check_url(url: str, where: str) -> None:
 
 
 def asked_alike(endpoint: Endpoint) -> Endpoint:
-    """Returns the settings without those that change how fast, how long and how dearly is asked, but not what.
+    """Returns the settings with all fields reset that concern only speed, retries, costs, keys and the cache.
 
-    Two runs whose settings are then equal may continue each other.
+    The other fields decide which requests are sent. Where they are equal, one run may continue another.
     """
     free = Endpoint(endpoint.base_url, endpoint.model)
     return replace(
@@ -155,10 +162,10 @@ def asked_alike(endpoint: Endpoint) -> Endpoint:
 
 
 def read_key(endpoint: Endpoint, *, where: str) -> str | None:
-    """Returns the key from its environment variable; None where the server wants none.
+    """Returns the key from its environment variable; None where the settings name none.
 
     Raises:
-        ValueError: The variable is not set.
+        ValueError: The environment variable is not set.
     """
     if endpoint.key_env is None:
         return None

@@ -1,1 +1,1 @@
-"""Recorded numbers of the published models, and what this code gives in their place."""
+"""Golden tests: compares the outputs of medtune's models with recorded numbers of the published models."""

@@ -1,4 +1,4 @@
-"""One value against its record: the first thing that differs, in words."""
+"""Compares a computed tensor with its recorded values, and describes the first difference in words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ _STATISTICS = ("mean", "std", "min", "max")
 
 
 class Verdict(NamedTuple):
-    """How a value compares.
+    """The result of comparing a tensor with its record.
 
     Attributes:
         difference: The first difference above tolerance, in words; None where there is none.
-        largest: Largest absolute difference of a recorded value; 0 for ids.
+        largest: Largest absolute difference of a recorded value; 0 for equal ids, and infinite for different ids or
+            shapes.
     """
 
     difference: str | None
@@ -24,10 +25,16 @@ class Verdict(NamedTuple):
 
 
 def compare(found: NDArray[Any], record: Mapping[str, Any], *, rtol: float, atol: float) -> Verdict:
-    """Compares a whole tensor with what was recorded of it.
+    """Compares a tensor with its record: shape, recorded values and statistics.
 
-    Values may differ by atol + rtol * |recorded|; integers must be equal. The statistics over the whole tensor are held
-    to atol + rtol * its largest magnitude.
+    A value may differ by atol + rtol * |recorded value|; integers must be equal. A statistic over the whole tensor may
+    differ by atol + rtol * the largest magnitude in the tensor.
+
+    Args:
+        found: The computed tensor.
+        record: Its record in a golden file.
+        rtol: Relative tolerance.
+        atol: Absolute tolerance.
     """
     if list(found.shape) != list(record["shape"]):
         return Verdict(f"shape {tuple(found.shape)}, recorded {tuple(record['shape'])}", float("inf"))

@@ -1,4 +1,4 @@
-"""CT-CLIP's recorded values, and those of CT-CHAT's projector."""
+"""Computes the recorded values of CT-CLIP's tower and of CT-CHAT's projector."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POINTS = {name: name for name in ("patch_embedding", "position_bias", "spatial"
 
 
 def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded value of ctclip-vision, by `<input>/<value>`."""
+    """Yields the values of the case ctclip-vision, with their names `<input>/<value>`."""
     config = golden.config
     sizes = CTViTConfig(
         patch=(int(config["temporal_patch"]), int(config["patch"]), int(config["patch"])),
@@ -48,7 +48,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
 
 
 def projector(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded value of ctchat-projector, by `<input>/<value>`."""
+    """Yields the values of the case ctchat-projector, with their names `<input>/<value>`."""
     linears = sorted(n for n in golden.weights if n.startswith(_PROJECTOR + "proj.") and n.endswith("bias"))
     config = CoCaConfig(
         width=golden.width_of(_PROJECTOR + "attn_pool.query", 1),

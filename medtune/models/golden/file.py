@@ -1,4 +1,4 @@
-"""A golden file: recorded values of one published model, and the rule that makes its weights and inputs from names.
+"""Reads golden files: recorded values of a published model, and the rule by which weights and inputs are drawn.
 
 Source: shared/golden/README.md.
 """
@@ -22,12 +22,19 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class GoldenFile:
-    """One case.
+    """The case that one golden file holds.
 
     Attributes:
-        weights: How to draw each tensor, by its name in the published checkpoint.
-        inputs: How to draw (or build) each input.
-        outputs: What was recorded, by `<input>/<value>`, early values first.
+        path: The file.
+        case: Name of the case, e.g. "m3d-vision".
+        salt: Text that enters the seed of everything that is drawn.
+        config: Settings of the published model.
+        weights: Specification of each tensor, by its name in the published checkpoint.
+        inputs: Specification of each input, by its name.
+        outputs: Record of each value, by its name `<input>/<value>`; values that are computed early come first.
+        text: Texts of the sequence cases, by the name of the input; empty for other cases.
+        rtol: Relative tolerance of the comparison.
+        atol: Absolute tolerance of the comparison.
     """
 
     path: Path
@@ -42,11 +49,15 @@ class GoldenFile:
     atol: float
 
     def tensors(self, input_name: str | None = None) -> dict[str, Tensor]:
-        """Returns the checkpoint's tensors; where a shape depends on the input, the shape for that one."""
+        """Returns the tensors of the checkpoint by name.
+
+        Args:
+            input_name: The input for which they are drawn, where the shape of a tensor depends on it.
+        """
         return {name: torch.from_numpy(draw(self.salt, name, spec, input_name)) for name, spec in self.weights.items()}
 
     def input(self, name: str) -> Tensor:
-        """Returns an input that is drawn."""
+        """Returns the input of that name, drawn from its specification."""
         return torch.from_numpy(draw(self.salt, f"input:{name}", self.inputs[name]))
 
     def width_of(self, name: str, axis: int = 0) -> int:
@@ -54,11 +65,11 @@ class GoldenFile:
         return int(self.weights[name]["shape"][axis])
 
     def count(self, prefix: str) -> int:
-        """Returns how many numbered members follow a prefix: 12 for `blocks.0.`, ..., `blocks.11.`."""
+        """Returns the number of numbered members behind a prefix, e.g. 12 for `blocks.0.` to `blocks.11.`."""
         return len({name[len(prefix) :].partition(".")[0] for name in self.weights if name.startswith(prefix)})
 
     def recorded_values(self) -> dict[str, list[str]]:
-        """Returns the names of the recorded values by input, early ones first."""
+        """Returns the names of the recorded values of each input; values that are computed early come first."""
         found: dict[str, list[str]] = {}
         for key in self.outputs:
             name, _, value_name = key.partition("/")
@@ -67,7 +78,13 @@ class GoldenFile:
 
 
 def draw(salt: str, key: str, spec: Spec, input_name: str | None = None) -> NDArray[Any]:
-    """Returns the tensor that a name stands for.
+    """Returns the tensor that is drawn for a name, always the same for the same arguments.
+
+    Args:
+        salt: Text of the golden file that enters the seed.
+        key: Name of the tensor, which enters the seed too.
+        spec: Shape, scale and shift of the values, and a rule that is applied to them.
+        input_name: The input for which the tensor is drawn, where its shape depends on it.
 
     Raises:
         ValueError: The specification names a rule that is not known.
@@ -94,11 +111,11 @@ def draw(salt: str, key: str, spec: Spec, input_name: str | None = None) -> NDAr
 
 
 def read_golden(path: Path) -> GoldenFile:
-    """Reads one file.
+    """Returns the case of a golden file.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is no JSON, or has not the fields of a golden file.
+        ValueError: The file is not JSON, or lacks a field of a golden file.
     """
     try:
         read = json.loads(path.read_text("utf-8"))
@@ -124,11 +141,11 @@ def read_golden(path: Path) -> GoldenFile:
 
 
 def golden_files(paths: list[Path]) -> list[Path]:
-    """Returns the files named, and of each folder the .json files directly in it that hold a case.
+    """Returns the golden files at the paths; for a folder, the .json files directly in it that hold a case.
 
     Raises:
-        FileNotFoundError: There is no such path.
-        ValueError: A folder holds none.
+        FileNotFoundError: There is no such file or folder.
+        ValueError: A folder holds no golden file.
     """
     found: list[Path] = []
     for path in paths:

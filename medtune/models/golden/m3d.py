@@ -1,4 +1,4 @@
-"""M3D's recorded values: vision tower and spatial pooling."""
+"""Computes the recorded values of M3D's tower and of its projector with spatial pooling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POINTS = {"patch_embedding": "vision.vit.patch_embedding", "block0": "vision.vi
 
 
 def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded value of m3d-vision, by `<input>/<value>`."""
+    """Yields the values of the case m3d-vision, with their names `<input>/<value>`."""
     linears = sorted(n for n in golden.weights if n.startswith(_PROJECTOR) and n.endswith("bias"))
     for name in golden.recorded_values():
         config = M3DViTConfig(

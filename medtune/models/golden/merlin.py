@@ -1,4 +1,4 @@
-"""Merlin's recorded values: tower with heads, and the report model's grid tokens and adapter."""
+"""Computes the recorded values of Merlin's tower with its heads, and of the report model's tower and projector."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _config(golden: GoldenFile, layers: tuple[str, ...], **heads: int) -> Merlin
 
 
 def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded value of merlin-vision, by `<input>/<value>`."""
+    """Yields the values of the case merlin-vision, with their names `<input>/<value>`."""
     config = _config(
         golden,
         _CLIP_LAYERS,
@@ -47,14 +47,14 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
             heads = tower.heads(golden.input(name))
         for layer in _LAYERS:
             yield f"{name}/{layer}", seen[layer]
-        # The release puts an axis of length one before the batch.
+        # The release has an axis of length one before the batch.
         yield f"{name}/pooled", heads.pooled_BD[None]
         yield f"{name}/contrastive", heads.contrastive_BE
         yield f"{name}/phenotype_logits", heads.phenotype_logits_BP
 
 
 def report_tokens(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded value of merlin-report-tokens, by `<input>/<value>`."""
+    """Yields the values of the case merlin-report-tokens, with their names `<input>/<value>`."""
     with torch.device("meta"):
         tower = MerlinResNet(_config(golden, _REPORT_LAYERS))
         projector = linear(tower.config.width, golden.width_of("adapter.linear2.bias"))

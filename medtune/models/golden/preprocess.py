@@ -1,4 +1,4 @@
-"""Recorded volumes through each model's preparation: a NIfTI file on disk, the cache, the transform."""
+"""Computes the recorded values of the preparations of volumes, each from a NIfTI file through the cache."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ Arrays = Iterator[tuple[str, NDArray[np.generic]]]
 
 
 def phantom(spec: Mapping[str, Any]) -> NDArray[np.int16]:
-    """Returns the volume that a file's formula names.
+    """Returns the test volume that the formula of a golden file describes.
+
+    Args:
+        spec: The parameters of the formula and the checksum of the volume.
 
     Raises:
-        ValueError: The volume does not have the checksum that the file states.
+        ValueError: The volume does not have the stated checksum.
 
     Source: `inputs.formula` of the preprocessing cases.
     """
@@ -62,14 +65,14 @@ def _run(golden: GoldenFile, variants: Mapping[str, VolumeTransform], *, leading
 
 
 def run_radfm(golden: GoldenFile) -> Arrays:
-    """Yields every recorded value of radfm-preprocess."""
+    """Yields the values of the case radfm-preprocess, with their names `<input>/<value>`."""
     variants = {axes: radfm.RadFMTransform(axes=axes) for axes in ("hwd", "nifti_npy", "nifti_direct")}
     variants["hwd_batch_of_two"] = radfm.RadFMTransform(in_plane=512)
     return _run(golden, variants, leading=1)
 
 
 def run_m3d(golden: GoldenFile) -> Arrays:
-    """Yields every recorded value of m3d-preprocess."""
+    """Yields the values of the case m3d-preprocess, with their names `<input>/<value>`."""
     size = tuple(golden.config["size"][1:])
     return _run(
         golden,
@@ -82,7 +85,7 @@ def run_m3d(golden: GoldenFile) -> Arrays:
 
 
 def run_merlin(golden: GoldenFile) -> Arrays:
-    """Yields every recorded value of merlin-preprocess."""
+    """Yields the values of the case merlin-preprocess, with their names `<input>/<value>`."""
     config = golden.config
     transform = merlin.MerlinTransform(
         spacing_mm=tuple(config["spacing"]), window_hu=tuple(config["window"]), size=tuple(config["size"])
@@ -91,7 +94,7 @@ def run_merlin(golden: GoldenFile) -> Arrays:
 
 
 def run_ct_clip(golden: GoldenFile) -> Arrays:
-    """Yields every recorded value of ctclip-preprocess."""
+    """Yields the values of the case ctclip-preprocess, with their names `<input>/<value>`."""
     target = golden.config["target_spacing"]
     spacing = (float(target["xy"]), float(target["xy"]), float(target["z"]))
     return _run(

@@ -1,4 +1,4 @@
-"""RadFM's recorded values: vision tower, resampler and linear layer."""
+"""Computes the recorded values of RadFM's tower and of its projector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PERCEIVER = "embedding_layer.perceiver."
 
 
 def vision_config(golden: GoldenFile) -> RadFMViTConfig:
-    """Returns the tower's sizes: widths from the tensors, head counts from the file's configuration."""
+    """Returns the sizes of the tower: widths from the shapes of the tensors, the others from the file's settings."""
     config = golden.config
     return RadFMViTConfig(
         channels=int(config["channels"]),
@@ -34,7 +34,7 @@ def vision_config(golden: GoldenFile) -> RadFMViTConfig:
 
 
 def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded value of radfm-vision, by `<input>/<value>`."""
+    """Yields the values of the case radfm-vision, with their names `<input>/<value>`."""
     perceiver = golden.config["perceiver"]
     resampler = PerceiverConfig(
         width=golden.width_of(_PERCEIVER + "latents", 1),
@@ -73,8 +73,13 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
 
 
 def as_slab(image_BCHW: Tensor, size: tuple[int, ...], depth: int) -> Tensor:
-    """Returns a 2D image as the slab of `depth` equal slices that the 3D tower reads, (B, C, H, W, depth).
+    """Returns 2D images as slabs of equal slices, which the 3D tower can read, (B, C, H, W, depth).
 
-    Source: chaoyi-wu/RadFM@9efba84c: a depth axis of one, then nearest interpolation.
+    Args:
+        image_BCHW: The images.
+        size: Height and width of the slabs.
+        depth: Number of slices.
+
+    Source: chaoyi-wu/RadFM@9efba84c, which adds a depth axis of length one and then interpolates to the nearest value.
     """
     return nn.functional.interpolate(image_BCHW[..., None], size=(*size, depth), mode="nearest")

@@ -1,4 +1,4 @@
-"""Reads intermediate values of a module without changing it."""
+"""Records the outputs of a module's submodules during a forward pass, without changing the module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from torch import Tensor, nn
 
 @contextmanager
 def recorded(module: nn.Module, points: Mapping[str, str]) -> Iterator[dict[str, Tensor]]:
-    """Yields a dictionary that each forward pass fills: the output of the submodule at each named point."""
+    """Yields a dictionary that each forward pass fills with the outputs of submodules.
+
+    Args:
+        module: The module that is run.
+        points: Path of each submodule in the module, by the name under which its output is recorded.
+    """
     seen: dict[str, Tensor] = {}
 
     def keep(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Recorded sequences of RadFM and M3D: ids, mask, labels, embeddings, logits and loss of a tiny LLaMA.
+"""Computes the recorded sequences of RadFM and M3D: ids, masks, labels, and a tiny LLaMA's embeddings, logits and loss.
 
 Shape legend: B rows, L tokens, E embedding width, V vocabulary.
 """
@@ -32,7 +32,14 @@ class _Tags(nn.Module):
 
 
 class _Batch(NamedTuple):
-    """Rows as the release pads them: all to one length, the closing token unmasked."""
+    """Rows that are padded to one length as in the release, whose mask is 0 at the closing token.
+
+    Attributes:
+        ids_BL: Token ids.
+        mask_BL: Attention mask, 1 at tokens that are read.
+        labels_BL: Id to be learnt at each place, `IGNORED` where none is.
+        media_BL: bool, True at visual tokens.
+    """
 
     ids_BL: Tensor
     mask_BL: Tensor
@@ -41,7 +48,7 @@ class _Batch(NamedTuple):
 
 
 def word_tokenizer(config: Mapping[str, Any]) -> PreTrainedTokenizerFast:
-    """Returns the file's tokenizer: words and single punctuation marks."""
+    """Returns the tokenizer that the settings of a golden file describe, for words and single punctuation marks."""
     marks = {"<pad>": config.get("pad", 0), "<s>": config["bos"], "</s>": config["eos"]}
     tokenizer = Tokenizer(models.WordLevel(vocab={**marks, **config["words"]}))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -79,7 +86,7 @@ def _batch(sequences: Sequence[layout.Sequence], length: int, *, pad: int) -> _B
         kept = min(length, len(sequence.ids))
         ids[row, :kept] = torch.tensor(sequence.ids[:kept])
         labels[row, :kept] = torch.tensor(sequence.labels[:kept])
-        # The release writes the closing token behind the text and leaves its mask at 0; nothing comes after it.
+        # The release leaves the mask at 0 at the closing token, behind which nothing follows.
         mask[row, : min(kept, len(sequence.ids) - 1)] = 1
         for span in sequence.media_spans:
             media[row, span.start : span.stop] = True
@@ -98,7 +105,7 @@ def _loss(logits_BLV: Tensor, labels_BL: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def run_radfm(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded value of radfm-sequence."""
+    """Yields the values of the case radfm-sequence, with their names `<input>/<value>`."""
     config = golden.config
     embed = "lang_model.model.embed_tokens.weight"
     tags = _Tags(golden.width_of(embed, 1))
@@ -135,7 +142,7 @@ def run_radfm(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
 
 
 def _with_scan_ids(batch: _Batch, sequences: Sequence[layout.Sequence], config: Mapping[str, Any]) -> Tensor:
-    """Returns the ids with the release's own in the media spans: tag, one id per visual token, closing tag."""
+    """Returns the ids with those of the release in the media spans: tag, one id per visual token, closing tag."""
     ids_BL = batch.ids_BL.clone()
     special, per_scan = config["special_ids"], int(config["tokens_per_image"])
     for row, sequence in enumerate(sequences):
@@ -148,9 +155,9 @@ def _with_scan_ids(batch: _Batch, sequences: Sequence[layout.Sequence], config: 
 
 
 def _loss_weights(labels_BL: Tensor, samples: Sequence[Mapping[str, Any]], family: RadFM) -> Tensor:
-    """Returns the release's weights: 0 for what is not learnt, 3 for emphasised words, 1 for the rest.
+    """Returns the release's weights of the tokens: 0 if not learnt, 3 for emphasised words, 1 for all others.
 
-    They are recorded and do not enter its loss.
+    They are recorded, but do not enter the release's loss.
     """
     weights_BL = (labels_BL != IGNORED).float()
     for row, sample in enumerate(samples):
@@ -164,7 +171,7 @@ def _loss_weights(labels_BL: Tensor, samples: Sequence[Mapping[str, Any]], famil
 
 @torch.inference_mode()
 def run_m3d(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
-    """Yields every recorded value of m3d-sequence."""
+    """Yields the values of the case m3d-sequence, with their names `<input>/<value>`."""
     config = golden.config
     model = _language(golden, "model.embed_tokens.weight", m3d_keys.LAMED, {})
     num_tokens = int(config["image_tokens"])

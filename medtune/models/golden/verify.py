@@ -1,4 +1,4 @@
-"""Runs golden cases and compares them value by value."""
+"""Runs the case of a golden file and compares its values one by one with the recorded ones."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ CASES = {
     "radfm-sequence": "sequence.run_radfm",
     "m3d-sequence": "sequence.run_m3d",
 }
-"""Kinds of cases, and the function in this package that runs each."""
+"""The function of this package that runs each kind of case, as module.function."""
 
 
 class Result(NamedTuple):
-    """How one file came out.
+    """The result of one golden file.
 
     Attributes:
+        case: Name of the case.
         difference: The first difference above tolerance, with the name of the value; None where there is none.
-        largest: The largest absolute difference of any recorded value, in the values up to there.
-        num_values: How many recorded values were compared and agree.
+        largest: Largest absolute difference of a recorded value, among the values up to that one.
+        num_values: Number of recorded values that were compared and agree.
     """
 
     case: str
@@ -49,11 +50,11 @@ class Result(NamedTuple):
 
 
 def verify_file(path: Path) -> Result:
-    """Builds what the file names, fills it through the key maps, and compares every recorded value.
+    """Builds the modules of a golden file, fills them through the key maps and compares all recorded values.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is no golden file, names a case that is not known, or its weights do not fit.
+        ValueError: The file is no golden file, its case is not known, or its weights do not fit.
     """
     golden = read_golden(path)
     largest = 0.0

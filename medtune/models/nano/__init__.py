@@ -1,1 +1,1 @@
-"""Parts of the random, tiny twins that tests use."""
+"""Parts of the tiny models with random weights ("twins") that stand in for the real models in tests."""

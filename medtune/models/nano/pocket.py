@@ -1,4 +1,4 @@
-"""Parts of pocket's random, tiny twins for tests: a tokenizer of bytes, a few convolutions and a narrow Llama."""
+"""Parts of the tiny, random twins of the pocket models: a tokenizer of bytes, a few convolutions and a narrow Llama."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRANSFORM = ImageTransform(SIZE_PX, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25)
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """Returns a tokenizer that spells every byte, with the two ChatML tokens."""
+    """Returns a tokenizer with one token for each byte and the two ChatML tokens."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -27,7 +27,11 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def tower(*, grid: int) -> GridTower:
-    """Returns two layers of convolutions."""
+    """Returns a tower of two convolutions with random weights.
+
+    Args:
+        grid: Number of features along each side.
+    """
     convolutions = nn.Sequential(
         nn.Conv2d(3, FEATURE_WIDTH, kernel_size=4, stride=4),
         nn.BatchNorm2d(FEATURE_WIDTH),
@@ -38,7 +42,7 @@ def tower(*, grid: int) -> GridTower:
 
 
 def language(vocabulary: int) -> LlamaForCausalLM:
-    """Returns a Llama of two layers."""
+    """Returns a Llama of two layers with random weights, for a vocabulary of that size."""
     return LlamaForCausalLM(
         LlamaConfig(
             vocab_size=vocabulary,
@@ -48,7 +52,8 @@ def language(vocabulary: int) -> LlamaForCausalLM:
             num_attention_heads=4,
             num_key_value_heads=2,
             max_position_embeddings=2048,
-            # The default of 0.02 leaves a tiny model so flat that parity tests are nearly blind.
+            # With the default of 0.02, the outputs of a tiny model would differ so little that parity tests could
+            # hardly find an error.
             initializer_range=0.2,
             tie_word_embeddings=True,
         )

@@ -1,4 +1,4 @@
-"""The control tokens, the chat template and the sizes that the twins of all Qwen-VL generations share."""
+"""Builds the twins of the Qwen-VL models, which share their control tokens, chat template and most sizes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ TEMPLATE = (
     "{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""Ours, in Qwen-VL's format."""
+"""medtune's own template, in Qwen-VL's format."""
 ROPE: Mapping[str, Any] = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
 _MERGED = 2
-"""Patches that become one token, along each side."""
+"""Number of patches along each side that become one token."""
 
 
 def nano_qwen(
@@ -39,12 +39,12 @@ def nano_qwen(
     """Returns a twin of width 32 that shows an image in 4 to 16 tokens.
 
     Args:
-        config: The generation's class.
-        processor: The generation's class.
-        video_processor: The generation's class.
-        vision: What its tower has beside the sizes that all share.
-        text: What its language model has beside them.
-        patch_px: Side of a patch.
+        config: Class of the generation's configuration.
+        processor: Class of the generation's processor.
+        video_processor: Class of the generation's video processor.
+        vision: Settings of the generation's tower beside those that all generations share.
+        text: Settings of the generation's language model beside the shared ones; None for none.
+        patch_px: Side of a patch in pixels.
     """
     tokenizer = byte_tokenizer(SPECIAL, bos=None, eos="<|im_end|>", pad="<|endoftext|>")
     token_px = (_MERGED * patch_px) ** 2

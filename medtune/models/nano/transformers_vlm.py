@@ -1,4 +1,4 @@
-"""Builds random, tiny twins of transformers' models: written as a checkpoint and read by the real loader."""
+"""Builds tiny, random twins of transformers' models, which are written as checkpoints and read by the real loader."""
 
 from __future__ import annotations
 
@@ -19,18 +19,34 @@ from medtune.models.transformers_vlm.loading import pretrained, skeleton
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 INITIALIZER_RANGE = 0.2
-"""The default of 0.02 leaves a tiny model so flat that parity tests are nearly blind."""
+"""Standard deviation of random weights.
+
+With the default of 0.02, the outputs of a tiny model would differ so little that parity tests could hardly find an
+error.
+"""
 
 
 class Nano(NamedTuple):
-    """A configuration and a processor that fit each other."""
+    """A configuration and a processor that fit each other.
+
+    Attributes:
+        config: The configuration of the twin's model.
+        processor: The processor.
+    """
 
     config: PreTrainedConfig
     processor: Any
 
 
 def nano_entry(title: str, family: str, build: Callable[[], Nano], twin: Twin) -> ZooEntry:
-    """Returns the zoo entry of a tiny twin of the family of that name."""
+    """Returns the zoo entry of a tiny twin.
+
+    Args:
+        title: One line on the model.
+        family: Name of the family.
+        build: Returns the twin's configuration and processor.
+        twin: Facts about the model for tests.
+    """
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
         if loading.weights is not None:
@@ -52,15 +68,15 @@ def nano_entry(title: str, family: str, build: Callable[[], Nano], twin: Twin) -
 
 
 def write_nano(nano: Nano, folder: Path, *, seed: int) -> None:
-    """Writes weights, configuration and processor as a checkpoint's folder."""
+    """Writes random weights, the configuration and the processor as a checkpoint into a folder."""
     torch.manual_seed(seed)
     model = AutoModelForImageTextToText.from_config(nano.config)
     with torch.no_grad():
         for parameter in model.parameters():
-            # Gates that begin at zero would hide the image from every test.
+            # Parameters that begin at zero get random values too, because a gate of zero would hide the image.
             if not parameter.any():
                 parameter.normal_(std=INITIALIZER_RANGE)
-    # Under torch.distributed transformers writes on rank 0 alone; a twin's folder is its own rank's.
+    # Under torch.distributed, transformers writes only on rank 0. Each rank needs its own twin's folder.
     model.should_save_on_this_rank = lambda is_main_process: True
     model.save_pretrained(folder)
     nano.processor.save_pretrained(folder)
@@ -69,7 +85,15 @@ def write_nano(nano: Nano, folder: Path, *, seed: int) -> None:
 def byte_tokenizer(
     special: Sequence[str], *, bos: str | None, eos: str, pad: str, **more: str
 ) -> PreTrainedTokenizerFast:
-    """Returns a tokenizer that spells every byte, with a family's control tokens behind the 256 bytes."""
+    """Returns a tokenizer with one token for each byte, and the control tokens of a family behind these 256.
+
+    Args:
+        special: The control tokens.
+        bos: The token that opens a sequence; None for none.
+        eos: The token that ends a sequence.
+        pad: The padding token.
+        **more: Further named tokens, e.g. the image token.
+    """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -82,7 +106,7 @@ def byte_tokenizer(
 
 
 def text_config(tokenizer: PreTrainedTokenizerFast, **more: object) -> dict[str, Any]:
-    """Returns the sizes of a twin's language model: two layers of width 32; `more` adds to them or replaces some."""
+    """Returns the settings of a twin's language model: two layers of width 32; `more` adds or replaces settings."""
     sizes = {
         "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096,
@@ -92,7 +116,10 @@ def text_config(tokenizer: PreTrainedTokenizerFast, **more: object) -> dict[str,
 
 
 def clip_config(**more: object) -> dict[str, Any]:
-    """Returns the sizes of a twin's CLIP or SigLIP tower: two layers of width 32, 2 x 2 patches of 14 pixels."""
+    """Returns the settings of a twin's CLIP or SigLIP tower: two layers of width 32, 2 x 2 patches of 14 pixels.
+
+    `more` adds or replaces settings.
+    """
     sizes = {
         "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
         "image_size": 28, "patch_size": 14,

@@ -1,4 +1,4 @@
-"""Random, tiny twins of the models over volumes, for tests: the full-size preparation, tiny towers and a tiny LLaMA."""
+"""Builds tiny, random twins of the models over volumes: full-size input, a tiny tower and a tiny language model."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ _SIZES: dict[str, Any] = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "max_position_embeddings": 2048,
-    # The default of 0.02 leaves a tiny model so flat that parity tests are nearly blind.
+    # With the default of 0.02, the outputs of a tiny model would differ so little that parity tests could hardly find
+    # an error.
     "initializer_range": 0.2,
 }
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Returns a tokenizer that spells every byte, with the control tokens of all four families."""
+    """Returns a tokenizer with one token for each byte and the control tokens of all four families."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     spelling = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
     spelling.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -43,19 +44,26 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def llama() -> LlamaConfig:
-    """Returns a two-layer LLaMA's configuration."""
+    """Returns the configuration of a LLaMA with two layers."""
     return LlamaConfig(vocab_size=len(tokenizer()), **_SIZES)
 
 
 def phi3() -> Phi3Config:
-    """Returns a two-layer Phi-3's configuration."""
+    """Returns the configuration of a Phi-3 with two layers."""
     return Phi3Config(vocab_size=len(tokenizer()), pad_token_id=0, bos_token_id=None, eos_token_id=None, **_SIZES)
 
 
 def nano_entry(
     title: str, parts: VolumeParts, twin: Twin, variants: Mapping[str, VolumeParts] | None = None
 ) -> ZooEntry:
-    """Returns the zoo entry of a tiny twin with random weights; `variants`, `parts` first, where it has several."""
+    """Returns the zoo entry of a tiny twin with random weights.
+
+    Args:
+        title: One line on the model.
+        parts: The parts of the model.
+        twin: Facts about the model for tests.
+        variants: The parts by the name of the preparation, `parts` first; None where the model has only one.
+    """
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
         refuse_loading(replace(loading, variant=None) if variants else loading, name=title)

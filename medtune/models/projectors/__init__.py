@@ -1,4 +1,4 @@
-"""Projectors: a tower's features -> tokens of the language model's width. Each architecture is one module.
+"""Projectors, which turn a tower's features into tokens of the language model's width. Each architecture is one module.
 
 A module that defines `def projector(over: Tower) -> Projector` is a projector that `model.projector` may name; the
 module's name is the projector's name.
@@ -21,9 +21,9 @@ class Projector:
     """A projector that can be built.
 
     Attributes:
-        build: Returns the projector with random weights for an embedding width E; it maps the tower's features
-            (B, *grid, width) to tokens (B, num_tokens, E).
-        num_tokens: Number of tokens that the language model is shown of one media item.
+        build: Returns the projector with random weights for an embedding width E, a module that maps the tower's
+            features (B, *grid, width) to tokens (B, num_tokens, E).
+        num_tokens: Number of tokens of one media item.
     """
 
     build: Callable[[int], nn.Module]

@@ -1,4 +1,4 @@
-"""A projector that mixes the feature grids of a clip's frames into a few tokens.
+"""A projector for video clips that mixes the feature grids of all frames into a few tokens.
 
 Shape legend: B clips, T frames, N grid cells, D feature width, R reduced width, F frame width, K visual tokens,
 E embedding width.
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 
 class ClipMixer(nn.Module):
-    """Sums up each frame, then mixes all frames, each with weights of its own, into a few tokens.
+    """Reduces each frame to one vector, then mixes the vectors of all frames into a few tokens.
 
-    A token that has seen the frames in their places can say in which order things came. A projector that works on each
-    frame alone leaves that to the attention of the language model: see `GridMixer`.
+    Each place in the sequence of frames has weights of its own, so that a token can say in which order things happened.
+    A projector that works on each frame alone leaves that to the attention of the language model (see `GridMixer`).
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""CT-CHAT's projector: learned queries attend to all features, then a norm and a two-layer MLP.
+"""CT-CHAT's projector: learned queries that attend to all features, then a norm and a two-layer MLP.
 
 Shape legend: B volumes, N features, D feature width, Q queries, E embedding width.
 
@@ -19,7 +19,14 @@ from medtune.models.towers import Tower
 
 @dataclass(frozen=True, slots=True)
 class CoCaConfig:
-    """Sizes; the defaults are CT-CHAT's."""
+    """The sizes of the projector; the defaults are CT-CHAT's.
+
+    Attributes:
+        width: Width of the features.
+        heads: Number of attention heads.
+        queries: Number of learned queries, which is the number of tokens.
+        mlp_layers: Number of linear layers of the MLP.
+    """
 
     width: int = 512
     heads: int = 8
@@ -28,7 +35,7 @@ class CoCaConfig:
 
 
 class AttentionPool(nn.Module):
-    """Features (B, N, D) -> (B, Q, D), whatever N is."""
+    """A pooling that maps any number of features (B, N, D) to a fixed number of mixtures (B, Q, D)."""
 
     def __init__(self, config: CoCaConfig) -> None:
         super().__init__()
@@ -46,7 +53,7 @@ class AttentionPool(nn.Module):
 
 
 class CoCaProjector(nn.Module):
-    """Features (B, ..., D) -> tokens (B, Q, E)."""
+    """A projector that maps features (B, ..., D) to tokens (B, Q, E)."""
 
     def __init__(self, config: CoCaConfig, embedding_width: int) -> None:
         super().__init__()
@@ -64,6 +71,6 @@ class CoCaProjector(nn.Module):
 
 
 def projector(over: Tower) -> Projector:
-    """Returns a small attentional pooling, which can be trained from random weights, for a tower's features."""
+    """Returns a small projector of this kind, which can be trained from random weights, for a tower's features."""
     config = CoCaConfig(over.width, heads=4, queries=32)
     return Projector(lambda width: CoCaProjector(config, width), config.queries)

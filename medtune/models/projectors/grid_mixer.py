@@ -1,4 +1,4 @@
-"""A projector that mixes a whole feature grid into a few tokens.
+"""A projector for images that mixes a whole feature grid into a few tokens.
 
 Shape legend: B images, N grid cells, D feature width, R reduced width, K visual tokens, E embedding width.
 """
@@ -11,8 +11,9 @@ from torch import Tensor, nn
 class GridMixer(nn.Module):
     """Reduces each cell of a feature grid, then mixes all cells into a few tokens.
 
-    A token that has seen the whole grid can say *where* something lies. A projector that works on each cell alone
-    leaves that to the attention of the language model, which the few hundred steps of pocket's recipes hardly teach.
+    Each token depends on the whole grid, so that it can say *where* something lies. A projector that works on each cell
+    alone leaves that to the attention of the language model, which hardly learns it in the few hundred steps of
+    pocket's recipes.
     """
 
     def __init__(

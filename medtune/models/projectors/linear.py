@@ -1,4 +1,4 @@
-"""One linear layer over every feature, as Merlin has it."""
+"""Merlin's projector: one linear layer that is applied to every feature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medtune.models.towers import Tower
 
 
 def linear(feature_width: int, embedding_width: int) -> PerFeature:
-    """Returns one linear layer over every feature, with random weights."""
+    """Returns a projector of one linear layer with random weights."""
     return PerFeature(nn.Linear(feature_width, embedding_width))
 
 

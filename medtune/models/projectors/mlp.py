@@ -1,4 +1,4 @@
-"""A norm, a linear layer, GELU and a linear layer over every feature."""
+"""A projector that applies a norm and a two-layer MLP with GELU to every feature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medtune.models.towers import Tower
 
 
 def mlp(feature_width: int, embedding_width: int) -> PerFeature:
-    """Returns norm, linear, GELU, linear over every feature, with random weights."""
+    """Returns a projector of a norm, a linear layer, GELU and a linear layer with random weights."""
     return PerFeature(
         nn.Sequential(
             nn.LayerNorm(feature_width),

@@ -1,4 +1,4 @@
-"""A projector that maps every feature of a grid by itself, and so keeps their number.
+"""A projector that applies a module to every feature by itself, so that there are as many tokens as features.
 
 Shape legend: B volumes, N features, D feature width, E embedding width.
 """
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class PerFeature(nn.Module):
-    """Features (B, ..., D) -> tokens (B, N, E), in the grid's own order: its first axis is the slowest."""
+    """A projector that maps features (B, ..., D) to tokens (B, N, E), in an order whose slowest axis is the first."""
 
     def __init__(self, each: nn.Module) -> None:
         super().__init__()

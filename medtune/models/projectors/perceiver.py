@@ -1,4 +1,4 @@
-"""RadFM's projector: a perceiver resampler, one linear layer, and a learned tag on either side of each scan.
+"""RadFM's projector: a perceiver resampler, one linear layer, and a learned tag before and after each scan.
 
 Shape legend: B scans, N features, D feature width, Q latents, E embedding width.
 
@@ -23,10 +23,15 @@ NUM_TAGS = 2
 
 @dataclass(frozen=True, slots=True)
 class PerceiverConfig:
-    """Sizes; the defaults are RadFM's.
+    """The sizes of the projector; the defaults are RadFM's.
 
     Attributes:
-        tags: Whether each scan's tokens stand between two learned tags; RadFM's `<image>` and `</image>`.
+        width: Width of the features.
+        depth: Number of layers of the resampler.
+        heads: Number of attention heads.
+        head_width: Width of a head.
+        latents: Number of learned latents, which is the number of tokens without tags.
+        tags: Whether each scan's tokens stand between two learned tags, RadFM's `<image>` and `</image>`.
     """
 
     width: int = 768
@@ -38,12 +43,12 @@ class PerceiverConfig:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens per scan."""
+        """The number of tokens of a scan, its tags included."""
         return self.latents + NUM_TAGS * self.tags
 
 
 def resampler(config: PerceiverConfig) -> IdeficsPerceiverResampler:
-    """Returns features_BND -> latents_BQD, randomly initialised; the hidden layers use GELU."""
+    """Returns a resampler with random weights that maps features_BND to latents_BQD; its hidden layers use GELU."""
     idefics = IdeficsConfig(vision_config={"embed_dim": config.width})
     module = IdeficsPerceiverResampler(
         idefics, config.width, config.depth, config.heads, config.head_width, config.latents
@@ -54,7 +59,7 @@ def resampler(config: PerceiverConfig) -> IdeficsPerceiverResampler:
 
 
 class PerceiverProjector(nn.Module):
-    """Features (B, ..., D) -> tokens (B, 32 or 34, E)."""
+    """A projector that maps features (B, ..., D) to tokens (B, num_tokens, E): 34 in RadFM, or 32 without tags."""
 
     def __init__(self, config: PerceiverConfig, embedding_width: int) -> None:
         super().__init__()
@@ -63,7 +68,7 @@ class PerceiverProjector(nn.Module):
         self.tags = nn.Parameter(torch.randn(NUM_TAGS, embedding_width)) if config.tags else None
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns tokens, (B, Q, E), or (B, 1 + Q + 1, E) with tags."""
+        """Returns tokens of shape (B, Q, E), or (B, 1 + Q + 1, E) with tags."""
         tokens_BQE: Tensor = self.linear(self.resampler(features.flatten(1, -2)))
         if self.tags is None:
             return tokens_BQE
@@ -72,6 +77,6 @@ class PerceiverProjector(nn.Module):
 
 
 def projector(over: Tower) -> Projector:
-    """Returns a small resampler, which can be trained from random weights, for a tower's features."""
+    """Returns a small projector of this kind, which can be trained from random weights, for a tower's features."""
     config = PerceiverConfig(over.width, depth=2, heads=4, head_width=24, latents=32)
     return Projector(lambda width: PerceiverProjector(config, width), config.num_tokens)

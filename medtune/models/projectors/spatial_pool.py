@@ -1,4 +1,4 @@
-"""M3D's projector: average over small cubes of the grid, then a two-layer MLP.
+"""M3D's projector: the average over small cubes of the feature grid, then a two-layer MLP.
 
 Shape legend: B volumes, z, h, w the grid's sides, N tokens, D feature width, E embedding width.
 
@@ -16,11 +16,17 @@ from medtune.models.projectors import Projector
 from medtune.models.towers import Tower
 
 Pooling = Literal["spatial", "sequence"]
-"""Cubes of the grid, or as many neighbours in the flattened order; the published checkpoints use cubes."""
+"""Which features are averaged: cubes of the grid, or as many neighbours in the flattened order.
+
+The published checkpoints use cubes.
+"""
 
 
 class SpatialPoolProjector(nn.Module):
-    """Features (B, z, h, w, D) -> tokens (B, N, E); 8 x 16 x 16 pooled by 2 gives 256."""
+    """A projector that maps features (B, z, h, w, D) to tokens (B, N, E).
+
+    For instance, a grid of 8 x 16 x 16 that is pooled by 2 gives 256 tokens.
+    """
 
     def __init__(
         self, width: int, embedding_width: int, *, pool: int = 2, layers: int = 2, pooling: Pooling = "spatial"
@@ -34,10 +40,12 @@ class SpatialPoolProjector(nn.Module):
         self.mlp = nn.Sequential(*parts)
 
     def forward(self, features_BzhwD: Tensor) -> Tensor:
-        """Returns tokens_BNE, depth slowest; what does not fill a cube at the end of an axis is left out.
+        """Returns tokens_BNE, in an order in which the depth is slowest.
+
+        Features at the end of an axis that do not fill a cube are left out.
 
         Raises:
-            ValueError: The features are no grid, or a side is smaller than the cube.
+            ValueError: The features are no grid, or a side of the grid is smaller than a cube.
         """
         if self.pooling == "sequence":
             along_BDN = features_BzhwD.flatten(1, -2).transpose(1, 2)

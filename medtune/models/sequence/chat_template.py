@@ -1,7 +1,8 @@
-"""Lays out an image and a question with the chat template of a language model that was made for text alone.
+"""Lays out a media item and a question with the chat template of a language model that was made for text alone.
 
-The template is rendered once, with stand-ins for the image with its question and for the answer; all data are put in as
-text. A tokenizer without a template gets the bare question, and the answer on the next line.
+The template is rendered once, with stand-ins in place of the question and the answer. Every later question and answer
+is encoded as plain text and put in their place. A tokenizer without a template gets the bare question, with the answer
+on the next line.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 
 
 class _Frame(NamedTuple):
-    """Ids around the user's words and the answer.
+    """The ids that a template puts around the user's words and the answer.
 
     Attributes:
-        lead: What a template writes between the header of a reply and the reply itself.
+        before: Ids before the user's words.
+        between: Ids from the end of the user's words to the end of the reply's header.
+        lead: Ids that the template writes between the header of a reply and the reply itself.
+        stop_id: Id of the token that ends an answer.
     """
 
     before: tuple[int, ...]
@@ -41,7 +45,7 @@ class ChatTemplate:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
-        # Control tokens are those of the template; once text is only text, they could not be told from it.
+        # The frame has to come first: `PlainText` makes the tokenizer read the template's control tokens as text.
         self._frame = _frame(tokenizer)
         self._text = PlainText(tokenizer)
         self._num_media_tokens = num_media_tokens
@@ -59,7 +63,10 @@ class ChatTemplate:
     def layout(
         self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end of its turn. Any image has one size."""
+        """Returns the sequence; the labels are the answer's tokens and the end of its turn.
+
+        `shape` is not read, because every media item has the same number of visual tokens.
+        """
         frame, row = self._frame, SequenceBuilder(self._frame.stop_id)
         row.text(frame.before)
         if with_media:
@@ -77,7 +84,7 @@ class ChatTemplate:
         return self._text.decode(ids)
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns each id's own text."""
+        """Returns the text of each id by itself."""
         return self._text.pieces(ids)
 
     def save(self, folder: Path) -> None:
@@ -115,7 +122,7 @@ def _rendered(tokenizer: PreTrainedTokenizerFast, *, with_answer: bool) -> str:
 
 
 def _opening(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
-    """Returns the ids of what comes first, with the token that opens a sequence where the tokenizer has one."""
+    """Returns the ids of the template's beginning, with the token that opens a sequence where the tokenizer has one."""
     ids = _ids(tokenizer, text)
     bos = tokenizer.bos_token_id
     opens = bool(tokenizer("x").input_ids[:1] == [bos]) and bos is not None

@@ -1,4 +1,4 @@
-"""ChatML with the image first: the family of pocket and of its nano twin.
+"""Lays out a media item and a question in ChatML, the sequence family of pocket and its twins.
 
     <|im_start|>user
     [visual tokens]
@@ -6,7 +6,7 @@
     <|im_start|>assistant
     ANSWER<|im_end|>
 
-The image stands before the question, so that all questions about it share one prefix.
+The media item stands before the question, so that all questions about it share one prefix.
 
 Source: the chat template in SmolLM2-135M-Instruct's tokenizer, without its default system turn.
 """
@@ -38,7 +38,7 @@ class ChatML:
             if token not in known:
                 raise ValueError(f"the tokenizer has no token {token!r}; ChatML needs it")
         self._tokenizer = tokenizer
-        # A question or an answer may spell a control token; it must stay text.
+        # A control token that a question or an answer spells out has to stay plain text.
         tokenizer.backend_tokenizer.encode_special_tokens = True
         self._num_media_tokens = num_media_tokens
         self._open_id, self._stop_id = known[OPEN], known[CLOSE]
@@ -60,7 +60,10 @@ class ChatML:
     def layout(
         self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end of its turn. Any image has one size."""
+        """Returns the sequence; the labels are the answer's tokens and the end of its turn.
+
+        `shape` is not read, because every media item has the same number of visual tokens.
+        """
         opening = (self._open_id, *self._encode("user\n"))
         media = (self._stop_id,) * self._num_media_tokens if with_media else ()
         question = self._encode(f"\n{prompt}" if with_media else prompt)
@@ -81,7 +84,7 @@ class ChatML:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns each id's own text."""
+        """Returns the text of each id by itself."""
         return [str(self._tokenizer.decode([i])) for i in ids]
 
     def save(self, folder: Path) -> None:

@@ -18,21 +18,21 @@ class ContextLimited:
 
     @property
     def pad_id(self) -> int:
-        """The token of the other family."""
+        """The padding token of the other family."""
         return self.family.pad_id
 
     @property
     def stop_id(self) -> int:
-        """The token of the other family."""
+        """The stop token of the other family."""
         return self.family.stop_id
 
     def layout(
         self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
     ) -> Sequence:
-        """Returns the family's sequence.
+        """Returns the sequence that the other family lays out.
 
         Raises:
-            ValueError: It is longer than the language model's context.
+            ValueError: The sequence is longer than the language model's context.
         """
         sequence = self.family.layout(prompt, answer, with_media=with_media, shape=shape)
         if len(sequence.ids) > self._max_tokens:
@@ -49,7 +49,7 @@ class ContextLimited:
         return self.family.decode(ids)
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns each id's own text."""
+        """Returns the text of each id by itself."""
         return self.family.pieces(ids)
 
     def save(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""CT-CHAT's layout: Llama 3's turns, the volume at the head of the user turn, a task token at its end.
+"""Lays out a volume and a question for CT-CHAT: Llama 3's turns, the volume first, a task token behind the question.
 
     <|begin_of_text|>SYSTEM TURN
     <|start_header_id|>user<|end_header_id|>
@@ -8,7 +8,7 @@
 
     ANSWER<|eot_id|>
 
-The published system prompt is not ours to ship (CC-BY-NC-SA); who has it gives it as `system`.
+medtune may not ship the published system prompt (CC-BY-NC-SA). Users who have it can pass it as `system`.
 
 Source: ibrahimethemhamamci/CT-CHAT@33c9b973; the turns are those of Llama 3.1's chat template.
 """
@@ -29,7 +29,7 @@ OPEN, HEAD, END_HEAD, END_TURN = "<|begin_of_text|>", "<|start_header_id|>", "<|
 # "<short_answe>" is the release's own spelling.
 Task = Literal["<multiple_choice>", "<long_answer>", "<short_answe>", "<report_generation>"]
 ADDED_TOKENS = ("<pad>", "<multiple_choice>", "<long_answer>", "<short_answe>", "<report_generation>")
-"""What the release adds to Llama 3.1's tokens, in this order."""
+"""Tokens that the release adds to Llama 3.1's, in this order."""
 
 
 class CTChat:

@@ -13,11 +13,19 @@ Position = int | tuple[int, int, int]
 """The position of a token; three numbers (time, row, column) for M-RoPE."""
 
 IGNORED = -100
-"""Label of a token that is not learnt. Source: torch.nn.functional.cross_entropy, `ignore_index`."""
+"""Label of a token that is not learnt.
+
+Source: torch.nn.functional.cross_entropy, `ignore_index`.
+"""
 
 
 class Span(NamedTuple):
-    """Half-open range of positions."""
+    """A half-open range of places in a sequence.
+
+    Attributes:
+        start: First place.
+        stop: Place behind the last.
+    """
 
     start: int
     stop: int
@@ -28,9 +36,9 @@ class Sequence:
     """One prompt, with or without its answer, as a model reads it.
 
     Attributes:
-        ids: Token ids; at the media spans a placeholder that is never embedded.
-        labels: The id to be learnt at each position, `IGNORED` everywhere but in the answer.
-        positions: Position ids.
+        ids: Token ids; the media spans hold a placeholder that is never embedded.
+        labels: For each token of the answer its own id, which is learnt; `IGNORED` for all other tokens.
+        positions: Position id of each token.
         media_spans: The places of the visual tokens, one span for each run of them.
     """
 
@@ -67,8 +75,8 @@ class SequenceFamily(Protocol):
             prompt: The text of the user's turn.
             answer: The text that the model should reply; None where it is to be generated or not known.
             with_media: Whether the media item is shown.
-            shape: Size of the image or frames of the video; needed by families whose number of visual tokens depends on
-                it.
+            shape: Size of the image or frames of the video. Families whose number of visual tokens depends on it need
+                it; the others do not read it.
         """
         ...
 
@@ -77,7 +85,7 @@ class SequenceFamily(Protocol):
         ...
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns each id's own text, for showing a label mask to a person."""
+        """Returns the text of each id by itself, for commands that show a sequence token by token."""
         ...
 
     def save(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""M3D-LaMed's layout: the visual tokens at positions 1 to 256, then plain text, no chat template.
+"""Lays out a volume and a question for M3D-LaMed: visual tokens at positions 1 to 256, then text without a template.
 
     BOS [visual tokens] QUESTION ANSWER EOS
 
@@ -21,7 +21,8 @@ class M3D:
     """Lays out one question for M3D-LaMed.
 
     Raises:
-        ValueError: The tokenizer names no opening token (the image would stand one place too early), or no closing one.
+        ValueError: The tokenizer names no opening token, without which the volume would stand one place too early, or
+            no closing token.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int = NUM_TOKENS) -> None:
@@ -39,12 +40,12 @@ class M3D:
         return self.layout_text(question, None if answer is None else f"{question} {answer}", with_media=with_media)
 
     def layout_text(self, question: str, whole: str | None, *, with_media: bool = True) -> Sequence:
-        """Returns the sequence of the exact text behind the image; labels begin behind the question's own tokens.
+        """Returns the sequence of an exact text behind the volume; the labels begin behind the question's tokens.
 
         Args:
-            question: What precedes the answer, white space included.
-            whole: The question with its answer; None where the answer is to be written.
-            with_media: Whether the image stands before it.
+            question: The text before the answer, white space included.
+            whole: The text of question and answer together; None where the answer is to be generated.
+            with_media: Whether the volume stands before the text.
         """
         row = SequenceBuilder(self.stop_id)
         row.text([self._bos_id])

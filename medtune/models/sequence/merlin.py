@@ -1,4 +1,4 @@
-"""Merlin's layout: the visual tokens first, no opening token, a mark between request and reply.
+"""Lays out a volume and a question for Merlin: visual tokens first, no opening token, a mark before the answer.
 
     [visual tokens] PROMPT###
     ANSWER stop
@@ -17,14 +17,17 @@ from medtune.models.sequence.plain_text import PlainText
 
 MARK = "###\n"
 REPORT_STOP_ID = 48134
-"""Ends a report of the published model. Source: merlin-vlm 0.0.7."""
+"""Id of the token that ends a report of the published model.
+
+Source: merlin-vlm 0.0.7.
+"""
 
 
 class Merlin:
     """Lays out one question for Merlin's report model and for what is tuned from it.
 
     Attributes:
-        stop_id: Ends a reply; the tokenizer's own end token where none is given.
+        stop_id: Id of the token that ends an answer; the tokenizer's own end token where none is given.
     """
 
     def __init__(
@@ -40,7 +43,7 @@ class Merlin:
     ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the stop token.
 
-        Without media the first token has nothing before it; it is the prompt's own.
+        Without media, the sequence begins with the first token of the prompt.
         """
         row = SequenceBuilder(self.stop_id)
         if with_media:

@@ -1,4 +1,7 @@
-"""Llama-3.2-Vision: one token says that there is an image; the image itself stands beside the row."""
+"""Lays out an image and a question for Llama-3.2-Vision, with a single token where the image belongs.
+
+The image's features are not part of the sequence; cross-attention layers read them.
+"""
 
 from __future__ import annotations
 

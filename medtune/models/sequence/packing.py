@@ -17,7 +17,12 @@ from medtune.models.sequence.tree import ROOT, Tree
 
 
 class Shown(NamedTuple):
-    """A tree and the number of the image that its media spans show; None where it has none."""
+    """A tree with the media item that it shows.
+
+    Attributes:
+        tree: The tree.
+        media: Number of the media item that its media spans show; None where it has none.
+    """
 
     tree: Tree
     media: int | None
@@ -27,15 +32,15 @@ class PackedRows(NamedTuple):
     """Rows of packed trees, as a model takes them to compute log-probabilities.
 
     Attributes:
-        ids_BL: int64; a placeholder at visual tokens.
-        positions_BL: int64; (B, L, 3) for M-RoPE.
-        mask_BLL: bool, True where the token of the second axis may look at that of the third.
-        media_BL: bool, True where visual tokens go.
-        media_S: Which image each media span shows, spans in the order of the rows.
-        target_row_T: int64.
-        target_place_T: Where in its row a target is read, int64.
-        target_id_T: int64.
-        target_sequence_T: Whose token it is, int64.
+        ids_BL: Token ids, int64; visual tokens have a placeholder.
+        positions_BL: Position ids, int64; (B, L, 3) for M-RoPE.
+        mask_BLL: bool, True where the token of the second axis sees the token of the third.
+        media_BL: bool, True at visual tokens.
+        media_S: Number of the media item that each media span shows, int64; spans in the order of the rows.
+        target_row_T: Row of each target token, int64.
+        target_place_T: Place in that row at which the target is predicted, int64.
+        target_id_T: Id of the target token, int64.
+        target_sequence_T: Number of the sequence to which the target belongs, int64.
     """
 
     ids_BL: Tensor
@@ -50,7 +55,7 @@ class PackedRows(NamedTuple):
 
     @property
     def num_tokens(self) -> int:
-        """The number of tokens that are no padding: they see another token, or another token sees them."""
+        """The number of tokens without padding; a padding token is one that neither sees nor is seen by another."""
         return int(((self.mask_BLL.sum(dim=1) > 1) | (self.mask_BLL.sum(dim=2) > 1)).sum())
 
     def to(self, device: torch.device) -> PackedRows:
@@ -59,7 +64,12 @@ class PackedRows(NamedTuple):
 
 
 def balanced(trees: Many[Shown], *, row_tokens: int) -> list[list[Shown]]:
-    """Returns about equally long rows of about `row_tokens` tokens, the longest first; with 0, a row for every tree."""
+    """Returns rows of similar length, the longest first.
+
+    Args:
+        trees: The trees that are spread over the rows.
+        row_tokens: Approximate number of tokens of a row; 0 gives every tree a row of its own.
+    """
     total = sum(len(shown.tree.ids) for shown in trees)
     num_rows = min(len(trees), math.ceil(total / row_tokens)) if row_tokens else len(trees)
     rows: list[list[Shown]] = [[] for _ in range(num_rows)]
@@ -69,9 +79,9 @@ def balanced(trees: Many[Shown], *, row_tokens: int) -> list[list[Shown]]:
 
 
 def batched(rows: Many[Many[Shown]], *, batch_tokens: int) -> Iterator[list[Many[Shown]]]:
-    """Yields batches of rows, given longest first, with at most `batch_tokens` when padded.
+    """Yields batches of rows that have at most `batch_tokens` tokens, padding included.
 
-    A row that is longer than that goes alone.
+    The rows have to be sorted, the longest first. A row that is longer than `batch_tokens` is a batch of its own.
     """
     batch: list[Many[Shown]] = []
     for row in rows:
@@ -88,10 +98,10 @@ def _tokens(row: Many[Shown]) -> int:
 
 
 def pack(rows: Many[Many[Shown]], *, pad_id: int) -> PackedRows:
-    """Returns the rows as tensors, padded at the right; padding looks at itself alone.
+    """Returns the rows as tensors, padded at the right with `pad_id`; a padding token sees only itself.
 
     Raises:
-        ValueError: A tree has media spans but shows no image.
+        ValueError: A tree has media spans but shows no media item.
     """
     length = max(_tokens(row) for row in rows)
     ids_BL = torch.full((len(rows), length), pad_id)
@@ -120,7 +130,10 @@ def pack(rows: Many[Many[Shown]], *, pad_id: int) -> PackedRows:
 
 
 def ancestors(tree: Tree) -> Tensor:
-    """Returns bool (nodes, nodes): True where the second is the first itself or lies between it and the root."""
+    """Returns the mask of a tree, bool (nodes, nodes).
+
+    It is True where the node of the second axis is the node of the first or one of its ancestors.
+    """
     size = len(tree.ids)
     seen_LL = torch.zeros((size, size), dtype=torch.bool)
     first = 0
@@ -134,7 +147,7 @@ def ancestors(tree: Tree) -> Tensor:
 
 
 def _end_of_run(tree: Tree, first: int) -> int:
-    """Returns the end of the run of nodes from `first` on, each the child of the one before."""
+    """Returns the end of the run of nodes from `first` on in which each is the child of the one before."""
     stop = first + 1
     while stop < len(tree.ids) and tree.parents[stop] == stop - 1:
         stop += 1
@@ -142,17 +155,20 @@ def _end_of_run(tree: Tree, first: int) -> int:
 
 
 def additive(mask_BLL: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns (B, 1, L, L): 0 where a token looks, the type's lowest number where it does not."""
+    """Returns the mask as numbers that are added to attention scores, (B, 1, L, L).
+
+    They are 0 where a token sees another, and the lowest number of the type where it does not.
+    """
     zeros_BLL = torch.zeros(mask_BLL.shape, dtype=dtype, device=mask_BLL.device)
     return zeros_BLL.masked_fill(~mask_BLL, torch.finfo(dtype).min).unsqueeze(1)
 
 
 class RowMedia(NamedTuple):
-    """The image of each row, where a row shows one image at most.
+    """The media item of each row, where a row shows at most one.
 
     Attributes:
-        index_B: Which image, -1 for none; int64.
-        spans_B: How many media spans show it; int64.
+        index_B: Number of the media item, int64; -1 where the row shows none.
+        spans_B: Number of media spans that show it, int64.
     """
 
     index_B: Tensor
@@ -160,10 +176,14 @@ class RowMedia(NamedTuple):
 
 
 def media_of_rows(media_BL: Tensor, media_S: Tensor) -> RowMedia:
-    """Returns which image each row shows.
+    """Returns the media item that each row shows.
+
+    Args:
+        media_BL: bool, True at visual tokens.
+        media_S: Number of the media item that each media span shows, in the order of the rows.
 
     Raises:
-        ValueError: There are more or fewer runs of visual tokens than spans, or a row shows two images.
+        ValueError: There are more or fewer runs of visual tokens than spans, or a row shows two media items.
     """
     before_BL = torch.nn.functional.pad(media_BL[:, :-1], (1, 0))
     row_S = (media_BL & ~before_BL).nonzero()[:, 0]

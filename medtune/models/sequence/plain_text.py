@@ -1,4 +1,4 @@
-"""Encodes and decodes text for families that insert special tokens by their ids, never by spelling them."""
+"""Encodes and decodes text for sequence families that insert control tokens by their ids."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _CACHED = 65536
 
 
 class PlainText:
-    """A tokenizer that encodes a control token that a question spells out as plain characters."""
+    """A tokenizer that reads everything as plain text, also a control token that a question spells out."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         self._tokenizer = tokenizer
         tokenizer.backend_tokenizer.encode_special_tokens = True
         self.encode = lru_cache(maxsize=_CACHED)(self._encode)
-        """Returns the ids of a text, with nothing before and nothing after."""
+        """Returns the ids of a text, without an opening or closing token."""
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
@@ -36,16 +36,16 @@ class PlainText:
 
     @property
     def bos_id(self) -> int:
-        """The id that opens every sequence.
+        """The id of the token that opens every sequence.
 
         Raises:
-            ValueError: The tokenizer names none, and everything behind it would stand one place too early.
+            ValueError: The tokenizer names none. Without it, all other tokens would stand one place too early.
         """
         return self._named("bos_token_id")
 
     @property
     def eos_id(self) -> int:
-        """The id that ends an answer.
+        """The id of the token that ends an answer.
 
         Raises:
             ValueError: The tokenizer names none.
@@ -63,7 +63,7 @@ class PlainText:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns each id's own text."""
+        """Returns the text of each id by itself."""
         return [str(self._tokenizer.decode([i])) for i in ids]
 
     def save(self, folder: Path) -> None:

@@ -1,7 +1,8 @@
-"""Lays out a conversation as the chat template of a checkpoint's processor words it.
+"""Lays out a media item and a question with the chat template of a processor of transformers.
 
-The template is rendered once, with stand-ins for question and answer; questions are put in as text. What follows the
-assistant's header is the answer and the end of its turn, and just these are learnt.
+The template is rendered once, with stand-ins in place of the question and the answer. Every later question and answer
+is encoded as text and put in their place. The model learns the tokens behind the assistant's header: the answer and
+the end of its turn.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ ShapeT = TypeVar("ShapeT", Size, Frames)
 _Content = Literal["image", "video"]
 
 QUESTION, ANSWER = "\ue000question\ue000", "\ue000answer\ue000"
-"""Stand-ins from a private-use plane: no template and no question spells them."""
+"""Stand-ins with characters for private use, which occur in no template and no question."""
 TODAY = "26 Jul 2024"
-"""The date that templates with a date show. A real one would change every prompt over night.
+"""The date for templates that show a date. The real date would change every prompt from one day to the next.
 
-Source: the default of Llama 3.2's own template, where none is given.
+Source: the default of Llama 3.2's own template.
 """
 
 
@@ -37,8 +38,8 @@ class Placement(NamedTuple):
     """The positions of a run of visual tokens, counted from the first of them.
 
     Attributes:
-        offsets: One per visual token.
-        advance: How many positions the run takes; the text goes on behind them.
+        offsets: Position of each visual token, relative to the first.
+        advance: Number of positions that the run takes; the text behind it goes on after them.
     """
 
     offsets: tuple[Position, ...]
@@ -49,8 +50,8 @@ class Written(NamedTuple):
     """The text of a media item in a conversation, with its visual tokens.
 
     Attributes:
-        text: Holds the placeholder of a visual token once for each run.
-        runs: In their order.
+        text: The text, with one placeholder of a visual token for each run of them.
+        runs: The positions of each run of visual tokens, in the order of the text.
     """
 
     text: str
@@ -62,10 +63,10 @@ class MediaText(Generic[ShapeT]):
     """The way in which a family writes media of one kind.
 
     Attributes:
-        content: What the chat template is told that they are.
-        marker: What the template leaves where they go.
-        token: The placeholder of a visual token; it is repeated for each.
-        write: What stands at the marker in the end.
+        content: The type under which the chat template is given such an item.
+        marker: The text that the template writes in the place of an item.
+        token: The placeholder of a visual token, which is repeated for each of them.
+        write: Returns the text for an item of a given size or given frames, which takes the place of the marker.
     """
 
     content: Literal["image", "video"]
@@ -79,9 +80,9 @@ class Writing:
     """The way in which a family writes images and videos.
 
     Attributes:
-        image: Every family has this.
-        video: None where a family takes no videos.
-        axes: Numbers per position: 1, or 3 for M-RoPE.
+        image: The way in which images are written.
+        video: The way in which videos are written; None where a family takes no videos.
+        axes: Number of axes of a position: 1, or 3 for M-RoPE.
     """
 
     image: MediaText[Size]
@@ -90,7 +91,13 @@ class Writing:
 
 
 class _Frame(NamedTuple):
-    """The template around a question and its answer."""
+    """The texts of a template around a question and its answer.
+
+    Attributes:
+        before: Text before the question.
+        between: Text from the end of the question to the end of the assistant's header.
+        lead: Text that the template writes between that header and the answer.
+    """
 
     before: str
     between: str
@@ -109,7 +116,7 @@ class ProcessorTemplate:
         self._tokenizer = processor.tokenizer
         self._writing = writing
         self._max_tokens = max_tokens
-        # Added tokens are found anywhere in a text, also where a question or an answer spells one.
+        # The tokenizer finds added tokens anywhere in a text, also where a question or an answer spells one out.
         self._control = re.compile(
             "|".join(map(re.escape, sorted(self._tokenizer.get_added_vocab(), key=len, reverse=True))) or r"(?!)"
         )
@@ -137,7 +144,7 @@ class ProcessorTemplate:
 
         Raises:
             ValueError: The shape of the media item is not given, the family takes no videos, or the sequence is longer
-                than the model reads. Nothing is ever cut off.
+                than the model reads; sequences are never cut off.
         """
         medium, written = self._shown(shape) if with_media else (None, Written("", ()))
         context, target = self._encode(prompt, answer, medium, written.text)
@@ -171,7 +178,7 @@ class ProcessorTemplate:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns each id's own text."""
+        """Returns the text of each id by itself."""
         return [str(self._tokenizer.decode([i])) for i in ids]
 
     def save(self, folder: Path) -> None:
@@ -181,7 +188,7 @@ class ProcessorTemplate:
     def _encode_uncached(
         self, prompt: str, answer: str | None, medium: MediaText[Any] | None, written: str
     ) -> tuple[tuple[int, ...], ...]:
-        """Returns the ids up to the answer, one placeholder a visual run, and those of the answer's turn."""
+        """Returns the ids before the answer, with one placeholder for each visual run, and the ids of the answer."""
         frame = self._frame(medium)
         if medium:
             frame = _Frame(*(text.replace(medium.marker, written) for text in frame))
@@ -197,7 +204,8 @@ class ProcessorTemplate:
         if self._control.search(prompt + answer):
             return self._plain(frame.lead + answer)
         whole = self._ids(frame.before + prompt + frame.between + frame.lead + answer, first=True)
-        # A tokenizer that would merge across the border must not: generation starts behind the context as it stands.
+        # The answer's tokens must not be merged with the context's last token, because generation starts behind the
+        # unchanged context. Where the tokenizer would merge them, the answer is encoded by itself.
         return whole[len(context) :] if whole[: len(context)] == context else self._plain(frame.lead + answer)
 
     def _ids(self, text: str, *, first: bool = False) -> tuple[int, ...]:
@@ -206,7 +214,7 @@ class ProcessorTemplate:
         return tuple(self._tokenizer(text, add_special_tokens=special).input_ids)
 
     def _plain(self, text: str) -> tuple[int, ...]:
-        """Returns ids of data, in which a control token is nothing but its letters."""
+        """Returns the ids of a text in which a control token that is spelt out stays plain text."""
         return tuple(self._tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids)
 
     def _one_id(self, token: str) -> int:
@@ -225,8 +233,9 @@ class ProcessorTemplate:
         if answered.count(ANSWER) != 1:
             raise ValueError("the chat template drops or repeats the answer")
         before, _, between = asked.partition(QUESTION)
-        # LLaVA-OneVision's template writes another blank once the assistant has answered. What is learnt must follow
-        # on what a reply is asked for with, so the blank is left out.
+        # In front of a given answer, LLaVA-OneVision's template writes a blank that it does not write in a prompt for
+        # generation. The answer has to be learnt behind the prompt from which generation starts, so the blank is left
+        # out.
         lead = answered.removeprefix(asked).partition(ANSWER)[0] if answered.startswith(asked) else ""
         return _Frame(before, between, lead)
 
@@ -266,7 +275,7 @@ class _Laid(NamedTuple):
 
 
 def _laid(context: Many[int], token_id: int | None, runs: Many[Placement], *, axes: int) -> _Laid:
-    """Returns the context with each placeholder repeated for all tokens of its run."""
+    """Returns the context with each placeholder repeated once for every token of its run."""
     waiting = iter(runs)
     ids: list[int] = []
     positions: list[Position] = []

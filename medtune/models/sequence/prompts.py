@@ -1,4 +1,4 @@
-"""Pads prompts without an answer at the left, as rows for generation.
+"""Builds batches of prompts for generation: rows without answers, padded at the left.
 
 Shape legend: B rows, L tokens, S media spans.
 """
@@ -18,11 +18,11 @@ class PromptRows(NamedTuple):
     """A batch of left-padded prompts.
 
     Attributes:
-        ids_BL: int64; a placeholder at visual tokens.
-        positions_BL: int64; (B, L, 3) for M-RoPE.
+        ids_BL: Token ids, int64; visual tokens have a placeholder.
+        positions_BL: Position ids, int64; (B, L, 3) for M-RoPE.
         attention_BL: bool, False at padding.
-        media_BL: bool, True where visual tokens go.
-        media_S: Which image each media span shows, spans in the order of the rows.
+        media_BL: bool, True at visual tokens.
+        media_S: Number of the media item that each media span shows, int64; spans in the order of the rows.
     """
 
     ids_BL: Tensor
@@ -40,12 +40,12 @@ def pad_left(sequences: Many[Sequence], media: Many[int | None], *, pad_id: int)
     """Returns one batch whose rows all end at the same place.
 
     Args:
-        sequences: Without answers.
-        media: Which image each of them shows.
-        pad_id: Fills the shorter rows; masked, never read.
+        sequences: The sequences of prompts without answers.
+        media: Number of the media item that each sequence shows; None where it shows none.
+        pad_id: Token that fills the shorter rows; it is masked.
 
     Raises:
-        ValueError: A sequence has media spans but shows no image.
+        ValueError: A sequence has media spans but shows no media item.
     """
     length = max(len(sequence.ids) for sequence in sequences)
     shape = (len(sequences), length)

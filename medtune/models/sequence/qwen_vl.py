@@ -1,7 +1,7 @@
-"""Qwen-VL: positions on three axes, time, height and width.
+"""Lays out media and questions for Qwen-VL models, whose positions have three axes: time, row and column.
 
-Qwen2-VL and Qwen2.5-VL write a video as one run of tokens whose time axis counts pairs of frames, in 2.5 by the clock.
-Qwen3-VL writes each pair of frames as a run of its own, behind the time at which it is shown.
+Qwen2-VL and Qwen2.5-VL write a video as one run of tokens. Its time axis counts pairs of frames in Qwen2-VL, and time
+units of the clip in Qwen2.5-VL. Qwen3-VL writes each pair of frames as a run of its own, behind a text with its time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VIDEO_TOKEN = "<|video_pad|>"
 
 
 class _Grid(NamedTuple):
-    """Merged patches of a frame."""
+    """The numbers of rows and columns of merged patches in an image or a frame."""
 
     rows: int
     columns: int
@@ -49,7 +49,11 @@ def _family(processor: Any, video: MediaText[Frames], max_tokens: int) -> Proces
 
 
 def _image(size: Size, *, image_processor: Any) -> Written:
-    """Raises ValueError where the image is too narrow (1 to 200)."""
+    """Returns the text of an image.
+
+    Raises:
+        ValueError: One side of the image is more than 200 times as long as the other.
+    """
     side = image_processor.patch_size * image_processor.merge_size
     limits = image_processor.size
     height, width = smart_resize(
@@ -71,7 +75,7 @@ def _one_run(shape: Frames, *, video_processor: Any, tokens_per_s: float | None)
     merged = video_processor.temporal_patch_size
     numbers = np.arange(math.ceil(len(shape.times_s) / merged))
     if tokens_per_s is not None:
-        # Cut off in single precision, as transformers does.
+        # The times are rounded down in single precision, as in transformers.
         numbers = (numbers * np.float32(tokens_per_s * np.float32(seconds_per_pair(shape, merged)))).astype(np.int64)
     return Written(VIDEO, (_placed(_Grid(height // side, width // side), tuple(numbers.tolist())),))
 
@@ -96,13 +100,13 @@ def _run_per_pair(shape: Frames, *, video_processor: Any) -> Written:
 
 
 def seconds_per_pair(shape: Frames, merged: int) -> float:
-    """Returns how long `merged` frames last at the clip's mean rate; 1 of a single frame, which has none."""
+    """Returns the seconds that `merged` frames last at the clip's mean rate; 1 for a single frame."""
     lasts_s = shape.times_s[-1] - shape.times_s[0]
     return merged * lasts_s / (len(shape.times_s) - 1) if lasts_s else 1.0
 
 
 def _placed(grid: _Grid, times: tuple[int, ...]) -> Placement:
-    """Returns the grid at each of the times: row and column count from the first position, time from the first time."""
+    """Returns the positions of a grid at each of the times, relative to the first visual token."""
     return Placement(
         offsets=tuple((t, row, column) for t in times for row in range(grid.rows) for column in range(grid.columns)),
         advance=max(grid),

@@ -1,8 +1,9 @@
-"""RadFM's layout: scans anywhere in the question, each as its tag, its tokens and its closing tag.
+"""Lays out scans and a question for RadFM, where scans may stand anywhere in the question.
 
     BOS QUESTION-with-scans ANSWER EOS
 
-A scan takes 34 places: 32 tokens of the resampler between two learned tags. By default one scan precedes the question.
+A scan takes 34 places: 32 tokens of the resampler between a learned opening tag and a learned closing tag. By default
+one scan stands before the question.
 
 Source: chaoyi-wu/RadFM@9efba84c; checked against golden/radfm-sequence.json.
 """
@@ -42,10 +43,16 @@ class RadFM:
         return self.layout_scans(prompt, answer, positions=(0,) if with_media else ())
 
     def layout_scans(self, question: str, answer: str | None, *, positions: Many[int]) -> Sequence:
-        """Returns the sequence with one scan per position, a count of the question's characters.
+        """Returns the sequence with scans inside the question.
 
-        As published, a position p stands before character max(p - 1, 0): the question's whole length puts the scan
-        before its last character. Labels begin behind as many tokens as the question has by itself.
+        The labels begin behind as many tokens as the question has when it is encoded without the answer.
+
+        Args:
+            question: The text of the question.
+            answer: The text of the answer; None where it is to be generated.
+            positions: Position of each scan, from 0 to the number of the question's characters. As in the published
+                code, position p means before character max(p - 1, 0), so that even the largest position puts the scan
+                before the question's last character.
 
         Raises:
             ValueError: A position lies outside the question.

@@ -1,8 +1,8 @@
-"""Merges sequences that begin alike into a tree with one node for each token.
+"""Merges sequences that begin with the same tokens into a tree with one node for each token.
 
-All questions about one image, and all options of one question, are computed once up to where they differ. A token
-attends to its ancestors alone and stands at its own sequence's position, so every branch is computed exactly as if it
-were a row of its own.
+The common beginning of all questions about one media item, or of all options of one question, is thus computed only
+once. A token attends only to its ancestors and keeps the position that it has in its own sequence, so that every
+branch is computed exactly as if it were a row of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ ROOT = -1
 
 
 class Target(NamedTuple):
-    """One token that is learnt: at `node` the model should predict `id`; `sequence` is the number of its sequence."""
+    """A token that the model should predict.
+
+    Attributes:
+        node: Node at which the token is predicted, i.e. the node before it; `ROOT` where there is none.
+        id: Id of the token.
+        sequence: Number of the sequence to which the token belongs.
+    """
 
     node: int
     id: int
@@ -31,9 +37,9 @@ class Tree:
     Attributes:
         ids: Token id of each node; parents come before their children.
         positions: Position id of each node.
-        parents: Node before it, `ROOT` for the first.
-        targets: All learnt tokens of all sequences. The last token of a sequence is predicted, never read, and has
-            no node unless another sequence goes on from it.
+        parents: Parent of each node, `ROOT` for nodes without one.
+        targets: The learnt tokens of all sequences. The last token of a sequence is only predicted, so that it has no
+            node, unless another sequence continues behind it.
         media_spans: Runs of nodes that hold visual tokens.
     """
 
@@ -48,8 +54,8 @@ def grow(sequences: Many[Sequence], numbers: Many[int]) -> Tree:
     """Returns the tree of sequences that all show the same media.
 
     Args:
-        sequences: At least one.
-        numbers: What to call each of them in the targets.
+        sequences: The sequences, at least one.
+        numbers: The number of each sequence, by which the targets refer to it.
     """
     ids: list[int] = []
     positions: list[Position] = []
@@ -79,9 +85,9 @@ def grow(sequences: Many[Sequence], numbers: Many[int]) -> Tree:
 
 
 def grow_within(sequences: Many[Sequence], numbers: Many[int], *, max_tokens: int) -> list[Tree]:
-    """Returns as few trees as hold the sequences in their order with at most `max_tokens` nodes each.
+    """Returns the sequences in as few trees as possible, each with at most `max_tokens` nodes, in their order.
 
-    A sequence that is longer than that gets a tree of its own.
+    A sequence that is longer than `max_tokens` gets a tree of its own.
     """
     trees: list[Tree] = []
     first = 0
@@ -93,7 +99,7 @@ def grow_within(sequences: Many[Sequence], numbers: Many[int], *, max_tokens: in
 
 
 def _last_that_fits(sequences: Many[Sequence], first: int, max_tokens: int) -> int:
-    """Returns the end of the longest run from `first` on whose tree fits; at least one sequence."""
+    """Returns the end of the longest run of sequences from `first` on whose tree fits; at least `first + 1`."""
     if len(grow(sequences[first:], range(len(sequences) - first)).ids) <= max_tokens:
         return len(sequences)
     low, high = first + 1, len(sequences)

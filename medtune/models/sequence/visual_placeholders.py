@@ -1,4 +1,7 @@
-"""LLaVA, InternVL and Gemma: one placeholder per visual token, counted by the processor, positions in one row."""
+"""Lays out media and questions for LLaVA, InternVL and Gemma, whose positions simply count the tokens.
+
+The processor says how many visual tokens an image has.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +26,22 @@ def llava(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
 
 
 def llava_next_video(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
-    """Returns the sequence family of a LLaVA-NeXT-Video processor: four patches of a frame become a token."""
+    """Returns the sequence family of a LLaVA-NeXT-Video processor; four patches of a frame become one token."""
     side = processor.video_processor.crop_size["height"] // processor.patch_size
     return _llava_with_video(processor, max_tokens=max_tokens, count=lambda frames: side * side // 4 * frames)
 
 
 def llava_onevision(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
-    """Returns the sequence family of a LLaVA-OneVision processor: a line break ends the video."""
+    """Returns the sequence family of a LLaVA-OneVision processor; a line break ends the video."""
     side = -(-config.vision_config.image_size // config.vision_config.patch_size // 2)
     return _llava_with_video(processor, max_tokens=max_tokens, count=lambda frames: side * side * frames + 1)
 
 
 def llava_video(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
-    """Returns the sequence family of LLaVA-Video: a line break ends each row of a frame, and words say when they are.
+    """Returns the sequence family of LLaVA-Video; a line break ends each row of a frame.
 
-    The model was trained with a sentence on the clip's length and the times of its frames behind the video
-    (`add_time_instruction`); this one says the same in our words.
+    The model was trained with a sentence behind the video that names the clip's length and the times of its frames
+    (`add_time_instruction`). The family writes the same facts in words of its own.
     """
     side = -(-config.vision_config.image_size // config.vision_config.patch_size // 2)
     token, clip = processor.image_token, processor.video_token
@@ -111,7 +114,14 @@ def _counted(processor: Any, *, around: int) -> Callable[[Size], int]:
 
 
 def _frames(shape: Frames, count: int, written: Callable[[int], str], between: str) -> Written:
-    """Returns images one after another, as many as the video has frames."""
+    """Returns the text of a video whose frames are written as images, one after another.
+
+    Args:
+        shape: The frames.
+        count: Number of visual tokens of a frame.
+        written: Returns the text of a frame, given its number from 0 on.
+        between: Text between two frames.
+    """
     number = len(shape.times_s)
     return Written(between.join(map(written, range(number))), (_row(count),) * number)
 

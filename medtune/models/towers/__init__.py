@@ -1,9 +1,11 @@
-"""Vision towers: pixels or voxels -> a grid of features. Each architecture is one module.
+"""Vision towers, which turn pixels or voxels into a grid of features. Each architecture is one module.
 
 A module that defines `def tower(size: Size) -> Tower` is a tower that `model.vision` may name; the module's name is the
-tower's name. The sizes are small enough to be trained from random weights, so that any tower goes with any projector.
+tower's name. These towers are small enough to be trained from random weights, so that any of them can be combined with
+any projector. Towers of published models are built at full size by their zoo entries.
 
-Source: the seed paper's section 4.2b compares such pairs; the blocks are those of the published models, the sizes ours.
+Source: the seed paper's section 4.2b compares such pairs. The blocks are those of the published models; the small sizes
+are medtune's own.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ class Tower:
     """A tower that can be built.
 
     Attributes:
-        build: Returns the tower with random weights; it maps volumes (B, 1, *size) to features (B, *grid, width).
-        width: Width of its features.
+        build: Returns the tower with random weights, a module that maps volumes (B, 1, *size) to features
+            (B, *grid, width).
+        width: Width of the features.
         grid: Number of features along each axis.
     """
 
@@ -35,10 +38,10 @@ class Tower:
 
 
 def find_tower(name: str, size: Size) -> Tower:
-    """Returns the tower of that name for volumes of shape (1, *size), whose axes are the volume's own.
+    """Returns the tower of that name for volumes of shape (1, *size).
 
     Raises:
-        ValueError: There is no such tower, or the size does not split into its patches.
+        ValueError: There is no such tower, or a side of the volume is no multiple of the tower's patch.
     """
     try:
         made = cast("Callable[[Size], Tower]", catalog.load(catalog.TOWERS, name))
@@ -48,10 +51,15 @@ def find_tower(name: str, size: Size) -> Tower:
 
 
 def patch_grid(name: str, size: Size, *, patch: int) -> Size:
-    """Returns how many patches of `patch` voxels a side a volume has along each axis.
+    """Returns the number of patches along each axis of a volume.
+
+    Args:
+        name: Name of the tower, for the message.
+        size: Voxels along each axis of the volume.
+        patch: Voxels along each side of a patch.
 
     Raises:
-        ValueError: A side is no multiple of the patch.
+        ValueError: A side of the volume is no multiple of the patch.
     """
     if any(side % patch for side in size):
         raise ValueError(f"{name} splits volumes into patches of {patch}; {size} does not divide")

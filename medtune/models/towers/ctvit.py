@@ -1,9 +1,10 @@
-"""CT-CLIP's CTViT: attention over each slab, then over depth, then the nearest code of a codebook.
+"""CTViT, the tower of CT-CLIP and CT-CHAT: attention within slabs and over depth, then the codes of a codebook.
 
-Three habits of the published weights are kept, since the weights were trained with them:
-- keys and values come from the stream before its norm, queries from after it;
-- the depth-wise convolution in the temporal stack reads its (B * h * w, t, D) input as (B, t, h, w, D), axes unmoved;
-- what leaves the tower are code vectors of unit length, not the encoder's own features.
+Three peculiarities of the published code are kept, because the weights were trained with them:
+- keys and values are computed from the stream before its norm, queries from the stream after it;
+- the depth-wise convolution in the temporal stack reads its input of shape (B * h * w, t, D) as (B, t, h, w, D) without
+  moving the axes;
+- the tower returns code vectors of unit length, not the encoder's own features.
 
 Shape legend: B volumes, T depth, H, W in voxels; t, h, w the same in patches; R rows of a stack, L tokens of a row,
 A heads, E head width, D feature width, K codes.
@@ -29,11 +30,17 @@ ATTENTION_SCALE = 8.0
 
 @dataclass(frozen=True, slots=True)
 class CTViTConfig:
-    """Sizes; the defaults are the release's. No weight depends on the volume's size.
+    """The sizes of a CTViT; the defaults are the release's. No weight depends on the volume's size.
 
     Attributes:
-        patch: Depth, height, width in voxels.
-        mlp_width: Of the gated feed-forward network, two thirds of 4 * width.
+        patch: Depth, height and width of a patch, in voxels.
+        width: Width of the features.
+        spatial_depth: Number of layers with attention within a slab.
+        temporal_depth: Number of layers with attention over depth.
+        heads: Number of attention heads.
+        head_width: Width of a head.
+        mlp_width: Hidden width of the gated feed-forward network; in the release two thirds of 4 * width.
+        codes: Number of codes in the codebook.
     """
 
     patch: tuple[int, int, int] = (10, 20, 20)
@@ -51,7 +58,7 @@ class Codes(NamedTuple):
 
     Attributes:
         tokens: Code vectors, float, (B, t, h, w, D).
-        ids: int64, (B, t, h, w).
+        ids: Numbers of the codes, int64, (B, t, h, w).
     """
 
     tokens: Tensor
@@ -59,7 +66,7 @@ class Codes(NamedTuple):
 
 
 class CosineAttention(nn.Module):
-    """Attention by the cosine between queries and keys."""
+    """Attention whose scores are the cosine between queries and keys."""
 
     def __init__(self, config: CTViTConfig) -> None:
         super().__init__()
@@ -101,7 +108,7 @@ class GatedMLP(nn.Module):
 
 
 class Layer(nn.Module):
-    """A depth-wise convolution that tells neighbours apart, attention, and the gated MLP."""
+    """A layer of a stack: a depth-wise convolution over neighbouring patches, attention and the gated MLP."""
 
     def __init__(self, config: CTViTConfig) -> None:
         super().__init__()
@@ -111,9 +118,10 @@ class Layer(nn.Module):
 
     def forward(self, stream_RLD: Tensor, grid_Bthw: tuple[int, int, int, int], bias_ALL: Tensor | None) -> Tensor:
         """Returns the stream after this layer, (R, L, D)."""
-        # A plain reshape: in the temporal stack the axes are scrambled, as they were in training (see above).
+        # In the temporal stack this reshape mixes up the axes, as it did when the weights were trained (see the top of
+        # this file).
         map_BDthw = stream_RLD.reshape(*grid_Bthw, -1).movedim(-1, 1)
-        # Two slabs before and none after: a slab sees itself and what lies before it.
+        # The padding of two slabs before and none after lets a slab see only itself and the slabs before it.
         near_BDthw = self.near(nn.functional.pad(map_BDthw, (1, 1, 1, 1, 2, 0)))
         stream_RLD = stream_RLD + near_BDthw.movedim(1, -1).reshape(stream_RLD.shape)
         stream_RLD = stream_RLD + self.attention(stream_RLD, bias_ALL)
@@ -122,7 +130,7 @@ class Layer(nn.Module):
 
 
 class Stack(nn.Module):
-    """Layers and a final norm."""
+    """Several layers and a final norm."""
 
     def __init__(self, config: CTViTConfig, depth: int) -> None:
         super().__init__()
@@ -138,9 +146,9 @@ class Stack(nn.Module):
 
 
 class Unread(nn.Module):
-    """Tensors of the published file that encoding never reads: the pixel decoder and the embedding of a single slab.
+    """The tensors of the published file that encoding does not read: the pixel decoder and the embedding of one slab.
 
-    They are buffers: counted, saved and loaded with the tower, never trained.
+    They are buffers, which are counted, saved and loaded with the tower, but never trained.
     """
 
     def __init__(self, config: CTViTConfig) -> None:
@@ -164,7 +172,10 @@ class Unread(nn.Module):
 
 
 class CTViT(nn.Module):
-    """Volumes (B, 1, T, H, W) -> code vectors (B, t, h, w, D); 240 x 480 x 480 gives 24 x 24 x 24 of width 512."""
+    """A tower that maps volumes (B, 1, T, H, W) to code vectors (B, t, h, w, D).
+
+    In the release, a volume of 240 x 480 x 480 voxels becomes 24 x 24 x 24 vectors of width 512.
+    """
 
     codebook_1KD: Tensor
 
@@ -208,21 +219,21 @@ class CTViT(nn.Module):
         return encoded_BthwD
 
     def quantise(self, encoded_BthwD: Tensor) -> Codes:
-        """Returns the code that points most nearly in each feature's direction."""
+        """Returns for each feature the code whose direction is nearest to the feature's."""
         ids = (nn.functional.normalize(encoded_BthwD, dim=-1) @ self.codebook_1KD[0].T).argmax(dim=-1)
         return Codes(self.decode_ids(ids), ids)
 
     def decode_ids(self, ids_Bthw: Tensor) -> Tensor:
-        """Returns the code vectors of (cached) ids, (..., D)."""
+        """Returns the code vectors of code ids, (..., D)."""
         return self.codebook_1KD[0, ids_Bthw]
 
     def forward(self, seen: Tensor) -> Tensor:
         """Returns code vectors, (B, t, h, w, D).
 
-        In training the gradient passes the codebook as though it were not there (straight through).
+        In training, the gradient passes the codebook unchanged (a straight-through estimator).
 
         Args:
-            seen: Volumes, float (B, 1, T, H, W); or what a frozen tower made of them before: code ids, int64
+            seen: Volumes, float (B, 1, T, H, W), or the outputs of the same frozen tower for them: code ids, int64
                 (B, t, h, w), or code vectors, float (B, t, h, w, D).
         """
         if not seen.is_floating_point():
@@ -238,7 +249,7 @@ def tower(size: Size) -> Tower:
     """Returns a small CTViT, which can be trained from random weights, for volumes of shape (1, *size).
 
     Raises:
-        ValueError: The size does not split into its patches.
+        ValueError: A side of the volume is no multiple of the patch.
     """
     patch, width = 2, 96
     grid = patch_grid("ctvit", size, patch=patch)

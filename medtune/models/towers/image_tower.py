@@ -1,4 +1,4 @@
-"""Image towers of timm: pixels -> a grid of features.
+"""Towers for images from the timm library, with the preparation of their pixels and the loading of their weights.
 
 Shape legend: B images, C channels, H height, W width, N visual tokens, D feature width.
 """
@@ -20,13 +20,13 @@ from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
 
 @dataclass(frozen=True, slots=True)
 class ImageTransform:
-    """Makes an image the input of a tower.
+    """Turns an image into the input of a tower.
 
     Attributes:
-        size_px: Height and width; the image is squeezed to the square, so that positions relative to the
-            image stay where they are.
-        mean: Subtracted per RGB channel, in [0, 1].
-        std: Divided by per RGB channel.
+        size_px: Height and width of the input in pixels. The image is stretched to this square, so that relative
+            positions in the image do not change.
+        mean: Value that is subtracted from each RGB channel, on the scale from 0 to 1.
+        std: Value by which each RGB channel is then divided.
     """
 
     size_px: int
@@ -44,11 +44,11 @@ class ImageTransform:
         return None
 
     def shape(self, ref: MediaRef) -> Shape | None:
-        """Returns the image's size."""
+        """Returns the size of the image."""
         return media_shape(ref)
 
     def __call__(self, media: Media) -> Tensor:
-        """Returns float32 pixels, (3, size_px, size_px)."""
+        """Returns the normalised pixels, float32, (3, size_px, size_px)."""
         resized = PIL.Image.fromarray(require_kind(media, Image).pixels_HWC).resize(
             (self.size_px, self.size_px), PIL.Image.Resampling.BICUBIC
         )
@@ -71,7 +71,8 @@ class GridTower(nn.Module):
 
     def forward(self, pixels_BCHW: Tensor) -> Tensor:
         """Returns features_BND with N = grid * grid, row by row from the upper left."""
-        # Convolutions run faster with the channels innermost. The weights stay as they are: ZeRO-3 shards no other way.
+        # Convolutions run faster with the channels innermost. Only the pixels are brought into that order, because
+        # ZeRO-3 cannot shard weights in it.
         features_BDHW: Tensor = self.pool(self.backbone(pixels_BCHW.contiguous(memory_format=torch.channels_last)))
         return features_BDHW.flatten(2).transpose(1, 2)
 
@@ -81,16 +82,22 @@ def timm_tower(architecture: str, *, grid: int) -> GridTower:
 
     Args:
         architecture: A name that `timm.list_models()` knows.
-        grid: Tokens along each side.
+        grid: Number of features along each side.
     """
     return GridTower(timm.create_model(architecture, pretrained=False, num_classes=0, global_pool=""), grid=grid)
 
 
 def load_by_name(tower: GridTower, tensors: dict[str, Tensor], *, left_out: tuple[str, ...], where: str) -> None:
-    """Fills the backbone from a state dict with its own names; names that begin with `left_out` stay out.
+    """Fills the backbone from tensors that have the same names.
+
+    Args:
+        tower: The tower that is filled.
+        tensors: The tensors by name.
+        left_out: Beginnings of names that are not loaded.
+        where: The file, for messages.
 
     Raises:
-        ValueError: A name is missing or not known.
+        ValueError: A name is missing, or the backbone does not know it.
     """
     wanted = {name: value for name, value in tensors.items() if not name.startswith(left_out)}
     own = tower.backbone.state_dict().keys()
@@ -102,9 +109,14 @@ def load_by_name(tower: GridTower, tensors: dict[str, Tensor], *, left_out: tupl
 
 
 def load_by_order(tower: GridTower, tensors: dict[str, Tensor], *, where: str) -> None:
-    """Fills the backbone from a state dict with other names but the same order and shapes.
+    """Fills the backbone from tensors that have other names but the same order and shapes.
 
-    Tensors past the backbone's own (a classification head) are left out; the caller names how the file was made.
+    Further tensors behind the backbone's (a classification head) are left out.
+
+    Args:
+        tower: The tower that is filled.
+        tensors: The tensors, in the order of the file.
+        where: The file, for messages.
 
     Raises:
         ValueError: A shape differs, or the file has too few tensors.

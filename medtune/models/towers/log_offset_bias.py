@@ -1,4 +1,4 @@
-"""A learned attention bias from the distance between two patches: it fits a grid of any size.
+"""A learned attention bias that depends on the distance between two patches and fits a grid of any size.
 
 Shape legend: A heads, N = h * w patches.
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 class LogOffsetBias(nn.Module):
-    """An MLP over sign(d) * log(1 + |d|) of the row and column offsets d."""
+    """An MLP that computes the bias of two patches from sign(d) * log(1 + |d|) of their row and column offsets d."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class LogOffsetBias(nn.Module):
         )
 
     def forward(self, grid: tuple[int, int]) -> Tensor:
-        """Returns bias_ANN for a grid of (h, w), patches row by row."""
+        """Returns bias_ANN for a grid of (h, w), with the patches numbered row by row."""
         weight = next(self.net.parameters())
         rows, columns = (torch.arange(side, device=weight.device, dtype=weight.dtype) for side in grid)
         places_N2 = torch.cartesian_prod(rows, columns)

@@ -1,4 +1,6 @@
-"""M3D-CLIP's tower: MONAI's vision transformer over depth-first volumes, read after its final norm.
+"""M3D-CLIP's tower: MONAI's vision transformer over volumes whose first axis is the depth.
+
+The features are the patch tokens behind its final norm.
 
 Shape legend: B volumes, Z depth, H height, W width in voxels; z, h, w the same in patches; N = z * h * w tokens,
 D feature width.
@@ -16,11 +18,15 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class M3DViTConfig:
-    """Sizes; the defaults are the release's.
+    """The sizes of the tower; the defaults are the release's.
 
     Attributes:
-        image_size: Depth, height, width in voxels; the position table fits this size alone.
-        patch: Depth, height, width in voxels.
+        image_size: Depth, height and width of a volume, in voxels; the position table fits only this size.
+        patch: Depth, height and width of a patch, in voxels.
+        width: Width of the features.
+        mlp_width: Hidden width of the feed-forward networks.
+        depth: Number of layers.
+        heads: Number of attention heads.
     """
 
     image_size: tuple[int, int, int] = (32, 256, 256)
@@ -32,7 +38,7 @@ class M3DViTConfig:
 
 
 class M3DViT(nn.Module):
-    """Volumes (B, 1, Z, H, W) of the configured size -> features (B, z, h, w, D)."""
+    """A tower that maps volumes (B, 1, Z, H, W) of the configured size to features (B, z, h, w, D)."""
 
     def __init__(self, config: M3DViTConfig | None = None) -> None:
         super().__init__()
@@ -48,7 +54,8 @@ class M3DViT(nn.Module):
             proj_type="perceptron",
             classification=True,
         )
-        # What MONAI builds and this tower never runs would be weights without gradient and names without a file.
+        # MONAI builds modules that this tower never runs. Their weights would get no gradient, and the published file
+        # has no tensors for them.
         del self.vit.classification_head
         for block in self.vit.blocks:
             del block.norm_cross_attn
@@ -56,7 +63,7 @@ class M3DViT(nn.Module):
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Patches along depth, height and width."""
+        """The number of patches along depth, height and width."""
         depth, height, width = (s // p for s, p in zip(self.config.image_size, self.config.patch, strict=True))
         return depth, height, width
 

@@ -1,6 +1,7 @@
-"""Merlin's tower: a ResNet-152 whose 2D kernels were inflated to 3D, with its two heads where they are wanted.
+"""Merlin's tower: a ResNet-152 whose 2D kernels were inflated to 3D, optionally with its two heads.
 
-Shape legend: B volumes, H, W, Z voxels along right, anterior and superior; z, h, w the feature map's sides, D width.
+Shape legend: B volumes, H, W, Z voxels along right, anterior and superior; z, h, w the feature map's sides, D width,
+E contrastive width, P phenotypes.
 
 Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7; checked against golden/merlin-vision.json.
 """
@@ -18,20 +19,20 @@ from torch import Tensor, nn
 from medtune.models.towers import Size, Tower
 
 _SHRINKS = (32, 32, 16)
-"""How many voxels along right, anterior and superior become one feature."""
+"""Number of voxels along right, anterior and superior that become one feature."""
 _LEAST_GRID = 2
 
 
 @dataclass(frozen=True, slots=True)
 class MerlinResNetConfig:
-    """Sizes; the defaults are the release's backbone.
+    """The sizes of the tower; the defaults are those of the release's backbone.
 
     Attributes:
         layers: Number of blocks in layer1 to layer4.
-        planes: Inner width of layer1 to layer4; each puts out four times as many channels.
-        pooled: One token per volume (the mean over the map) instead of the whole map.
-        phenotypes: Classes of the phenotype head; 0 leaves it out.
-        contrastive_width: Of the head that was trained against reports; 0 leaves it out.
+        planes: Inner width of layer1 to layer4; the output of each has four times as many channels.
+        pooled: Whether the tower returns one feature per volume, the mean over the map, instead of the whole map.
+        phenotypes: Number of classes of the phenotype head; 0 leaves the head out.
+        contrastive_width: Output width of the head that was trained against reports; 0 leaves the head out.
     """
 
     layers: tuple[int, int, int, int] = (3, 8, 36, 3)
@@ -42,12 +43,18 @@ class MerlinResNetConfig:
 
     @property
     def width(self) -> int:
-        """Channels of the feature map."""
+        """The number of channels of the feature map."""
         return self.planes[-1] * 4
 
 
 class Heads(NamedTuple):
-    """The outputs of Merlin's tower and its heads for a volume."""
+    """The pooled features of Merlin's tower and the outputs of its heads.
+
+    Attributes:
+        pooled_BD: Mean of the feature map.
+        contrastive_BE: Output of the head that was trained against reports.
+        phenotype_logits_BP: Output of the phenotype head, one logit per phenotype.
+    """
 
     pooled_BD: Tensor
     contrastive_BE: Tensor
@@ -55,7 +62,10 @@ class Heads(NamedTuple):
 
 
 class MerlinResNet(nn.Module):
-    """Volumes (B, 1, H, W, Z) -> features (B, z, h, w, D); 224 x 224 x 160 gives 10 x 7 x 7 of width 2048."""
+    """A tower that maps volumes (B, 1, H, W, Z) to features (B, z, h, w, D).
+
+    In the release, a volume of 224 x 224 x 160 voxels becomes 10 x 7 x 7 features of width 2048.
+    """
 
     def __init__(self, config: MerlinResNetConfig | None = None) -> None:
         super().__init__()
@@ -84,14 +94,14 @@ class MerlinResNet(nn.Module):
         return map_BDzhw
 
     def forward(self, volume_B1HWZ: Tensor) -> Tensor:
-        """Returns features_BzhwD; (B, 1, 1, 1, D) where the configuration says pooled."""
+        """Returns features_BzhwD; of shape (B, 1, 1, 1, D) where the configuration sets `pooled`."""
         map_BDzhw = self._map(volume_B1HWZ)
         if self.config.pooled:
             map_BDzhw = self.net.avgpool(map_BDzhw)
         return map_BDzhw.movedim(1, -1)
 
     def heads(self, volume_B1HWZ: Tensor) -> Heads:
-        """Returns the pooled features and what both heads make of them.
+        """Returns the pooled features and the outputs of both heads for them.
 
         Raises:
             ValueError: The tower was built without heads.
@@ -109,7 +119,7 @@ class MerlinResNet(nn.Module):
 def tower(size: Size) -> Tower:
     """Returns a small Merlin tower, which can be trained from random weights, for volumes of shape (1, *size).
 
-    A small volume is enlarged first, so that a grid of at least two features along each axis is left.
+    A small volume is enlarged first, so that the grid has at least two features along each axis.
     """
     config = MerlinResNetConfig((3, 4, 6, 3), (8, 16, 24, 24))
     # The stem halves the slice plane and pools every axis; layer2 to layer4 halve every axis again. Depth comes first.

@@ -1,9 +1,9 @@
-"""RadFM's 3D vision transformer: pre-norm blocks, attention narrower than the stream, no class token, no final norm.
+"""RadFM's tower: a 3D vision transformer with pre-norm blocks, narrow attention, no class token and no final norm.
 
 Shape legend: B volumes, C channels, H height, W width, Z depth in voxels; h, w, z the same in patches; N = h * w * z
 tokens, D feature width.
 
-Source: specs of the public release, chaoyi-wu/RadFM@9efba84c; numbers checked against golden/radfm-vision.json.
+Source: our specs of the public release, chaoyi-wu/RadFM@9efba84c; checked against golden/radfm-vision.json.
 """
 
 from __future__ import annotations
@@ -19,12 +19,18 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class RadFMViTConfig:
-    """Sizes; the defaults are the release's.
+    """The sizes of the tower; the defaults are the release's.
 
     Attributes:
-        patch: Height, width and depth of a patch in voxels.
-        width: Of the residual stream; three position tables of a third each make it up.
-        position_rows: Entries of the tables for height, width and depth.
+        channels: Number of channels of a volume.
+        patch: Height, width and depth of a patch, in voxels.
+        width: Width of the residual stream, a multiple of 3, because each of three position tables fills a third of it.
+        depth: Number of blocks.
+        heads: Number of attention heads.
+        head_width: Width of a head.
+        mlp_width: Hidden width of the feed-forward networks.
+        position_rows: Number of entries of the position tables for height, width and depth.
+        dropout: Probability of dropout in the blocks, from 0 to 1.
     """
 
     channels: int = 3
@@ -39,9 +45,10 @@ class RadFMViTConfig:
 
 
 class StridedPositions(nn.Module):
-    """Learned tables for height, width and depth; a smaller grid takes evenly spaced entries.
+    """Learned position tables for height, width and depth; a smaller grid uses evenly spaced entries of them.
 
-    n patches on an axis of R entries read the entries (1..n) * (R // n) - 1: 8 of 16 read 1, 3, ... 15.
+    On an axis with a table of R entries, n patches use the entries (1..n) * (R // n) - 1. For instance, 8 patches use
+    the entries 1, 3, ... 15 of 16.
     """
 
     def __init__(self, rows: tuple[int, int, int], width: int) -> None:
@@ -51,7 +58,7 @@ class StridedPositions(nn.Module):
         self.tables = nn.ModuleList(nn.Embedding(count, width // 3) for count in rows)
 
     def forward(self, grid: tuple[int, int, int]) -> Tensor:
-        """Returns positions_ND, height slowest and depth fastest.
+        """Returns positions_ND, in an order in which the height changes slowest and the depth fastest.
 
         Raises:
             ValueError: The grid has more patches than a table has entries.
@@ -75,7 +82,7 @@ class Block(nn.Module):
         super().__init__()
         self.norm1 = nn.LayerNorm(config.width)
         self.attn = SABlock(config.width, config.heads, dim_head=config.head_width, dropout_rate=config.dropout)
-        # Same numbers, without the matrix of all pairs of tokens in memory.
+        # This gives the same numbers without holding the matrix of all pairs of tokens in memory.
         self.attn.use_flash_attention = config.dropout == 0
         self.norm2 = nn.LayerNorm(config.width)
         self.mlp = MLPBlock(config.width, config.mlp_width, dropout_rate=config.dropout)
@@ -88,7 +95,7 @@ class Block(nn.Module):
 
 
 class RadFMViT(nn.Module):
-    """Volumes (B, C, H, W, Z) with H, W and Z multiples of the patch -> features (B, h, w, z, D)."""
+    """A tower that maps volumes (B, C, H, W, Z) to features (B, h, w, z, D); each side is a multiple of the patch."""
 
     def __init__(self, config: RadFMViTConfig | None = None) -> None:
         super().__init__()

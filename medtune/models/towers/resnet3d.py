@@ -1,4 +1,4 @@
-"""A small 3D ResNet that is trained from random weights: a dense layer over all voxels, with convolutions beside it.
+"""A small 3D ResNet for training from random weights: a dense layer over all voxels with convolutions beside it.
 
 Shape legend: B volumes, X, Y, Z voxels, D feature width.
 """
@@ -16,12 +16,16 @@ from medtune.models.towers import Size, Tower, patch_grid
 
 @dataclass(frozen=True, slots=True)
 class ResNet3DConfig:
-    """Sizes.
+    """The sizes of the tower.
 
     Attributes:
-        size: Voxels along X, Y and Z; the dense layers fit this size alone.
-        patch: Voxels along each axis that make a cell of the convolutions.
-        grid: How the tokens are arranged for projectors that want a grid; each of them has seen the whole volume.
+        size: Number of voxels along X, Y and Z; the dense layers fit only this size.
+        patch: Number of voxels along each side of a cell of the convolutions.
+        channels: Number of channels of the convolutions, a multiple of 4.
+        blocks: Number of residual blocks.
+        width: Width of the features.
+        grid: Number of features along each axis. Each feature depends on the whole volume; the grid only gives
+            projectors the shape that they expect.
     """
 
     size: tuple[int, int, int]
@@ -33,15 +37,16 @@ class ResNet3DConfig:
 
     @property
     def cells(self) -> int:
-        """Cells of the convolutions."""
+        """The number of cells of the convolutions."""
         return math.prod(side // self.patch for side in self.size)
 
 
 class ResNet3D(nn.Module):
-    """Volumes (B, 1, X, Y, Z) -> features (B, *grid, D).
+    """A tower that maps volumes (B, 1, X, Y, Z) to features (B, *grid, D).
 
-    A feature that has seen the whole volume can say *where* something lies; few steps hardly teach that to a language
-    model's attention. The dense layer alone learns fastest: the convolutions begin as nothing and add to it.
+    Each feature depends on the whole volume, so that it can say *where* something lies. The attention of a language
+    model would hardly learn that in a short training. A dense layer alone learns fastest; the convolutions therefore
+    start with an output of zero, which is added to that of the dense layer.
     """
 
     def __init__(self, config: ResNet3DConfig) -> None:
@@ -50,7 +55,8 @@ class ResNet3D(nn.Module):
         width = math.prod(config.grid) * config.width
         self.dense = nn.Linear(math.prod(config.size), width)
         self.stem = nn.Conv3d(1, config.channels, config.patch, stride=config.patch)
-        # Group norm: batch norms stay in evaluation mode, and there are no statistics to start from.
+        # Batch norms would stay in evaluation mode (see `VisionLanguageModel.train`), where they need statistics that
+        # an untrained tower does not have.
         norm = ("group", {"num_groups": 4})
         self.blocks = nn.Sequential(*(ResBlock(3, config.channels, norm) for _ in range(config.blocks)))
         self.activation = nn.GELU()
@@ -76,7 +82,7 @@ def tower(size: Size) -> Tower:
     """Returns the tower for volumes of shape (1, *size).
 
     Raises:
-        ValueError: The size does not split into its patches.
+        ValueError: A side of the volume is no multiple of the patch.
     """
     config = ResNet3DConfig(size)
     patch_grid("resnet3d", size, patch=config.patch)

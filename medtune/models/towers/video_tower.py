@@ -1,4 +1,4 @@
-"""Looks at a clip with an image tower: a fixed number of frames, each of them by itself.
+"""A tower for video clips that applies an image tower to each of a fixed number of frames.
 
 Shape legend: B clips, T frames, C channels, H height, W width, N visual tokens of a frame, D feature width.
 """
@@ -18,11 +18,11 @@ from medtune.models.towers.image_tower import GridTower, ImageTransform
 
 @dataclass(frozen=True, slots=True)
 class ClipTransform:
-    """Makes a clip the input of a tower.
+    """Turns a clip into the input of a tower.
 
     Attributes:
-        image: What is done to each frame.
-        num_frames: Sampled evenly, first and last among them.
+        image: The transform of each frame.
+        num_frames: Number of frames, which are sampled evenly and include the first and the last.
     """
 
     image: ImageTransform
@@ -35,18 +35,18 @@ class ClipTransform:
 
     @property
     def sampling(self) -> Sampling:
-        """The same number of frames for every clip, however long it is."""
+        """The rule that chooses the frames: the same number for every clip, however long it is."""
         return Sampling(self.num_frames)
 
     def shape(self, ref: MediaRef) -> None:
-        """Returns None: every clip has as many tokens."""
+        """Returns None, because every clip has the same number of tokens."""
         return
 
     def __call__(self, media: Media) -> Tensor:
-        """Returns float32 pixels, (num_frames, 3, size_px, size_px).
+        """Returns the normalised pixels, float32, (num_frames, 3, size_px, size_px).
 
         Raises:
-            ValueError: No video, or the clip is shorter than the model wants.
+            ValueError: The media item is no video, or has fewer frames than the model needs.
         """
         frames_THWC = require_kind(media, Video).frames_THWC
         if len(frames_THWC) < self.num_frames:
@@ -61,7 +61,7 @@ class ClipTransform:
 
 
 class ClipTower(nn.Module):
-    """An image tower over the frames of clips."""
+    """An image tower that is applied to each frame of a clip."""
 
     def __init__(self, frame: GridTower) -> None:
         super().__init__()

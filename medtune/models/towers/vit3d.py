@@ -1,4 +1,4 @@
-"""A small 3D vision transformer, M3D-CLIP's architecture in a size that can be trained from random weights."""
+"""A small 3D vision transformer of M3D-CLIP's architecture, which can be trained from random weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def tower(size: Size) -> Tower:
     """Returns the tower for volumes of shape (1, *size).
 
     Raises:
-        ValueError: The size does not split into its patches.
+        ValueError: A side of the volume is no multiple of the patch.
     """
     grid = patch_grid("vit3d", size, patch=PATCH)
     config = M3DViTConfig(size, (PATCH,) * 3, WIDTH, 2 * WIDTH, depth=4, heads=4)

@@ -1,4 +1,4 @@
-"""A family of transformers' vision-language models: its wiring, its sequences, and what its tower takes."""
+"""The record of a family of transformers' vision-language models: its wiring, its sequences and its tower's inputs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ from medtune.models.tuning.plan import PartName
 
 
 class SequenceOf(Protocol):
-    """Makes a sequence family of a processor."""
+    """A function that makes the sequence family of a model from its processor."""
 
     def __call__(self, processor: Any, *, config: Any, max_tokens: int) -> SequenceFamily:
-        """Returns the family."""
+        """Returns the sequence family.
+
+        Args:
+            processor: The checkpoint's processor.
+            config: The checkpoint's configuration.
+            max_tokens: Number of tokens that the language model can read.
+        """
         ...
 
 
@@ -28,10 +34,13 @@ class Family:
     """The facts about a family that medtune states itself; the rest is read from the checkpoint.
 
     Attributes:
-        model_types: `model_type` in config.json.
-        pixels: What the tower takes of the processor's output.
-        video: Makes the tower's arguments of a video; None where the family takes none.
-        any_size: Whether images keep their shape, up to a number of pixels.
+        model_types: Values of `model_type` in config.json by which a checkpoint of the family is recognised.
+        wiring: The parts of the model and the functions that run them.
+        sequence: Makes the sequence family.
+        pixels: Names of the processor's outputs for an image that the tower takes.
+        video: Turns a video into the tower's arguments; None where the family takes no videos.
+        any_size: Whether images keep their shape and are only scaled down above a number of pixels
+            (`model.image_max_pixels`); otherwise all images are scaled to one size or cut into tiles.
     """
 
     model_types: tuple[str, ...]
@@ -43,7 +52,7 @@ class Family:
 
 
 def parts(vision: str, *projector: str) -> dict[PartName, tuple[str, ...]]:
-    """Returns the roots of the three parts where the language model has the names that most families give it.
+    """Returns the modules of the three parts, with the names that most families give their language model.
 
     Args:
         vision: Name of the tower's module in the transformers model.
@@ -53,5 +62,5 @@ def parts(vision: str, *projector: str) -> dict[PartName, tuple[str, ...]]:
 
 
 def language_model(whole: PreTrainedModel) -> nn.Module:
-    """Returns the decoder of most families: the module that takes embeddings and gives hidden states."""
+    """Returns the module of most families that turns embeddings into hidden states."""
     return whole.get_submodule("model.language_model")

@@ -1,4 +1,4 @@
-"""Reads a checkpoint of transformers, from the hub or from a folder, and refuses what is not whole."""
+"""Loads checkpoints of transformers' vision-language models from the hub or a folder; refuses incomplete ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from medtune.models.weights.assets import AssetError
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 VIDEO_FRAMES = 16
-"""Frames of a video where the recipe does not say: a few seconds of ultrasound change little more often."""
+"""Frames of a video where the recipe names no number; more would add little to a few seconds of ultrasound."""
 WEIGHT_FILES = ("model.safetensors.index.json", "model.safetensors")
 
 
@@ -33,11 +33,11 @@ def hub_entry(
     """Returns the zoo entry of a model whose weights are on the hub.
 
     Args:
-        title: For `medtune list` and reports.
-        licence: Of the weights.
+        title: One line on the model, for `medtune list` and reports.
+        licence: Licence of the weights.
         family: Name of the family.
-        hub: Its own weights; a recipe's model.weights takes their place.
-        config: The architecture at full size, for building it without weights.
+        hub: The repository with the weights; a recipe's model.weights takes its place.
+        config: Returns the configuration at full size, from which the model is built without weights.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
@@ -56,8 +56,8 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
     """Returns the model of a hub repository or a local folder.
 
     Raises:
-        AssetError: The files are neither kept nor to be had.
-        ValueError: The folder holds another model, has no processor, or its weights are not whole.
+        AssetError: The files are not on this machine, and the hub did not give them.
+        ValueError: The folder holds a model of another family, no processor, or incomplete weights.
     """
     config = _read(AutoConfig, where, what="config.json")
     if config.model_type not in family.model_types:
@@ -68,10 +68,17 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
 
 
 def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading: Loading, *, where: str) -> Assembled:
-    """Returns a model that is read with the processor that goes with it.
+    """Returns the assembled model of a transformers model and its processor.
+
+    Args:
+        whole: The model with its weights.
+        processor: The processor that belongs to it.
+        family: The family of the model.
+        loading: The recipe's settings.
+        where: Folder or hub id from which the weights come, for reports.
 
     Raises:
-        ValueError: The recipe asks for frames, or for volumes as frames, of a family that takes no videos.
+        ValueError: The recipe sets frames of videos, or volumes as frames, for a family that takes no videos.
     """
     config: Any = whole.config
     return Assembled(
@@ -102,10 +109,10 @@ def _limit_pixels(processor: Any, family: Family, loading: Loading, *, where: st
 
 
 def refuse_image_size(family: Family, loading: Loading) -> None:
-    """Refuses a limit on the size of images where a family scales them itself.
+    """Refuses `model.image_max_pixels` for a family that scales images to a size of its own.
 
     Raises:
-        ValueError: The recipe sets one.
+        ValueError: The recipe sets it for such a family.
     """
     if loading.image_max_pixels is not None and not family.any_size:
         raise ValueError(
@@ -137,8 +144,8 @@ def read_processor(where: str) -> Any:
     """Returns the checkpoint's processor.
 
     Raises:
-        AssetError: The files are neither kept nor to be had.
-        ValueError: There is only a tokenizer, or none that is written in Rust.
+        AssetError: The files are not on this machine, and the hub did not give them.
+        ValueError: The checkpoint holds no processor, or only a tokenizer without an image processor.
     """
     processor = _read(AutoProcessor, where, what="processor (preprocessor_config.json, tokenizer.json)")
     if not hasattr(processor, "image_processor"):
@@ -156,7 +163,7 @@ def _read_weights(where: str, loading: Loading) -> PreTrainedModel:
         use_safetensors=True,
         output_loading_info=True,
     )
-    # transformers fills what is missing with noise and goes on.
+    # transformers itself fills missing weights with random numbers and only warns.
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if report[kind]:
             raise ValueError(
@@ -174,15 +181,17 @@ def _read(kind: Any, where: str, *, what: str, **settings: Any) -> Any:
         reason = str(error).strip().partition("\n")[0]
         if Path(where).is_dir():
             raise ValueError(f"{where}: cannot read its {what}: {reason}") from error
-        raise AssetError(f"{where}: {what} neither kept here nor to be had from the hub: {reason}") from error
+        raise AssetError(f"{where}: {what} neither kept here nor given by the hub: {reason}") from error
 
 
 def kept_weights(where: str, files: Sequence[str] = WEIGHT_FILES) -> Path | None:
-    """Returns the folder of a checkpoint that is on this machine: a local one, or the hub's cache; None for neither.
+    """Returns the folder of a checkpoint's weights on this machine: a local one, or one in the hub's cache.
+
+    None means that the weights are not on this machine.
 
     Args:
-        where: Folder, or hub id.
-        files: Patterns of which one has to be there.
+        where: Local folder or hub id.
+        files: Patterns of file names; the folder has to hold a file of at least one of them.
     """
     folder = Path(where)
     if not folder.is_dir():

@@ -23,15 +23,15 @@ from medtune.models.transformers_vlm.wiring import Pixels
 
 @dataclass(frozen=True, slots=True)
 class ProcessorTransform:
-    """A processor of transformers, with the sizes and the normalisation of its checkpoint.
+    """Prepares media with a processor of transformers, in the sizes and with the normalisation of its checkpoint.
 
     Attributes:
-        processor: As the checkpoint's files say.
-        names: What the tower takes of an image; the rest of the processor's output is left out.
-        settings: What the whole processor tells its image processor: InternVL's is cut into tiles only by that.
-        video: Makes the tower's arguments of a video; None where the model takes none.
-        frames: Which frames of a video are taken.
-        volumes: Makes pictures of a volume, which are shown as a video's frames are; None where volumes are refused.
+        processor: The checkpoint's processor.
+        names: Names of the processor's outputs for an image that the tower takes; the others are left out.
+        settings: Arguments that the processor passes to its image processor; InternVL's needs them to cut tiles.
+        video: Turns a video into the tower's arguments; None where the model takes no videos.
+        frames: The rule that chooses the frames of a video; None where the model takes no videos.
+        volumes: Turns a volume into pictures, which are shown like the frames of a video; None refuses volumes.
     """
 
     processor: Any
@@ -43,17 +43,17 @@ class ProcessorTransform:
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """The transform takes images, videos where the model does, and volumes where the recipe says how."""
+        """The kinds of media that the transform takes: images, and videos and volumes where they are provided for."""
         more: tuple[tuple[MediaKind, object], ...] = (("video", self.video), ("volume", self.volumes))
         return ("image", *(kind for kind, taken in more if taken is not None))
 
     @property
     def sampling(self) -> Sampling | None:
-        """The rule that chooses the frames of a video."""
+        """The rule that chooses the frames of a video; None where the model takes no videos."""
         return self.frames
 
     def shape(self, ref: MediaRef) -> Shape | None:
-        """Returns the size of an image, or the frames that are taken of a video or made of a volume."""
+        """Returns the size of an image, or the frames that are chosen of a video or made of a volume."""
         if self.volumes is not None and ref.kind == "volume":
             return self.volumes.frames(ref.path)
         return media_shape(ref, self.frames)
@@ -62,7 +62,7 @@ class ProcessorTransform:
         """Returns the tower's arguments for one image, video or volume.
 
         Raises:
-            ValueError: The processor refuses it, for instance as too narrow, or the model takes no such media.
+            ValueError: The processor refuses the item, for instance as too narrow, or the model takes no such media.
         """
         if self.volumes is not None and isinstance(media, Volume):
             media = self.volumes(media)
@@ -72,14 +72,15 @@ class ProcessorTransform:
                 return self.video(self.processor, media)
         pixels_HWC = require_kind(media, Image).pixels_HWC
         height, width = pixels_HWC.shape[:2]
-        # As a picture, not an array: the channel axis of a picture of 3 x 3 pixels cannot be guessed.
+        # The processor would have to guess the channel axis of an array, which fails for 3 x 3 pixels. It does not
+        # have to guess for a PIL image.
         picture = PIL.Image.fromarray(pixels_HWC)
         with _refusing(f"an image of {width} x {height} pixels"):
             made = self.processor.image_processor(images=[picture], **{**self.settings, "return_tensors": "pt"})
         return {name: torch.as_tensor(made[name]) for name in self.names}
 
     def stack(self, items: Sequence[Pixels]) -> Sequence[Pixels]:
-        """Returns the items one by one; the tower joins what it can."""
+        """Returns the items in a tuple; they may differ in shape, so that `Model.encode` joins them."""
         return tuple(items)
 
 
@@ -92,18 +93,18 @@ def _refusing(what: str) -> Iterator[None]:
 
 
 def as_video(processor: Any, video: Video, *, names: tuple[str, ...]) -> Pixels:
-    """Returns what the processor makes of a video, under the names that the tower takes."""
+    """Returns the outputs of the processor for a video that have the given names."""
     made = _processed(processor, video)
     return {name: torch.as_tensor(made[name]) for name in names}
 
 
 def as_tiles(processor: Any, video: Video) -> Pixels:
-    """Returns the frames as the video processor scales them, as if they were the tiles of one image."""
+    """Returns the frames of a video, scaled by the video processor, as if they were the tiles of one image."""
     return {"pixel_values": torch.as_tensor(_processed(processor, video)["pixel_values_videos"]).flatten(0, 1)}
 
 
 def as_images(processor: Any, video: Video) -> Pixels:
-    """Returns the frames as so many images."""
+    """Returns the frames of a video as images."""
     pictures = [PIL.Image.fromarray(frame_HWC) for frame_HWC in video.frames_THWC]
     made = processor.image_processor(images=pictures, return_tensors="pt")
     return {"pixel_values": torch.as_tensor(made["pixel_values"])}

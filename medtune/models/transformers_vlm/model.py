@@ -20,10 +20,10 @@ from medtune.models.tuning.plan import PartName
 
 
 class TransformersVlm(Model):
-    """The whole transformers model, unchanged, and the wiring of its family.
+    """An unchanged model of transformers, run through the wiring of its family.
 
-    Images are encoded once and shown to as many rows as ask for them; the vocabulary is spanned only where there are
-    targets; positions come from the layout, never from the model.
+    Each image is encoded once, however many rows show it. Logits are computed only at the places of target tokens.
+    The layout of the sequence gives the positions; the model never computes them itself.
     """
 
     def __init__(self, whole: PreTrainedModel, wiring: Wiring) -> None:
@@ -33,11 +33,11 @@ class TransformersVlm(Model):
 
     @property
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """The names of the family's parts, as seen from this module."""
+        """The names of the modules and parameters of each part, as seen from this module."""
         return {part: tuple(f"whole.{root}" for root in roots) for part, roots in self._wiring.roots.items()}
 
     def train(self, mode: bool = True) -> TransformersVlm:
-        """Switches to training; frozen parts stay in evaluation mode."""
+        """Switches between training and evaluation mode; frozen parts stay in evaluation mode."""
         super().train(mode)
         set_training(self, mode=mode)
         return self
@@ -51,20 +51,20 @@ class TransformersVlm(Model):
 
     @property
     def packs_trees(self) -> bool:
-        """False: a row shows one image at most."""
+        """Always False, because a row shows at most one image."""
         return False
 
     @property
     def of_transformers(self) -> PreTrainedModel:
-        """The whole model."""
+        """The wrapped model."""
         return self.whole
 
     def features(self, media: Sequence[Pixels]) -> Tensor | None:
-        """Returns None: images differ in how many features they have."""
+        """Returns None, because images differ in their number of features."""
         return None
 
     def encode(self, media: Sequence[Pixels]) -> Encoded:
-        """Returns what the decoder is shown of each image; keeps no graph where neither tower nor projector learns."""
+        """Returns the encoded images, as the decoder takes them."""
         weight = next(p for name, p in self.named_parameters() if root_of(name, self.part_roots)[0] == "vision")
         placed = [
             {name: t.to(weight.device, weight.dtype if t.is_floating_point() else t.dtype) for name, t in one.items()}
@@ -109,7 +109,14 @@ class TransformersVlm(Model):
     ) -> list[list[int]]:
         """Returns the greedy continuation of each left-padded row, cut after the stop token.
 
-        Our own loop, since transformers' `generate` cannot be given an encoded image and M-RoPE positions.
+        The method has a loop of its own because transformers' `generate` takes neither an encoded image nor M-RoPE
+        positions.
+
+        Args:
+            rows: The prompts.
+            encoded: The encoded media; None where no row shows any.
+            max_new_tokens: Largest number of tokens of a reply.
+            stop_id: Id of the token that ends a reply.
 
         Raises:
             ValueError: The rows are not left-padded.
@@ -138,13 +145,13 @@ class TransformersVlm(Model):
             step = _next_step(step, next_B)
 
     def save(self, folder: Path) -> Path:
-        """Writes the model as transformers does, so that any tool reads it."""
+        """Writes the model as a checkpoint of transformers, which other tools can read, and returns its folder."""
         self.whole.save_pretrained(folder)
         return folder
 
 
 def _alike(media_index_B: Tensor) -> list[Tensor]:
-    """Returns the numbers of rows that show media and of rows that do not, empty ones left out."""
+    """Returns the indices of the rows that show media and those of the rows that do not; empty groups are left out."""
     shown_B = media_index_B >= 0
     return [chosen_B for chosen_B in (shown_B.nonzero()[:, 0], (~shown_B).nonzero()[:, 0]) if len(chosen_B)]
 
@@ -180,12 +187,12 @@ def _prompts(rows: PromptRows) -> Step:
 
 
 def _padding(mask_BLL: Tensor, because: str) -> Tensor:
-    """Returns bool (B, L), False at padding, of rows with one sequence each.
+    """Returns bool (B, L), False at padding, for rows that hold one sequence each.
 
     Raises:
-        ValueError: A row holds a tree with branches, or several.
+        ValueError: A row holds a tree with branches, or several trees.
     """
-    # The tokens of a sequence all see its first one, and padding sees itself alone.
+    # All tokens of a sequence see its first token, and a padding token sees only itself.
     attention_BL = mask_BLL[:, :, 0]
     causal_BLL = (attention_BL.unsqueeze(1) & attention_BL.unsqueeze(2)).tril()
     alone_LL = torch.eye(mask_BLL.shape[1], dtype=torch.bool, device=mask_BLL.device)
@@ -195,7 +202,7 @@ def _padding(mask_BLL: Tensor, because: str) -> Tensor:
 
 
 def _next_step(step: Step, ids_B: Tensor) -> Step:
-    """Returns the step of one more token per row, one position further on every axis."""
+    """Returns the step that reads one more token per row, one position further on every axis."""
     new_B1 = torch.ones_like(step.media_BL[:, -1:])
     return Step(
         ids_BL=ids_B.unsqueeze(1),

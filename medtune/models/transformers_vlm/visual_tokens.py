@@ -1,4 +1,4 @@
-"""Wires families whose visual tokens stand in the row: Qwen-VL, LLaVA, InternVL, Gemma.
+"""The wiring of families whose visual tokens stand in the row: Qwen-VL, LLaVA, InternVL and Gemma.
 
 Shape legend: M images, P patches, B rows, L new tokens, N visual tokens of one image, X visual tokens of the rows,
 E embedding width.
@@ -23,8 +23,9 @@ class VisualTokens:
     """Visual tokens of several images.
 
     Attributes:
-        tokens: One (N, E) per image; N may differ.
-        deep: Per decoder layer, from the first on: what is added at the visual tokens, as `tokens`. Empty for most.
+        tokens: A tensor (N, E) for each image; N may differ.
+        deep: Features that Qwen3-VL's first decoder layers add to their states at the visual tokens: for each of these
+            layers, from the first on, a tensor (N, E) for each image. Empty for other families.
     """
 
     tokens: tuple[Tensor, ...]
@@ -32,7 +33,7 @@ class VisualTokens:
 
 
 Shown = Callable[[Step, VisualTokens | None], dict[str, Any]]
-"""What a decoder needs besides embeddings, mask and positions."""
+"""A function that returns the decoder's arguments besides embeddings, mask and positions."""
 
 
 def in_sequence(
@@ -46,13 +47,13 @@ def in_sequence(
 
     Args:
         roots: Names of the modules and parameters of the family's parts.
-        decoder: The module of the transformers model that takes embeddings.
-        shown: What that module needs besides embeddings, mask and positions.
-        plain_because: As `Wiring.plain_because`.
+        decoder: Returns the module of the transformers model that takes embeddings.
+        shown: Returns the arguments of that module besides embeddings, mask and positions.
+        plain_because: Reason why the decoder takes no mask of its own; None where it takes one.
     """
 
     def hidden(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None, cache: Cache | None) -> Tensor:
-        # M-RoPE's axes come first in transformers.
+        # transformers expects the three axes of M-RoPE first.
         positions = step.positions_BL if step.positions_BL.dim() == 2 else step.positions_BL.movedim(-1, 0)
         embeddings_BLE = _embed(whole, step, encoded)
         hidden_BLE: Tensor = decoder(whole)(
@@ -70,7 +71,7 @@ def in_sequence(
 
 def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> VisualTokens:
     if any("pixel_values_videos" in one for one in media):
-        # Videos differ in length, and images may lie between them: one after another.
+        # Videos differ in length and may be mixed with images, so the items are encoded one after another.
         parts = [_encode_video(whole, one) if "pixel_values_videos" in one else _encode(whole, [one]) for one in media]
         layers_of_parts = zip(*(part.deep for part in parts), strict=True)
         deep_of_parts = tuple(tuple(each[0] for each in layer) for layer in layers_of_parts)
@@ -80,7 +81,7 @@ def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> VisualTokens:
     )
     tokens = features.pooler_output
     if isinstance(tokens, Tensor) or len(tokens) != len(media):
-        # One entry per tile or frame; an image has one or several.
+        # The model returns one entry per tile or frame, and an item may have several.
         tiles = iter(tokens)
         tokens = [torch.cat([next(tiles) for _ in one["pixel_values"]]) for one in media]
     counts = [len(one) for one in tokens]
@@ -98,7 +99,7 @@ def _encode_video(whole: PreTrainedModel, one: Pixels) -> VisualTokens:
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
-    """Returns one tensor of all images; where they have different numbers of tiles (axis 1), the shorter get zeros."""
+    """Returns the tensors of all images as one; missing tiles (axis 1) of images with fewer tiles are zeros."""
     if tensors[0].dim() == 5:
         tiles = max(tensor.shape[1] for tensor in tensors)
         tensors = [torch.nn.functional.pad(t, (0, 0) * 3 + (0, tiles - t.shape[1])) for t in tensors]
@@ -106,7 +107,7 @@ def _joined(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _embed(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None) -> Tensor:
-    # A placeholder's id may lie outside the embedding table; what stands there is overwritten anyway.
+    # The id of a placeholder may lie outside the embedding table. Its embedding is overwritten anyway.
     embeddings_BLE: Tensor = whole.get_input_embeddings()(step.ids_BL.masked_fill(step.media_BL, 0))
     if encoded is None or not bool(step.media_BL.any()):
         return embeddings_BLE
@@ -116,7 +117,11 @@ def _embed(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None) -> 
 
 
 def rows_of(tokens: Sequence[Tensor], step: Step) -> Tensor:
-    """Returns visual_XE: each row's image as often as the row shows it, row after row.
+    """Returns visual_XE, the tokens of the rows' images row after row, each as often as its row shows it.
+
+    Args:
+        tokens: A tensor (N, E) for each image.
+        step: The rows; all of them show an image.
 
     Raises:
         ValueError: A row's media spans do not hold exactly the tokens of its image.
@@ -127,7 +132,8 @@ def rows_of(tokens: Sequence[Tensor], step: Step) -> Tensor:
     )
     for index, num_spans, num_places in counts:
         one = tokens[index]
-        # The item once, in one span or in one a frame; or once in each span, where a tree branches before it.
+        # The row shows the item once, in one span or with a span for each frame. Where a tree branches before the
+        # item, the row shows it once in each span.
         if num_places not in (len(one), num_spans * len(one)):
             raise ValueError(
                 f"media spans of {num_places} tokens where the image has {len(one)}; a sequence was cut through its "

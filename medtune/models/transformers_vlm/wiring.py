@@ -1,10 +1,10 @@
-"""The wiring of a family: how an image is encoded, and how the decoder is shown it.
+"""The wiring of a family: the functions that encode an image and pass it to the decoder.
 
-There are two ways, and every family takes one of them:
+A family passes images to the decoder in one of two ways:
 
-- *in the sequence*: visual tokens stand in the row, in place of placeholder tokens (`visual_tokens`);
-- *beside the sequence*: the row holds one token that says "an image", and every later token attends to the image's
-  states through cross-attention layers (`families.mllama`).
+- *in the sequence*: visual tokens take the place of placeholder tokens in the row (`visual_tokens`);
+- *beside the sequence*: the row holds a single token for the image, and the later tokens attend to the image's states
+  through cross-attention layers (`families.mllama`).
 
 Shape legend: B rows, L new tokens, K all tokens so far, E embedding width.
 """
@@ -24,21 +24,23 @@ from medtune.models.sequence.packing import additive
 from medtune.models.tuning.plan import PartName
 
 Pixels = Mapping[str, Tensor]
-"""What a processor makes of one image, by the name of the tower's argument; the first axis counts images or patches."""
+"""One prepared media item: the tower's arguments by name. The first axis of each counts images, frames or patches."""
 
 
 class Step(NamedTuple):
-    """The tokens that the decoder reads at once: whole rows, or the next token of each row.
+    """The tokens that the decoder reads in one pass: whole rows, or the next token of each row.
 
     Attributes:
-        ids_BL: int64.
-        positions_BL: int64, (B, L) or (B, L, 3).
-        seen: bool. (B, K) where a token sees all before it but padding, over the cached tokens and the new ones;
-            (B, L, L) where the rows say who sees whom.
-        media_BL: bool, True at the media's own tokens; all False where tokens are continued.
-        sees_media_BL: bool, True at the media's first token and at all that follow on it.
-        media_index_B: Which encoded item each row shows; all rows show one, or all are -1.
-        media_spans_B: How often a row shows it, int64.
+        ids_BL: Token ids, int64.
+        positions_BL: Position ids, int64, (B, L), or (B, L, 3) for M-RoPE.
+        seen: The attention mask, bool. Either (B, K), False at padding, for rows in which a token sees all tokens
+            before it; it covers the cached and the new tokens. Or (B, L, L), True where the token of the second axis
+            sees that of the third.
+        media_BL: bool, True at visual tokens; all False when a reply is continued.
+        sees_media_BL: bool, True at the first visual token of a row and at all tokens that see it.
+        media_index_B: Index of the encoded item that each row shows, int64. Either all rows show an item, or none
+            does and all values are -1.
+        media_spans_B: Number of media spans of each row that show the item, int64.
     """
 
     ids_BL: Tensor
@@ -51,11 +53,11 @@ class Step(NamedTuple):
 
     @property
     def shows_media(self) -> bool:
-        """Whether the rows show media; false for rows of text alone."""
+        """Whether the rows show media; False for rows of text alone."""
         return bool((self.media_index_B >= 0).all())
 
     def attention_mask(self, dtype: torch.dtype) -> Tensor:
-        """Returns `seen` as transformers takes it: int64 (B, K), or (B, 1, L, L) that is added to the scores."""
+        """Returns `seen` in transformers' form: int64 (B, K), or (B, 1, L, L) that is added to the attention scores."""
         return self.seen.long() if self.seen.dim() == 2 else additive(self.seen, dtype)
 
 
@@ -64,10 +66,12 @@ class Wiring:
     """The parts of a family's model and the functions that run them.
 
     Attributes:
-        roots: Each part's modules and parameters, by their names in the transformers model.
-        encode: (model, one item per image) -> what `hidden` is shown.
-        hidden: (model, step, encoded, cache) -> hidden_BLE before the output layer; fills the cache where there is one.
-        plain_because: Why the decoder cannot be told who sees whom; None where it can.
+        roots: Names of each part's modules and parameters in the transformers model.
+        encode: Function of the model and prepared media items that returns the encoded items for `hidden`.
+        hidden: Function of the model, the step, the encoded items and the cache that returns hidden_BLE, the states
+            before the output layer. It also fills the cache, where one is given.
+        plain_because: Reason why the decoder takes no mask (B, L, L), so that every sequence needs a row of its own;
+            None where it takes one.
     """
 
     roots: Mapping[PartName, tuple[str, ...]]

@@ -1,1 +1,1 @@
-"""How a model learns: which layers, in which precision, with which optimizer."""
+"""Prepares a model for training: freezing, LoRA adapters, 4-bit weights, precision and the optimizer."""

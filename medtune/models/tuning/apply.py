@@ -48,17 +48,24 @@ class PartRow:
 def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, ...]:
     """Freezes, adapts or frees each part in place and returns the table of parts.
 
+    Args:
+        model: The model, without adapters.
+        tuning: How each part learns.
+        seed: Seed for the random weights of the adapters.
+
     Raises:
-        ValueError: As `adapt` and `set_learning`.
+        ValueError: LoRA targets match no module, a pattern matches no parameter, no parameter would learn, or one that
+            should learn is held in 4 bits.
     """
     adapt(model, [tuning], seed=seed)
     return set_learning(model, tuning)
 
 
 def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
-    """Gives the model the adapters that any of the tunings asks for; what any of them lets learn requires a gradient.
+    """Adds the adapters of all tunings to the model, in place; parameters that any tuning trains require gradients.
 
-    The adapters' random half is drawn from `seed`, so that the same recipe starts from the same weights on any rank.
+    The random weights of the adapters are drawn from `seed`, so that a recipe starts from the same weights on all
+    ranks.
 
     Raises:
         ValueError: LoRA targets match no module, or two tunings want different adapters for one part.
@@ -78,10 +85,10 @@ def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
 
 
 def set_learning(model: Model, tuning: Tuning) -> tuple[PartRow, ...]:
-    """Makes the parameters that the tuning names learn, and no others, in place; returns the table of parts.
+    """Makes only the parameters of a tuning trainable, in place, and returns the table of parts.
 
     Raises:
-        ValueError: Nothing at all would learn.
+        ValueError: No parameter would learn, a pattern matches none, or a parameter that should learn is in 4 bits.
     """
     learning = _learning(model, tuning)
     for name, parameter in model.named_parameters():
@@ -114,7 +121,7 @@ def _learning(model: Model, tuning: Tuning) -> set[str]:
     """Returns the names of the parameters that a tuning lets learn.
 
     Raises:
-        ValueError: A pattern matches nothing, or what should learn is held in 4 bits.
+        ValueError: A pattern matches no parameter, or a parameter that should learn is held in 4 bits.
     """
     found: set[str] = set()
     for part, how in tuning.parts().items():
@@ -140,7 +147,7 @@ def _learning(model: Model, tuning: Tuning) -> set[str]:
 
 
 def _local_name(model: Model, name: str) -> str:
-    """Returns a parameter's name from its part on, without what an adapter puts into it."""
+    """Returns a parameter's name inside its part, as it was before an adapter was added."""
     _, root = root_of(name, model.part_roots)
     inside = name.removeprefix(root).removeprefix(".").replace(".base_layer", "")
     return inside if "." in inside else f"{root.rpartition('.')[2]}.{inside}".rstrip(".")
@@ -151,7 +158,7 @@ def _size(parameters: Iterable[Tensor]) -> int:
 
 
 def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
-    """Adapts the part's modules that the targets name; a target never reaches into another part."""
+    """Adds adapters to the modules of a part that the targets name; modules of other parts are never adapted."""
     adapted = False
     for root in model.part_roots[part]:
         names = linear_names(model, part, root)
@@ -199,7 +206,7 @@ def _axes(parameter: Tensor) -> int:
 class GradientAudit:
     """Checks in one backward pass that every part that should learn receives a gradient, and that no other part does.
 
-    Works by hooks on the parameters, since sharded strategies drop `.grad` before anyone could look.
+    It uses hooks on the parameters, because sharded strategies remove `.grad` before it could be read.
     """
 
     def __init__(self, model: Model, tuning: Tuning) -> None:
@@ -221,11 +228,15 @@ class GradientAudit:
         return hook
 
     def reached(self) -> dict[str, bool]:
-        """Returns which parts have got a gradient on this device so far."""
+        """Returns for each part whether it has got a gradient other than zero on this device so far."""
         return {name: name in self._reached for name in PARTS}
 
     def judge(self, reached: Mapping[str, bool]) -> None:
-        """Stops to watch and judges what was seen on any device: one that had no share of the step saw nothing.
+        """Removes the hooks and checks which parts got gradients.
+
+        Args:
+            reached: For each part, whether it got a gradient on any device; a device that had no share of the step
+                has seen none.
 
         Raises:
             ValueError: A trainable part got no gradient, or a frozen one has one.

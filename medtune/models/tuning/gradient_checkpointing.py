@@ -1,4 +1,4 @@
-"""Gradient checkpointing: activations inside a layer are thrown away and computed again for the backward pass."""
+"""Gradient checkpointing, which saves memory by computing the activations inside a layer again in the backward pass."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from medtune.models.contract import Model
 
 
 def recompute_activations(model: Model) -> None:
-    """Makes the layers of a transformers model keep nothing but their inputs while training, in place.
+    """Makes the layers of a transformers model keep only their inputs during training, in place.
 
-    The gradients do not change. Towers of our own are left as they are: most are frozen and keep no activations anyway.
+    The gradients do not change. medtune's own towers are left as they are, because most are frozen and keep no
+    activations anyway.
 
     Source: Chen et al. 2016, arXiv 1604.06174.
     """

@@ -10,10 +10,15 @@ from medtune.models.tuning.plan import PartName
 
 
 def linear_names(model: Model, part: PartName, root: str) -> list[str]:
-    """Returns the linear layers and 1x1 convolutions under a root that belong to its part, named from the root on.
+    """Returns the names of the linear layers and 1x1 convolutions under a root that belong to the root's part.
 
-    A language model's output layer is none of them, nor is a layer inside torch's own attention, which takes its weight
-    and passes an adapter by.
+    Left out are the output layer of a language model and layers inside torch's own attention, which uses their weights
+    directly, so that an adapter would have no effect.
+
+    Args:
+        model: The model.
+        part: The part.
+        root: One of the part's roots; the names that are returned begin behind it.
     """
     roots, modules = model.part_roots, dict(model.named_modules())
     outputs = {id(m.get_output_embeddings()) for m in modules.values() if isinstance(m, PreTrainedModel)}

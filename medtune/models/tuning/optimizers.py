@@ -13,14 +13,15 @@ def build_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, scaled
     """Returns the optimizer for parameter groups that state their own learning rates and weight decays.
 
     Args:
-        name: AdamW, or AdamW with moments in 8 bits. Source: Loshchilov & Hutter 2019, arXiv 1711.05101; Dettmers et
-            al. 2022, arXiv 2110.02861.
+        name: AdamW, or AdamW with moments in 8 bits.
         groups: The groups that `parameters_by_part` returns.
         scaled_loss: Whether the gradients are scaled (16-mixed). They have to be unscaled, measured and clipped before
             the step, so the fused optimizer, which would unscale them itself, is not used.
 
     Raises:
-        ValueError: bitsandbytes is wanted and not installed.
+        ValueError: The optimizer needs bitsandbytes, which is not installed.
+
+    Source: Loshchilov & Hutter 2019, arXiv 1711.05101; Dettmers et al. 2022, arXiv 2110.02861.
     """
     if name == "adamw":
         return torch.optim.AdamW(groups, fused=not scaled_loss)

@@ -37,11 +37,12 @@ class PartTuning:
     """How one part learns.
 
     Attributes:
-        mode: frozen; part: only `parameters`; lora: adapters, and `parameters` where they are given; full.
+        mode: Which parameters learn: none (frozen), those that `parameters` names (part), adapters and those that
+            `parameters` names (lora), or all (full).
         lr: Peak learning rate of the part; not used where the part is frozen.
         lora: The adapters, where the mode is lora.
-        parameters: Regular expression that the full name of a parameter inside its part must match to learn whole,
-            for instance the rows of new tokens: '.*embed_tokens.weight|lm_head.weight'.
+        parameters: Regular expression for the names, inside the part, of parameters that learn without an adapter, e.g.
+            '.*embed_tokens.weight|lm_head.weight' for the rows of new tokens; None names no parameter.
     """
 
     mode: Mode = "frozen"

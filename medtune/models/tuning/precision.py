@@ -21,7 +21,7 @@ def resolved(wanted: Precision, device: torch.device) -> Precision:
     """Returns the precision for a device; "auto" becomes bf16-mixed where bfloat16 is native there, else 32-true.
 
     Raises:
-        ValueError: 16-mixed is wanted of a CPU.
+        ValueError: The recipe asks for 16-mixed on a CPU.
     """
     if wanted == "16-mixed" and device.type == "cpu":
         raise ValueError("train.precision 16-mixed needs a GPU; on a CPU take bf16-mixed or 32-true")
@@ -56,12 +56,13 @@ def narrow_frozen(model: nn.Module, precision: Precision) -> None:
             parameter.data = parameter.data.to(narrow)
     for module in model.modules():
         if isinstance(module, BaseTunerLayer):
-            # Under autocast its products are in 16 bits anyway; peft would widen each input for nothing.
+            # Under autocast, the adapter's products are in 16 bits anyway, so peft need not convert its inputs to
+            # float32.
             module.cast_input_dtype_enabled = False
         for name, buffer in module.named_buffers(recurse=False):
             if buffer.dtype == torch.float32 and name in _STATISTICS:
                 setattr(module, name, buffer.to(narrow))
 
 
-# Batch norm wants its statistics in the type of its weights. Other buffers, such as rotary frequencies, need float32.
+# Batch norm needs its statistics in the type of its weights. Other buffers, such as rotary frequencies, need float32.
 _STATISTICS = ("running_mean", "running_var")

@@ -21,12 +21,12 @@ NF4_BYTES = 0.5 + (1 + 4 / 256) / 64
 
 
 def quantize_language(model: Model, *, precision: Precision, device: torch.device) -> None:
-    """Replaces the language model's linear layers by 4-bit ones, in place, each on `device` at once.
+    """Replaces the language model's linear layers by 4-bit ones, in place, and moves each of them to the device.
 
     On the meta device the layers are replaced and their weights keep their shapes, so that they can be counted.
 
     Args:
-        model: Not adapted yet.
+        model: The model, without adapters.
         precision: The number format that the layers compute in.
         device: The device that the model will run on.
 
@@ -45,7 +45,7 @@ def quantize_language(model: Model, *, precision: Precision, device: torch.devic
             if isinstance(plain, nn.Linear):
                 model.set_submodule(full_name, _four_bit(bnb, plain, precision, device))
         if names:
-            # peft asks for it before it adapts a 4-bit layer as one.
+            # peft reads this flag before it adapts a layer as a 4-bit one.
             model.get_submodule(root).is_loaded_in_4bit = True  # type: ignore[assignment]
 
 
@@ -62,14 +62,15 @@ def _four_bit(bnb: Any, plain: nn.Linear, precision: Precision, device: torch.de
     layer.weight = weight if weight.is_meta else weight.to(device)
     if plain.bias is not None:
         layer.bias = plain.bias
-    # In evaluation mode it would repack its weights for a kernel that gives no gradient and other last digits.
+    # Otherwise the layer would repack its weights in evaluation mode, for a kernel that gives no gradients and slightly
+    # different numbers.
     layer.support_avx512bf16_for_cpu = False
     quantized: nn.Module = layer
     return quantized
 
 
 def widened(layer: nn.Module) -> nn.Linear:
-    """Returns a 4-bit layer as a plain one of float32 with the same weights: those that it computed with."""
+    """Returns a plain float32 layer with the weights that a 4-bit layer computes with."""
     from bitsandbytes.functional import dequantize_4bit
 
     weight: Any = layer.weight
@@ -81,11 +82,11 @@ def widened(layer: nn.Module) -> nn.Linear:
 
 
 def logical_size(parameter: torch.Tensor) -> int:
-    """Returns how many numbers a parameter stands for: whole under ZeRO-3, unpacked where it is held in 4 bits."""
+    """Returns the number of weights of a parameter: of the whole one under ZeRO-3, and the unpacked ones in 4 bits."""
     state = getattr(parameter, "quant_state", None)
     if state is not None:
         return math.prod(state.shape)
-    # Under ZeRO-3 a parameter's own numel is that of its local shard.
+    # Under ZeRO-3, `numel` of a parameter counts only its local shard.
     return int(getattr(parameter, "ds_numel", parameter.numel()))
 
 
@@ -95,6 +96,6 @@ def is_quantized(parameter: torch.Tensor) -> bool:
 
 
 def quantized_size(model: Model, part: PartName) -> int:
-    """Returns how many weights of a part are held in 4 bits."""
+    """Returns the number of weights of a part that are held in 4 bits."""
     named = model.named_parameters()
     return sum(logical_size(p) for name, p in named if is_quantized(p) and root_of(name, model.part_roots)[0] == part)

@@ -1,1 +1,1 @@
-"""Models over CT volumes, put together from a tower, a projector and a language model."""
+"""Builds models over CT volumes from a tower, a projector and a language model, and prepares their input."""

@@ -1,7 +1,7 @@
-"""Shows a model the code ids of its frozen CTViT, read from the cache or a saved encoding, or made by the tower.
+"""Prepares volumes as code ids of a frozen CTViT, from the cache, from a saved encoding or computed by the tower.
 
-A full-size scan is 27 kB of ids, 28 MB of code vectors (what CT-CHAT's release trains on) or 221 MB of prepared voxels;
-what lies behind the tower sees the same in all three.
+A full-size scan takes 27 kB as ids, 28 MB as code vectors (on which CT-CHAT's release trains) and 221 MB as prepared
+voxels. The projector and the language model get the same numbers from all three.
 
 Shape legend: T, H, W depth, height and width in voxels; t, h, w the same in patches; D feature width.
 
@@ -32,7 +32,10 @@ from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.loading_options import CODES
 
 FARTHEST = 1e-2
-"""From a saved vector to its code, whose length is 1: rounding to 16 bits stays below, other towers' codes do not."""
+"""Largest distance of a saved vector from its code of length 1.
+
+Rounding to 16 bits stays below it; the distance to the codes of another tower does not.
+"""
 _OTHER_TOWER = (
     "it was saved by another tower than model.weights holds. Take the weights that it was saved with, or prepare the "
     "folder without encodings: the scans are then encoded here."
@@ -43,10 +46,12 @@ _OTHER_TOWER = (
 class Coder:
     """A frozen tower that turns volumes into code ids.
 
-    It runs on the CPU in float32, wherever and however the model computes: ids are kept, and the next run reads them.
+    It always runs on the CPU in float32, also where the model runs elsewhere or in 16 bits, because the ids are cached
+    for later runs.
 
     Attributes:
-        digest: 16 hex digits that differ wherever two towers differ.
+        tower: The tower.
+        digest: Hash of the tower's sizes and weights, 16 hex digits.
     """
 
     tower: CTViT = field(repr=False)
@@ -66,14 +71,15 @@ class Coder:
 
         Raises:
             FileNotFoundError: There is no such file.
-            ValueError: It is damaged (see `read_encoding`), or its vectors are not codes of this tower.
+            ValueError: The file is damaged (see `read_encoding`), or its vectors are not codes of this tower.
         """
         vectors_thwD = torch.from_numpy(read_encoding(path))
         found, width = vectors_thwD.shape[-1], self.tower.config.width
         if found != width:
             raise ValueError(f"{path}: {KEY}: vectors of width {found}, the tower's have {width}; {_OTHER_TOWER}")
         with _exactly():
-            # Slab by slab: all vectors against all codes at once would take half a gigabyte.
+            # The slabs are compared one after another, because comparing all vectors with all codes at once would
+            # take half a gigabyte.
             slabs = [self.tower.quantise(vectors_hwD) for vectors_hwD in vectors_thwD]
         tokens_thwD = torch.stack([slab.tokens for slab in slabs])
         distance = float((tokens_thwD - vectors_thwD).norm(dim=-1).max())
@@ -87,13 +93,13 @@ class Coder:
 
 @contextmanager
 def _exactly() -> Iterator[None]:
-    """Computes in float32 and without a graph, in the middle of an evaluation in 16 bits too."""
+    """Makes the context compute in float32 and without gradients, also inside an evaluation in 16 bits."""
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
         yield
 
 
 def coder_of(vision: nn.Module) -> Coder:
-    """Returns a coder with a copy of a tower as it is now.
+    """Returns a coder with a copy of a tower and its present weights.
 
     Raises:
         TypeError: The tower has no codebook.
@@ -114,8 +120,8 @@ class CodesInput(VolumeInput):
 
     Attributes:
         coder: The model's tower.
-        saved_from: The preparation behind saved encodings: where volumes are prepared otherwise, around an organ for
-            instance, they say nothing.
+        saved_from: The preparation from which saved encodings were made. Where volumes are prepared in another way, for
+            instance as crops around an organ, saved encodings are not used.
     """
 
     coder: Coder
@@ -126,11 +132,13 @@ class CodesInput(VolumeInput):
         return self.coder.of_volume(VolumeInput.__call__(self, media))
 
     def read(self, ref: MediaRef) -> Tensor:
-        """Returns code ids from the cache, else from the saved encoding, else from the volume; int64 (t, h, w).
+        """Returns the code ids of one volume, int64 (t, h, w).
+
+        They come from the cache; if they are not there, from the saved encoding; if there is none, from the volume.
 
         Raises:
             FileNotFoundError: There is no such file.
-            ValueError: A file is refused, or the encoding is another tower's.
+            ValueError: A file is refused, or the encoding was saved by another tower.
         """
         encoding = ref.encoding if self.prepare == self.saved_from else None
         if self.cache is None:
@@ -151,7 +159,7 @@ class CodesInput(VolumeInput):
         """Returns the code ids of several volumes as one batch, int64 (B, t, h, w).
 
         Raises:
-            ValueError: They are of several grids.
+            ValueError: The volumes differ in the shape of their grid.
         """
         grids = sorted({tuple(item.shape) for item in items})
         if len(grids) > 1:
@@ -163,7 +171,7 @@ class CodesInput(VolumeInput):
 
 
 def as_codes(parts: VolumeParts) -> VolumeParts:
-    """Returns the parts of a model with CTViT's codes in place of volumes."""
+    """Returns the parts of a model whose input is changed from volumes to the code ids of its CTViT."""
     return replace(
         parts,
         seen_as=lambda transform, vision: CodesInput(transform, coder=coder_of(vision), saved_from=transform),
@@ -171,5 +179,5 @@ def as_codes(parts: VolumeParts) -> VolumeParts:
 
 
 def recoded(transform: Transform, vision: nn.Module) -> Transform:
-    """Returns a transform that goes by the codes of this tower; one that makes no codes stays as it is."""
+    """Returns the transform with the codes of this tower; a transform without codes is returned unchanged."""
     return replace(transform, coder=coder_of(vision)) if isinstance(transform, CodesInput) else transform

@@ -1,6 +1,6 @@
-"""The nn models: a model over volumes that sees a crop around target organs instead of the whole scan.
+"""Builds the nn_ models, which see a crop around target organs instead of the whole scan.
 
-Source: the seed paper's section 4.5 (nnVLM). It crops by nnU-Net's masks; here the masks come with the scans.
+Source: the seed paper's section 4.5 (nnVLM). The paper crops by masks of nnU-Net; here the masks come with the scans.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ from medtune.models.weights.loading_options import DEFAULT, Loading
 
 
 def cropped(name: str) -> ZooEntry:
-    """Returns the zoo entry of a model over volumes with a crop before its own preparation.
+    """Returns the zoo entry of a model over volumes that crops each scan before its own preparation.
 
-    The organ is the one that a question is about, and for other questions the organs of the paper's Table 4 in one box.
-    `model.crop_organs` names masks for one box that all questions see; `model.crop_margin_mm` is what stays around it.
+    The crop contains the organ that a question is about; for a question about none, all organs of the paper's Table 4.
+    `model.crop_organs` names organs whose crop is shown for all questions; `model.crop_margin_mm` is the margin around
+    the organs.
+
+    Args:
+        name: Name of the zoo entry whose model sees the crop.
     """
     whole = zoo_entry(name)
 

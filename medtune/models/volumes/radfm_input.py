@@ -1,9 +1,9 @@
-"""RadFM's input: a volume, or an image as a scan of four equal slices, side by side in one batch.
+"""Prepares the input of RadFM: volumes, and images as scans of four equal slices, which may share a batch.
 
 Shape legend: C channels, H height, W width, D depth.
 
-Source: chaoyi-wu/RadFM@9efba84c, src/Dataset/dataset and src/datasampler.py, as our specs describe them. Its random
-crop of images, at test time too, is left out.
+Source: chaoyi-wu/RadFM@9efba84c, src/Dataset/dataset and src/datasampler.py, as our specs describe them. The published
+code also crops images at random, even at test time; that is left out here.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from medtune.models.volumes.volume_input import VolumeInput
 
 @dataclass(frozen=True, slots=True)
 class RadFMInput(VolumeInput):
-    """Prepares volumes with a transform, and images as RadFM does: 512 x 512, RGB in [0, 1], four equal slices."""
+    """Prepares volumes with a transform, and images as in RadFM: 512 x 512 pixels, RGB in [0, 1], four equal slices."""
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """Images and volumes."""
+        """The transform takes images and volumes."""
         return ("image", "volume")
 
     def __call__(self, media: Media) -> Tensor:
@@ -39,7 +39,10 @@ class RadFMInput(VolumeInput):
         return pixels_CHW.unsqueeze(-1).repeat(1, 1, 1, DEPTHS[0])
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:
-        """Returns scans as one batch; those of several sizes at 512 x 512 and the depth nearest to the deepest."""
+        """Returns scans as one batch.
+
+        Scans of different sizes are scaled to 512 x 512 pixels and to the allowed depth nearest to the deepest scan's.
+        """
         if len({item.shape for item in items}) == 1:
             return torch.stack(list(items))
         depth = nearest_depth(max(item.shape[-1] for item in items))

@@ -1,4 +1,4 @@
-"""How a volume becomes the input of a tower: read from its files or from a cache, and prepared.
+"""Turns a volume into the input of a tower: reads it from its files or from a cache, and prepares it.
 
 Shape legend: C channels; the other axes are the tower's own.
 """
@@ -62,14 +62,16 @@ class VolumeInput:
         return torch.from_numpy(self.cache.transformed(ref, self.prepare))
 
     def changed(self, ref: MediaRef, change: Callable[[Media], Media]) -> Tensor:
-        """Returns one volume, changed and then prepared; read from its files, as a change is drawn anew each time.
+        """Returns one volume that is read from its files, changed and then prepared.
+
+        The cache is not used, because training draws a new change each time.
 
         Raises:
             FileNotFoundError: There is no such file.
             ValueError: A file is refused.
         """
         organs = self.prepare.organs
-        # In a mirror, the organ to look at is the other side's.
+        # A mirrored volume needs the mask of the other side's organ.
         return self(change(load_volume(ref, {*organs, *map(other_side, organs)})))
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:

@@ -23,15 +23,15 @@ def _as_volume(transform: VolumeTransform, _: nn.Module) -> VolumeInput:
 
 @dataclass(frozen=True, slots=True)
 class VolumeParts:
-    """How a model over volumes is built.
+    """The parts from which a model over volumes is built.
 
     Attributes:
-        vision: Builds the tower; it gives a grid of features, (B, ..., D).
-        projector: Builds what maps that grid to tokens of the language model's width.
-        language: Configuration of a decoder of transformers.
+        vision: Returns the tower, which maps volumes to a grid of features (B, ..., D).
+        projector: Returns the projector for an embedding width, which maps that grid to tokens.
+        language: Configuration of a language model of transformers.
         family: Returns the sequence family for a tokenizer.
-        transform: Prepares a volume.
-        seen_as: Returns the model's transform for a preparation and the tower.
+        transform: The preparation of a volume.
+        seen_as: Returns the model's transform, given the preparation and the tower.
     """
 
     vision: Callable[[], nn.Module]
@@ -71,6 +71,6 @@ def modules(parts: VolumeParts) -> VisionLanguageModel:
 
 
 def skeleton(parts: VolumeParts) -> VisionLanguageModel:
-    """Returns the same modules on the meta device: no memory, no weights."""
+    """Returns the model on the meta device, without weights, so that it takes no memory."""
     with torch.device("meta"):
         return modules(parts)

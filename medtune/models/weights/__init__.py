@@ -1,1 +1,1 @@
-"""Weights on disk: fetched, read, written and exported."""
+"""Downloads, reads, writes and exports the weights of models."""

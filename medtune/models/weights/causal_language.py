@@ -1,4 +1,4 @@
-"""Reads a language model of transformers and its tokenizer from a local folder or the hub."""
+"""Loads a language model of transformers and its tokenizer from a local folder or the hub."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from medtune.models.weights.volume_release import read_tokenizer, release_folder
 
 
 def load_language(where: str, *, dtype: DtypeName = "float32") -> LanguageModel:
-    """Returns the model of a local folder, or of a repository on the hub.
+    """Returns the language model of a local folder, or of a repository on the hub.
 
     Raises:
         AssetError: There is no such folder, and the hub did not give it.
@@ -28,7 +28,7 @@ def read_language(folder: Path, *, dtype: DtypeName = "float32") -> PreTrainedMo
     """Returns the causal language model in a folder.
 
     Raises:
-        ValueError: There is none that transformers can read without running code of its own.
+        ValueError: The folder holds no model that transformers can read without running code from the folder.
     """
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
@@ -40,10 +40,10 @@ def read_language(folder: Path, *, dtype: DtypeName = "float32") -> PreTrainedMo
 
 
 def context_of(config: PreTrainedConfig) -> int:
-    """Returns how many tokens a language model reads with plain attention: its context, or its sliding window.
+    """Returns the number of tokens that a language model can read: its context, or its sliding window if shorter.
 
     Raises:
-        ValueError: The configuration says neither.
+        ValueError: The configuration states neither.
     """
     found = [getattr(config, name, None) for name in ("max_position_embeddings", "sliding_window")]
     limits = [int(limit) for limit in found if limit]

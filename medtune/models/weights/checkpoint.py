@@ -1,4 +1,4 @@
-"""Writes the weights that were trained, and no others, and reads them back, checked name by name."""
+"""Writes checkpoints that hold only the trained weights, and reads them back with a check of every name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from torch import Tensor, nn
 
 
 def trainable_names(model: nn.Module) -> list[str]:
-    """Returns the names of all parameters that learn, in the model's order."""
+    """Returns the names of all trainable parameters, in the model's order."""
     return [name for name, parameter in model.named_parameters() if parameter.requires_grad]
 
 
 def write_trained(path: Path, tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) -> None:
-    """Writes the tensors through a temporary name, so that a reader never sees half a file."""
+    """Writes a checkpoint under a temporary name and renames it at the end, so that nobody reads half a file.
+
+    Args:
+        path: The file.
+        tensors: The trained weights by name.
+        about: Facts about the checkpoint, which `read_about` returns.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".tmp")
     try:
@@ -32,17 +38,22 @@ def write_trained(path: Path, tensors: Mapping[str, Tensor], *, about: Mapping[s
 
 
 def read_about(path: Path) -> dict[str, str]:
-    """Returns what `write_trained` was told about the file."""
+    """Returns the facts about a checkpoint that `write_trained` was given.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is no complete safetensors file.
+    """
     with _opened(path) as file:
         return dict(json.loads((file.metadata() or {}).get("medtune", "{}")))
 
 
 def load_trained(model: nn.Module, path: Path) -> None:
-    """Copies the file's tensors into the model's parameters that learn.
+    """Copies the tensors of a checkpoint into the model's trainable parameters.
 
     Raises:
-        FileNotFoundError: No such file.
-        ValueError: Not a safetensors file, a name is missing or not known, or a shape differs.
+        FileNotFoundError: There is no such file.
+        ValueError: The file is no complete safetensors file, a name is missing or not known, or a shape differs.
     """
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     with _opened(path) as file:

@@ -1,7 +1,8 @@
 """Exports a trained model as a folder with merged adapters, tokenizer and configuration, and reads it back.
 
-A model of transformers is written as transformers does, and any tool reads it. One of three parts is a manifest, the
-tower with the projector, and the language model as a folder of transformers beside them:
+A model of transformers is written in transformers' own format, which other tools can read. A model that medtune puts
+together from a tower, a projector and a language model is written as a manifest, a file with the tower and the
+projector, and a folder in transformers' format with the language model:
 
     medtune.json
     vision_projector.safetensors
@@ -33,9 +34,9 @@ _LANGUAGE_FILE = "model.safetensors"
 
 
 def merge_adapters(model: nn.Module) -> int:
-    """Adds every adapter's product to the weight that it adapts, in place, and returns how many there were.
+    """Merges every adapter into the weight that it adapts, in place, and returns the number of adapters.
 
-    What is held in 4 bits becomes float32 first: quantised again, the sum would be another model than was evaluated.
+    Weights in 4 bits become float32, because the merged weights would change if they were quantised again.
 
     Raises:
         ValueError: A merged weight is not finite.
@@ -65,11 +66,11 @@ def write_exported(
     """Writes a model without adapters into an empty folder.
 
     Args:
-        assembled: The model, its family and where its weights come from.
-        folder: To write into.
-        name: Of the zoo entry.
-        base_weights: The recipe's model.weights; None for the entry's own.
-        about: What `read_exported` returns beside that.
+        assembled: The model, its sequence family and the provenance of its weights.
+        folder: The folder to write into.
+        name: Name of the zoo entry.
+        base_weights: The recipe's model.weights; None for the weights of the zoo entry.
+        about: Further facts about the model, which `read_exported` returns; None for none.
     """
     assembled.family.save(assembled.model.save(folder))
     manifest = {
@@ -82,11 +83,16 @@ def write_exported(
 
 
 def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assembled:
-    """Returns a model of the zoo with its weights, those of an exported folder where `loading.weights` names one.
+    """Returns a model of the zoo with its weights, or with those of an exported folder that `loading.weights` names.
+
+    Args:
+        name: Name of the zoo entry.
+        seed: Seed of weights that are drawn at random.
+        loading: The recipe's settings.
 
     Raises:
-        AssetError: Weights cannot be fetched.
-        ValueError: There is no such model, or the folder holds another one or not all of it; the message names it.
+        AssetError: The weights cannot be downloaded.
+        ValueError: There is no such model, or the folder holds another model or only a part of one.
     """
     if loading.weights is None or not is_exported(loading.weights):
         return _assembled(zoo_entry(name), seed, loading)
@@ -95,7 +101,8 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
     if manifest["model"] != name:
         raise ValueError(f"{folder}: an export of the model {manifest['model']!r}; set model.name to it, not {name!r}")
     if (folder / VISION_PROJECTOR_FILE).is_file():
-        # Another language model's architecture and tokenizer are beside its weights: nothing has to be fetched again.
+        # Where the recipe names another language model, the export holds its architecture and tokenizer beside its
+        # weights, so that it need not be downloaded again.
         language = loading.language and str(folder / LANGUAGE_FOLDER)
         assembled = zoo_entry(name).assemble(
             seed, replace(loading, weights=manifest["base_weights"], language=language)
@@ -110,7 +117,7 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
 
 
 def _assembled(entry: ZooEntry, seed: int, loading: Loading) -> Assembled:
-    """Returns the assembled model; names its weights in errors about a processor or a chat template."""
+    """Returns the assembled model; adds the name of the weights to errors that do not name them."""
     where = loading.weights or (entry.hub.repo_id if entry.hub else None)
     try:
         return entry.assemble(seed, loading)
@@ -123,12 +130,12 @@ def _assembled(entry: ZooEntry, seed: int, loading: Loading) -> Assembled:
 
 
 def is_exported(where: str) -> bool:
-    """Returns whether this is a folder that `write_exported` wrote."""
+    """Returns whether `where` is a folder that `write_exported` wrote."""
     return (Path(where) / MANIFEST).is_file()
 
 
 def read_exported(where: str) -> dict[str, str]:
-    """Returns what `write_exported` was told about the folder; a folder of an earlier version says nothing."""
+    """Returns the facts that `write_exported` was given; an empty dictionary for folders of earlier versions."""
     manifest = json.loads((Path(where) / MANIFEST).read_text("utf-8"))
     return dict(manifest.get("about", {}))
 
@@ -142,7 +149,7 @@ def _read_parts(model: Model, folder: Path) -> None:
         **{f"language.{key}": t for key, t in load_file(language).items()},
     }
     state = model.state_dict()
-    # Tied weights are written once, under one of their names.
+    # Tied weights are written only once, under one of their names.
     held = {state[key].data_ptr() for key in found.keys() & state.keys()}
     missing = sorted(key for key in state.keys() - found.keys() if state[key].data_ptr() not in held)
     unknown = sorted(found.keys() - state.keys())

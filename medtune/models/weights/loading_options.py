@@ -1,4 +1,4 @@
-"""How pretrained weights are read, and in which form the model is shown its media. Loads no torch."""
+"""The settings of a recipe for the weights of a model and for the form of its media. This module loads no torch."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ DtypeName = Literal["float32", "bfloat16"]
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """The fields of a recipe's block `model` that say how a model is put together; `ModelBlock` adds the others.
+    """The fields of a recipe's block `model` by which a zoo entry assembles the model; `ModelBlock` adds the others.
 
     Attributes:
-        weights: Hub id or local folder of pretrained weights to take instead of the model's own.
+        weights: Hub id or local folder of pretrained weights that replace the model's own; None takes the model's own.
         dtype: Number format of the pretrained weights in memory; adapters are always float32.
-        image_max_pixels: Number of pixels to which larger images are scaled down, where a model takes any size.
+        image_max_pixels: Number of pixels to which larger images are scaled down, where a model takes any size; None
+            takes the limit of the model's own processor.
         video_frames: Largest number of frames of a video that are shown, where a model takes any number; None is 16.
         video_frames_per_s: Number of frames of each second that are shown; None spreads them over the whole clip.
-        variant: Named preparation of the input, where a model has several: that of the paper or of the public code, or
-            codes, which shows code ids of the model's own tower, and the tower then has to be frozen (ct_chat).
+        variant: Name of the input's preparation, where a model has several: that of the paper or of the public code,
+            or codes (ct_chat), which shows the code ids of the model's own tower and needs the tower frozen. None
+            takes the first.
         volumes_as: Form in which a model of images and videos is shown a CT: slices is MedGemma's (up to 85 axial
             slices in three windows), video is DeepTumorVQA's (up to 150 grey frames); video_frames lowers the number.
             None leaves such a model without volumes.
@@ -48,21 +50,25 @@ class Loading:
 
 
 CODES = "codes"
-"""The variant that shows a model the code ids of its own tower, which is frozen: no gradient comes through them."""
+"""The variant that shows a model the code ids of its own tower. The tower has to be frozen, as it gets no gradient."""
 DEFAULT = Loading()
 
 
 def set_fields(loading: Loading) -> list[str]:
-    """Returns the recipe's fields that are not left at their defaults, e.g. ["model.weights"]."""
+    """Returns the names of the recipe's fields that differ from their defaults, e.g. ["model.weights"]."""
     names = [field.name for field in fields(Loading)]
     return [f"model.{name}" for name in names if getattr(loading, name) != getattr(DEFAULT, name)]
 
 
 def refuse_loading(loading: Loading, *, name: str) -> None:
-    """Refuses settings that are for models of transformers, or for models put together from parts.
+    """Refuses all settings, for a model that takes none of them.
+
+    Args:
+        loading: The recipe's settings.
+        name: Name of the model, for the message.
 
     Raises:
-        ValueError: One is set; the message names it.
+        ValueError: A setting differs from its default; the message names it.
     """
     if wrong := set_fields(loading):
         raise ValueError(

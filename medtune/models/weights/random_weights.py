@@ -1,8 +1,8 @@
-"""Builds full-size models with random weights, to measure time and memory where their files are not at hand.
+"""Builds full-size models with random weights, to measure time and memory where the released files are missing.
 
-A tokenizer that spells bytes takes the place of the released one, whose files lie behind licences or on the hub: how
-long the work takes depends on neither, but each text has about four times as many tokens as it would have, which makes
-the shared image a smaller part of the whole.
+A tokenizer that has one token for each byte takes the place of the released one, whose files are not at hand either.
+Each text therefore has about four times as many tokens as with the released tokenizer, so that the shared image is a
+smaller part of a sequence. Otherwise the time does not depend on the weights or the tokenizer.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from medtune.models.weights.loading_options import DEFAULT
 from medtune.models.zoo import nano_qwen25vl, qwen25vl_7b
 
 PICTURE_PX = (1024, 576)
-"""589,824 pixels: the limit that Qwen2.5-VL's recipe sets; 36 x 20 of its visual tokens, rounded down."""
+"""Width and height of the test image: 589,824 pixels, the limit in Qwen2.5-VL's recipe, or 36 x 20 visual tokens."""
 _TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
 
 
 def random_weights(model: str, device: torch.device) -> Assembled:
-    """Returns the model as its zoo entry builds it, drawn at random on the device, with a tokenizer of bytes.
+    """Returns the model of a zoo entry with random weights, drawn on the device, and a tokenizer of bytes.
 
     Raises:
-        ValueError: The entry has no parts that could be built without its files.
+        ValueError: The model is neither qwen25vl_7b nor one over volumes; others cannot be built without their files.
     """
     torch.manual_seed(0)
     assembled = _qwen(device) if model == "qwen25vl_7b" else _over_volumes(model, device)
@@ -57,7 +57,7 @@ def _qwen(device: torch.device) -> Assembled:
     twin, config = nano_qwen25vl.build(), qwen25vl_7b.architecture()
     for name in _TOKENS:
         setattr(config, name, getattr(twin.config, name))
-    # The released limits; the twin's own shrink every picture to a few tokens.
+    # The processor gets the limits of the release, because the twin's own shrink every image to a few tokens.
     twin.processor.image_processor.size = {"shortest_edge": 56 * 56, "longest_edge": PICTURE_PX[0] * PICTURE_PX[1]}
     with device:
         whole = AutoModelForImageTextToText.from_config(config, attn_implementation="sdpa")

@@ -1,4 +1,4 @@
-"""Fills a model over volumes from a release: the folder that its authors publish, or one like it on disk."""
+"""Loads a model over volumes from a release: the folder that its authors publish, or a local copy of it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class Release:
     """The files that a release's folder holds, and how they are read.
 
     Attributes:
-        files: Pattern of the checkpoint's files.
-        embeddings: Name of the input embeddings in them; their rows decide the vocabulary.
-        adjust: Applied to the tensors before they are renamed.
+        files: Pattern for the names of the checkpoint's files.
+        key_map: The rules that translate the names of the tensors.
+        embeddings: Published name of the input embeddings, whose number of rows is the size of the vocabulary.
+        adjust: A change to the tensors before they are renamed.
     """
 
     files: str
@@ -46,10 +47,10 @@ def release_entry(
 
     Args:
         title: One line on the model.
-        licence: Of the weights.
+        licence: Licence of the weights.
         variants: The parts at full size, by the name of the preparation; the first is the default.
-        release: What its folder holds.
-        hub: The repository on the hub; None where it has none that can be read as it is.
+        release: The files of the release.
+        hub: Hub id of the repository; None where the hub has none in a form that can be read.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
@@ -70,7 +71,11 @@ def release_entry(
 
 
 def release_folder(where: str | None, what: str) -> Path:
-    """Returns the folder of a release: a local one, or the hub's, downloaded once.
+    """Returns the folder of a release: a local one, or one that is downloaded once from the hub.
+
+    Args:
+        where: Local folder or hub id; None where the user named no folder and the hub has none.
+        what: Name of the checkpoint in words, for messages.
 
     Raises:
         AssetError: There is no such folder, and the hub cannot be reached or has no such repository.
@@ -86,7 +91,7 @@ def release_folder(where: str | None, what: str) -> Path:
 
 
 def load_release(parts: VolumeParts, release: Release, folder: Path) -> VisionLanguageModel:
-    """Returns the model with the release's weights; no weight is left at a random value.
+    """Returns the model with the release's weights; all weights come from the files.
 
     Raises:
         FileNotFoundError: The folder, or the checkpoint in it, is missing.
@@ -102,7 +107,8 @@ def load_release(parts: VolumeParts, release: Release, folder: Path) -> VisionLa
         raise ValueError(f"{folder}: not {release.key_map.checkpoint}; it has no {release.embeddings}")
     language = deepcopy(parts.language)
     language.vocab_size = int(tensors[release.embeddings].shape[0])
-    # Weights take no memory until they are read; what is computed and never stored (rotary angles) is there at once.
+    # The weights take no memory until they are read. Buffers are built at once, because some of them (the rotary
+    # angles) are computed and not stored in the files.
     with init_empty_weights(include_buffers=False):
         model = modules(replace(parts, language=language))
     load_published(model, tensors, release.key_map, where=str(folder))
@@ -110,7 +116,7 @@ def load_release(parts: VolumeParts, release: Release, folder: Path) -> VisionLa
 
 
 def assemble_release(parts: VolumeParts, release: Release, folder: Path) -> Assembled:
-    """Returns the release's model with its tokenizer, which lies in the same folder.
+    """Returns the release's model with its weights, and with the tokenizer that is in the same folder.
 
     Raises:
         FileNotFoundError: The folder, or the checkpoint in it, is missing.
@@ -131,7 +137,7 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     """Returns the tokenizer in a folder.
 
     Raises:
-        ValueError: There is none that transformers can read without running code of its own.
+        ValueError: The folder holds no tokenizer that transformers can read without running code from the folder.
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)

@@ -1,4 +1,4 @@
-"""ct_chat: CT-CHAT, CTViT codes with attentional pooling on Llama-3.1-8B; its weights are a local folder."""
+"""ct_chat: CT-CHAT, CTViT codes with attentional pooling on Llama-3.1-8B; needs its weights in a local folder."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ def entry() -> ZooEntry:
 
 
 def variants() -> dict[str, VolumeParts]:
-    """Returns the parts by preparation.
+    """Returns the parts by the name of the input's preparation.
 
-    They see the release's volume of 480 x 480 x 240, the paper's of 300 x 300 x 600, or the codes of the release's.
+    "public" is the release's volume of 480 x 480 x 240 voxels, "paper" is the paper's of 300 x 300 x 600, and "codes"
+    stands for the code ids of the release's volume.
     """
     return {
         "public": parts(),
@@ -89,10 +90,11 @@ def parts() -> VolumeParts:
 
 
 def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
-    """Returns CT-CHAT from a local folder.
+    """Returns CT-CHAT with the weights in a local folder.
 
-    It holds CT-CLIP_v2.pt or clip_visual_encoder.pth, non_lora_trainables.bin, the adapter where there is one
-    (adapter_config.json beside its weights) and, in `language`, Llama-3.1-8B-Instruct with its tokenizer.
+    The folder has to hold CT-CLIP_v2.pt or clip_visual_encoder.pth, non_lora_trainables.bin and, in its subfolder
+    `language`, Llama-3.1-8B-Instruct with its tokenizer. It may hold an adapter (adapter_config.json beside its
+    weights), which is merged into the language model.
 
     Raises:
         FileNotFoundError: A file is missing.

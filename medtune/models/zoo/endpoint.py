@@ -1,4 +1,4 @@
-"""endpoint: any model behind an OpenAI-compatible server, for evaluation; model.endpoint says which."""
+"""endpoint: any model on an OpenAI-compatible server, which model.endpoint names; for evaluation only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""internvl3_8b: InternVL3-8B, the checkpoint that transformers reads."""
+"""internvl3_8b: InternVL3-8B, in the checkpoint that the transformers library can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lingshu_7b: Lingshu-7B, a medical model of Qwen2.5-VL's shape."""
+"""lingshu_7b: Lingshu-7B, a medical model with the architecture of Qwen2.5-VL-7B."""
 
 from __future__ import annotations
 

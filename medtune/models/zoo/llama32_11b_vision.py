@@ -1,4 +1,4 @@
-"""llama32_11b_vision: Llama-3.2-11B-Vision-Instruct, which looks at the image through cross-attention."""
+"""llama32_11b_vision: Llama-3.2-11B-Vision-Instruct, which reads the image through cross-attention."""
 
 from __future__ import annotations
 

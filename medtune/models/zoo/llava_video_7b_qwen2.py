@@ -1,4 +1,4 @@
-"""llava_video_7b_qwen2: LLaVA-Video-7B-Qwen2 as released; a frame is 210 tokens, line breaks among them."""
+"""llava_video_7b_qwen2: LLaVA-Video-7B-Qwen2 as released; a frame has 210 tokens, line breaks included."""
 
 from __future__ import annotations
 

@@ -32,7 +32,9 @@ def entry() -> ZooEntry:
 def parts() -> VolumeParts:
     """Returns the parts at full size.
 
-    Source: BAAI-DCAI/M3D@63e72005; Touvron et al. 2023, arXiv 2307.09288. Four tokens are added to Llama 2's 32000.
+    The release adds four tokens to Llama 2's 32000.
+
+    Source: BAAI-DCAI/M3D@63e72005; Touvron et al. 2023, arXiv 2307.09288.
     """
     return VolumeParts(
         vision=M3DViT,

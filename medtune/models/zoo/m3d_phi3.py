@@ -30,7 +30,7 @@ def entry() -> ZooEntry:
 
 
 def parts() -> VolumeParts:
-    """Returns the parts at full size; the rows of the vocabulary are read from the checkpoint.
+    """Returns the parts at full size; the size of the vocabulary is read from the checkpoint.
 
     Source: BAAI-DCAI/M3D@63e72005; Abdin et al. 2024, arXiv 2404.14219 (the sizes are transformers' defaults).
     """

@@ -1,4 +1,4 @@
-"""medgemma_4b: MedGemma-4B-it; model.weights takes google/medgemma-1.5-4b-it, which has learnt CT slices."""
+"""medgemma_4b: MedGemma-4B-it; also for google/medgemma-1.5-4b-it as model.weights, which was trained on CT slices."""
 
 from __future__ import annotations
 

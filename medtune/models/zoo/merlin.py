@@ -1,4 +1,4 @@
-"""merlin: Merlin's report model, an inflated ResNet-152 with one linear layer on RadLLaMA-7B; 1 or 490 tokens."""
+"""merlin: Merlin's report model, an inflated ResNet-152 and a linear layer on RadLLaMA-7B; 1 or 490 visual tokens."""
 
 from __future__ import annotations
 
@@ -25,13 +25,17 @@ RELEASE = Release(
 
 @dataclass(frozen=True, slots=True)
 class VisualTokens:
-    """How much of the feature map the language model sees: the paper's one token, or the release's 490."""
+    """The number of visual tokens: one, as in the paper, or 490, as in the release.
+
+    Attributes:
+        pooled: Whether the feature map is averaged to one token.
+    """
 
     pooled: bool
 
     @property
     def count(self) -> int:
-        """Tokens per volume."""
+        """The number of tokens per volume."""
         return 1 if self.pooled else 490
 
 
@@ -50,16 +54,16 @@ def entry() -> ZooEntry:
 
 
 def parts(tokens: VisualTokens) -> VolumeParts:
-    """Returns the parts at full size.
+    """Returns the parts at full size. RadLLaMA has the architecture of Llama 2 with 7 billion parameters.
 
-    Source: StanfordMIMI/Merlin@2489a96b; the seed paper's Table 2 for one token. RadLLaMA is a Llama 2 of 7 billion.
+    Source: StanfordMIMI/Merlin@2489a96b; the seed paper's Table 2 for the single token.
     """
     tower = MerlinResNetConfig(pooled=tokens.pooled)
     return VolumeParts(
         vision=lambda: MerlinResNet(tower),
         projector=lambda width: linear(tower.width, width),
         language=LlamaConfig(
-            # RadLLaMA adds tokens to Llama 2's, the stop token among them; how many is read from the checkpoint.
+            # RadLLaMA adds tokens to Llama 2's, among them the stop token. Their number is read from the checkpoint.
             vocab_size=REPORT_STOP_ID + 1,
             hidden_size=4096,
             intermediate_size=11008,

@@ -1,4 +1,4 @@
-"""nano_ct_chat: CT-CHAT's random, tiny twin, for tests alone; it reads the full-size volume."""
+"""nano_ct_chat: CT-CHAT's random, tiny twin, only for tests; it reads the full-size volume."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def entry() -> ZooEntry:
 
 
 def parts() -> VolumeParts:
-    """Returns the parts: CT-CHAT's preparation, everything else small."""
+    """Returns the parts: the preparation of CT-CHAT with a tiny tower, projector and language model."""
     return VolumeParts(
         vision=lambda: CTViT(TOWER),
         projector=lambda width: CoCaProjector(POOL, width),

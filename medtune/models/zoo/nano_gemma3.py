@@ -1,4 +1,4 @@
-"""nano_gemma3: Gemma 3's random, tiny twin (MedGemma's architecture), for tests alone."""
+"""nano_gemma3: Gemma 3's random, tiny twin (MedGemma's architecture), only for tests."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ CHAT_TEMPLATE = (
     "{% else %}{{ part['text'] | trim }}{% endif %}{% endfor %}<end_of_turn>\n{% endfor %}"
     "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
 )
-"""Ours, in Gemma's format."""
+"""medtune's own template, in Gemma's format."""
 WINDOW = 24
-"""Positions that a sliding layer sees; shorter than the tests' rows."""
+"""Number of positions that a layer with sliding attention sees; the tests' rows are longer."""
 
 TWIN = Twin(
     vision=(

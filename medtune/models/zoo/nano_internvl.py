@@ -1,4 +1,4 @@
-"""nano_internvl: InternVL's random, tiny twin, for tests alone."""
+"""nano_internvl: InternVL's random, tiny twin, only for tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHAT_TEMPLATE = (
     "{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""Ours, in InternVL's format."""
+"""medtune's own template, in InternVL's format."""
 
 TWIN = Twin(
     vision=(

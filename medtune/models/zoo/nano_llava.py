@@ -1,4 +1,4 @@
-"""nano_llava: LLaVA-1.5's random, tiny twin, for tests alone."""
+"""nano_llava: LLaVA-1.5's random, tiny twin, only for tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHAT_TEMPLATE = (
     "{% if part['type'] == 'image' %}<image>\n{% else %}{{ part['text'] }} {% endif %}{% endfor %}{% endfor %}"
     "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
 )
-"""Ours, in LLaVA-1.5's format: no token ends a turn, and the answer begins with a space."""
+"""medtune's own template, in LLaVA-1.5's format: no token ends a turn, and the answer begins with a space."""
 
 TWIN = Twin(
     vision=(
@@ -34,7 +34,7 @@ TWIN = Twin(
         "whole.model.language_model.layers.{0,1}.mlp.{gate,up,down}_proj",
     ),
     projector_weights=("whole.model.multi_modal_projector.linear_{1,2}.{weight,bias}",),
-    # The model reads the last layer but one of its tower.
+    # The model takes the output of the tower's last layer but one.
     unreached=(
         "whole.model.vision_tower.encoder.layers.1.self_attn.{q,k,v,out}_proj",
         "whole.model.vision_tower.encoder.layers.1.mlp.fc{1,2}",

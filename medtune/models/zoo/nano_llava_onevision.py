@@ -1,4 +1,4 @@
-"""nano_llava_onevision: LLaVA-OneVision's random, tiny twin, for tests alone."""
+"""nano_llava_onevision: LLaVA-OneVision's random, tiny twin, only for tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHAT_TEMPLATE = (
     "{% else %}\n{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""Ours, in LLaVA-OneVision's format."""
+"""medtune's own template, in LLaVA-OneVision's format."""
 
 TWIN = Twin(
     vision=(

@@ -1,4 +1,4 @@
-"""nano_llava_video: LLaVA-Video's random, tiny twin, for tests alone: 5 x 5 patches, 12 tokens a frame."""
+"""nano_llava_video: LLaVA-Video's random, tiny twin, only for tests: 5 x 5 patches, 12 tokens a frame."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TWIN = Twin(
         "whole.model.language_model.layers.{0,1}.mlp.{gate,up,down}_proj",
     ),
     projector_weights=("whole.model.multi_modal_projector.linear_{1,2}.{weight,bias}", "whole.model.image_newline"),
-    # It is OneVision's, which counts other tokens; tests of this family count them by hand.
+    # The processor is OneVision's, which counts other tokens. The tests of this family count them by hand.
     processor_writes_videos=False,
 )
 

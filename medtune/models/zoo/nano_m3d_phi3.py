@@ -1,4 +1,4 @@
-"""nano_m3d_phi3: M3D-LaMed's random, tiny twin on Phi-3, for tests alone; it reads the full-size volume."""
+"""nano_m3d_phi3: M3D-LaMed's random, tiny twin on Phi-3, only for tests; it reads the full-size volume."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def entry() -> ZooEntry:
 
 
 def parts() -> VolumeParts:
-    """Returns the parts: M3D's preparation, everything else small."""
+    """Returns the parts: the preparation of M3D with a tiny tower, projector and language model."""
     return VolumeParts(
         vision=lambda: M3DViT(TOWER),
         projector=lambda width: SpatialPoolProjector(TOWER.width, width),

@@ -1,4 +1,4 @@
-"""nano_merlin: Merlin's random, tiny twin, for tests alone; it reads the full-size volume."""
+"""nano_merlin: Merlin's random, tiny twin, only for tests; it reads the full-size volume."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def entry() -> ZooEntry:
 
 
 def parts() -> VolumeParts:
-    """Returns the parts: Merlin's preparation and the paper's one visual token, everything else small."""
+    """Returns the parts: Merlin's preparation and its single visual token, with a tiny tower and language model."""
     return VolumeParts(
         vision=lambda: MerlinResNet(TOWER),
         projector=lambda width: linear(TOWER.width, width),

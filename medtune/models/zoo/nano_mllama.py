@@ -1,4 +1,4 @@
-"""nano_mllama: Llama-3.2-Vision's random, tiny twin, for tests alone."""
+"""nano_mllama: Llama-3.2-Vision's random, tiny twin, only for tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHAT_TEMPLATE = (
     "{% endif %}{% endfor %}<|eot_id|>{% endfor %}"
     "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
 )
-"""Ours, in Llama 3.2's format."""
+"""medtune's own template, in Llama 3.2's format."""
 
 TWIN = Twin(
     vision=(

@@ -1,4 +1,4 @@
-"""nano_nn_ct_chat: nn_ct_chat's random, tiny twin, for tests alone."""
+"""nano_nn_ct_chat: nn_ct_chat's random, tiny twin, only for tests."""
 
 from __future__ import annotations
 

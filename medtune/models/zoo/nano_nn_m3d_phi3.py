@@ -1,4 +1,4 @@
-"""nano_nn_m3d_phi3: nn_m3d_phi3's random, tiny twin, for tests alone."""
+"""nano_nn_m3d_phi3: nn_m3d_phi3's random, tiny twin, only for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nano_pocket: pocket's random, tiny twin, for tests alone."""
+"""nano_pocket: pocket's random, tiny twin, only for tests."""
 
 from __future__ import annotations
 

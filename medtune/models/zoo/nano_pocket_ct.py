@@ -1,4 +1,4 @@
-"""nano_pocket_ct: pocket_ct's towers and projectors with a random, tiny language model, for tests alone."""
+"""nano_pocket_ct: pocket_ct's towers and projectors with a random, tiny language model, only for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nano_qwen25vl: Qwen2.5-VL's random, tiny twin, for tests alone."""
+"""nano_qwen25vl: Qwen2.5-VL's random, tiny twin, only for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nano_qwen2vl: Qwen2-VL's random, tiny twin, for tests alone."""
+"""nano_qwen2vl: Qwen2-VL's random, tiny twin, only for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nano_qwen3vl: Qwen3-VL's random, tiny twin, for tests alone."""
+"""nano_qwen3vl: Qwen3-VL's random, tiny twin, only for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ TWIN = Twin(
     projector_weights=(
         "whole.model.visual.{merger,deepstack_merger_list.0,deepstack_merger_list.1}.{norm,linear_fc1,linear_fc2}.{weight,bias}",
     ),
-    # The twin has two decoder layers: what is added to the visual tokens behind the last one reaches no answer.
+    # The twin has two decoder layers. Features that are added at the visual tokens behind the last one have no
+    # influence on an answer.
     unreached=("whole.model.visual.deepstack_merger_list.1.linear_fc{1,2}",),
 )
 

@@ -1,4 +1,4 @@
-"""nano_radfm: RadFM's random, tiny twin, for tests alone; it reads the full-size volume."""
+"""nano_radfm: RadFM's random, tiny twin, only for tests; it reads the full-size volume."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def entry() -> ZooEntry:
 
 
 def parts() -> VolumeParts:
-    """Returns the parts: RadFM's patches and preparation, everything else small."""
+    """Returns the parts: RadFM's patches and preparation, with a tiny tower, projector and language model."""
     return VolumeParts(
         vision=lambda: RadFMViT(TOWER),
         projector=lambda width: PerceiverProjector(RESAMPLER, width),

@@ -1,4 +1,4 @@
-"""nn_ct_chat: CT-CHAT on a crop around target organs."""
+"""nn_ct_chat: CT-CHAT, which sees a crop around target organs instead of the whole scan."""
 
 from __future__ import annotations
 

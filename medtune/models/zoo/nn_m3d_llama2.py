@@ -1,4 +1,4 @@
-"""nn_m3d_llama2: M3D-LaMed on Llama 2 on a crop around target organs."""
+"""nn_m3d_llama2: M3D-LaMed on Llama 2, which sees a crop around target organs instead of the whole scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nn_m3d_phi3: M3D-LaMed on Phi-3 on a crop around target organs."""
+"""nn_m3d_phi3: M3D-LaMed on Phi-3, which sees a crop around target organs instead of the whole scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nn_merlin: Merlin on a crop around target organs."""
+"""nn_merlin: Merlin, which sees a crop around target organs instead of the whole scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nn_radfm: RadFM on a crop around target organs."""
+"""nn_radfm: RadFM, which sees a crop around target organs instead of the whole scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pocket: EfficientNet-Lite0 and SmolLM2-135M-Instruct, a real VLM that trains on a laptop CPU."""
+"""pocket: EfficientNet-Lite0 and SmolLM2-135M-Instruct, a real VLM that can be trained on a laptop CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pocket_ct: a small 3D tower and projector of one's choice with SmolLM2-135M-Instruct; trains on a laptop CPU."""
+"""pocket_ct: any small 3D tower and projector with SmolLM2-135M-Instruct, trainable on a laptop CPU."""
 
 from __future__ import annotations
 

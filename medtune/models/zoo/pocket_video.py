@@ -1,4 +1,4 @@
-"""pocket_video: EfficientNet-Lite0 on eight frames and SmolLM2-135M-Instruct, a real video VLM for a laptop CPU."""
+"""pocket_video: EfficientNet-Lite0 on eight frames and SmolLM2-135M-Instruct, trainable on a laptop CPU."""
 
 from __future__ import annotations
 

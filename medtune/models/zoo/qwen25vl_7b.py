@@ -1,4 +1,4 @@
-"""qwen25vl_7b: Qwen2.5-VL-7B-Instruct; model.weights takes other checkpoints of its shape, Lingshu-7B for one."""
+"""qwen25vl_7b: Qwen2.5-VL-7B-Instruct; also for other checkpoints of its architecture as model.weights."""
 
 from __future__ import annotations
 

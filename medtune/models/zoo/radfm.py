@@ -1,4 +1,4 @@
-"""radfm: RadFM, a 3D ViT with a perceiver resampler on LLaMA-13B; its weights are a local folder."""
+"""radfm: RadFM, a 3D ViT with a perceiver resampler on LLaMA-13B; needs its weights in a local folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RELEASE = Release("pytorch_model.bin", keys.KEY_MAP, "lang_model.model.embed_tok
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    # On the hub the checkpoint is a zip archive in parts.
+    # The hub has the checkpoint only as a zip archive in several parts.
     return release_entry(
         "RadFM: 3D ViT + perceiver resampler (32 tokens) + LLaMA-13B",
         "not stated",

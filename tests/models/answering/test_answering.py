@@ -1,4 +1,4 @@
-"""The shared and the plain path against transformers' own forward, against each other, and their negative controls."""
+"""Compares answers with and without shared rows with transformers' own forward and with each other."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_negative_controls_move_the_answer(nano: Assembled, monkeypatch: pytest.
             elif broken == "mask":
                 rows = rows._replace(mask_BLL=torch.ones_like(mask_BLL).tril())
             elif broken == "leak":
-                # A token of the first question's branch is seen by everything after it.
+                # In this wrong mask, all later tokens see a token of the first question's branch.
                 rows = rows._replace(mask_BLL=mask_BLL | ((places_L == 40) & (places_L[:, None] > 40)))
             else:
                 rows = rows._replace(mask_BLL=mask_BLL & ((places_L != 9) | (places_L[:, None] == 9)))

@@ -1,4 +1,4 @@
-"""Groups that are answered in one forward pass against each of them alone, on every family."""
+"""Compares groups that are answered in one forward pass with each of them alone, for every family."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_groups_answered_together_are_answered_as_if_alone(name: str, tmp_path: 
 
 
 def _passes(assembled: Assembled, visits: Sequence[Visit], monkeypatch: pytest.MonkeyPatch, **how: int) -> list[int]:
-    """Returns how many media items each call of the tower took."""
+    """Returns the number of media items in each call of the tower."""
     encode, taken = type(assembled.model).encode, []
 
     def counted(self, media):  # type: ignore[no-untyped-def]

@@ -1,4 +1,4 @@
-"""Replies drawn at a temperature: from the right distribution, to the bit again, and whoever else is in the batch."""
+"""Tests replies that are drawn at a temperature: their distribution, and that seeds repeat them in any batch."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def replies(
 
 @pytest.mark.parametrize("name", ["nano_pocket", "nano_qwen25vl"])
 def test_replies_repeat_to_the_bit_and_each_repeat_is_another_draw(name: str) -> None:
-    """One model generates by transformers' loop, the other by ours."""
+    """One model generates with transformers' loop, the other with medtune's."""
     said = replies(name, asked(), temperature=1.0)
     assert said == replies(name, asked(), temperature=1.0)
     assert said == replies(name, list(reversed(asked())), temperature=1.0, batch_tokens=1)

@@ -1,4 +1,4 @@
-"""A local OpenAI-compatible server that does what it is told: answers, streams, stalls, breaks and refuses."""
+"""A local OpenAI-compatible server for tests, which answers, streams, stalls, breaks off or refuses as a test wants."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SERVED_MODEL = "test-model-2026-11-01"
 
 @dataclass(frozen=True)
 class Said:
-    """One response.
+    """A response of the server.
 
     Attributes:
-        body: JSON, or what stands in its place.
-        silence_s: How long the server waits before it says anything.
-        hold: Called before it says anything.
+        body: The body of the response, as JSON or as raw text.
+        silence_s: Seconds that the server waits before it responds.
+        hold: Function that is called before the server responds.
         pieces: Server-sent events instead of `body`.
     """
 
@@ -59,12 +59,12 @@ def failure(status: int, *, message: str = "no", code: str | None = None, **head
 
 
 class ChatServer:
-    """Answers with what `reply` makes of a request's body.
+    """A server whose response to a request is what `reply` returns for the request's body.
 
     Attributes:
-        bodies: What was asked, in order of arrival.
-        keys: The headers Authorization.
-        most_at_once: Requests that were open at the same time.
+        bodies: Bodies of the requests, in the order of their arrival.
+        keys: Authorization headers of the requests.
+        most_at_once: Largest number of requests that were open at the same time.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class ChatServer:
         self.base_url = ""
 
     def script(self, *replies: Said) -> None:
-        """Gives these replies in turn, the last one for ever."""
+        """Returns a function that gives these replies in turn and then repeats the last one."""
         left = list(replies)
         self.reply = lambda body: left.pop(0) if len(left) > 1 else left[0]
 
@@ -98,7 +98,7 @@ class ChatServer:
 
 
 def asked_text(body: Mapping[str, Any]) -> str:
-    """The words of a request."""
+    """Returns the text of a request."""
     content = body["messages"][-1]["content"]
     return str(content if isinstance(content, str) else content[-1]["text"])
 
@@ -132,7 +132,7 @@ def serving() -> Iterator[ChatServer]:
             self.wfile.write(content)
 
         def log_message(self, *arguments: object) -> None:
-            """Says nothing."""
+            """Prints no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

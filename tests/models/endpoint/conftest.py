@@ -1,4 +1,4 @@
-"""A server and a client of it."""
+"""Fixtures of the tests of endpoints: a local server and clients of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def chat() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def opened(chat: ChatServer, tmp_path: Path) -> Iterator[Opened]:
-    """Opens clients of the server whose cache and ledger lie in the test's folder."""
+    """Opens clients of the server, with the cache and the ledger in the test's folder."""
     with ExitStack() as stack:
 
         def of(**settings: object) -> ChatClient:

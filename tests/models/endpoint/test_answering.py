@@ -1,4 +1,4 @@
-"""Several questions at a time, in order; images and frames as data URLs; cost said first and capped."""
+"""Tests answering with a model on a server: order, concurrency, images as data URLs, estimate and cap of the cost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def request(number: int, **how: Any) -> Request:
 
 @pytest.fixture
 def visits(tmp_path: Path) -> list[tuple[MediaGroup, Sequence[Request]]]:
-    """Six groups of two questions, each with an image of its own."""
+    """Returns six groups of two questions; each group has an image of its own."""
     found: list[tuple[MediaGroup, Sequence[Request]]] = []
     for number in range(6):
         path = tmp_path / f"{number}.png"

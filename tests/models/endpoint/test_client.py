@@ -1,4 +1,4 @@
-"""One request: answered, streamed, stalled, broken, refused; cached, paid for and capped."""
+"""Tests single requests: replies, streams, retries, refusals, the cache, the costs and their cap."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_cap_stops_before_it_is_passed(chat: ChatServer, opened: Opened) -> None
 def test_estimates_follow_what_the_server_charges(chat: ChatServer, opened: Opened) -> None:
     client = opened(**PRICED, max_usd=1.9)
     asked(client, "one", tokens=10)
-    # The server charged ten times the estimate, so the next one is taken to cost 1 USD again.
+    # The server charged ten times the estimate, so the next request is estimated at 1 USD again.
     with pytest.raises(CostCapError):
         asked(client, "two", tokens=10)
 

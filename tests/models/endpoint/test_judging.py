@@ -1,4 +1,4 @@
-"""A served judge: strict, several at a time, and without a verdict rather than with an invented one."""
+"""Tests a judge on a server: the verdict's schema, concurrency, and answers that get no verdict."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_without_strict_no_schema_is_asked_for(opened: Opened, chat: ChatServer)
 
 
 def test_no_answer_is_lost_and_none_invented(opened: Opened, chat: ChatServer) -> None:
-    """Each answer meets another trouble first; one never gets a verdict."""
+    """Each answer first meets another kind of failure; one never gets a verdict."""
     troubles = {
         "answer 0": [completion('{"score": 0}')],
         "answer 1": [Said("{}", silence_s=1.0), completion('{"score": 1}')],

@@ -1,4 +1,4 @@
-"""Every golden file agrees, and a wrong model does not."""
+"""Tests that the models agree with every golden file, and that a wrong model does not."""
 
 from __future__ import annotations
 

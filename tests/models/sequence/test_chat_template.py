@@ -1,4 +1,4 @@
-"""The layout by a tokenizer's own chat template."""
+"""Tests the layout with the chat template of a tokenizer."""
 
 from __future__ import annotations
 

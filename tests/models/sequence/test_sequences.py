@@ -1,4 +1,4 @@
-"""The one layout: what is learnt, where the image goes, and that data cannot spell control tokens."""
+"""Tests sequences: learnt tokens, the place of the image, and control tokens that are spelt out in data."""
 
 from __future__ import annotations
 

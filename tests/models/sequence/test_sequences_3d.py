@@ -1,4 +1,4 @@
-"""Layouts of the published 3D models; recorded values are in tests/models/golden."""
+"""Tests the layouts of the published 3D models; tests/models/golden compares them with recorded values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medtune.models.sequence.radfm import RadFM
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Spells every byte, with the opening and closing tokens and those of Llama 3's turns."""
+    """Returns a tokenizer of bytes with opening and closing tokens and the tokens of Llama 3's turns."""
     fast = byte_tokenizer()
     fast.add_special_tokens(
         {"bos_token": "<s>", "additional_special_tokens": [OPEN, HEAD, END_HEAD, END_TURN, *ADDED_TOKENS]}
@@ -84,14 +84,14 @@ def test_places_of_the_media() -> None:
 def test_several_scans_stand_where_the_question_says() -> None:
     family = RadFM(tokenizer(), tokens_per_scan=3)
     sequence = family.layout_scans("ab?", "no", positions=(0, 3))
-    # Position 3 is the question's whole length: as published, the scan comes before its last character.
+    # Position 3 is the question's length; as in the published code, the scan stands before the last character.
     assert sequence.media_spans == (Span(1, 4), Span(6, 9))
     with pytest.raises(ValueError, match="scan positions"):
         family.layout_scans("ab?", None, positions=(4,))
 
 
 def test_a_tokenizer_without_an_opening_token_is_refused() -> None:
-    # The image would stand one place too early, and nobody would see it.
+    # Without the opening token, the volume would silently stand one place too early.
     with pytest.raises(ValueError, match="bos_token_id"):
         M3D(byte_tokenizer())
     with pytest.raises(ValueError, match="begin_of_text"):

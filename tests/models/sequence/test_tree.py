@@ -1,4 +1,4 @@
-"""Shared beginnings: what the tree holds, and that reading it back gives the sequences."""
+"""Tests trees of sequences with a common beginning: their nodes, and that they contain all sequences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medtune.models.sequence.tree import ROOT, Tree, grow, grow_within
 
 
 def _sequence(context: list[int], answer: list[int], *, media: int = 0) -> Sequence:
-    """`media` visual tokens stand after the first token."""
+    """Returns a sequence with `media` visual tokens behind the first token."""
     ids = [*context[:1], *([0] * media), *context[1:], *answer]
     labels = [IGNORED] * (len(ids) - len(answer)) + answer
     spans = (Span(1, 1 + media),) if media else ()
@@ -28,7 +28,7 @@ SEQUENCES = st.lists(st.builds(_sequence, TOKENS, TOKENS, media=st.just(2)), min
 
 
 def _path(tree: Tree, node: int) -> list[int]:
-    """The nodes from the root to `node`."""
+    """Returns the nodes from the root to `node`."""
     path: list[int] = []
     while node != ROOT:
         path.append(node)

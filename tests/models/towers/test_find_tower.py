@@ -1,4 +1,4 @@
-"""Any tower with any projector gives the tokens that it says, and learns."""
+"""Tests that any tower with any projector gives the stated number of tokens and can be trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes, counts and habits of the 3D towers and projectors."""
+"""Tests the sizes, parameter counts and peculiarities of the 3D towers and projectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from medtune.models.vlm import VisionLanguageModel
 
 
 def elements(module: nn.Module) -> float:
-    """Millions of numbers in weights and buffers."""
+    """Returns the number of elements in weights and buffers, in millions."""
     return float(sum(tensor.numel() for tensor in module.state_dict().values())) / 1e6
 
 

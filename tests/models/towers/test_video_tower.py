@@ -1,4 +1,4 @@
-"""Clips through an image tower: what the tower is given, and what the order of frames does."""
+"""Tests the tower for clips: its input, and the effect of the order of frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks transformers itself about a picture, to compare its answers with those of our adapter."""
+"""Asks transformers itself about an image, to compare its answers with those of medtune's adapter."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def prompts(assembled: Assembled, layouts: list[Sequence], media: list[int | Non
 
 @dataclass(frozen=True)
 class Plain:
-    """A conversation as transformers' processor makes it, and what transformers' model says about it."""
+    """A conversation as transformers' processor writes it, with the outputs of transformers' model for it."""
 
     ids: list[int]
     logprobs_LV: Tensor
 
 
 def plain(assembled: Assembled, image: Image | None, prompt: str, answer: str, **instead: Any) -> Plain:
-    """Asks transformers itself; `instead` replaces (or, with None, removes) arguments of its forward."""
+    """Returns transformers' own answer; `instead` replaces arguments of its forward, or removes them with None."""
     inputs = processor(assembled)(
         text=[conversation(assembled, image, prompt) + answer + assembled.family.pieces([assembled.family.stop_id])[0]],
         images=[pillow(image)] if image else None,
@@ -58,7 +58,7 @@ def plain(assembled: Assembled, image: Image | None, prompt: str, answer: str, *
 
 
 def conversation(assembled: Assembled, image: Image | None, prompt: str) -> str:
-    """Returns the text up to where the answer begins; LLaVA-1.5's answers begin behind a blank."""
+    """Returns the text before the answer; LLaVA-1.5's answers begin behind a blank."""
     turns = [{"role": "user", "content": [*([{"type": "image"}] if image else []), {"type": "text", "text": prompt}]}]
     text = str(processor(assembled).apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
     return text + " " if text.endswith("ASSISTANT:") else text
@@ -69,12 +69,12 @@ def pillow(image: Image) -> PIL.Image.Image:
 
 
 def expected(told: Plain, layout: Sequence) -> list[float]:
-    """Returns transformers' log-probability of each labelled token of our layout."""
+    """Returns transformers' log-probability of each labelled token of medtune's layout."""
     return [float(told.logprobs_LV[place - 1, label]) for place, label in enumerate(layout.labels) if label >= 0]
 
 
 def saved(name: str, folder: Path) -> Path:
-    """Writes the twin as a checkpoint's folder."""
+    """Writes the twin as a checkpoint into a folder."""
     assembled = twin(name)
     whole(assembled).save_pretrained(folder)
     processor(assembled).save_pretrained(folder)

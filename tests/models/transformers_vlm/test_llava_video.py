@@ -1,4 +1,4 @@
-"""LLaVA-Video: how many tokens a frame has and where its line breaks stand, and its released folders."""
+"""Tests LLaVA-Video: the tokens of a frame with their line breaks, and the released folders."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def logprobs(assembled: Assembled, video: Video) -> list[float]:
 
 @pytest.fixture(scope="module")
 def full_grid() -> Assembled:
-    """The twin with the full-size tower's 27 x 27 patches."""
+    """Returns the twin with the 27 x 27 patches of the full-size tower."""
     from transformers import AutoModelForImageTextToText
 
     nano: Nano = nano_llava_video.build()
@@ -79,7 +79,7 @@ def test_a_frame_has_210_tokens_and_each_row_ends_in_a_line_break(full_grid: Ass
 
 
 def test_tokens_are_the_tower_before_its_last_norm_projected_and_then_pooled(full_grid: Assembled) -> None:
-    """Worked out here: every block by itself, and each pooled patch from its four neighbours."""
+    """The expected tokens are computed here block by block, and each pooled patch from its four neighbours."""
     video, model = clip(2), whole(full_grid).model
     with torch.no_grad():
         hidden_TND = model.vision_tower.embeddings(full_grid.transform(video)["pixel_values_videos"][0])
@@ -93,7 +93,7 @@ def test_tokens_are_the_tower_before_its_last_norm_projected_and_then_pooled(ful
 
 
 def _pooled(grid_TRWD: Tensor, side: int) -> Tensor:
-    """Bilinear, by its definition: pixel centres at half numbers."""
+    """Returns bilinearly pooled patches by the definition, with pixel centres at half-integers."""
     count = grid_TRWD.shape[1]
     rows_TRWD = torch.zeros(len(grid_TRWD), side, side, grid_TRWD.shape[-1])
     for row in range(side):
@@ -141,7 +141,7 @@ def test_a_batch_of_one_answers_as_a_batch_of_eight() -> None:
     assert torch.allclose(sums, torch.stack(each), atol=1e-4)
 
 
-# The names in a release, by the names here: written out, so that the key map is not checked against itself.
+# The published name of each weight here, written out so that the key map is not checked against itself.
 THEIRS = (
     ("model.vision_tower.", "model.vision_tower.vision_tower.vision_model."),
     ("model.multi_modal_projector.linear_1.", "model.mm_projector.0."),
@@ -166,7 +166,7 @@ def _their_name(name: str) -> str:
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    """The twin as its authors would release it: two files of tensors, config.json, a tokenizer without placeholders."""
+    """Writes the twin as a release: two files of tensors, config.json and a tokenizer without placeholders."""
     model = whole(twin(NAME))
     text = model.config.get_text_config().to_dict()
     sizes = {name: text[name] for name in text if isinstance(text[name], int | float)}

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: read whole or refused."""
+"""Tests that checkpoints on disk are read completely or refused."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_folder_without_a_processor_is_refused(folder: Path) -> None:
 
 
 def test_missing_and_unknown_tensors_are_refused(folder: Path) -> None:
-    """transformers would fill what is missing with noise and go on."""
+    """transformers itself would fill missing weights with random numbers and only warn."""
     path = folder / "model.safetensors"
     tensors = load_file(path)
     name = next(n for n in tensors if n.endswith("q_proj.weight"))

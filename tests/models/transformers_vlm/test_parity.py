@@ -1,4 +1,4 @@
-"""Every family against transformers' own forward and generate, with negative controls that must fail."""
+"""Compares every family with transformers' own forward and generate; negative controls must fail."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: s
     inputs = processor(assembled)(text=[text], images=[pillow(image)], return_tensors="pt")
     told = whole(assembled).generate(**inputs, max_new_tokens=6, do_sample=False, eos_token_id=assembled.family.stop_id)
     assert said[0] == told[0, inputs["input_ids"].shape[1] :].tolist()
-    # A tiny model's most likely token is a coarse reading, so several other images and one other question may speak.
+    # A tiny model's most likely token changes rarely, so several other images and another question are tried.
     others = [(QUESTION, picture(seed)) for seed in range(1, 9)] + [("Something else altogether?", image)]
     replies = []
     for question, shown in others:
@@ -100,7 +100,7 @@ def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: s
 
 @each_family
 def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
-    """Rows of several lengths, images of two sizes, with and without an image, padded on either side."""
+    """The rows differ in length, show images of two sizes or none, and are padded on either side."""
     assembled = twin(name)
     images = [picture(1), picture(2, width=40, height=120)]
     media = [0, 1, None, 0, 1, None, 0, 1]

@@ -1,4 +1,4 @@
-"""What sequences share is computed once: as a row for every option, with negative controls that must fail."""
+"""Tests that shared rows give the same answers as a row for every option; negative controls must fail."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REQUESTS = [_request(1), _request(2), _request(4), _request(1, "text_only"), _re
 
 
 class Asked:
-    """What the answerer said about each request, and how many tokens the model read for it."""
+    """The predictions of the answerer, and the number of tokens that the model read for them."""
 
     def __init__(self, name: str, *, share: bool, tamper: Tamper | None = None, seed: int = 0) -> None:
         self.num_tokens = 0
@@ -92,7 +92,7 @@ def test_negative_controls_move_the_answer(name: str, broken: str) -> None:
             return rows._replace(
                 positions_BL=rows.positions_BL + (shift_L if rows.positions_BL.dim() == 2 else shift_L[:, None])
             )
-        # A token of the first question is seen by everything after it, the other questions' branches too.
+        # In this wrong mask, all later tokens see a token of the first question, also those of other questions.
         place = int(rows.target_place_T.min()) - 2
         return rows._replace(mask_BLL=rows.mask_BLL | ((places_L == place) & (places_L[:, None] > place)))
 
@@ -116,7 +116,7 @@ def test_a_family_that_cannot_be_told_who_sees_whom_gets_a_row_for_every_option(
 
 
 def test_a_window_over_the_sequence_needs_a_row_for_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tree's neighbours in a row are no neighbours in its sequences."""
+    """Tokens that are neighbours in a tree's row need not be neighbours in its sequences."""
     assembled = twin("nano_llava")
     assert assembled.model.plain_because is None
     monkeypatch.setattr(whole(assembled).config.get_text_config(), "sliding_window", 8, raising=False)

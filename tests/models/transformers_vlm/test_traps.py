@@ -1,4 +1,4 @@
-"""What users of these families stumble over, one test each."""
+"""Tests known pitfalls of transformers' model families, one each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ each_family = pytest.mark.parametrize("name", OF_TRANSFORMERS)
 
 
 def test_without_mm_token_type_ids_transformers_itself_goes_wrong_and_we_do_not() -> None:
-    """transformers then falls back to one axis of positions, in silence; ours come from the layout."""
+    """transformers then silently falls back to one axis of positions; medtune's positions come from the layout."""
     assembled, image = twin("nano_qwen25vl"), picture()
     layout = assembled.family.layout("Plane?", "head", shape=size_of(image))
     right = expected(plain(assembled, image, "Plane?", "head"), layout)
@@ -45,7 +45,7 @@ def test_positions_equal_transformers_rope_index(width: int, height: int) -> Non
 
 
 def test_cross_attention_mask_is_that_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Text before the image does not see it, text after it does, and padding tiles are never seen."""
+    """Text before the image does not see it, text behind it does, and padding tiles are never seen."""
     assembled, image = twin("nano_mllama"), picture(width=90, height=30)
     layout = assembled.family.layout("Plane?", "head", shape=size_of(image))
     seen: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def test_cross_attention_mask_is_that_of_the_processor(monkeypatch: pytest.Monke
     assembled.model(row_each(assembled, [layout], [0]), encoded(assembled, image))
     text = conversation(assembled, image, "Plane?") + "head<|eot_id|>"
     told = processor(assembled)(text=text, images=[pillow(image)], return_tensors="pt")
-    # The last token is predicted, never read.
+    # The last token is only predicted, so the model does not read it.
     assert torch.equal(seen["cross_attention_mask"], told["cross_attention_mask"][:, :-1])
     assert 0 < float(told["cross_attention_mask"].float().mean()) < 1
 
@@ -170,7 +170,7 @@ def test_visual_tokens_are_counted_before_the_image_is_read(name: str) -> None:
         image = picture(width=width, height=height)
         (span,) = assembled.family.layout("Plane?", "a", shape=size_of(image)).media_spans
         found = encoded(assembled, image)
-        # What stands beside the row is one token in it.
+        # An image that stands beside the row takes one token in it.
         count = len(found.tokens[0]) if isinstance(found, VisualTokens) else 1
         assert span.stop - span.start == count, (width, height)
 
@@ -186,14 +186,14 @@ def test_images_of_several_sizes_are_encoded_together_as_alone(name: str) -> Non
 
 
 def _encoded_item(found: Any, index: int) -> list[torch.Tensor]:
-    """Returns all that is shown of one image."""
+    """Returns all tensors that the decoder is shown of one image."""
     if isinstance(found, VisualTokens):
         return [found.tokens[index], *(layer[index] for layer in found.deep)]
     return [found.states_MTPE[index][found.is_tile_MT[index]]]
 
 
 def test_gemma_looks_both_ways_inside_an_image() -> None:
-    """Without token_type_ids transformers masks the image causally, in silence."""
+    """Without token_type_ids, transformers silently masks the image causally."""
     assembled, image = twin("nano_gemma3"), picture()
     layout = assembled.family.layout("Plane?", "head", shape=size_of(image))
     right = expected(plain(assembled, image, "Plane?", "head"), layout)
@@ -204,7 +204,7 @@ def test_gemma_looks_both_ways_inside_an_image() -> None:
 
 
 def test_learnt_answer_follows_on_what_a_reply_is_asked_for_with() -> None:
-    """LLaVA-OneVision's template words the assistant's turn with a blank that its generation prompt lacks."""
+    """LLaVA-OneVision's template writes a blank in the assistant's turn that its prompt for generation lacks."""
     family = twin("nano_llava_onevision").family
     asked, answered = (family.layout("Plane?", answer, shape=Size(90, 60)) for answer in (None, "head"))
     assert answered.ids[: len(asked.ids)] == asked.ids

@@ -1,4 +1,4 @@
-"""Every family on video against transformers' own forward, with negative controls that must fail it."""
+"""Compares every family with transformers' own forward on videos; negative controls must fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ each_family = pytest.mark.parametrize("name", FAMILIES)
 
 
 def clip(count: int = 5, *, seed: int = 0, per_s: float = 2.0, height: int = 60, width: int = 90) -> Video:
-    """A clip that begins four seconds into its file."""
+    """Returns a clip that begins four seconds into its file."""
     frames_THWC = np.random.default_rng(seed).integers(0, 256, (count, height, width, 3)).astype(np.uint8)
     return Video(frames_THWC, tuple(4 + number / per_s for number in range(count)))
 
@@ -53,7 +53,7 @@ def ours(name: str, video: Video, *, shown: Video | None = None) -> list[float]:
 
 
 def told(name: str, video: Video) -> Any:
-    """Transformers' ids and log-probabilities of the same conversation."""
+    """Returns transformers' ids and log-probabilities of the same conversation."""
     assembled = twin(name)
     if not TWINS[name].processor_writes_videos:
         ids = laid(name, video).ids
@@ -110,7 +110,7 @@ def test_the_clock_is_seen(name: str) -> None:
 
 @each_family
 def test_questions_about_a_video_share_it(name: str) -> None:
-    """One tree for both questions gives what a row for each gives; an image in the same batch does not disturb it."""
+    """One tree for both questions gives the same as a row for each; an image in the same batch changes nothing."""
     assembled = twin(name)
     if assembled.model.plain_because is not None:
         pytest.skip(assembled.model.plain_because)

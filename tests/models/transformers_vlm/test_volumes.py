@@ -1,4 +1,4 @@
-"""A CT shown to models of images and videos: as slices or as a video, as the recipe says, or refused."""
+"""Tests CTs that models of images and videos are shown as slices or as a video, or refuse."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_scan_is_shown_as_the_frames_that_it_becomes(
     assert assembled.transform.kinds == ("image", "video", "volume")
     layout = assembled.family.layout(QUESTION, ANSWER, shape=assembled.transform.shape(ref))
     assert len(layout.media_spans) == spans
-    # The same pictures, handed over as a video.
+    # The same pictures are passed as a video.
     pictures: Any = assembled.transform.volumes  # type: ignore[attr-defined]
     shown = assembled.transform.stack([assembled.transform(pictures(_scan()))])
     with torch.no_grad():

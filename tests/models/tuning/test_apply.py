@@ -1,4 +1,4 @@
-"""Which parameters learn, and that the run would notice if others did."""
+"""Tests which parameters learn, and that a run notices it when others do."""
 
 from __future__ import annotations
 

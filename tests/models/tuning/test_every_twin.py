@@ -1,4 +1,4 @@
-"""What LoRA reaches in every model, against the lists beside the twins; what is saved; the same answers read back."""
+"""Tests LoRA on every twin: the adapted layers, the saved weights, and the answers after reading them back."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_every_parameter_has_one_part_and_one_rate(name: str) -> None:
 
 @each_twin
 def test_every_adapter_lies_on_the_data_s_way(name: str) -> None:
-    """A module whose weight is taken past its forward would keep its adapter at zero in silence."""
+    """If a module's weight is used without its forward, its adapter silently stays at zero."""
     assembled, model = _tuned(name, _lora_where_possible(name))
     (-logprobs(assembled, name).sum()).backward()
     grads = {n: p.grad for n, p in model.named_parameters() if ".lora_B" in n}

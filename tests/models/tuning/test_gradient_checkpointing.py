@@ -1,4 +1,4 @@
-"""Recomputed activations: the same gradients from less memory, also where the language model is frozen."""
+"""Tests that recomputed activations give the same gradients with less memory, also for a frozen language model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEARNING = {
 
 
 def _step(name: str, assembled: Assembled) -> tuple[dict[str, torch.Tensor], int]:
-    """Returns the gradients of one backward pass and the bytes that were kept for it."""
+    """Returns the gradients of one backward pass and the number of bytes that were kept for it."""
     kept: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""AdamW in two kinds: 8 bits keep its moments, the way is nearly the same."""
+"""Tests that AdamW with moments in 8 bits takes nearly the same steps as plain AdamW."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medtune.models.tuning.plan import OptimizerName
 
 
 def _way(name: OptimizerName) -> tuple[list[torch.Tensor], torch.optim.Optimizer]:
-    """Ten steps towards zero, one group three times as fast as the other and with weight decay."""
+    """Takes ten steps towards zero; one group is three times as fast as the other and has weight decay."""
     generator = torch.Generator().manual_seed(0)
     slow, fast = (nn.Parameter(torch.randn(80, 80, generator=generator)) for _ in range(2))
     groups: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""bf16-mixed on every twin: finite, and close to what float32 says."""
+"""Tests that bf16-mixed gives finite outputs on every twin, close to those in float32."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_bfloat16_is_finite_and_close_to_float32(name: str) -> None:
     assert stored == {torch.bfloat16}
     assert narrow.dtype == torch.float32
     assert narrow.isfinite().all()
-    # Eight bits of mantissa through a few layers of weights with sd 0.2.
+    # The bound allows for 8 bits of mantissa in a few layers whose weights have a standard deviation of 0.2.
     assert float((narrow - wide).abs().mean()) < 0.15
     assert found.keys() == wanted.keys()
     assert all(gradient.dtype == torch.float32 and gradient.isfinite().all() for gradient in found.values())

@@ -1,4 +1,4 @@
-"""QLoRA: which layers are held in 4 bits, what they compute, and that adapters read back answer the same."""
+"""Tests QLoRA: which layers are held in 4 bits, their outputs, and the answers of adapters that are read back."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _logprobs(assembled: Assembled) -> torch.Tensor:
 
 
 def _stirred(model: nn.Module) -> None:
-    """Moves the adapters off zero, where they would change nothing."""
+    """Gives the adapters random values, because at zero they would change nothing."""
     torch.manual_seed(1)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -54,7 +54,7 @@ def _stirred(model: nn.Module) -> None:
 
 
 def _unpacked(model: Model) -> Model:
-    """The same model with plain layers, whose weights are what the 4 bits stand for."""
+    """Returns the same model with plain layers that hold the dequantised weights."""
     plain = deepcopy(model)
     for name, layer in list(plain.named_modules()):
         if isinstance(layer, bnb.nn.Linear4bit):
@@ -94,7 +94,7 @@ def test_answers_and_gradients_are_those_of_the_weights_that_the_4_bits_stand_fo
     ):
         assert path == other_path
         torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-5)
-    # What 4 bits lose is seen: the weights of before answer otherwise.
+    # The loss of precision is visible: with the original weights, the answers differ.
     untouched = zoo_entry(name).assemble(0)
     assembled.model.eval()
     with torch.no_grad():

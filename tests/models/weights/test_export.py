@@ -1,4 +1,4 @@
-"""A merged model is the adapted one, and what is written to a folder is what is read from it."""
+"""Tests that a merged model equals the adapted one, and that an export can be read back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPTIONS = ("normal", "benign", "malignant")
 
 
 def tuned(name: str, *, four_bit: bool = False) -> Assembled:
-    """A model whose adapters and projector are as far from untrained ones as training would bring them."""
+    """Returns a model whose adapters and projector differ from untrained ones as much as after training."""
     assembled = zoo_entry(name).assemble(0)
     if four_bit:
         quantize_language(assembled.model, precision="32-true", device=torch.device("cpu"))
@@ -45,7 +45,7 @@ def tuned(name: str, *, four_bit: bool = False) -> Assembled:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with the picture that every model is asked about."""
+    """Changes into a folder with the image that every model is asked about."""
     folder = tmp_path_factory.mktemp("picture")
     PIL.Image.fromarray(picture().pixels_HWC).save(folder / "m.png")
     monkeypatch.chdir(folder)

@@ -1,4 +1,4 @@
-"""Published files: what is read, what may be left out, and what is refused by name."""
+"""Tests the key maps of published files: tensors that are read, may be left out, or are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medtune.models.weights.keymaps.key_map import KeyMap, Rule, load_published,
 VIT = KeyMap(
     checkpoint="M3D-CLIP's pretrained_ViT.bin",
     rules=(
-        # Written by one's own CLIP training; the published file has no prefix.
+        # Files from a user's own CLIP training have this prefix; the published file has none.
         rename("vision_encoder.", "vision.vit."),
         Rule("((cls_token|patch_embedding|blocks|norm).*)", (r"vision.vit.\1",)),
     ),
@@ -35,7 +35,7 @@ def small_vit() -> nn.ModuleDict:
 
 
 def file_of(model: nn.Module, ours: str, theirs: str) -> dict[str, Tensor]:
-    """A published file for the model: its own tensors, other values, other names."""
+    """Returns a published file for the model: its tensors with other values, under their published names."""
     return {re.sub(ours, theirs, name): torch.full_like(value, 3) for name, value in model.state_dict().items()}
 
 

@@ -1,4 +1,4 @@
-"""The models of the hub at full size, without weights: as many parameters as their authors' files hold."""
+"""Tests that models of the hub, built at full size without weights, have as many parameters as the published files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from medtune.models.assemble import zoo_entry
 from medtune.models.transformers_vlm.model import TransformersVlm
 
-# What the hub counts in each repository's safetensors; a tied output layer is stored once.
+# The hub's counts for the safetensors of each repository; a tied output layer is stored once.
 PARAMETERS = {
     "internvl3_8b": 7_944_373_760,
     "lingshu_7b": 8_292_166_656,

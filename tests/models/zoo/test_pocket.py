@@ -1,4 +1,4 @@
-"""pocket's real weights: the pretrained parts do what they are known to do."""
+"""Tests pocket's pretrained parts: they do what they are known to do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_language_model_speaks() -> None:
 
 
 def test_tower_knows_imagenet() -> None:
-    """With the head of the same file, a temple is among the palaces and a dahlia among the daisies."""
+    """With the file's own head, a temple is classified as a palace and a dahlia as a daisy."""
     tower, _ = efficientnet_lite0.load(grid=1)
     tower.eval()
     head = torch.load(assets.kept_from_index(efficientnet_lite0.INDEX_FILE), weights_only=True)
@@ -40,7 +40,7 @@ def test_tower_knows_imagenet() -> None:
 
 
 def test_a_letter_is_one_token_and_the_same_where_it_is_shown_and_where_it_is_answered() -> None:
-    """Else a model would have to translate a letter before it could copy it."""
+    """Otherwise a model would have to translate a letter before it could copy it."""
     family = ChatML(smollm2.load().tokenizer, num_media_tokens=8)
     for question in find_benchmark("fetal_gauge").examples:
         prompt = render_choice(question, "letter")

@@ -1,4 +1,7 @@
-"""Gemma 3 and MedGemma; the projector is a bare parameter, so LoRA cannot reach it and `full` trains it."""
+"""The family of Gemma 3 and MedGemma.
+
+The projection is a bare parameter, not a linear layer, so that LoRA cannot adapt it; only `full` tuning trains it.
+"""
 
 from __future__ import annotations
 
@@ -35,5 +38,5 @@ def _decoder(whole: PreTrainedModel) -> nn.Module:
 
 
 def _token_types(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
-    """Returns which tokens are visual: these see one another both ways."""
+    """Returns the mask of the visual tokens, which see one another in both directions."""
     return {"token_type_ids": step.media_BL.long()} if bool(step.media_BL.any()) else {}

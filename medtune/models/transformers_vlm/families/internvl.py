@@ -1,4 +1,4 @@
-"""InternVL3 and 3.5, the `-hf` checkpoints; a video's frames are shown as tiles."""
+"""The family of InternVL3 and InternVL3.5 in their `-hf` checkpoints; the frames of a video are shown as tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LLaVA-1.5; a video is shown as so many images."""
+"""The family of LLaVA-1.5; the frames of a video are shown as images."""
 
 from __future__ import annotations
 

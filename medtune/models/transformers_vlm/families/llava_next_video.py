@@ -1,4 +1,8 @@
-"""LLaVA-NeXT-Video; images in tiles with line breaks, frames pooled to a quarter of their tokens."""
+"""The family of LLaVA-NeXT-Video.
+
+Images are cut into tiles, with line breaks between their rows; the frames of a video are pooled to a quarter of their
+tokens.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LLaVA-OneVision; the line break behind an image's rows is a parameter of the projector."""
+"""The family of LLaVA-OneVision; the embedding of its line breaks is a parameter that belongs to the projector."""
 
 from __future__ import annotations
 

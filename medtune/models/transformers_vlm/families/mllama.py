@@ -1,4 +1,4 @@
-"""Llama-3.2-Vision: the image stands beside the row, and cross-attention layers look at it.
+"""The family of Llama-3.2-Vision: the image stands beside the row, and cross-attention layers attend to it.
 
 Shape legend: M images, B rows, L new tokens, T tiles, P patches of one tile, E embedding width.
 """
@@ -22,7 +22,7 @@ class TileStates(NamedTuple):
 
     Attributes:
         states_MTPE: Projected features of every tile, padding tiles included.
-        is_tile_MT: True where a tile is part of the image.
+        is_tile_MT: bool, True where a tile is part of the image, False at padding tiles.
     """
 
     states_MTPE: Tensor
@@ -43,7 +43,7 @@ def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> TileStates:
     model: Any = whole.model
     joined = {name: torch.cat([one[name] for one in media]) for name in media[0]}
     features_MITPD = model.vision_model(**joined).last_hidden_state
-    # One image per item, so the axis I has length 1.
+    # Each item holds one image, so the axis I has length 1.
     states_MTPE = model.multi_modal_projector(features_MITPD[:, 0])
     return TileStates(states_MTPE, joined["aspect_ratio_mask"][:, 0].bool())
 
@@ -53,7 +53,7 @@ def _hidden(whole: PreTrainedModel, step: Step, encoded: TileStates | None, cach
     if encoded is not None and step.shows_media:
         tiles_BT = encoded.is_tile_MT[step.media_index_B]
         mask_BLIT = (step.sees_media_BL[:, :, None, None] & tiles_BT[:, None, None, :]).long()
-        # Rows that are continued find the states in the cache.
+        # When a reply is continued, the states are in the cache.
         first = bool(step.media_BL.any())
         states = encoded.states_MTPE[step.media_index_B].flatten(1, 2) if first else None
         shown = {"cross_attention_states": states, "cross_attention_mask": mask_BLIT}

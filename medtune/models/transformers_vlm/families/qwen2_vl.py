@@ -1,4 +1,4 @@
-"""Qwen2-VL and Qwen2.5-VL; Lingshu is one of these."""
+"""The family of Qwen2-VL and Qwen2.5-VL, to which Lingshu belongs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Qwen3-VL; the first decoder layers add intermediate features of the tower at the visual tokens (DeepStack)."""
+"""The family of Qwen3-VL.
+
+Its first decoder layers add intermediate features of the tower to their states at the visual tokens (DeepStack).
+"""
 
 from __future__ import annotations
 

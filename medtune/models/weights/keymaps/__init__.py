@@ -1,1 +1,1 @@
-"""Key maps of published checkpoints: which name in a file is which weight here. Each release has its module."""
+"""Tables that translate the names of weights in published checkpoints into medtune's; each release has its module."""

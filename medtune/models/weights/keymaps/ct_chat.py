@@ -1,4 +1,4 @@
-"""CT-CHAT's non_lora_trainables.bin: the projector.
+"""The key map of CT-CHAT's non_lora_trainables.bin, which holds the projector.
 
 Source: ibrahimethemhamamci/CT-CHAT@33c9b973.
 """

@@ -1,4 +1,4 @@
-"""CT-CLIP_v2.pt and CT-CHAT's clip_visual_encoder.pth: the CTViT tower.
+"""The key maps of CT-CLIP_v2.pt and of CT-CHAT's clip_visual_encoder.pth, which hold the CTViT tower.
 
 Source: ibrahimethemhamamci/CT-CLIP@a2a155c6; CT-CLIP issues 47 and 48, CT-CHAT issue 5.
 """
@@ -40,9 +40,9 @@ def _tower(prefix: str) -> KeyMap:
             Rule(prefix + r"vq\._codebook\.embed", ("vision.codebook_1KD",)),
         ),
         left_out=(
-            # No learned key or value beside the tokens' own: the tensor is empty.
+            # The release has no learned keys or values beside those of the tokens, so the tensor is empty.
             layer + r"1\.null_kv",
-            # Only attention to another sequence would read it.
+            # Only attention to another sequence would read this norm.
             layer + r"1\.context_norm\.gamma",
             prefix + r"vq\._codebook\.(initted|cluster_size|embed_avg)",
             r"text_transformer\..+",

@@ -1,7 +1,7 @@
-"""A key map: which tensors of a published file become which weights, and what the file may hold besides.
+"""Translates the tensors of a published file into medtune's weights by rules, and loads them into a model.
 
-A silent partial load is the commonest failure that users of these models report, so a name without a rule, a weight
-without a tensor and a shape that differs are all refused, with their names.
+The failure that users of these models report most often is that a part of the weights is silently not loaded. A name
+without a rule, a weight without a tensor and a differing shape are therefore errors, which list the names.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule for the tensors whose whole name matches a pattern.
+    """A rule for the tensors whose names match a pattern.
 
     Attributes:
-        pattern: A regular expression for the whole name.
-        targets: Templates for `re.Match.expand`. Several share the tensor, cut along its first axis in equal parts.
-        part: Tensors of several rules that meet in one target are joined along the first axis in this order.
+        pattern: Regular expression that the whole name has to match.
+        targets: Names of the weights here, as templates for `re.Match.expand`. With several targets, the tensor is cut
+            along its first axis into equal parts, one for each.
+        part: Place of this tensor where the tensors of several rules are joined along the first axis into one target.
     """
 
     pattern: str
@@ -36,10 +37,11 @@ class KeyMap:
     """The rules by which one kind of published file is read.
 
     Attributes:
-        checkpoint: The file in words, for messages.
-        rules: The first that matches a name decides.
-        left_out: Names (patterns) that the file may hold and that are not loaded: the written allow-list.
-        zeros: Names (patterns) that are not loaded because they are always zero; anything else in them is refused.
+        checkpoint: Name of the file in words, for messages.
+        rules: The rules; the first that matches a name is applied.
+        left_out: Patterns of the names that the file may hold and that are not loaded.
+        zeros: Patterns of the names of tensors that are not loaded because they hold only zeros; other values in them
+            are an error.
     """
 
     checkpoint: str
@@ -49,15 +51,20 @@ class KeyMap:
 
 
 def rename(prefix: str, target: str) -> Rule:
-    """Returns the rule that puts `target` in the place of a literal prefix."""
+    """Returns the rule that replaces a literal prefix of a name by `target`."""
     return Rule(re.escape(prefix) + r"(.+)", (target + r"\1",))
 
 
 def translate(tensors: Mapping[str, Tensor], key_map: KeyMap, *, where: str) -> dict[str, Tensor]:
-    """Returns the tensors under our names, cut and joined as the rules say.
+    """Returns the tensors under medtune's names, cut and joined by the rules.
+
+    Args:
+        tensors: The tensors under their published names.
+        key_map: The rules.
+        where: The file, for messages.
 
     Raises:
-        ValueError: The file holds a name that no rule and no allow-list knows, or a tensor that should be zero is not.
+        ValueError: The key map does not know a name, or a tensor that should be zero is not.
     """
     parts: dict[str, dict[int, Tensor]] = {}
     unknown = []
@@ -84,11 +91,19 @@ def translate(tensors: Mapping[str, Tensor], key_map: KeyMap, *, where: str) -> 
 
 
 def load_published(module: nn.Module, tensors: Mapping[str, Tensor], key_map: KeyMap, *, where: str) -> None:
-    """Fills all weights and buffers of `module` from a published file's tensors; a skeleton takes them as they are.
+    """Fills all weights and buffers of a module from the tensors of a published file.
+
+    A module without weights (on the meta device) takes over the tensors themselves, with their dtype.
+
+    Args:
+        module: The module that is filled.
+        tensors: The tensors under their published names.
+        key_map: The rules.
+        where: The file, for messages.
 
     Raises:
-        ValueError: A name of the file is not known, a weight is missing in the file, or a shape differs; nothing is
-            loaded then.
+        ValueError: A name of the file is not known, the file lacks a weight, or a shape differs. Nothing is loaded
+            then.
     """
     found = translate(tensors, key_map, where=where)
     own = module.state_dict()

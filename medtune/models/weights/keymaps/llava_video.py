@@ -1,7 +1,7 @@
-"""LLaVA-Video's released checkpoints (lmms-lab/LLaVA-Video-7B-Qwen2 and its kind).
+"""The key map of LLaVA-Video's released checkpoints, such as lmms-lab/LLaVA-Video-7B-Qwen2.
 
-Source: LLaVA-VL/LLaVA-NeXT@df179663, llava/model: the tower's wrapper drops the last block and the pooling head, so
-that neither is in the files.
+Source: LLaVA-VL/LLaVA-NeXT@df179663, llava/model. The tower's wrapper there drops the last block and the pooling head,
+so that neither is in the files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEY_MAP = KeyMap(
         Rule(r"lm_head\.weight", ("lm_head.weight",)),
     ),
     left_out=(
-        # Both are made anew by transformers, no longer stored.
+        # transformers computes both itself and no longer stores them.
         r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
         r"model\.vision_tower\.vision_tower\.vision_model\.embeddings\.position_ids",
     ),

@@ -1,7 +1,7 @@
-"""Merlin's contrastive checkpoint and its report model.
+"""The key maps of Merlin's contrastive checkpoint and of its report model.
 
-Source: StanfordMIMI/Merlin@2489a96b and merlin-vlm 0.0.7; StanfordMIMI/Merlin issue 36 (the image encoders of the
-files differ, so that each is read from its own file).
+Source: StanfordMIMI/Merlin@2489a96b and merlin-vlm 0.0.7; StanfordMIMI/Merlin issue 36 (the image encoders in the two
+files differ, so that each model is read from its own file).
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _TEXT_TOWER = (r"encode_text\..+", "logit_scale")
 _PEFT = r"decode_text\.text_decoder\.base_model\.model\."
 
 LORA_SCALE = 16 / 512
-"""alpha / r of the report model's adapter. Source: merlin-vlm 0.0.7."""
+"""The scale alpha / r of the report model's adapter.
+
+Source: merlin-vlm 0.0.7.
+"""
 
 
 CONTRASTIVE = KeyMap(
@@ -31,7 +34,7 @@ CONTRASTIVE = KeyMap(
     ),
     left_out=_TEXT_TOWER,
 )
-"""For a tower that has its two heads."""
+"""The key map of the contrastive checkpoint, for a tower with both heads."""
 
 REPORT = KeyMap(
     checkpoint="Merlin's report model",
@@ -43,14 +46,18 @@ REPORT = KeyMap(
     ),
     left_out=(_PEFT + r".+\.rotary_emb\.inv_freq",),
 )
-"""Reads what `merged` returns: the adapter's own tensors have no place in it."""
+"""The key map of the report model's tensors after `merged`, which removes the tensors of the adapter."""
 
 
 def merged(tensors: Mapping[str, Tensor], *, scale: float = LORA_SCALE) -> dict[str, Tensor]:
-    """Returns the report model's tensors with W + scale * B A in the place of each adapted W.
+    """Returns the report model's tensors without adapters: each adapted weight W is replaced by W + scale * B A.
+
+    Args:
+        tensors: The tensors of the published file.
+        scale: Scale of the adapters, alpha / r.
 
     Raises:
-        ValueError: An adapter's half is without its other half or its weight.
+        ValueError: An adapter lacks A, B or the weight W that it adapts.
     """
     halves = re.compile(r"(.+)\.lora_([AB])\.default\.weight")
     plain = {name: tensor for name, tensor in tensors.items() if not halves.fullmatch(name)}

@@ -1,6 +1,6 @@
-"""RadFM's pytorch_model.bin.
+"""The key map of RadFM's pytorch_model.bin.
 
-Source: chaoyi-wu/RadFM@9efba84c; chaoyi-wu/RadFM issue 5 (names that newer versions of transformers no longer make).
+Source: chaoyi-wu/RadFM@9efba84c; chaoyi-wu/RadFM issue 5 (names that newer versions of transformers do not have).
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ KEY_MAP = KeyMap(
         Rule(r"embedding_layer\.figure_token_weight", ("projector.tags",)),
     ),
     left_out=(
-        # Made anew by transformers, no longer stored.
+        # transformers computes these itself and no longer stores them.
         r"lang_model\.model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
-        # Equal to lang_model.model.embed_tokens.weight.
+        # This tensor is equal to lang_model.model.embed_tokens.weight.
         r"embedding_layer\.weight",
-        # A text encoder and a decoder from pre-training that neither answers nor reads images.
+        # These belong to a text encoder and a decoder for pre-training, which take no part in answering questions.
         r"embedding_layer\.(bert_model|bert_projection_fc|output_upscaling|transformer_decoder)\..+",
         r"embedding_layer\.(transformer_decoder_mlp|cls_head)\..+",
     ),

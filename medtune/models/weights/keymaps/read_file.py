@@ -1,4 +1,4 @@
-"""Reads the tensors of a published checkpoint without running anything that it holds."""
+"""Reads the tensors of a published checkpoint without running any code that its files may hold."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _WRAPPERS = ("state_dict", "model", "module")
 
 
 def read_tensors(paths: list[Path]) -> dict[str, Tensor]:
-    """Returns the tensors of one checkpoint, which may lie in several files.
+    """Returns the tensors of one checkpoint, which may consist of several files.
 
     Raises:
-        FileNotFoundError: There is no such file, or no file at all.
-        ValueError: A file is damaged, holds more than tensors, or a name stands in two files.
+        FileNotFoundError: A file does not exist, or no file is named.
+        ValueError: A file is damaged or holds other things than tensors, or a name occurs in two files.
     """
     if not paths:
         raise FileNotFoundError("no checkpoint file to read")

@@ -1,4 +1,7 @@
-"""LLaVA-Video; one image as LLaVA-OneVision shows it, a video with a line break behind each row of a frame."""
+"""The family of LLaVA-Video, which shows images as LLaVA-OneVision does and ends each row of a frame by a line break.
+
+transformers has no class for the model; `model` defines it, and `release` reads the released files.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """LLaVA-Video: SigLIP, a two-layer projector and Qwen2, with a line break behind every row of every frame.
 
-transformers has no class for it, but one for its parent LLaVA-OneVision, whose modules and images are the same; what
-differs is how a video is written: 27 x 27 patches of a frame are pooled to 14 x 14, and 14 line breaks make 210 tokens
-of it, where OneVision has 196 and one break behind the whole video. The configuration has a model type of its own, so
-that nothing reads the weights as OneVision's.
+transformers has no class for this model, but one for its parent LLaVA-OneVision, which has the same modules and shows
+images in the same way. The models differ in videos: both pool the 27 x 27 patches of a frame to 14 x 14. LLaVA-Video
+adds a line break to each of the 14 rows, which makes 210 tokens a frame; OneVision has 196 tokens a frame and one line
+break behind the whole video. The configuration has a model type of its own, so that no tool takes the weights for
+OneVision's.
 
 Shape legend: B videos, T frames, R rows of pooled patches, W patches of a row, N visual tokens, D embedding width.
 
@@ -41,9 +42,9 @@ CHAT_TEMPLATE = (
     "{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""Ours, in the format of the conversation "qwen_1_5" that the checkpoint was trained with."""
+"""medtune's own template, in the format of the conversation "qwen_1_5" with which the checkpoint was trained."""
 _MEAN = _STD = (0.5, 0.5, 0.5)
-"""SigLIP's; the defaults of OneVision's processor are CLIP's."""
+"""The mean and standard deviation of SigLIP's pixels. OneVision's processor would take CLIP's by default."""
 
 
 class LlavaVideoConfig(LlavaOnevisionConfig):
@@ -53,14 +54,17 @@ class LlavaVideoConfig(LlavaOnevisionConfig):
 
 
 class LlavaVideoModel(LlavaOnevisionModel):
-    """LLaVA-OneVision's modules, and LLaVA-Video's way to write a video."""
+    """The modules of LLaVA-OneVision, with the visual tokens of a video in LLaVA-Video's order."""
 
     config_class = LlavaVideoConfig
 
     def get_video_features(self, pixel_values_videos: Tensor, **settings: Any) -> Any:
-        """Returns transformers' record of the tower, its `pooler_output` the visual tokens (B, N, D) of the videos."""
+        """Returns transformers' record of the tower's outputs.
+
+        Its field `pooler_output` holds the visual tokens of the videos, (B, N, D), with their line breaks.
+        """
         features: Any = super().get_video_features(pixel_values_videos, **settings)
-        # OneVision's one line break is the last token.
+        # The last token is OneVision's only line break, which is dropped.
         features.pooler_output = newline_grid(
             features.pooler_output[:, :-1], self.image_newline, side=_side(self.config)
         )
@@ -68,12 +72,12 @@ class LlavaVideoModel(LlavaOnevisionModel):
 
 
 class LlavaVideoForConditionalGeneration(LlavaOnevisionForConditionalGeneration):
-    """LLaVA-Video as transformers' own models are used."""
+    """LLaVA-Video with its output layer, in the interface of transformers' own models."""
 
     config_class = LlavaVideoConfig
 
     def __init__(self, config: LlavaVideoConfig) -> None:
-        # Past OneVision's own, which would build its model first.
+        # OneVision's own constructor is left out, because it would build OneVision's model first.
         LlavaOnevisionPreTrainedModel.__init__(self, config)
         self.model = LlavaVideoModel(config)
         text: Any = config.get_text_config()
@@ -86,7 +90,12 @@ AutoModelForImageTextToText.register(LlavaVideoConfig, LlavaVideoForConditionalG
 
 
 def newline_grid(tokens_BND: Tensor, newline_D: Tensor, *, side: int) -> Tensor:
-    """Returns the frames' tokens with a line break behind each row of `side` patches, (B, N / side * (side + 1), D).
+    """Returns the frames' tokens with a line break behind each row of patches, (B, N / side * (side + 1), D).
+
+    Args:
+        tokens_BND: The tokens of all frames, row by row.
+        newline_D: Embedding of the line break.
+        side: Number of patches of a row.
 
     Example:
         >>> newline_grid(torch.arange(4.0).reshape(1, 4, 1), torch.tensor([9.0]), side=2).flatten().tolist()
@@ -104,9 +113,9 @@ def _side(config: LlavaOnevisionConfig) -> int:
 
 
 def build_processor(tokenizer: PreTrainedTokenizerFast, config: LlavaVideoConfig) -> LlavaOnevisionProcessor:
-    """Returns the processor that goes with a configuration; the releases bring a tokenizer alone.
+    """Returns the processor that belongs to a configuration; the released folders hold only a tokenizer.
 
-    The placeholders of visual tokens are added to the tokenizer where it has none; they are never embedded.
+    The placeholders of visual tokens are added to the tokenizer where they are missing. They are never embedded.
     """
     known = tokenizer.get_added_vocab()
     tokenizer.add_tokens([token for token in (IMAGE, VIDEO) if token not in known], special_tokens=True)

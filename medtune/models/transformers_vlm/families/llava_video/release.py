@@ -1,4 +1,4 @@
-"""Reads LLaVA-Video's released folders: tensors under LLaVA-NeXT's names, its config.json, and a tokenizer alone."""
+"""Loads LLaVA-Video from its released folder: config.json, a tokenizer, and tensors under LLaVA-NeXT's names."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ SO400M: Mapping[str, Any] = {
     "model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 26,
     "num_attention_heads": 16, "image_size": 384, "patch_size": 14, "vision_use_head": False,
 }  # fmt: skip
-"""google/siglip-so400m-patch14-384 without its last block, whose input is what LLaVA-Video looks at."""
+"""Sizes of google/siglip-so400m-patch14-384 without its last block, whose input LLaVA-Video takes as features."""
 _MAX_TILES = 6
-"""Along each side of an image. Source: scripts/video/train, image_grid_pinpoints (1x1) to (6x6)."""
+"""Largest number of tiles along a side of an image.
+
+Source: scripts/video/train, image_grid_pinpoints (1x1) to (6x6).
+"""
 _TOWER = "siglip-so400m-patch14-384"
 _EMBEDDINGS = "model.embed_tokens.weight"
 _LAID_OUT: Mapping[str, object] = {
@@ -39,7 +42,7 @@ _LAID_OUT: Mapping[str, object] = {
     "mm_patch_merge_type": "spatial_unpad",
     "image_aspect_ratio": "anyres_max_9",
 }
-"""How the code here writes images and videos; a folder that says otherwise holds a model that was trained otherwise."""
+"""Settings of config.json for which the code here is made; a folder with other settings is refused."""
 _SIZES = (
     "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
     "max_position_embeddings", "rms_norm_eps", "bos_token_id", "eos_token_id",
@@ -47,17 +50,17 @@ _SIZES = (
 
 
 def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, Any] = SO400M) -> Assembled:
-    """Returns the model of a hub repository or a local folder: a release, or what `medtune export` wrote.
+    """Returns the model of a hub repository or a local folder: a release, or a folder that `medtune export` wrote.
 
     Args:
-        where: Hub id or folder.
-        loading: As the recipe says.
-        vision: Sizes of the tower that the release names.
+        where: Hub id or local folder.
+        loading: The recipe's settings.
+        vision: Sizes of the tower, as fields of a SigLIP configuration.
 
     Raises:
-        AssetError: There is no such folder, and the hub does not give it.
+        AssetError: There is no such folder, and the hub did not give it.
         FileNotFoundError: The folder holds no weights.
-        ValueError: The folder holds another model, or not all of this one.
+        ValueError: The folder holds another model, or only a part of this one.
     """
     folder = release_folder(where, KEY_MAP.checkpoint)
     said = _read_config(folder)
@@ -72,10 +75,15 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
 
 
 def published_config(said: Mapping[str, Any], *, vision: Mapping[str, Any], where: str) -> LlavaVideoConfig:
-    """Returns our configuration of a release's config.json.
+    """Returns the configuration that the settings of a released config.json describe.
+
+    Args:
+        said: The settings.
+        vision: Sizes of the tower, as fields of a SigLIP configuration.
+        where: The folder, for messages.
 
     Raises:
-        ValueError: A setting is missing, or the model writes images or videos in another way than the code here.
+        ValueError: A setting is missing, or it asks for images or videos in a form that the code here does not write.
     """
     absent = [name for name in (*_LAID_OUT, *_SIZES[:7], "mm_vision_tower", "rope_theta") if name not in said]
     if absent:
@@ -107,7 +115,8 @@ def _filled(config: LlavaVideoConfig, folder: Path, loading: Loading) -> PreTrai
         raise ValueError(f"{folder}: not {KEY_MAP.checkpoint}; it has no {_EMBEDDINGS}")
     text: Any = config.get_text_config()
     text.vocab_size = int(tensors[_EMBEDDINGS].shape[0])
-    # Weights take no memory until they are read; what is computed and never stored (rotary angles) is there at once.
+    # The weights take no memory until they are read. Buffers are built at once, because some of them (the rotary
+    # angles) are computed and not stored in the files.
     with init_empty_weights(include_buffers=False):
         whole: PreTrainedModel = AutoModelForImageTextToText.from_config(config)
     load_published(whole, tensors, KEY_MAP, where=str(folder))
