@@ -36,7 +36,7 @@ def references() -> Sequence[Reference]:
 
 
 def share_right(rows: Sequence[ParsedReply], facet: str, level: str) -> float | None:
-    """Returns the accuracy on the rows whose facet has this level; None if there are no such rows."""
+    """Returns a cell of Fetal-Gauge's tables: the accuracy on the rows with this level; None without rows."""
     chosen = [row for row in rows if row.question.facets.get(facet) == level]
     return accuracy().value(chosen) if chosen else None
 

@@ -43,7 +43,7 @@ class TrainAnswers:
 
 
 def train_answers(train: Sequence[Question]) -> TrainAnswers | None:
-    """Returns the most frequent answers to the train questions; None if there are no train questions."""
+    """Returns what the baselines answer: the most frequent answers of the train split; None if that is empty."""
     if not train:
         return None
     return TrainAnswers(by_task=_most_frequent(train, _task), by_prompts=_most_frequent(train, _wording))

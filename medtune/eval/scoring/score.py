@@ -197,7 +197,7 @@ def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark, *, seed: in
 
 
 def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:
-    """Returns 1.0 for each right row and 0.0 for each other; None if some answers are not simply right or wrong."""
+    """Returns each row's score, 1.0 if right and 0.0 if wrong; None if some rows are not simply right or wrong."""
     if any(row.question.answer_kind not in ("choice", "yes_no") for row in rows):
         return None
     return [float(row.correct) for row in rows]

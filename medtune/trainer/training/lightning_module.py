@@ -160,7 +160,7 @@ class FineTuning(pl.LightningModule):
 
 
 def _mixed(*numbers: int) -> int:
-    """Returns one seed made from several numbers."""
+    """Returns the seed of a training step, made from several numbers."""
     mixed = 0
     for number in numbers:
         mixed = (mixed * 1_000_003 + number + 1) % (2**31 - 1)

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs one bench; returns 1 if the results disagree, 2 if a target is missed, else 0.
+    """Runs `medtune bench`: runs one bench; returns 1 if the results disagree, 2 if a target is missed, else 0.
 
     Raises:
         ValueError: There is no such bench, or it does not take the subject.

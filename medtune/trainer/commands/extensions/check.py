@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints a line for each extension of the folder, with its faults; returns 1 if there is any fault, else 0.
+    """Runs `medtune check`: prints each extension of the folder with its faults; returns 1 if there is a fault, else 0.
 
     Raises:
         FileNotFoundError: There is no such folder.

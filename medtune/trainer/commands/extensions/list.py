@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints a line for each extension: its name, its first line, and its origin if that is not medtune."""
+    """Runs `medtune list`: prints each extension with its first line, and its origin if that is not medtune."""
     found = {
         name: extension
         for name, extension in catalog.extensions(catalog.KINDS[options.kind]).items()

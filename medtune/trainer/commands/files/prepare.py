@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Writes the prepared folder, or lists the missing media files, and returns 0.
+    """Runs `medtune prepare`: writes the prepared folder, or lists the missing media files, and returns 0.
 
     Raises:
         ValueError: --out is missing, or the benchmark and its source do not take the arguments.

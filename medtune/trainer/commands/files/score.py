@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Scores the file of predictions and returns 0.
+    """Runs `medtune score`: scores the file of predictions and returns 0.
 
     Raises:
         FileNotFoundError: There is no such file or folder.

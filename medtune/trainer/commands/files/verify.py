@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints one line for each golden file; returns 0 if all agree with this code, else 1.
+    """Runs `medtune verify`: prints one line for each golden file; returns 0 if all agree with this code, else 1.
 
     Raises:
         FileNotFoundError: There is no such path.

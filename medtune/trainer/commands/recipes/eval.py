@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Evaluates and returns the exit status.
+    """Runs `medtune eval`: evaluates and returns the exit status.
 
     Raises:
         FileNotFoundError: The recipe, its data or its weights are missing.

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Makes one run, or all runs of the recipe's grid or of --seeds, and returns the exit status.
+    """Runs `medtune run`: makes one run, or all runs of the recipe's grid or of --seeds, and returns the exit status.
 
     Raises:
         FileNotFoundError: The recipe, its data or its weights are missing.

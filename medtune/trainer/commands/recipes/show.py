@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints the recipe under its header, or the fields, and returns 0.
+    """Runs `medtune show`: prints the recipe under its header, or the fields, and returns 0.
 
     Raises:
         FileNotFoundError: There is no such file.

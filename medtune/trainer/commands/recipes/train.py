@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Trains and returns the exit status.
+    """Runs `medtune train`: trains and returns the exit status.
 
     Raises:
         FileNotFoundError: The recipe, its data or its weights are missing.

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints a description of the recipe's run and all that is missing for it; returns 0 if nothing is, else 1.
+    """Runs `medtune validate`: prints what a run would do and what is missing for it; returns 0 if nothing is, else 1.
 
     Raises:
         FileNotFoundError: The recipe or a checkpoint is missing.

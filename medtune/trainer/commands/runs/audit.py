@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Audits the run, or the benchmark, and returns 0.
+    """Runs `medtune audit`: audits the run, or the benchmark, and returns 0.
 
     Raises:
         FileNotFoundError: The run or the prepared folder is missing.

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints a reply to each question and returns 0.
+    """Runs `medtune chat`: prints a reply to each question and returns 0.
 
     Raises:
         FileNotFoundError: The media, the run or its weights are missing.

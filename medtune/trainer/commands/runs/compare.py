@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints the comparison and returns 0.
+    """Runs `medtune compare`: prints the comparison and returns 0.
 
     Raises:
         FileNotFoundError: A run, its results, its data or the file is missing.

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Writes the run's model and returns 0.
+    """Runs `medtune export`: writes the run's model and returns 0.
 
     Raises:
         FileExistsError: The folder to write is not empty.

@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Judges the answers, or compares the verdicts with a person's scores, and returns the exit status.
+    """Runs `medtune judge`: judges a run's answers, or compares the verdicts with a person's scores.
 
     Raises:
         FileNotFoundError: The run, the file or its questions are missing.

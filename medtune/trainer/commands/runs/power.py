@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Prints how many patients are needed to detect a gain, and returns 0.
+    """Runs `medtune power`: prints how many patients are needed to detect a gain, and returns 0.
 
     Raises:
         FileNotFoundError: There is no such run.

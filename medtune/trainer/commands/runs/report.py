@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Writes report.html and report.md, prints where they are and returns 0.
+    """Runs `medtune report`: writes report.html and report.md, prints where they are and returns 0.
 
     Raises:
         FileNotFoundError: A run, its results or a plugin folder that it was made with are missing.
