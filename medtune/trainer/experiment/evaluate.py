@@ -21,6 +21,7 @@ from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.asked_model import AskedModel
+from medtune.trainer.experiment.ctrl_c import noticing_ctrl_c
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.prepared_data import groups_of
 
@@ -144,9 +145,11 @@ def train_questions(prepared: Prepared) -> tuple[Question, ...]:
 
 @contextlib.contextmanager
 def _progress(title: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    with tqdm(desc=title, unit="image", disable=not shown, file=sys.stderr, mininterval=1.0) as bar:
+    bars = tqdm(desc=title, unit="image", disable=not shown, file=sys.stderr, mininterval=1.0)
+    with bars as bar, noticing_ctrl_c() as check_ctrl_c:
 
         def on_group(done: int, total: int) -> None:
+            check_ctrl_c()
             bar.total = total
             bar.update(done - bar.n)
 
