@@ -42,7 +42,7 @@ def compare(found: NDArray[Any], record: Mapping[str, Any], *, rtol: float, atol
         return _compare_ids(found, record)
     wanted = np.asarray(record["values"])
     index = record.get("index")
-    values = found.reshape(-1) if index is None else found.reshape(-1)[np.asarray(index)]
+    values = found.reshape(-1) if index is None else found.reshape(-1)[np.asarray(index, dtype=np.intp)]
     if np.issubdtype(found.dtype, np.integer) or str(record.get("dtype", "")).startswith("int"):
         return _equal(values, wanted, index)
     distance = np.abs(values.astype(np.float64) - wanted)
@@ -61,6 +61,8 @@ def compare(found: NDArray[Any], record: Mapping[str, Any], *, rtol: float, atol
 
 
 def _statistics(found: NDArray[Any], record: Mapping[str, Any], *, rtol: float, atol: float) -> str | None:
+    if not found.size:
+        return None
     wide = found.astype(np.float64)
     bound = atol + rtol * float(np.abs(wide).max(initial=0.0))
     for name in _STATISTICS:
@@ -72,8 +74,11 @@ def _statistics(found: NDArray[Any], record: Mapping[str, Any], *, rtol: float, 
 
 def _extras(found: NDArray[Any], record: Mapping[str, Any], rtol: float, atol: float) -> str | None:
     if "first_channel_of_every_token" in record:
-        wanted = np.asarray(record["first_channel_of_every_token"])
+        # One list, or one list for each row of the batch.
+        wanted = np.asarray(record["first_channel_of_every_token"]).reshape(-1)
         values = found[..., 0].reshape(-1)
+        if len(wanted) != len(values):
+            return f"{len(values)} tokens, but the first channel of {len(wanted)} tokens is recorded"
         wrong = np.flatnonzero(np.abs(values - wanted) > atol + rtol * np.abs(wanted))
         if wrong.size:
             return f"token {wrong[0]}: first channel {values[wrong[0]]:.7g}, recorded {wanted[wrong[0]]:.7g}"

@@ -1,6 +1,6 @@
 """Computes the recorded sequences of RadFM and M3D: ids, masks, labels, and a tiny LLaMA's embeddings, logits and loss.
 
-Shape legend: B rows, L tokens, E embedding width, V vocabulary.
+Shape legend: B rows, L tokens, E embedding width, V vocabulary, S scans, T tokens of a scan, X tokens of all scans.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from medtune.models.golden.file import GoldenFile
 from medtune.models.sequence import layout
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.m3d import M3D
-from medtune.models.sequence.radfm import RadFM
+from medtune.models.sequence.radfm import RadFM, cut
 from medtune.models.weights.keymaps import m3d as m3d_keys
 from medtune.models.weights.keymaps import radfm as radfm_keys
 from medtune.models.weights.keymaps.key_map import KeyMap, load_published
@@ -115,22 +115,22 @@ def run_radfm(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     for name, case in golden.text.items():
         samples = case["samples"]
         sequences = [
-            family.layout_scans(s["question"], s["answer"], positions=[p["question"] for p in s["image_positions"]])
+            family.layout_scans(
+                s["question"], s["answer"], positions=_places(s, "question"), answer_positions=_places(s, "answer")
+            )
             for s in samples
         ]
         batch = _batch(sequences, int(config["max_seq"]), pad=int(config["pad"]))
-        yield f"{name}/lang_x", _with_scan_ids(batch, sequences, config)
+        yield f"{name}/lang_x", _with_scan_ids(batch, samples, sequences, config)
         yield f"{name}/attention_mask", batch.mask_BL
         yield f"{name}/labels", batch.labels_BL
         yield f"{name}/loss_reweight", _loss_weights(batch.labels_BL, samples, family)
         tokens = golden.input(f"{name}:vision_tokens")
-        opening, closing = tags.tags.split(1)
         visual_XE = torch.cat(
             [
-                part
-                for row, sequence in enumerate(sequences)
-                for scan in range(len(sequence.media_spans))
-                for part in (opening, tokens[row, scan], closing)
+                # A row may be cut inside a scan.
+                _tagged(tokens[row, _scan_order(sample)], tags.tags)[: int(batch.media_BL[row].sum())]
+                for row, sample in enumerate(samples)
             ]
         )
         embeddings_BLE, logits_BLV = _read(model["language"], batch, visual_XE)  # type: ignore[arg-type]
@@ -141,12 +141,34 @@ def run_radfm(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
         yield f"{name}/exact_match", right_BL.all(dim=-1).float().mean()[None]
 
 
-def _with_scan_ids(batch: _Batch, sequences: Sequence[layout.Sequence], config: Mapping[str, Any]) -> Tensor:
+def _tagged(tokens_STE: Tensor, tags_2E: Tensor) -> Tensor:
+    """Returns the tokens of scans one behind the other, each scan between the opening and the closing tag."""
+    tags_S2E = tags_2E.expand(len(tokens_STE), -1, -1)
+    return torch.cat([tags_S2E[:, :1], tokens_STE, tags_S2E[:, 1:]], dim=1).flatten(0, 1)
+
+
+def _places(sample: Mapping[str, Any], where: str) -> list[int]:
+    """Returns the positions of the images that stand in the question, or in the answer."""
+    return [position[where] for position in sample["image_positions"] if where in position]
+
+
+def _scan_order(sample: Mapping[str, Any]) -> list[int]:
+    """Returns the numbers of the images in the order in which they stand in the text."""
+    places = [next(iter(position.items())) for position in sample["image_positions"]]
+    return sorted(range(len(places)), key=lambda number: (places[number][0] == "answer", cut(places[number][1])))
+
+
+def _with_scan_ids(
+    batch: _Batch,
+    samples: Sequence[Mapping[str, Any]],
+    sequences: Sequence[layout.Sequence],
+    config: Mapping[str, Any],
+) -> Tensor:
     """Returns the ids with those of the release in the media spans: tag, one id per visual token, closing tag."""
     ids_BL = batch.ids_BL.clone()
     special, per_scan = config["special_ids"], int(config["tokens_per_image"])
     for row, sequence in enumerate(sequences):
-        for scan, span in enumerate(sequence.media_spans):
+        for scan, span in zip(_scan_order(samples[row]), sequence.media_spans, strict=True):
             first = special["<image0>"] + scan * per_scan
             own = torch.tensor([special["<image>"], *range(first, first + per_scan), special["</image>"]])
             room = ids_BL[row, span.start : span.stop]

@@ -54,9 +54,20 @@ def verify_file(path: Path) -> Result:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file is no golden file, its case is not known, or its weights do not fit.
+        ValueError: The file is no golden file, its case is not known, its weights do not fit, or it holds something that
+            no module can run; the message names the file.
     """
     golden = read_golden(path)
+    try:
+        return _verified(golden)
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"{path}: the file holds something that medtune cannot run for a case {golden.case!r} "
+            f"({type(error).__name__}: {error})"
+        ) from error
+
+
+def _verified(golden: GoldenFile) -> Result:
     largest = 0.0
     wanted = set(golden.outputs)
     for name, value in _runner(golden)(golden):

@@ -29,11 +29,17 @@ class SequenceBuilder:
         self._ids += [self._placeholder] * num_tokens
 
     def sequence(self, *, learnt_from: int | None) -> Sequence:
-        """Returns the sequence; labels begin at the position `learnt_from`, and there are none where it is None."""
+        """Returns the sequence; labels begin at the position `learnt_from`, and there are none where it is None.
+
+        The places of visual tokens are never learnt.
+        """
         first = len(self._ids) if learnt_from is None else learnt_from
+        labels = [*((IGNORED,) * first), *self._ids[first:]]
+        for span in self._spans:
+            labels[span.start : span.stop] = [IGNORED] * (span.stop - span.start)
         return Sequence(
             ids=tuple(self._ids),
-            labels=(*((IGNORED,) * first), *self._ids[first:]),
+            labels=tuple(labels),
             positions=tuple(range(len(self._ids))),
             media_spans=tuple(self._spans),
         )

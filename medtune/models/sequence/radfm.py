@@ -1,4 +1,4 @@
-"""Lays out scans and a question for RadFM, where scans may stand anywhere in the question.
+"""Lays out scans and a question for RadFM, where scans may stand anywhere in the question and in the answer.
 
     BOS QUESTION-with-scans ANSWER EOS
 
@@ -42,30 +42,30 @@ class RadFM:
         """Returns the sequence with one scan before the question; the labels are the answer and the end token."""
         return self.layout_scans(prompt, answer, positions=(0,) if with_media else ())
 
-    def layout_scans(self, question: str, answer: str | None, *, positions: Many[int]) -> Sequence:
-        """Returns the sequence with scans inside the question.
+    def layout_scans(
+        self, question: str, answer: str | None, *, positions: Many[int], answer_positions: Many[int] = ()
+    ) -> Sequence:
+        """Returns the sequence with scans inside the question, the answer or both.
 
-        The labels begin behind as many tokens as the question has when it is encoded without the answer.
+        The labels begin behind as many tokens as the question has when it is encoded without the answer. The places of
+        a scan inside the answer are not learnt.
 
         Args:
             question: The text of the question.
             answer: The text of the answer; None where it is to be generated.
-            positions: Position of each scan, from 0 to the number of the question's characters. As in the published
-                code, position p means before character max(p - 1, 0), so that even the largest position puts the scan
-                before the question's last character.
+            positions: Position of each scan in the question, from 0 to the number of its characters; see `cut`.
+            answer_positions: Position of each scan in the answer, likewise.
 
         Raises:
-            ValueError: A position lies outside the question.
+            ValueError: A position lies outside its text, or the text of a position is empty.
         """
-        if any(not 0 <= position <= len(question) for position in positions):
-            raise ValueError(f"scan positions {list(positions)} for a question of {len(question)} characters")
-        cuts = [max(position - 1, 0) for position in sorted(positions)]
-        parts = [question[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(question)], strict=True)]
+        parts = _parts(question, positions, "question")
         row = self._row(parts)
         if answer is None:
             return row.sequence(learnt_from=None)
         num_question = len(row)
-        whole = self._row([*parts[:-1], f"{parts[-1]} {answer}"])
+        first, *others = _parts(answer, answer_positions, "answer")
+        whole = self._row([*parts[:-1], f"{parts[-1]} {first}", *others])
         whole.text([self.stop_id])
         return whole.sequence(learnt_from=num_question)
 
@@ -78,3 +78,20 @@ class RadFM:
             if part:
                 row.text(self._text.encode(part))
         return row
+
+
+def cut(position: int) -> int:
+    """Returns the number of the character before which a scan stands.
+
+    As in the published code, position p means before character max(p - 1, 0), so that even the largest position puts
+    the scan before the last character of its text.
+    """
+    return max(position - 1, 0)
+
+
+def _parts(text: str, positions: Many[int], name: str) -> list[str]:
+    """Returns the pieces of a text between its scans, one more than there are scans."""
+    if any(not 0 <= position <= len(text) for position in positions) or (positions and not text):
+        raise ValueError(f"scan positions {list(positions)} for {name} {text!r} of {len(text)} characters")
+    cuts = sorted(map(cut, positions))
+    return [text[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(text)], strict=True)]
