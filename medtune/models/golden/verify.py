@@ -54,8 +54,8 @@ def verify_file(path: Path) -> Result:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file is no golden file, its case is not known, its weights do not fit, or it holds something that
-            no module can run; the message names the file.
+        ValueError: The file is no golden file, its case is not known, its weights do not fit, or it holds something
+            that no module can run; the message names the file.
     """
     golden = read_golden(path)
     try:

@@ -61,6 +61,7 @@ def test_golden_text_corpus_scores() -> None:
 def test_golden_text_rows() -> None:
     golden = recorded("u2bench_text.json")
     for row, expected in zip(golden["rows"], golden["expected"]["rows"], strict=True):
+        assert row["id"] == expected["id"]
         found = scores([(row["reference"], row["hypothesis"])])
         for order, value in enumerate(expected["sentence_bleu_1_to_4"], start=1):
             assert close(found[f"Bleu-{order}"], value), row["id"]

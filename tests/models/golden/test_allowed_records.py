@@ -1,4 +1,4 @@
-"""Tests golden files that use more of the format than the shared ones do: scans in answers, larger batches, empty values."""
+"""Tests golden files that use more of the format than the shared ones do, such as scans in answers."""
 
 from __future__ import annotations
 

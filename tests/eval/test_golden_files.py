@@ -1,0 +1,130 @@
+"""Tests that the golden tests read every file of recorded metric values and every key in it, and demand no key."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.eval.golden import NOTED_IN, golden_root
+
+ROOT = Path(__file__).parents[2]
+TOLD = ("accept", "case", "remark", "arguments")
+"""Keys whose values describe other values in words, or how they were made."""
+
+OPTIONAL = {
+    "statistics.json": ("mcnemar.0.chi2_with_correction", "mcnemar.1.mid_p", "holm", "brier"),
+    "u2bench_u2score.json": ("weights", "known_exception", "synthetic_official_when_ids_read_as_numbers"),
+    "u2bench_classification.json": ("rows.0.lenient", "rows.1.strict.normalised", "mean_over_datasets"),
+    "u2bench_cve.json": ("rows.0.lenient_after_number_extraction", "tolerance"),
+    "rexsonovqa_published_scores.json": ("gemini-3-pro.exact.free", "gemini-3-pro.official_printed.mcq_by_type"),
+    "ctlesionvqa_extraction.json": ("letters",),
+    "ctlesionvqa_binary.json": ("mixed.unrounded", "all unparsable.majority_class_accuracy"),
+}
+"""A few keys of every kind, for a set that lacks them."""
+
+
+def _required() -> Path:
+    folder = golden_root() / "metrics"
+    if not folder.is_dir():
+        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
+            pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {folder}")
+        pytest.skip(f"no recorded values at {folder}; set MEDTUNE_GOLDEN")
+    return folder
+
+
+def _golden_tests(golden: Path, reads: Path) -> subprocess.CompletedProcess[str]:
+    """Runs all tests of recorded metric values in a process of their own, which notes the keys that they read."""
+    files = sorted(
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if "tests.eval.golden import" in path.read_text("utf-8") and path != Path(__file__)
+    )
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-k",
+            "golden",
+            "-m",
+            "slow or not slow",
+            *files,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "MEDTUNE_GOLDEN": str(golden), NOTED_IN: str(reads)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _keys(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield (*path, key)
+            yield from _keys(inner, (*path, key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _keys(inner, path)
+
+
+@pytest.mark.slow
+def test_golden_files_are_read_to_the_last_key(tmp_path: Path) -> None:
+    folder, reads = _required(), tmp_path / "reads"
+    reads.touch()
+    done = _golden_tests(golden_root(), reads)
+    assert done.returncode == 0, done.stdout[-3000:]
+    read = {tuple(json.loads(line)) for line in reads.read_text("utf-8").splitlines()}
+    # Whoever compares a whole object has read every key below it.
+    whole = {path[:-1] for path in read if path[-1] == "*"}
+    unread = [
+        ".".join(path)
+        for file in sorted(folder.glob("*.json"))
+        for path in dict.fromkeys(_keys(json.loads(file.read_text("utf-8")), (file.name,)))
+        if path[1] == "expected"
+        and not set(TOLD) & set(path)
+        and path not in read
+        and not any(path[:depth] in whole for depth in range(2, len(path)))
+    ]
+    assert unread == []
+
+
+@pytest.mark.slow
+def test_golden_files_may_lack_keys(tmp_path: Path) -> None:
+    shutil.copytree(_required(), tmp_path / "metrics")
+    for name, keys in OPTIONAL.items():
+        path = tmp_path / "metrics" / name
+        if not path.is_file():
+            continue
+        said = json.loads(path.read_text("utf-8"))
+        for key in keys:
+            _drop(said["expected"], key.split("."))
+        path.write_text(json.dumps(said), "utf-8")
+    (tmp_path / "reads").touch()
+    done = _golden_tests(tmp_path, tmp_path / "reads")
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def _drop(said: Any, steps: list[str]) -> None:
+    """Removes a key, where the set that is tested has it."""
+    *path, last = steps
+    for step in path:
+        if isinstance(said, list) and int(step) < len(said):
+            said = said[int(step)]
+        elif isinstance(said, dict) and step in said:
+            said = said[step]
+        else:
+            return
+    if isinstance(said, dict):
+        said.pop(last, None)
