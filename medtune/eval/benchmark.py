@@ -31,6 +31,7 @@ class Evidence:
         parsed: Parsed replies of the first repeat, by condition and parser.
         parser: Name of the primary parser.
         text_model: The model for the BERTScore of free text; None leaves it out.
+        apart: Why the numbers must not stand among published ones, as a clause; "" if they may.
     """
 
     questions: Sequence[Question]
@@ -38,6 +39,7 @@ class Evidence:
     parsed: ParsedReplies
     parser: str
     text_model: BertModel | None = None
+    apart: str = ""
 
     def rows(self, condition: Condition) -> Sequence[ParsedReply]:
         """Returns one parsed reply per question under a condition, read by the primary parser.
@@ -62,6 +64,11 @@ class Tables(Protocol):
 
 Render = Callable[[Question, AnswerFormat], Prompt]
 Parser = Callable[[str, Question], str | None]
+
+
+def nothing_missing(questions: Sequence[Question]) -> str:
+    """Returns "", for a benchmark that publishes no numbers of other models."""
+    return ""
 
 
 def no_tables(evidence: Evidence) -> Sequence[Table]:
@@ -93,6 +100,8 @@ class Benchmark:
         protocol: The published settings with which the benchmark's models answered; None if none are published.
         official: How the benchmark's official prompts are read and used; None if medtune can read none.
         wording: The name of the prompts that `render` returns: "ours", or the name of the official prompts.
+        missing: Says how much less some questions are than those of the published numbers, e.g. "6 of its 7,241
+            questions"; "" if they are the same.
         workload: The size of the benchmark and substitutes for its data, for `medtune bench`.
     """
 
@@ -115,6 +124,7 @@ class Benchmark:
     protocol: AnswerProtocol | None = None
     official: OfficialPrompts | None = None
     wording: str = OUR_WORDING
+    missing: Callable[[Sequence[Question]], str] = nothing_missing
     workload: Workload = field(default_factory=Workload)
 
     @property
@@ -133,7 +143,14 @@ class Benchmark:
         return self.primary_metric.higher_is_better
 
     def for_part(self, questions: Sequence[Question]) -> Benchmark:
-        """Returns the benchmark for some of its questions, with the first metric that covers any of them as primary."""
-        about = (name for name, metric in self.metrics.items() if any(map(metric.covers, questions)))
+        """Returns the benchmark for some of its questions, with the first metric that covers any of them as primary.
+
+        Metrics that are not defined on these questions are left out. Published numbers are numbers of the primary
+        metric; if another metric becomes primary, there are none.
+        """
+        defined = {name: metric for name, metric in self.metrics.items() if metric.is_defined_on(questions)}
+        about = (name for name, metric in defined.items() if any(map(metric.covers, questions)))
         first = next(about, self.primary)
-        return replace(self, metrics={first: self.metrics[first], **self.metrics})
+        if first == self.primary:
+            return replace(self, metrics={first: self.metrics[first], **defined})
+        return replace(self, metrics={first: self.metrics[first], **defined}, references=no_references)

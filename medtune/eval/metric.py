@@ -28,6 +28,11 @@ def every_question(question: Question) -> bool:
     return True
 
 
+def any_questions(questions: Sequence[Question]) -> bool:
+    """Returns True, for a metric that may be computed on any questions."""
+    return True
+
+
 def no_guess(questions: Sequence[Question]) -> float | None:
     """Returns None, for a metric whose expected value of a random guess is not known."""
     return None
@@ -46,6 +51,8 @@ class Metric:
         covers: Says whether the metric is about a question. A metric that is about none of the questions is left out.
         guessing: Returns the expected value of a random choice among the options of each question; None if it is not
             known.
+        is_defined_on: Says whether questions are enough for the metric. A composite over several tasks needs all of
+            them: computed on some, it would be another number of the same name.
     """
 
     statistic: OnRows
@@ -54,6 +61,7 @@ class Metric:
     silent: float | None = None
     covers: Callable[[Question], bool] = every_question
     guessing: Callable[[Sequence[Question]], float | None] = no_guess
+    is_defined_on: Callable[[Sequence[Question]], bool] = any_questions
 
     @property
     def bounds(self) -> Interval:

@@ -20,7 +20,7 @@ from medtune.benchmarks.ctlesionvqa.examples import EXAMPLES
 from medtune.benchmarks.ctlesionvqa.full_size import workload
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
-from medtune.benchmarks.ctlesionvqa.paper_tables import references
+from medtune.benchmarks.ctlesionvqa.paper_tables import missing, references
 from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, repeated_accuracies, tables
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
@@ -64,6 +64,7 @@ def benchmark() -> Benchmark:
         examples=EXAMPLES,
         tables=own_tables,
         references=references,
+        missing=missing,
         allowed_changes=allowed_changes,
         judging=judge_task(),
         official=official_prompts(),

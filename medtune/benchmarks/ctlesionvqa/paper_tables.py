@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from medtune.benchmarks import published
 from medtune.benchmarks.ctlesionvqa import yes_no_table
 from medtune.benchmarks.ctlesionvqa.repeats import Repeated
-from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_score
+from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_score, subtype_of
 from medtune.benchmarks.ctlesionvqa.subtypes import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
-from medtune.data.types import Interval
+from medtune.data.types import Interval, Question
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
-from medtune.eval.scoring.tables import Cell, Table, rank
+from medtune.eval.scoring.tables import Cell, Table, beside_published, beside_published_columns, rank
 
 OURS = "ours"
 FORMATS = {"multi_choice": "multiple choice", "free_text": "free text"}
@@ -30,10 +30,11 @@ _TABLE_4 = {
 Cells = Mapping[tuple[str, str], Sequence[ParsedReply]]
 
 
-def table3(cells: Cells, format_: str) -> Table:
+def table3(cells: Cells, format_: str, apart: str) -> Sequence[Table]:
     """Returns the half of Table 3 for one format, with our model in the last column.
 
-    Our averages are over the subtypes about which questions were asked.
+    There is an average of ours only where all its subtypes were asked about. If `apart` says why our numbers must not
+    stand beside the published ones, they have a table of their own.
     """
     means = {
         name: mean
@@ -42,13 +43,15 @@ def table3(cells: Cells, format_: str) -> Table:
     }
     known = [(type_, means[name]) for type_, names in V1.items() for name in names if name in means]
     ours = averages(known) if known else None
+    whole = {type_ for type_, names in V1.items() if means.keys() >= set(names)}
     printed = published("ctlesionvqa")["table3"]
     models = [*printed[0][format_]]
     made: list[tuple[Cell, ...]] = []
     for row in printed:
         type_ = _TYPES.get(row["type"])
         if row["is_average"]:
-            value = (ours.by_category.get(type_) if type_ else ours.total) if ours else None
+            is_whole = type_ in whole if type_ else len(whole) == len(V1)
+            value = (ours.by_category.get(type_) if type_ else ours.total) if ours and is_whole else None
         else:
             value = means.get(row["subtype"])
         random = [row["random_multi_choice"]] if format_ == "multi_choice" else []
@@ -57,12 +60,22 @@ def table3(cells: Cells, format_: str) -> Table:
         made.append((row["type"], row["subtype"], *random, *theirs, value, place))
     number = len(known), sum(len(names) for names in V1.values())
     notes = (
-        f"Averages of ours are over {number[0]} of {number[1]} subtypes, as the paper unweighted; rank among "
-        f"{len(models) + 1} models. Free-text numbers by mean relative accuracy (strict; right for 0 only if 0).",
+        f"Ours has {number[0]} of {number[1]} subtypes, and an average where none of its subtypes is missing; as in "
+        "the paper it is unweighted. Free-text numbers by mean relative accuracy (strict; right for 0 only if 0).",
+        *([] if apart else [f"Rank among {len(models) + 1} models."]),
     )
     random_column = ("random",) if format_ == "multi_choice" else ()
     columns = ("type", "subtype", *random_column, *models, OURS, "rank")
-    return Table(f"Table 3, {FORMATS[format_]}", columns, tuple(made), notes)
+    table = Table(f"Table 3, {FORMATS[format_]}", columns, tuple(made), notes)
+    return beside_published_columns(table, ours=OURS, labels=2, apart=apart)
+
+
+def missing(questions: Sequence[Question]) -> str:
+    """Returns how many subtypes of version 1 the questions are about, e.g. "4 of its 29 subtypes"; "" if all."""
+    subtypes = {subtype_of(question) for question in questions}
+    names = [name for found in V1.values() for name in found]
+    asked = sum(name in subtypes for name in names)
+    return "" if asked == len(names) else f"about {asked} of its {len(names)} subtypes"
 
 
 def references() -> Sequence[Reference]:
@@ -71,7 +84,7 @@ def references() -> Sequence[Reference]:
     return [Reference(model, value, "format", name) for name in FORMATS for model, value in totals[name].items()]
 
 
-def table4(cells: Cells) -> Table:
+def table4(cells: Cells, apart: str) -> Sequence[Table]:
     """Returns Table 4 (multiple choice, in percent) with our model in the last row and its rank by accuracy."""
     printed = published("ctlesionvqa")["table4"]
     keys = [f"{name}_{kind}" for name in _TABLE_4 for kind in ("sens", "spec", "acc")]
@@ -86,16 +99,14 @@ def table4(cells: Cells) -> Table:
         if accuracy is not None:
             place = rank(accuracy, [row[f"{name}_acc"] for row in printed])
             places.append(f"{name.replace('_', ' ')} {place}")
-    notes = (
-        f"Rank of ours by accuracy among {len(printed) + 1}: {', '.join(places) or '-'}. Unread answers are wrong.",
-    )
+    ranks = [] if apart else [f"Rank of ours by accuracy among {len(printed) + 1}: {', '.join(places) or '-'}."]
+    notes = (*ranks, "Unread answers of ours are wrong.")
     columns = ("model", *(key.replace("_", " ") for key in keys))
-    return Table(
-        "Table 4, lesion recognition, multiple choice, percent", columns, (*made, tuple(ours)), notes, digits=1
-    )
+    table = Table("Table 4, lesion recognition, multiple choice, percent", columns, tuple(made), notes, digits=1)
+    return beside_published(table, [tuple(ours)] if places else [], apart=apart)
 
 
-def rates(cells: Cells, format_: str) -> Table:
+def rates(cells: Cells, format_: str, apart: str) -> Sequence[Table]:
     """Returns Table 12 (multiple choice) or 13 (free text): sensitivity and specificity of the recognition subtypes."""
     number = {"multi_choice": 12, "free_text": 13}[format_]
     printed = published("ctlesionvqa")[f"table{number}"]
@@ -108,15 +119,17 @@ def rates(cells: Cells, format_: str) -> Table:
         made.append((row["subtype"], row["metric"], *theirs, value, None if value is None else rank(value, theirs)))
     title = f"Table {number}, {FORMATS[format_]}"
     notes = ("Unread answers of ours are wrong on either side.",)
-    return Table(title, ("subtype", "rate", *models, OURS, "rank"), tuple(made), notes)
+    table = Table(title, ("subtype", "rate", *models, OURS, "rank"), tuple(made), notes)
+    return beside_published_columns(table, ours=OURS, labels=2, apart=apart)
 
 
-def repeats_table(ours: Mapping[str, Repeated], format_: str) -> Table:
+def repeats_table(ours: Mapping[str, Repeated], format_: str, apart: str) -> Sequence[Table]:
     """Returns Table 10 (multiple choice) or 11 (free text): accuracies with intervals over repeated experiments.
 
     Args:
         ours: Our accuracy over the repeats, by subtype.
         format_: "multi_choice" or "free_text".
+        apart: Why our numbers must not stand beside the published ones; "" if they may.
     """
     number = {"multi_choice": 10, "free_text": 11}[format_]
     printed = published("ctlesionvqa")[f"table{number}"]
@@ -130,7 +143,8 @@ def repeats_table(ours: Mapping[str, Repeated], format_: str) -> Table:
         made.append((row["subtype"], *printed_cells, _with_interval(found.mean, found.ci95) if found else None, place))
     repeats = max((each.repeats for each in ours.values()), default=0)
     notes = (f"Ours: Student's interval over {repeats} repeats; the paper has 5 and names no method.",)
-    return Table(f"Table {number}, {FORMATS[format_]}", ("subtype", *models, OURS, "rank"), tuple(made), notes)
+    table = Table(f"Table {number}, {FORMATS[format_]}", ("subtype", *models, OURS, "rank"), tuple(made), notes)
+    return beside_published_columns(table, ours=OURS, labels=1, apart=apart)
 
 
 def _percent(share: float | None) -> float | None:

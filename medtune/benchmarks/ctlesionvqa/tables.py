@@ -61,10 +61,16 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
     made = []
     for kind in FORMATS:
         if any(format_ == kind for format_, _ in cells):
-            made += [table3(cells, kind), rates(cells, kind)]
+            made += [*table3(cells, kind, evidence.apart), *rates(cells, kind, evidence.apart)]
             ours = {name: each for (format_, name), each in repeats.items() if format_ == kind}
-            made += [repeats_table(ours, kind)] if ours else []
-    made += [table4(cells), *_official_v2(parsed), _readings(evidence), _definitions(cells), _collapse(cells)]
+            made += repeats_table(ours, kind, evidence.apart) if ours else []
+    made += [
+        *table4(cells, evidence.apart),
+        *_official_v2(parsed),
+        _readings(evidence),
+        _definitions(cells),
+        _collapse(cells),
+    ]
     made += [_sensitivity_by(cells, facet) for facet in LESION_FACETS]
     made += [_category_by(cells, facet) for facet in SUBGROUPS]
     made += verdict_table(evidence, judge_task(), by="subtype", title="Phrases in free text, by a judge")

@@ -6,7 +6,7 @@ prompts, parsers and the names of facets are ours.
 
 from __future__ import annotations
 
-from medtune.benchmarks.fetal_gauge.tables import references, tables
+from medtune.benchmarks.fetal_gauge.tables import missing, references, tables
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
@@ -33,6 +33,7 @@ def benchmark() -> Benchmark:
         examples=_EXAMPLES,
         tables=tables,
         references=references,
+        missing=missing,
         allowed_changes=_allowed_changes,
         # The paper counts 93,451 questions about 42,036 images, so about two for each image.
         workload=Workload(simulation=Simulation("fetal_phantom", "image", questions_per_item=2)),

@@ -18,7 +18,7 @@ from medtune.benchmarks.rexsonovqa.judge_task import judge_task
 from medtune.benchmarks.rexsonovqa.official_prompts import official_prompts
 from medtune.benchmarks.rexsonovqa.question_types import TYPES
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, rubric
-from medtune.benchmarks.rexsonovqa.tables import references, tables
+from medtune.benchmarks.rexsonovqa.tables import missing, references, tables
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
@@ -50,6 +50,7 @@ def benchmark() -> Benchmark:
         references=references,
         judging=judge_task(),
         official=official_prompts(),
+        missing=missing,
         allowed_changes=allowed_changes,
     )
 

@@ -22,10 +22,11 @@ from medtune.benchmarks.rexsonovqa.paper_contradictions import contradictions
 from medtune.benchmarks.rexsonovqa.question_types import TYPES
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, scored_items
 from medtune.benchmarks.rexsonovqa.scored_items import constant_letter, recode_zero_with_single_error, tally
+from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
-from medtune.eval.scoring.tables import Cell, Table, rank
+from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 
 OURS = "ours"
 _GEMINI = "Gemini 3 Pro"
@@ -41,7 +42,7 @@ def tables(evidence: Evidence) -> list[Table]:
     if waiting := sum(row.unscored for row in video):
         overall = replace(overall, notes=(*overall.notes, _UNSCORED.format(waiting)))
     made = [overall, *groups, _readings(evidence), _constant_letters(video)]
-    made += [_beside_the_paper(video, blind), _gemini_by_group(found)]
+    made += [*_beside_the_paper(video, blind, evidence.apart), _gemini_by_group(found)]
     return [table for table in (*made, *_crossings(video, blind), contradictions()) if table.rows]
 
 
@@ -80,6 +81,19 @@ def references() -> Sequence[Reference]:
     return found
 
 
+def missing(questions: Sequence[Question]) -> str:
+    """Returns how many of the published questions of a format these are; "" if they are all of each format asked."""
+    free = sum(map(is_rubric, questions))
+    text = published("rexsonovqa")["text"]
+    for number, all_of_them, name in (
+        (len(questions) - free, text["mcq"], "multiple-choice questions"),
+        (free, text["free_response"], "free responses"),
+    ):
+        if 0 < number < all_of_them:
+            return f"{number} of its {all_of_them} {name}"
+    return ""
+
+
 def _constant_letters(video: Sequence[ParsedReply]) -> Table:
     keys = [_key(row) for row in video if row.question.options]
     rows = tuple((letter, each.n, each.mean) for letter, each in constant_letter(keys).items())
@@ -92,7 +106,7 @@ def _key(row: ParsedReply) -> str:
     return LETTERS[place] if place < len(LETTERS) else "later"
 
 
-def _beside_the_paper(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]) -> Table:
+def _beside_the_paper(video: Sequence[ParsedReply], blind: Sequence[ParsedReply], apart: str) -> Sequence[Table]:
     numbers = published("rexsonovqa")
     rows: list[tuple[Cell, ...]] = []
     for model, cells in numbers["mcq"].items():
@@ -113,7 +127,8 @@ def _beside_the_paper(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]
     notes = [f"Rank of ours among {len(rows) + 1}: accuracy {placed[0] or '-'}, free mean {placed[1] or '-'}."]
     columns = ("model", "accuracy", "free mean", "blind accuracy", "blind free mean", "recovery", "loss")
     title = "The paper's models (Tables A1 to A8) and ours"
-    return Table(title, columns, (*rows, ours), (*notes, _NO_BLIND_RUN), digits=3)
+    notes = [_NO_BLIND_RUN] if apart else [*notes, _NO_BLIND_RUN]
+    return beside_published(Table(title, columns, tuple(rows), tuple(notes), digits=3), [ours], apart=apart)
 
 
 def _rank(ours: Sequence[Cell], rows: Sequence[Sequence[Cell]], column: int) -> int | None:

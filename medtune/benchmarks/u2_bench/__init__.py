@@ -14,6 +14,7 @@ from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.robust_parser import parse
 from medtune.benchmarks.u2_bench.tables import references, tables
 from medtune.benchmarks.u2_bench.weights_and_ranges import CASES
+from medtune.benchmarks.u2_bench.whole import missing
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
@@ -46,6 +47,7 @@ def benchmark() -> Benchmark:
         allowed_changes=allowed_changes,
         judging=judge_task(),
         official=official_prompts(),
+        missing=missing,
         # Comparing texts is slow, so the bench scores no more predictions than the benchmark has cases.
         workload=Workload(max_predictions=sum(CASES.values())),
         protocol=AnswerProtocol(

@@ -15,6 +15,7 @@ from medtune.benchmarks.u2_bench.sums_by_set import (
     u2_of,
 )
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
+from medtune.benchmarks.u2_bench.whole import has_every_task
 from medtune.data.types import Question
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.metrics.bleu4 import metric as bleu4
@@ -24,12 +25,13 @@ from medtune.eval.parsed_reply import ParsedReply
 
 def u2_score() -> Metric:
     """Returns the U2-Score with the weights that the paper prints."""
-    return Metric(of_blocks(u2_of))
+    return Metric(of_blocks(u2_of), is_defined_on=has_every_task)
 
 
 def u2_score_exact_weights() -> Metric:
     """Returns the U2-Score with the tasks' exact shares of cases as weights, as the paper's formula states."""
-    return Metric(of_blocks(lambda blocks: u2_of(blocks, EXACT_WEIGHTS)))
+    exact = of_blocks(lambda blocks: u2_of(blocks, EXACT_WEIGHTS))
+    return Metric(exact, is_defined_on=has_every_task)
 
 
 def mean_accuracy() -> Metric:

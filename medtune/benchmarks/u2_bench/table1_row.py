@@ -13,6 +13,7 @@ from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.sums_by_set import bleu4_of, mean_over_sets, of_blocks, value_error
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
 from medtune.benchmarks.u2_bench.weights_and_ranges import TOLERANCE
+from medtune.benchmarks.u2_bench.whole import has_every_task
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.parsed_reply import ParsedReply
@@ -28,6 +29,8 @@ def bleu4() -> Metric:
 
 def row(parsed: Sequence[ParsedReply], *, text_model: BertModel | None = None) -> Row:
     """Returns the cells of Table 1 by column, in the paper's units; None for a task without questions.
+
+    The score is None unless every task has questions.
 
     Args:
         parsed: The parsed replies.
@@ -45,7 +48,8 @@ def row(parsed: Sequence[ParsedReply], *, text_model: BertModel | None = None) -
         found[f"{task}_BLEU"] = _percent(_value(bleu4(), of[task]))
         found[f"{task}_ROUGE"] = _percent(mean_by_set(of[task], rouge_l().value))
         found[f"{task}_BERT"] = _percent(mean_by_set(of[task], partial(bert_f1, model=text_model)))
-    found["U2_Score"] = _value(u2_score(), parsed)
+    is_whole = has_every_task([each.question for each in parsed])
+    found["U2_Score"] = _value(u2_score(), parsed) if is_whole else None
     return found
 
 

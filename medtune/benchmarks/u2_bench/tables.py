@@ -15,12 +15,13 @@ from medtune.benchmarks.u2_bench.paper_contradictions import contradictions
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, VALID, family, reply_type
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, VALUE
+from medtune.benchmarks.u2_bench.whole import has_every_task
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.bertscore import BertModel
-from medtune.eval.scoring.tables import Cell, Table, rank
+from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 
 _RANDOM = "random"
 
@@ -32,7 +33,7 @@ def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
     found = outcomes(evidence, benchmark)
     has_values = any(task_of(question) == VALUE for question in evidence.questions)
     return (
-        _table_1(read, evidence.text_model),
+        *_table_1(read, evidence.text_model, evidence.apart),
         _parsers(read),
         *([_values(read)] if has_values else []),
         *([_following(replies), _kinds(replies)] if replies else []),
@@ -56,7 +57,7 @@ def references() -> Sequence[Reference]:
     return found
 
 
-def _table_1(read: Mapping[str, Sequence[ParsedReply]], text_model: BertModel | None) -> Table:
+def _table_1(read: Mapping[str, Sequence[ParsedReply]], text_model: BertModel | None, apart: str) -> Sequence[Table]:
     printed = published("u2_bench")["table1"]
     columns = tuple(name for name in printed["columns"] if name != "group")
     group = printed["columns"].index("group")
@@ -65,12 +66,13 @@ def _table_1(read: Mapping[str, Sequence[ParsedReply]], text_model: BertModel | 
     for row in printed["rows"]:
         shown = [cell for place, cell in enumerate(row) if place != group]
         rows.append((*shown, None if row[group] == _RANDOM else rank(row[-1], scores)))
+    own: list[tuple[Cell, ...]] = []
     for name, parsed in read.items():
         ours = official_rows.row(parsed, name) if name in OFFICIAL else table1_row.row(parsed, text_model=text_model)
         score = ours["U2_Score"]
         place = rank(score, scores) if score is not None and math.isfinite(score) else None
-        rows.append((f"ours, {name}", *(ours.get(column) for column in columns[1:]), place))
-    return Table(
+        own.append((f"ours, {name}", *(ours.get(column) for column in columns[1:]), place))
+    table = Table(
         title="U2-Bench, Table 1",
         columns=(*columns, "rank"),
         rows=tuple(rows),
@@ -78,10 +80,11 @@ def _table_1(read: Mapping[str, Sequence[ParsedReply]], text_model: BertModel | 
             "Rank: by U2_Score among the paper's 23 models.",
             "Rows named official_* are scored as the official scripts do, with losses: unparsable numbers leave the",
             "mean, '04' and '09' leave LL and OD, and a task without values earns full credit.",
-            "In our own rows nothing leaves a mean, and tasks without questions leave the score with their weight.",
+            "In our own rows nothing leaves a mean. Where a task has no questions, there is no U2_Score.",
         ),
         digits=4,
     )
+    return beside_published(table, own, apart=apart)
 
 
 def _parsers(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
@@ -91,7 +94,9 @@ def _parsers(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
             rows.append((name, *table1_row.by_task(parsed), table1_row.row(parsed)["U2_Score"], None, None, None))
             continue
         scored = official_rows.set_tables(parsed, name)
-        rows.append((name, *official_rows.by_task(scored), *official_rows.variants(scored.tables), scored.lost))
+        is_whole = has_every_task([row.question for row in parsed])
+        variants = official_rows.variants(scored.tables) if is_whole else (None, None, None)
+        rows.append((name, *official_rows.by_task(scored), *variants, scored.lost))
     return Table(
         title="U2-Bench: what each parser makes of the same replies",
         columns=(

@@ -77,6 +77,7 @@ def score_phase(
     train: Sequence[Question] = (),
     parser: str | None = None,
     text_model: BertModel | None = None,
+    apart: str = "",
     seed: int = 0,
 ) -> PhaseScores:
     """Returns all scores of one evaluation.
@@ -89,6 +90,7 @@ def score_phase(
         parser: Name of the primary parser; by default "likelihood" where the predictions have one under
             condition "image" and all questions have options, else the benchmark's first.
         text_model: The model for the BERTScore of free text; None leaves it out.
+        apart: Why the numbers must not stand among published ones (`apart_from_published`); "" if they may.
         seed: Seed of the resampling.
 
     Raises:
@@ -133,7 +135,7 @@ def score_phase(
             condition: {name: _every_metric(parsed, benchmark, seed=seed) for name, parsed in parsers.items()}
             for condition, parsers in replies.items()
         },
-        tables=tuple(benchmark.tables(Evidence(questions, predictions, replies, parser, text_model))),
+        tables=tuple(benchmark.tables(Evidence(questions, predictions, replies, parser, text_model, apart))),
         calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
         refusals=refusals if refusals.n else None,
         unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),

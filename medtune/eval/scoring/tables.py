@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 Cell = str | float | int | None
+RANK = "rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,61 @@ def rank(value: float, others: Sequence[float], *, higher_is_better: bool = True
     """
     better = [other > value if higher_is_better else other < value for other in others]
     return 1 + sum(better)
+
+
+def beside_published(table: Table, ours: Sequence[tuple[Cell, ...]], *, apart: str) -> tuple[Table, ...]:
+    """Returns a published table with our rows below the published ones, or in a table of their own.
+
+    Args:
+        table: The table with the published rows; a column "rank" comes last, if there is one.
+        ours: Our rows, with the same columns.
+        apart: Why our rows must not stand among the published ones; "" if they may.
+    """
+    if not apart:
+        return (replace(table, rows=(*table.rows, *ours)),)
+    has_rank = table.columns[-1] == RANK
+    rows = tuple(row[:-1] if has_rank else row for row in ours)
+    note = f"Not among the published rows, and without a rank: {apart}."
+    alone = replace(
+        table,
+        title=f"{table.title}; this model alone",
+        columns=table.columns[:-1] if has_rank else table.columns,
+        rows=rows,
+        notes=(note,),
+    )
+    published = replace(table, title=f"{table.title}; as published")
+    return (published, alone) if rows else (published,)
+
+
+def beside_published_columns(table: Table, *, ours: str, labels: int, apart: str) -> tuple[Table, ...]:
+    """Returns a table whose column `ours` stands behind the published ones, or two tables with the columns apart.
+
+    Args:
+        table: The table; its last two columns are `ours` and "rank".
+        ours: Name of our column.
+        labels: Number of columns at the left that name a row.
+        apart: Why our column must not stand beside the published ones; "" if it may.
+    """
+    if not apart:
+        return (table,)
+    if table.columns[-2:] != (ours, RANK):
+        raise ValueError(f"wanted a table that ends with the columns {ours!r} and {RANK!r}, got {table.columns}")
+    note = f"Not beside the published columns, and without a rank: {apart}."
+    published = replace(
+        table,
+        title=f"{table.title}; as published",
+        columns=table.columns[:-2],
+        rows=tuple(row[:-2] for row in table.rows),
+        notes=(),
+    )
+    alone = replace(
+        table,
+        title=f"{table.title}; this model alone",
+        columns=(*table.columns[:labels], ours),
+        rows=tuple((*row[:labels], row[-2]) for row in table.rows if row[-2] is not None),
+        notes=(*table.notes, note),
+    )
+    return (published, alone) if alone.rows else (published,)
 
 
 def finite_number(value: float | None) -> float | None:

@@ -15,6 +15,7 @@ from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import ONCE
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.shards import MERGED
+from medtune.eval.published_protocol import apart_from_published
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
@@ -24,6 +25,7 @@ from medtune.trainer.experiment.asked_model import AskedModel
 from medtune.trainer.experiment.ctrl_c import noticing_ctrl_c
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.prepared_data import groups_of
+from medtune.trainer.recipe.published_protocol import departure_from_published
 
 
 def evaluate_phase(
@@ -68,12 +70,20 @@ def evaluate_phase(
         experiment.benchmark,
         train=train_questions(experiment.prepared),
         parser=experiment.primary_parser,
+        apart=apart(experiment, questions),
     )
     if experiment.rank == 0:
         write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)
         write_document(out_dir / "scores.json", scores_file(scores, experiment.label))
     barrier()
     return scores
+
+
+def apart(experiment: Experiment, questions: Sequence[Question]) -> str:
+    """Returns why the scores of these questions must not stand among published ones, as a clause; "" if they may."""
+    return apart_from_published(experiment.label, experiment.benchmark, questions) or departure_from_published(
+        experiment.recipe, experiment.benchmark
+    )
 
 
 def answer_groups(

@@ -43,6 +43,7 @@ def open_data(recipe: Recipe, *, training: bool) -> OpenedData:
             questions.
     """
     prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
+    benchmark = benchmark.for_part(prepared.questions(recipe.eval.split))
     recipe = as_published(recipe, benchmark)
     check_fit(recipe, prepared, benchmark, training=training)
     training_sets = open_training_sets(recipe, prepared, benchmark) if training else ()

@@ -17,7 +17,7 @@ from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
-from medtune.trainer.experiment.evaluate import train_questions
+from medtune.trainer.experiment.evaluate import apart, train_questions
 from medtune.trainer.experiment.experiment import Experiment
 
 
@@ -53,7 +53,12 @@ def _rescored(experiment: Experiment, path: Path, *, parser: str) -> PhaseScores
     ]
     predictions = with_verdicts(stored, path, experiment.benchmark)
     scores = score_phase(
-        questions, predictions, experiment.benchmark, train=train_questions(experiment.prepared), parser=parser
+        questions,
+        predictions,
+        experiment.benchmark,
+        train=train_questions(experiment.prepared),
+        parser=parser,
+        apart=apart(experiment, questions),
     )
     write_parsed(path.parent / "parsed.jsonl", questions, predictions, experiment.benchmark)
     write_document(path.parent / "scores.json", scores_file(scores, experiment.label))

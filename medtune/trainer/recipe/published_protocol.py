@@ -44,6 +44,26 @@ def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
     return dataclasses.replace(recipe, eval=evaluation, model=dataclasses.replace(recipe.model, endpoint=asked))
 
 
+def departure_from_published(recipe: Recipe, benchmark: Benchmark) -> str:
+    """Returns how the recipe's answers depart from the published protocol, as a clause; "" if they do not.
+
+    Settings that the authors do not state are not compared.
+    """
+    if recipe.eval.parser is None and recipe.eval.readings[0] == "likelihood":
+        return "the likelihood of the options was read, while the published models replied in words"
+    published, used = benchmark.protocol, protocol_facts(recipe, benchmark).used
+    if published is None:
+        return ""
+    for name, theirs, ours in (
+        ("temperature", published.temperature, used.temperature),
+        ("number of repeats", published.repeats, used.repeats),
+        ("length of replies in tokens", published.max_new_tokens, used.max_new_tokens),
+    ):
+        if theirs is not None and theirs != ours:
+            return f"the {name} was {ours}, the published one is {theirs} (eval.protocol: published sets it)"
+    return ""
+
+
 def protocol_facts(recipe: Recipe, benchmark: Benchmark) -> ProtocolFacts:
     """Returns the protocol that the recipe uses, together with the one that the benchmark's authors published."""
     endpoint = recipe.model.endpoint

@@ -17,6 +17,7 @@ from medtune.benchmarks.u2_bench.parsers import prepared_reply, task_of, truth_c
 from medtune.benchmarks.u2_bench.table1_row import Row, by_set
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TASKS, TEXT
 from medtune.benchmarks.u2_bench.weights_and_ranges import RANGES
+from medtune.benchmarks.u2_bench.whole import has_every_task
 from medtune.data.types import Question
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import rouge_l
@@ -62,6 +63,8 @@ class Scored:
 def row(parsed: Sequence[ParsedReply], parser: str) -> Row:
     """Returns the cells of Table 1 by column, with the score that the official aggregator would print.
 
+    The score is None unless every task has questions.
+
     Args:
         parsed: The questions with their replies.
         parser: The name of one of the official parsers.
@@ -83,7 +86,7 @@ def row(parsed: Sequence[ParsedReply], parser: str) -> Row:
         "RG_ROUGE": _rouge(scored, "RG"),
         "CG_BLEU": means.cg_bleu,
         "CG_ROUGE": _rouge(scored, "CG"),
-        "U2_Score": official_score(means),
+        "U2_Score": official_score(means) if has_every_task([each.question for each in parsed]) else None,
     }
 
 

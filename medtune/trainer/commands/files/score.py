@@ -18,6 +18,7 @@ from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.predictions.tool_files import read_tool_rows
 from medtune.eval.predictions.tool_matching import match_rows
+from medtune.eval.published_protocol import apart_from_published
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.gain_table import gain_table
 from medtune.eval.results.typed_json import write_document
@@ -112,10 +113,11 @@ def score_file(
         if not asked:
             wanted = ", ".join(f"{facet}={value}" for facet, value in only.items())
             raise ValueError(f"--only: no question of the split {split!r} has {wanted}")
-        benchmark = benchmark.for_part(asked)
+    benchmark = benchmark.for_part(asked)
     found = with_verdicts(_any_predictions(predictions, asked, prepared), predictions, benchmark)
     if any(prediction.prompt_hash is None for prediction in found):
         benchmark = replace(benchmark, wording=FOREIGN_WORDING)
+    label = label_of(prepared.manifest, prompts=benchmark.wording)
     scores = score_phase(
         asked,
         found,
@@ -123,8 +125,8 @@ def score_file(
         train=prepared.questions("train"),
         parser=parser,
         text_model=named_model(bertscore) if bertscore else None,
+        apart=apart_from_published(label, benchmark, asked),
     )
-    label = label_of(prepared.manifest, prompts=benchmark.wording)
     write_parsed(predictions.parent / "parsed.jsonl", asked, found, benchmark)
     write_document(predictions.parent / "scores.json", scores_file(scores, label))
     print(gain_table({predictions.stem: scores}, None, benchmark, label=label))

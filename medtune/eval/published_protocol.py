@@ -1,0 +1,37 @@
+"""Decides whether numbers may stand among published ones, or why they must stand apart from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medtune.data.types import Question
+from medtune.eval.asking.official_prompts import OUR_WORDING
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.data_label import DataLabel
+
+RELEASED = "released"
+
+
+def apart_from_published(label: DataLabel, benchmark: Benchmark, questions: Sequence[Question]) -> str:
+    """Returns why numbers must not be ranked among those of the benchmark's paper, as a clause; "" if they may.
+
+    They may if the questions are the released ones, all of them, asked with the official prompts where the benchmark
+    publishes some, of a model that was not trained on an evaluation set. Prompts that are not recorded, as in the files
+    of other tools, are taken as the official ones.
+
+    Args:
+        label: The label of the data and prompts.
+        benchmark: The benchmark.
+        questions: The questions that were asked.
+    """
+    if label.provenance != RELEASED:
+        return f"the data are {label.provenance}, not the released ones"
+    if label.unofficial_split:
+        return f"the data were divided by {label.unofficial_split}, which the benchmark does not do"
+    if label.unofficial_training:
+        return f"the model was trained on {label.unofficial_training}, which is for evaluation alone"
+    if missing := benchmark.missing(questions):
+        return f"the questions are {missing}"
+    if benchmark.official is not None and label.prompts == OUR_WORDING:
+        return "the questions were asked in our words, not with the official prompts"
+    return ""
