@@ -84,7 +84,7 @@ def _paper_lines(report: Report) -> Iterator[str]:
     if not report.papers:
         return
     yield from ("## Beside the published results", "")
-    yield 'Other models on other data: rows that begin with "ours" are this run, all others are printed in the paper.'
+    yield 'Rows and columns that begin with "ours" are this run, all other numbers are printed in the paper.'
     if report.source.printed:
         yield from ("", f"Printed numbers: {escaped(report.source.printed)}.")
     for paper in report.papers:
