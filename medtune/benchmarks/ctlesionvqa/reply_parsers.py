@@ -33,7 +33,7 @@ def robust(reply: str, question: Question) -> str | None:
     """
     match question.answer_kind:
         case "choice":
-            return parse_choice(without_thinking(reply), question)
+            return parse_choice(reply, question)
         case "yes_no":
             return _option(robust_yes_no(reply), question)
         case "number":

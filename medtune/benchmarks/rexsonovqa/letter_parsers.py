@@ -6,7 +6,6 @@ import re
 
 from medtune.data.types import Question
 from medtune.eval.scoring.choice_parsers import parse_choice
-from medtune.eval.scoring.think_blocks import without_thinking
 
 LETTERS = "ABCD"
 
@@ -49,4 +48,4 @@ def official(reply: str, question: Question) -> str | None:
 
 def robust(reply: str, question: Question) -> str | None:
     """Returns the option that the reply chooses by letter or words, or None; see `eval.scoring.choice_parsers`."""
-    return parse_choice(without_thinking(reply), question)
+    return parse_choice(reply, question)
