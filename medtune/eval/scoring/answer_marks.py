@@ -38,8 +38,7 @@ def marked_answers(text: str) -> list[str]:
     while box := _BOX.search(text, place):
         found.append(_braced(text, box.end()))
         place = box.end() + len(found[-1])
-    for field in _FIELD.finditer(text):
-        found.append(next(value for name in ("double", "single", "list", "bare") if (value := field[name]) is not None))
+    found += [next(value for value in field.groups()[1:] if value is not None) for field in _FIELD.finditer(text)]
     return [said for each in found if (said := _without_latex(each).strip())]
 
 

@@ -1,10 +1,10 @@
-"""Reads the chosen option from a reply by fixed rules, which never guess.
+r"""Reads the chosen option from a reply by fixed rules, which never guess.
 
 Thoughts before the answer (<think> blocks) do not count. The first of these rules that applies decides:
 
 1. The reply is an option, or its letter, but for case, white space, quotes, brackets, markdown and punctuation.
    An option's own words come before letters; letters count the options in the order shown.
-2. The reply marks its answer: <answer>B</answer>, \\boxed{B}, {"answer": "B"}. Each mark is read by the other rules.
+2. The reply marks its answer: <answer>B</answer>, \boxed{B}, {"answer": "B"}. Each mark is read by the other rules.
 3. The reply says which it is with the words "final answer": "Final Answer: **C**".
 4. The reply says which it is with the word "answer" or its like: "Answer: B", "the answer is (B)", "the answer is
    benign", "the correct option is B".
@@ -12,9 +12,11 @@ Thoughts before the answer (<think> blocks) do not count. The first of these rul
    may explain the options; a list of all options alone names none.
 6. The reply chooses in other words: "I choose B", "B is correct", "therefore B".
 7. One line of the reply begins with a letter, and no other line begins with another one.
-8. The reply mentions "option B" without rejecting it. Of several, those count that it calls correct, best or the like.
-9. The reply holds the words of exactly one option, found longest first and at word boundaries ("center left" is
-   not "center", "1.5" is not "1"), and, outside of those words, nothing that negates ("non-benign" does).
+8. The reply mentions "option B" or "(B)" without rejecting it. Of several, those count that it calls correct, best,
+   most likely or the like.
+9. The sentences of the reply hold the words of exactly one option, found longest first and at word boundaries
+   ("center left" is not "center", "1.5" is not "1"). Sentences that negate ("non-benign" does), outside of an option's
+   own words, and questions do not count; a reply that denies the option elsewhere or cannot answer names none.
 
 Within a rule all statements have to agree, and where an option's words follow a letter directly, they have to be that
 letter's option. A question ("is the answer B?") is no statement. A hyphen inside a word counts as a space everywhere:
@@ -32,11 +34,10 @@ from string import ascii_uppercase
 from medtune.data.types import Question
 from medtune.eval.scoring import choice_statements as statements
 from medtune.eval.scoring.answer_marks import marked_answers, plain_characters, without_emphasis
+from medtune.eval.scoring.choice_words import begins_with, names_any, plain_words, worded
 from medtune.eval.scoring.think_blocks import after_thoughts
 
 _KEPT_REPLIES = 10_000
-_EDGE = " \t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\"
-_AFTER_LETTER = re.compile(rf"[{re.escape(_EDGE)}–—-]*")
 _Told = set[str] | None
 
 
@@ -92,12 +93,12 @@ def _told(text: str, options: tuple[str, ...]) -> _Told:
     if line is not None:
         return _unless_contradicted(line, said, end, options)
     told = _options(statements.mentioned(said, n), options)
-    return _worded(said, options) if told is None else told
+    return worded(said, options) if told is None else told
 
 
 def _whole(text: str, options: tuple[str, ...]) -> _Told:
-    plain = _plain(text)
-    equal = {option for option in options if plain and _plain(option) == plain}
+    plain = plain_words(text)
+    equal = {option for option in options if plain and plain_words(option) == plain}
     if equal:
         return equal
     if len(plain) == 1 and plain.upper() in ascii_uppercase:
@@ -119,10 +120,9 @@ def _stated(pattern: re.Pattern[str], text: str, options: tuple[str, ...]) -> _T
             found.append(_unless_contradicted(told, text, letters[1], options))
         elif statement["says"]:
             sentence = statements.sentence_after(text, statement.end())
-            if _mentions(sentence, options)[0] or statements.NEGATION.search(sentence):
-                found.append(
-                    _worded(statements.clause_before(text, statement.start()) + " " + sentence, options) or set()
-                )
+            if names_any(sentence, options) or statements.NEGATION.search(sentence):
+                clause = statements.clause_before(text, statement.start())
+                found.append(worded(f"{clause} {sentence}", options) or set())
     return set[str]().union(*found) if found else None
 
 
@@ -131,31 +131,8 @@ def _unless_contradicted(told: set[int], text: str, end: int, options: tuple[str
     named = {options[place] for place in told}
     if len(named) != 1:
         return named
-    start = _AFTER_LETTER.match(text, end)
-    first = _plain(statements.sentence_after(text, start.end() if start else end))
-    for option in sorted(options, key=len, reverse=True):
-        if (words := _plain(option)) and first.startswith(words) and _pattern(words).match(first):
-            return named | {option} if _plain(next(iter(named))) != words else named
-    return named
-
-
-def _worded(text: str, options: tuple[str, ...]) -> _Told:
-    found, rest = _mentions(text, options)
-    return found if not statements.NEGATION.search(rest) else None
-
-
-def _mentions(reply: str, options: tuple[str, ...]) -> tuple[set[str], str]:
-    """Returns the options whose words the reply contains, and the reply without those words."""
-    rest = " ".join(_folded(reply).split())
-    found: set[str] = set()
-    for words in sorted({_plain(option) for option in options} - {""}, key=lambda words: (-len(words), words)):
-        # Options that are numbers often occur only once, and building a pattern takes longer than this search.
-        if words not in rest:
-            continue
-        rest, times = _pattern(words).subn(" | ", rest)
-        if times:
-            found.update(option for option in options if _plain(option) == words)
-    return found, rest
+    words = begins_with(statements.words_after(text, end), options)
+    return named if words is None or {plain_words(each) for each in named} == {plain_words(words)} else named | {words}
 
 
 def _options(told: set[int] | None, options: tuple[str, ...]) -> _Told:
@@ -165,18 +142,3 @@ def _options(told: set[int] | None, options: tuple[str, ...]) -> _Told:
 def _by_letter(letter: str, options: tuple[str, ...]) -> str | None:
     index = ascii_uppercase.find(letter.upper())
     return options[index] if 0 <= index < len(options) else None
-
-
-@lru_cache(maxsize=_KEPT_REPLIES)
-def _plain(text: str) -> str:
-    return " ".join(re.sub(r"^[-–•]\s+", "", _folded(text).strip(_EDGE)).strip(_EDGE).split())
-
-
-def _folded(text: str) -> str:
-    folded = plain_characters(without_emphasis(plain_characters(text)).casefold())
-    return re.sub(r"(?<=\w)[-‐‑–](?=\w)", " ", folded)
-
-
-@lru_cache(maxsize=_KEPT_REPLIES)
-def _pattern(words: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?<!\d[.,]){re.escape(words)}(?!\w|[.,]\d)")

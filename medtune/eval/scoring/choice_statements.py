@@ -1,7 +1,7 @@
 """Finds the letters of options that a reply states: "Answer: B", "the correct option is (B)", "B. ...", "option B".
 
-Each function returns the places of the options told, from 0, or None where the reply has no such statement. An empty set
-stands for a statement that names no option ("Answer: Z") or rejects one ("the answer is not B").
+Each function returns the places of the options told, from 0, or None where the reply has no such statement. An empty
+set stands for a statement that names no option ("Answer: Z") or rejects one ("the answer is not B").
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ _ANSWER_WORD = r"(?:\b(?:answer|antwort|réponse|respuesta)\b|答案)"
 FINAL_ANSWER = re.compile(rf"\bfinal\s+{_ANSWER_WORD}(?:\s+{_NOUN}\b)?{_LINK}", re.I)
 ANSWER = re.compile(
     rf"(?:{_ANSWER_WORD}(?:\s+{_NOUN}\b)?|"
-    rf"\b(?:correct|right|best|most\s+\w+|final|appropriate|chosen|selected)\s+{_NOUN}\b){_LINK}",
+    rf"\b(?:correct|right|best|most\s+\w+|final|appropriate|chosen|selected)\s+{_NOUN}\b|"
+    rf"\b{_NOUN}(?=\s*(?:[:=]|(?:is|would be)\b))){_LINK}",
     re.I,
 )
 _CHOSEN = re.compile(
-    rf"(?:^|(?<=\n))[ \t]*(?:my\s+)?(?:{_NOUN}|final|correct|conclusion|prediction|selection|solution|verdict|decision)\s*:\s*|"
-    r"\bI(?:['’](?:d|ll|m)|\s+would|\s+will|\s+am)?\s+(?:\w+\s+)?(?:choose|pick|select|go(?:ing)?\s+with|opt\s+for|say|guess|"
-    rf"think|believe)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?|"
+    rf"(?:^|(?<=\n))[ \t]*(?:my\s+)?(?:{_NOUN}|final|correct|conclusion|prediction|selection|solution|verdict|"
+    r"decision)\s*:\s*|\bI(?:['’](?:d|ll|m)|\s+would|\s+will|\s+am)?\s+(?:\w+\s+)?"
+    rf"(?:choose|pick|select|go(?:ing)?\s+with|opt\s+for|say|guess|think|believe)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?|"
     rf"\bit(?:['’]s|\s+is)\s+(?:the\s+)?(?:{_NOUN}\s+)?(?=[(\[]?[A-Za-z][)\]]?(?:[.,;!]|\s*$))",
     re.I,
 )
@@ -41,10 +42,13 @@ _CONCLUSION = re.compile(
     r"(?=[(\[]?[A-Za-z][)\]]?\s*[.!]?\s*\Z)",
     re.I,
 )
-_OPTION = re.compile(r"\b(?:options?|choices?)\s+[\"'´‘“]*(?=[(\[]?[A-Za-z](?![A-Za-z]))", re.I)
+_LAST_WORD = re.compile(r"(?<=\w\w)[,:][ \t]+(?=[(\[]?[A-Za-z][)\]]?[.!]?\Z)")
+_OPTION = re.compile(
+    r"\b(?:options?|choices?)\s+[\"'´‘“]*(?=[(\[]?[A-Za-z](?![A-Za-z]))|(?<![\w)\]])(?=[(\[][A-Za-z][)\]])", re.I
+)
 _LINE = re.compile(
-    r"(?:^|(?<=\n))[ \t>\"'´‘“•–-]*(?:[(\[](?P<boxed>[A-Za-z])[)\]]|(?P<bare>[A-Za-z])(?:[).:](?=\s|$|\w{2})|[ \t]*(?=\n|$)|"
-    r"(?=,\s)|(?=\s+(?:[-–—]\s|\(|(?:because|since|as|due)\b))))"
+    r"(?:^|(?<=\n))[ \t>\"'´‘“•–-]*(?:[(\[](?P<boxed>[A-Za-z])[)\]]|(?P<bare>[A-Za-z])"
+    r"(?:[).:](?=\s|$|\w{2})|[ \t]*(?=\n|$)|(?=,\s)|(?=\s+(?:[-–—]\s|\(|(?:because|since|as|due)\b))))"
 )
 
 _BRACKETED = re.compile(r"[(\[{]\s*(?P<letter>[A-Za-z])\s*[)\]}]")
@@ -62,17 +66,17 @@ _ARTICLE_LIKE = "AaIi"
 
 NEGATION = re.compile(
     r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|rather than|instead of|except|exclude[sd]?|"
-    r"ruled out|rules out|absent)\b|n['’]t\b",
+    r"ruled out|rules out|ruling out|excluding|absent|wrong|incorrect|less likely|least likely|implausible)\b|n['’]t\b",
     re.I,
 )
 _REJECTION = re.compile(
-    rf"{NEGATION.pattern}|\b(?:wrong|incorrect|false|less likely|least likely|ruling out|rule out|excluding|eliminat\w+|"
-    r"implausible|inconsistent|inappropriate|would|could|might|may|let me|let us|let's|consider|compare|whether|if|unlike)\b",
+    rf"{NEGATION.pattern}|\b(?:false|rule out|eliminat\w+|inconsistent|inappropriate|would|could|might|may|let me|"
+    r"let us|let's|consider|compare|whether|if|unlike)\b",
     re.I,
 )
 _AFFIRMED = re.compile(
-    r"\b(?:correct|right|best|consistent with|correspond\w* to|match\w*|supports?|aligns? with|fits?|hence|therefore|thus|"
-    r"so|choose|chosen|select\w*|pick\w*)\b",
+    r"\b(?:correct|right|best|consistent with|correspond\w* to|match\w*|supports?|aligns? with|fits?|hence|therefore|"
+    r"thus|so|choose|chosen|select\w*|pick\w*|most likely|most appropriate|most suitable|most probable)\b",
     re.I,
 )
 _SUBJECT_OF_SENTENCE = re.compile(
@@ -80,10 +84,11 @@ _SUBJECT_OF_SENTENCE = re.compile(
     r"describes?|refers?|explains?|suggests?|represents?|fits?)\b",
     re.I,
 )
-SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|\u3002")
+_SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|\u3002")
 _CLAUSE_END = re.compile(r"\n|[.!?](?=\s|$)|\u3002|[,;:]|\bbut\b", re.I)
 _ASKED = re.compile(r"\s*(?:is|are|could|can|would|might|may|should|if|whether)\b", re.I)
 
+_AFTER_LETTER = " \t\r\n\"'´‘’“”«».,:;!?()[]{}<>|~$-–—"
 # Characters of a sentence that are looked at. Without a limit, the time would grow with the square of a reply's length.
 _LONGEST_SENTENCE = 1000
 
@@ -115,9 +120,9 @@ def letters_at(text: str, start: int, n: int) -> tuple[set[int], int] | None:
 
 
 def chosen(text: str, n: int) -> Told:
-    """Returns the options that the reply calls its choice in other words than "answer": "I choose B", "B is correct"."""
+    """Returns the options that the reply chooses without the word "answer": "I choose B", "B is correct"."""
     found: list[set[int]] = []
-    for pattern in (_CHOSEN, _CONCLUSION):
+    for pattern in (_CHOSEN, _CONCLUSION, _LAST_WORD):
         for statement in pattern.finditer(text):
             letters = letters_at(text, statement.end(), n)
             if letters and not is_asked(text, statement.start()):
@@ -156,23 +161,19 @@ def single_line(text: str, n: int) -> tuple[Told, int]:
 
 
 def mentioned(text: str, n: int) -> Told:
-    """Returns the options that the reply mentions as "option B" without rejecting them; of several, the affirmed ones."""
+    """Returns the options mentioned as "option B" or "(B)", not rejected, of several the affirmed ones; else None."""
     kept: set[int] = set()
     affirmed: set[int] = set()
-    found = False
     for mention in _OPTION.finditer(text):
         letters = letters_at(text, mention.end(), n)
         if letters is None:
             continue
-        found = True
-        before = SENTENCE_END.split(text[_window(mention.start()) : mention.start()])[-1]
+        before = _SENTENCE_END.split(text[_window(mention.start()) : mention.start()])[-1]
         sentence = before + mention[0] + sentence_after(text, letters[1])
         if not _REJECTION.search(sentence):
             kept |= letters[0]
             affirmed |= letters[0] if _AFFIRMED.search(sentence) else set()
-    if not found:
-        return None
-    return affirmed if len(kept) > 1 and affirmed else kept
+    return (affirmed if len(kept) > 1 and affirmed else kept) or None
 
 
 def is_asked(text: str, start: int) -> bool:
@@ -193,8 +194,13 @@ def clause_before(text: str, start: int) -> str:
 
 
 def sentence_after(text: str, start: int) -> str:
-    """Returns the part of a sentence that stands after a place."""
-    return SENTENCE_END.split(text[start : start + _LONGEST_SENTENCE])[0]
+    """Returns the rest of the sentence that contains a place."""
+    return _SENTENCE_END.split(text[start : start + _LONGEST_SENTENCE])[0]
+
+
+def words_after(text: str, start: int) -> str:
+    """Returns the sentence that follows on a letter and its punctuation."""
+    return sentence_after(text[start : start + 2 * _LONGEST_SENTENCE].lstrip(_AFTER_LETTER), 0)
 
 
 def _window(start: int) -> int:
@@ -214,7 +220,7 @@ def _letter(text: str, start: int, *, after_joint: bool) -> tuple[int, int] | No
 
 
 def _marks(text: str, n: int) -> list[tuple[int, int, int, int]]:
-    """Returns for every letter that begins a line: its option, the line's start, where the mark ends, where it starts."""
+    """Returns for every letter that begins a line its option, and where the line starts, the mark ends and starts."""
     found = []
     for mark in _LINE.finditer(text):
         group = "boxed" if mark["boxed"] else "bare"

@@ -31,8 +31,8 @@ def after_thoughts(reply: str) -> str:
     """Returns the part of a reply that follows the model's thoughts, without blanks at its ends.
 
     The names that reasoning models give their blocks are known (<think>, <thinking>, [THINK], ◁think▷ and others). The
-    opening tag may be missing, because some chat templates end with it, so that the reply begins with thoughts. Thoughts
-    that were cut off are followed by nothing.
+    opening tag may be missing, because some chat templates end with it and the reply then begins with thoughts.
+    Thoughts that were cut off are followed by nothing.
 
     Example:
         >>> [after_thoughts(reply) for reply in ("<thinking>B?</thinking> C", "B? No.</think>C", "<think>B", "C")]
