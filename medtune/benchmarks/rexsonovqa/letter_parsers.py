@@ -20,6 +20,8 @@ _OFFICIAL = (
 def official_letter(reply: str) -> str:
     """Returns the letter that the official extractor takes from a reply, or "" for none.
 
+    The official pipeline strips a reply before it extracts, which `official` does and this function does not.
+
     The errors of the official extractor are kept. If no pattern matches, the first character decides, so "Answer - B"
     and "Answer: (B)" give A, "Cannot be determined" gives C, and "Because" gives B, but " c", "**C**" and "(B)" give no
     letter.
@@ -40,8 +42,12 @@ def official_letter(reply: str) -> str:
 
 
 def official(reply: str, question: Question) -> str | None:
-    """Returns the option whose letter the official extractor reads, or None; "A" is the first option shown."""
-    letter = official_letter(reply)
+    """Returns the option whose letter the official pipeline reads, or None; "A" is the first option shown.
+
+    Source:
+        rajpurkarlab/RexSonoVQA@c2b931f, inference_qa_youtube.py (process_question_file), which strips the reply first.
+    """
+    letter = official_letter(reply.strip())
     index = LETTERS.index(letter) if letter else len(question.options)
     return question.options[index] if index < len(question.options) else None
 

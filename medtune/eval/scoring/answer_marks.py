@@ -13,7 +13,7 @@ _NAME = (
 )
 _FIELD = re.compile(
     rf"(?P<quote>[\"']){_NAME}(?P=quote)\s*:\s*"
-    r"(?:\"(?P<double>(?:[^\"\\]|\\.)*)\"|'(?P<single>[^']*)'|(?P<list>\[[^\]]*\])|(?P<bare>[^,}\n]+))",
+    r"(?:\"(?P<double>(?:[^\"\\]|\\.)*)(?:\"|\Z)|'(?P<single>[^']*)'|(?P<list>\[[^\]]*\])|(?P<bare>[^,}\n\"']+))",
     re.I,
 )
 _LATEX = re.compile(r"\\(?:text|textbf|textit|textrm|mathbf|mathrm|mathit|rm|bf)\s*\{([^{}]*)\}", re.I)
@@ -43,8 +43,8 @@ def marked_answers(text: str) -> list[str]:
 
 
 def plain_characters(text: str) -> str:
-    """Returns a text in compatible characters (a full-width B is a B), without characters that cannot be seen."""
-    folded = unicodedata.normalize("NFKC", text)
+    """Returns a text in compatible characters (a full-width B is a B), without invisible ones and carriage returns."""
+    folded = unicodedata.normalize("NFKC", text).replace("\r\n", "\n").replace("\r", "\n")
     return "".join(character for character in folded if unicodedata.category(character) != "Cf")
 
 

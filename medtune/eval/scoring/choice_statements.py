@@ -20,7 +20,7 @@ _ANSWER_WORD = r"(?:\b(?:answer|antwort|réponse|respuesta)\b|答案)"
 FINAL_ANSWER = re.compile(rf"\bfinal\s+{_ANSWER_WORD}(?:\s+{_NOUN}\b)?{_LINK}", re.I)
 ANSWER = re.compile(
     rf"(?:{_ANSWER_WORD}(?:\s+{_NOUN}\b)?|"
-    rf"\b(?:correct|right|best|most\s+\w+|final|appropriate|chosen|selected)\s+{_NOUN}\b|"
+    rf"\b(?:correct|right|best|most[ \t]+\w+|final|appropriate|chosen|selected)[ \t]+{_NOUN}\b|"
     rf"\b{_NOUN}(?=\s*(?:[:=]|(?:is|would be)\b))){_LINK}",
     re.I,
 )

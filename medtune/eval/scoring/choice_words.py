@@ -11,8 +11,8 @@ from medtune.eval.scoring.choice_statements import NEGATION
 _EDGE = " \t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\"
 _SENTENCE = re.compile(r"(?:[^\n.!?\u3002]|[.!?](?!\s|\Z))+[.!?\u3002]*")
 _UNABLE = re.compile(
-    r"\b(?:(?:i|we|one|nobody|no one)\s+(?:do not|don['’]t|can['’]t|cannot|can not|can)|unable|not able|not possible|"
-    r"impossible|insufficient|unclear|not (?:clear|sure|certain|enough)|more information|"
+    r"\b(?:(?:i|we|one)\s+(?:do not|don['’]t|can['’]t|cannot|can not)|(?:nobody|no one) can|unable|not able|"
+    r"not possible|impossible|insufficient|unclear|not (?:clear|sure|certain|enough)|more information|"
     r"(?:cannot|can not|can['’]t) (?:\w+ )?(?:be )?(?:determin|tell|say|answer|see|assess|identif|diagnos|judg)\w*)\b"
 )
 # In a text to be searched, these characters for private use stand for the words of the options.
@@ -51,6 +51,7 @@ def begins_with(text: str, options: tuple[str, ...]) -> str | None:
     return next((each for each in longest_first if (words := plain_words(each)) and _pattern(words).match(first)), None)
 
 
+@lru_cache(maxsize=_KEPT_TEXTS)
 def _with_places(text: str, options: tuple[str, ...]) -> str:
     """Returns the text in lower case, with a character for each option's place instead of the option's words."""
     said = _PLACE.sub(" ", _folded(text))
