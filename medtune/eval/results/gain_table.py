@@ -9,6 +9,7 @@ from typing import cast
 from medtune.data.types import Condition, Reading, Score
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import Gain
+from medtune.eval.comparing.readability import readability_text
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.build import NOTHING
 from medtune.eval.scoring.refusals import refusals_text
@@ -80,6 +81,8 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
             f"only after {level.only_after}, neither {level.both_wrong}; McNemar's exact p = {level.mcnemar_p:.2g}; "
             f"with the sign flipped for whole patients p = {level.permutation_p:.2g}."
         )
+        if gain.readability:
+            notes.append(readability_text(gain.readability))
     return notes
 
 
