@@ -16,7 +16,8 @@ Thoughts before the answer (<think> blocks) do not count. The first of these rul
    most likely or the like.
 9. The sentences of the reply hold the words of exactly one option, found longest first and at word boundaries
    ("center left" is not "center", "1.5" is not "1"). Sentences that negate ("non-benign" does), outside of an option's
-   own words, and questions do not count; a reply that denies the option elsewhere or cannot answer names none.
+   own words, and questions do not count, except for what a contrast keeps ("benign, not malignant"); a reply that
+   denies the option elsewhere or cannot answer names none.
 
 Within a rule all statements have to agree, and where an option's words follow a letter directly, they have to be that
 letter's option. A question ("is the answer B?") is no statement. A hyphen inside a word counts as a space everywhere:

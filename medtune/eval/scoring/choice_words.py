@@ -18,16 +18,33 @@ _UNABLE = re.compile(
 # In a text to be searched, these characters for private use stand for the words of the options.
 _FIRST_PLACE = 0xF0000
 _PLACE = re.compile("[\U000f0000-\U000ffffd]")
+_WORD_BEFORE = r"(?:(?:the|a|an|in|at|on|of|to)\s+)*"
+_CONTRASTS = (
+    re.compile(
+        rf"(?P<kept>{_PLACE.pattern})\s*,?\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\s+{_WORD_BEFORE}"
+        rf"(?P<denied>{_PLACE.pattern})"
+    ),
+    re.compile(
+        rf"\bnot\s+{_WORD_BEFORE}(?P<denied>{_PLACE.pattern})\s*,?\s*but\s+(?:rather\s+)?{_WORD_BEFORE}"
+        rf"(?P<kept>{_PLACE.pattern})"
+    ),
+)
 _KEPT_TEXTS = 10_000
 
 
 def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
     """Returns the options whose words stand in sentences that neither negate nor ask; None if there are none.
 
+    Of a contrast ("benign, not malignant", "not benign but malignant") the option that is kept counts.
+
     If another sentence denies such an option, or says that the question cannot be answered, the result is None too.
     """
     told, denied = set[int](), set[int]()
     for sentence in _SENTENCE.findall(_with_places(text, options)):
+        for contrast in _CONTRASTS:
+            for found in contrast.finditer(sentence):
+                denied.add(ord(found["denied"]) - _FIRST_PLACE)
+            sentence = contrast.sub(r"\g<kept>", sentence)
         places = {ord(character) - _FIRST_PLACE for character in _PLACE.findall(sentence)}
         is_denied = NEGATION.search(sentence) is not None
         if not places and _UNABLE.search(sentence):

@@ -4,7 +4,8 @@ Thoughts before the answer (<think> blocks) do not count. The rules apply in thi
 
 1. If the reply marks its answer (<answer>12</answer>, \boxed{12}, {"answer": 12}), only the marked parts count.
 2. After the word "answer" only what follows counts; if a number follows directly, nothing but such statements does.
-3. A number after "+/-" does not count, nor do numbers attached to letters ("L1") or in fractions ("12/5").
+3. A number after "+/-" does not count, nor do numbers attached to letters ("L1"), in fractions ("12/5") and, where
+   there are others, of images and the like ("in image 2").
 4. A range ("50 to 60", "10-12"), sides of an area ("3 x 4 cm") or alternatives ("4 or 5") give None.
 5. Of several numbers, those with the unit of the question count; if they differ or if there are none, those that the
    reply states ("is 12.5", "= 12.5", ": 12.5"). What remains has to be one number.
@@ -33,6 +34,11 @@ _NUMBER = re.compile(
     r"(?<![\w.,/])(?P<sign>[-+\u2212]|\bminus\s+)?"
     rf"(?P<digits>{_THOUSANDS.pattern}|{_DECIMAL_COMMA.pattern}|\d+(?:\.\d+)?|\.\d+)(?P<exponent>e[-+]?\d+)?"
     r"(?!\d|[a-z]\d|[.,/]\d)",
+    re.I,
+)
+_LABELLED = re.compile(
+    r"\b(?:image|frame|figure|fig\.?|slice|view|panel|step|video|clip|option|question|series|segment)s?\s*"
+    r"(?:no\.?|number|#)?\s*\Z",
     re.I,
 )
 _DIGIT = re.compile(r"\d")
@@ -90,7 +96,10 @@ def _one_number(text: str, unit: str | None) -> float | None:
         return float(words[1]) if words else None
     if _is_range(said, unit):
         return None
-    found = list(_NUMBER.finditer(said))
+    numbers = list(_NUMBER.finditer(said))
+    found = [
+        each for each in numbers if not _LABELLED.search(said[max(0, each.start() - 20) : each.start()])
+    ] or numbers
     with_unit = [match for match in found if unit and _has_unit(said, match.end(), unit)]
     values = {_value(match) for match in with_unit or found}
     if len(values) > 1:
