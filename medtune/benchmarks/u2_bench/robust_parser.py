@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from medtune.data.types import Question
 from medtune.eval.scoring.choice_parsers import parse_choice
 from medtune.eval.scoring.number_parsers import read_number
@@ -13,7 +15,7 @@ def parse(reply: str, question: Question) -> str | None:
         return parse_number(reply, question)
     if question.answer_kind == "text":
         return reply.strip() or None
-    return parse_choice(reply, question)
+    return parse_choice(reply, question) or _class_of_number(reply, question)
 
 
 def parse_number(reply: str, question: Question) -> str | None:
@@ -26,3 +28,10 @@ def parse_number(reply: str, question: Question) -> str | None:
     """
     value = read_number(reply, question.unit)
     return None if value is None else f"{value:.12g}"
+
+
+def _class_of_number(reply: str, question: Question) -> str | None:
+    """Returns the option that equals a reply as a whole number ("02" is class 2, as for the official scripts)."""
+    if re.fullmatch(r"\+?[0-9]{1,9}", reply.strip()) is None:
+        return None
+    return next((each for each in question.options if each.strip().isdecimal() and int(each) == int(reply)), None)
