@@ -66,8 +66,17 @@ CT_NUMBER_ERRORS = {
     "I see 2 lesions of 3.1 cm": None,
     "1 123": None,
 }
-CT_WORD_ERRORS = ("not visible", "none", "Nope", "Yesterday", "maybe yes, maybe no", "no, yes", "Normal liver")
-CT_WORD_ERRORS += ("Nodule present", "notably enlarged")
+CT_WORD_ERRORS = (
+    "not visible",
+    "none",
+    "Nope",
+    "Yesterday",
+    "maybe yes, maybe no",
+    "no, yes",
+    "Normal liver",
+    "Nodule present",
+    "notably enlarged",
+)
 U2_CLASS_ERRORS = {"Other or Fetal femur": None}
 U2_PLACE_ERRORS = {
     "it sits between lower right and not visible": None,
