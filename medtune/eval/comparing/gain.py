@@ -98,8 +98,8 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
     if overall is None:
         return None
     metric = benchmark.primary_metric
-    earlier, later = scored_everywhere([before.rows, after.rows])
-    read = readability(earlier, later, lambda first, second: level_gain(first, second, metric, seed=seed))
+    scored_before, scored_after = scored_everywhere([before.rows, after.rows])
+    read = readability(scored_before, scored_after, lambda first, second: level_gain(first, second, metric, seed=seed))
     return Gain(overall=overall, by=by, readability=read)
 
 
