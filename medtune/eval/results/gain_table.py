@@ -73,6 +73,8 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
     if last.refusals and last.refusals.total:
         notes.append(refusals_text(last.refusals))
     if gain:
+        if gain.readability:
+            notes.append(readability_text(gain.readability))
         level = gain.overall
         if level.unscored:
             notes.append(f"Left out of the gain: {level.unscored} questions with an unscored answer before or after.")
@@ -81,8 +83,6 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
             f"only after {level.only_after}, neither {level.both_wrong}; McNemar's exact p = {level.mcnemar_p:.2g}; "
             f"with the sign flipped for whole patients p = {level.permutation_p:.2g}."
         )
-        if gain.readability:
-            notes.append(readability_text(gain.readability))
     return notes
 
 

@@ -205,13 +205,13 @@ class Gain(LevelGain):
     """The gain on all questions.
 
     Attributes:
-        by: Facet -> level -> the gain on the questions of that level.
         readability: The questions by whether the replies to them could be read, and the gain on those whose replies
             always could; None if every reply could be read, or if it is not recorded.
+        by: Facet -> level -> the gain on the questions of that level.
     """
 
-    by: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
     readability: Readability | None = None
+    by: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
