@@ -18,7 +18,7 @@ def benchmark() -> Benchmark:
     """Returns the benchmark."""
     return Benchmark(
         title="BUSI breast ultrasound",
-        version="1.0",
+        version="1.1",
         licence="CC0-1.0 (as listed in U2-Bench, Table 7)",
         url="https://doi.org/10.1016/j.dib.2019.104863",
         citation=(

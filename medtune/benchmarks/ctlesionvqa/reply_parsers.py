@@ -9,7 +9,6 @@ from medtune.benchmarks.ctlesionvqa.number_parsers import (
     first_token,
     official_number,
     plain,
-    robust_number,
     vsi_first_token,
     vsi_number,
 )
@@ -22,6 +21,7 @@ from medtune.benchmarks.ctlesionvqa.word_parsers import (
 )
 from medtune.data.types import Question
 from medtune.eval.scoring.choice_parsers import parse_choice
+from medtune.eval.scoring.number_parsers import read_number
 from medtune.eval.scoring.think_blocks import without_thinking
 
 
@@ -33,11 +33,11 @@ def robust(reply: str, question: Question) -> str | None:
     """
     match question.answer_kind:
         case "choice":
-            return parse_choice(without_thinking(reply), question)
+            return parse_choice(reply, question)
         case "yes_no":
             return _option(robust_yes_no(reply), question)
         case "number":
-            return _printed(robust_number(reply, question.unit))
+            return _printed(read_number(reply, question.unit))
         case _:
             return _phrase(reply, question)
 

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.benchmarks.ctlesionvqa import relative_accuracy
-from medtune.benchmarks.ctlesionvqa.number_parsers import robust_number
 from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
 from medtune.benchmarks.ctlesionvqa.subtypes import category, subtype
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable, yes_no_table
 from medtune.data.types import Question
 from medtune.eval.metric import Metric, mean_of_rows, sums_of_rows
 from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.scoring.number_parsers import read_number
 from medtune.eval.statistics.column_sums import Sums
 from medtune.eval.statistics.resampling import Floats
 
@@ -72,10 +72,10 @@ def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
     # Results are cached, because one evaluation scores each row for several metrics and for each level of each facet.
     @lru_cache(maxsize=_REMEMBERED)
     def of_texts(parsed: str, answer: str) -> float:
-        truth = robust_number(answer)
+        truth = read_number(answer)
         if truth is None:
             return float(parsed == answer)
-        said = robust_number(parsed)
+        said = read_number(parsed)
         return 0.0 if said is None else definition(said, truth)
 
     return lambda row: 0.0 if row.parsed is None else of_texts(row.parsed, row.question.answer)
@@ -107,7 +107,7 @@ def is_number(question: Question) -> bool:
 
 def is_nonzero_number(question: Question) -> bool:
     """Returns whether the true answer is a number other than 0; VSI-Bench's code fails if it is 0."""
-    return is_number(question) and robust_number(question.answer) not in (None, 0)
+    return is_number(question) and read_number(question.answer) not in (None, 0)
 
 
 def is_multiple_choice(question: Question) -> bool:

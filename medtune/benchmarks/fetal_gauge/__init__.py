@@ -21,7 +21,7 @@ def benchmark() -> Benchmark:
     """Returns the benchmark, whose overall score is the mean over all questions, as the paper's numbers imply."""
     return Benchmark(
         title="Fetal-Gauge",
-        version="1.0",
+        version="1.1",
         licence="not stated; the questions are not published yet",
         url="https://arxiv.org/abs/2512.22278",
         citation="Alasmawi H, Saeed N, Yaqub M. Fetal-Gauge. arXiv:2512.22278 (ICLR 2026).",

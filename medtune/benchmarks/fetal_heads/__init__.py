@@ -19,7 +19,7 @@ def benchmark() -> Benchmark:
     """Returns the benchmark."""
     return Benchmark(
         title="HC18 fetal heads",
-        version="1.0",
+        version="1.1",
         licence="CC-BY-4.0",
         url="https://doi.org/10.5281/zenodo.1327317",
         citation=(

@@ -21,7 +21,7 @@ def benchmark() -> Benchmark:
     """Returns the benchmark."""
     return Benchmark(
         title="Fetal sweeps (simulated)",
-        version="1.0",
+        version="1.1",
         licence="Apache-2.0",
         url="https://doi.org/10.1002/uog.24888",
         citation="medtune, a simulation of its own, after Salomon et al., Ultrasound Obstet Gynecol 59 (2022).",

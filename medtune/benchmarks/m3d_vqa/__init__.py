@@ -26,7 +26,7 @@ def benchmark() -> Benchmark:
     """Returns the benchmark."""
     return Benchmark(
         title="M3D-VQA",
-        version="1.0",
+        version="1.1",
         licence="Apache-2.0 (questions)",
         url="https://huggingface.co/datasets/GoodBaiBai88/M3D-VQA",
         citation="M3D: Advancing 3D Medical Image Analysis with Multi-Modal Large Language Models. arXiv:2404.00578.",

@@ -18,7 +18,7 @@ def benchmark() -> Benchmark:
     """Returns the benchmark."""
     return Benchmark(
         title="PBF-US1 phantom planes",
-        version="1.0",
+        version="1.1",
         licence="CC-BY-4.0",
         url="https://doi.org/10.5281/zenodo.14193949",
         citation="NatalIA PBF-US1, a data set of fetal ultrasound phantom planes. Zenodo 14193949.",

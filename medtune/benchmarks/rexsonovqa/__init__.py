@@ -33,7 +33,7 @@ def benchmark() -> Benchmark:
     """Returns the benchmark."""
     return Benchmark(
         title="ReXSonoVQA",
-        version="1.1",
+        version="1.2",
         licence="none stated with the questions; the paper is CC BY 4.0",
         url="https://github.com/rajpurkarlab/RexSonoVQA",
         citation="ReXSonoVQA. arXiv:2604.10916 (2026).",

@@ -6,7 +6,6 @@ import re
 
 from medtune.data.types import Question
 from medtune.eval.scoring.choice_parsers import parse_choice
-from medtune.eval.scoring.think_blocks import without_thinking
 
 LETTERS = "ABCD"
 
@@ -20,6 +19,8 @@ _OFFICIAL = (
 
 def official_letter(reply: str) -> str:
     """Returns the letter that the official extractor takes from a reply, or "" for none.
+
+    The official pipeline strips a reply before it extracts, which `official` does and this function does not.
 
     The errors of the official extractor are kept. If no pattern matches, the first character decides, so "Answer - B"
     and "Answer: (B)" give A, "Cannot be determined" gives C, and "Because" gives B, but " c", "**C**" and "(B)" give no
@@ -41,12 +42,16 @@ def official_letter(reply: str) -> str:
 
 
 def official(reply: str, question: Question) -> str | None:
-    """Returns the option whose letter the official extractor reads, or None; "A" is the first option shown."""
-    letter = official_letter(reply)
+    """Returns the option whose letter the official pipeline reads, or None; "A" is the first option shown.
+
+    Source:
+        rajpurkarlab/RexSonoVQA@c2b931f, inference_qa_youtube.py (process_question_file), which strips the reply first.
+    """
+    letter = official_letter(reply.strip())
     index = LETTERS.index(letter) if letter else len(question.options)
     return question.options[index] if index < len(question.options) else None
 
 
 def robust(reply: str, question: Question) -> str | None:
     """Returns the option that the reply chooses by letter or words, or None; see `eval.scoring.choice_parsers`."""
-    return parse_choice(without_thinking(reply), question)
+    return parse_choice(reply, question)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from medtune.data.types import Interval
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.comparing.readability import Readability, readability
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.scoring.score import PhaseScores, correctness, levels
@@ -55,10 +56,12 @@ class Gain:
     Attributes:
         overall: The gain on all questions.
         by: The gain by facet and level, without levels that have no question with a score in both phases.
+        readability: The part of replies that became readable in the gain; None if every reply could be read.
     """
 
     overall: LevelGain
     by: Mapping[str, Mapping[str, LevelGain]]
+    readability: Readability | None = None
 
 
 def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, *, seed: int = 0) -> Gain | None:
@@ -92,7 +95,12 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
     if TASK in by:
         by[TASK] = _holm(by[TASK])
     overall = of(before.rows, after.rows)
-    return Gain(overall=overall, by=by) if overall else None
+    if overall is None:
+        return None
+    metric = benchmark.primary_metric
+    scored_before, scored_after = scored_everywhere([before.rows, after.rows])
+    read = readability(scored_before, scored_after, lambda first, second: level_gain(first, second, metric, seed=seed))
+    return Gain(overall=overall, by=by, readability=read)
 
 
 def level_gain(

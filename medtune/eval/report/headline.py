@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from medtune.eval.comparing.readability import readability_text
 from medtune.eval.report.audit import blind_scores
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import p_text, plain, signed, span, spoken
@@ -145,6 +146,8 @@ def _counted(run: RunData) -> tuple[str, ...]:
     found = []
     if level.unparsable or level.unanswered:
         found.append(f"Counted as wrong: {level.unparsable:,} unreadable and {level.unanswered:,} missing answers.")
+    if run.gain and run.gain.readability:
+        found.append(readability_text(run.gain.readability))
     if run.last.uncounted:
         found.append(uncounted_text(run.last.uncounted))
     if run.last.unscored:

@@ -162,7 +162,7 @@ def _gain(gain: compared.Gain | None) -> schema.Gain | None:
     if gain is None:
         return None
     by = {facet: {name: _level_gain(each) for name, each in found.items()} for facet, found in gain.by.items()}
-    return schema.Gain(**vars(_level_gain(gain.overall)), by=by)
+    return schema.Gain(**vars(_level_gain(gain.overall)), by=by, readability=gain.readability)
 
 
 def _level_gain(level: compared.LevelGain) -> schema.LevelGain:

@@ -9,6 +9,7 @@ from typing import cast
 from medtune.data.types import Condition, Reading, Score
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import Gain
+from medtune.eval.comparing.readability import readability_text
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.build import NOTHING
 from medtune.eval.scoring.refusals import refusals_text
@@ -72,6 +73,8 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
     if last.refusals and last.refusals.total:
         notes.append(refusals_text(last.refusals))
     if gain:
+        if gain.readability:
+            notes.append(readability_text(gain.readability))
         level = gain.overall
         if level.unscored:
             notes.append(f"Left out of the gain: {level.unscored} questions with an unscored answer before or after.")

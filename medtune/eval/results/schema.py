@@ -15,6 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field, with_config
 from medtune.data.types import Condition, Interval, Reading
 from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.audit.row import AuditRow, Collapse
+from medtune.eval.comparing.readability import Readability
 from medtune.eval.data_label import NOT_RECORDED, UNKNOWN, DataLabel
 from medtune.eval.scoring.refusals import Refusals
 from medtune.eval.scoring.tables import Table
@@ -204,9 +205,12 @@ class Gain(LevelGain):
     """The gain on all questions.
 
     Attributes:
+        readability: The questions by whether the replies to them could be read, and the gain on those whose replies
+            always could; None if every reply could be read, or if it is not recorded.
         by: Facet -> level -> the gain on the questions of that level.
     """
 
+    readability: Readability | None = None
     by: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
 
 

@@ -1,17 +1,27 @@
-"""Reads the chosen option from a reply by fixed rules, which never guess.
+r"""Reads the chosen option from a reply by fixed rules, which never guess.
 
-The first of these rules that applies decides:
+Thoughts before the answer (<think> blocks) do not count. The first of these rules that applies decides:
 
 1. The reply is an option, or its letter, but for case, white space, quotes, brackets, markdown and punctuation.
    An option's own words come before letters; letters count the options in the order shown.
-2. The reply says which it is: "Answer: B", "the answer is (B)", "option B", "the answer is benign". Several such
-   statements have to agree.
-3. The reply starts with a marked letter: "A. ...", "(A) ...", "A: ...". Where an option's words follow directly,
-   they have to be that letter's option. Markers of other letters further on make it ambiguous.
-4. The reply holds the words of exactly one option, found longest first and at word boundaries ("center left" is
-   not "center", "1.5" is not "1"), and, outside of those words, nothing that negates ("non-benign" does).
+2. The reply marks its answer: <answer>B</answer>, \boxed{B}, {"answer": "B"}. Each mark is read by the other rules.
+3. The reply says which it is with the words "final answer": "Final Answer: **C**".
+4. The reply says which it is with the word "answer" or its like: "Answer: B", "the answer is (B)", "the answer is
+   benign", "the correct option is B".
+5. The reply begins with a letter: "A. ...", "(A) ...", "A: ...", "A" on a line of its own. Lines of letters that follow
+   may explain the options; a list of all options alone names none.
+6. The reply chooses in other words: "I choose B", "B is correct", "therefore B".
+7. One line of the reply begins with a letter, and no other line begins with another one.
+8. The reply mentions "option B" or "(B)" without rejecting it. Of several, those count that it calls correct, best,
+   most likely or the like.
+9. The sentences of the reply hold the words of exactly one option, found longest first and at word boundaries
+   ("center left" is not "center", "1.5" is not "1"). Sentences that negate ("non-benign" does), outside of an option's
+   own words, and questions do not count, except for what a contrast keeps ("benign, not malignant"); a reply that
+   denies the option elsewhere or cannot answer names none.
 
-A hyphen inside a word counts as a space everywhere: "upper-left" is "upper left".
+Within a rule all statements have to agree, and where an option's words follow a letter directly, they have to be that
+letter's option. A question ("is the answer B?") is no statement. A hyphen inside a word counts as a space everywhere:
+"upper-left" is "upper left".
 
 A reply that is ambiguous, contradictory or negated gives None, which counts as wrong and as unparsable.
 """
@@ -19,26 +29,17 @@ A reply that is ambiguous, contradictory or negated gives None, which counts as 
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 from string import ascii_uppercase
 
 from medtune.data.types import Question
+from medtune.eval.scoring import choice_statements as statements
+from medtune.eval.scoring.answer_marks import marked_answers, plain_characters, without_emphasis
+from medtune.eval.scoring.choice_words import begins_with, names_any, plain_words, worded
+from medtune.eval.scoring.think_blocks import after_thoughts
 
 _KEPT_REPLIES = 10_000
-_EDGE = " \t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~"
-_STATEMENT = re.compile(
-    r"\b(?:answer|option|choice)\b[\s\"'*_`]*(?:\b(?:is|would be|should be)\b|[:=]|[-–](?=\s))?[\s\"'*_`:]*", re.I
-)
-_LETTER = re.compile(r"[(\[]?([A-Za-z])(?:[)\].,:;!\"'*_`]|$|\n)")
-_BARE_LETTER = re.compile(r"([B-HJ-Z])(?=\s)")
-_MARKED = re.compile(r"(?<![\w'])[(\[]([A-Za-z])[)\]]|(?:^|\n)\s*([A-Za-z])[).:](?=\s|$|\w{2})")
-_NEGATION = re.compile(
-    r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|rather than|instead of|except|exclude[sd]?|"
-    r"ruled out|rules out|absent)\b|n['’]t\b",
-    re.I,
-)
-_SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)")
+_Told = set[str] | None
 
 
 def parse_choice_strict(reply: str, question: Question) -> str | None:
@@ -57,97 +58,88 @@ def parse_choice(reply: str, question: Question) -> str | None:
         ['center left', 'center left', 'not visible', 'center left']
         >>> [parse_choice(reply, asked) for reply in ("center or center left", "not the center", "A. center left", "")]
         [None, None, None, None]
+        >>> parse_choice("<think>A or B?</think> C. Option B is less likely.", asked)
+        'not visible'
     """
     return reply if reply in question.options else _read(reply, question.options)
 
 
 @lru_cache(maxsize=_KEPT_REPLIES)
 def _read(reply: str, options: tuple[str, ...]) -> str | None:
-    plain = _plain(reply)
-    equal = [option for option in options if _plain(option) == plain]
-    if plain and equal:
-        return equal[0] if len(equal) == 1 else None
-    if len(plain) == 1:
-        return _by_letter(plain, options)
-    stated = _stated(reply, options)
-    if stated:
-        return stated.pop() if len(stated) == 1 else None
-    if _MARKED.match(reply.lstrip(" \t\r\n*_\"'`#")):
-        return _marked(reply, options)
-    return _contained(reply, options)
+    told = _whole(reply, options)
+    if told is None:
+        text = after_thoughts(plain_characters(reply))
+        marked = [found for each in marked_answers(text) if (found := _told(each, options)) is not None]
+        told = set[str]().union(*marked) if marked else _told(text, options)
+    return told.pop() if told and len(told) == 1 else None
 
 
-@lru_cache(maxsize=_KEPT_REPLIES)
-def _plain(text: str) -> str:
-    return " ".join(re.sub(r"^[-–•]\s+", "", _folded(text).strip(_EDGE)).strip(_EDGE).split())
+def _told(text: str, options: tuple[str, ...]) -> _Told:
+    """Returns the options that a text names by the first rule that applies; None if no rule does."""
+    told = _whole(text, options)
+    if told is not None:
+        return told
+    said, n = without_emphasis(text).strip(), len(options)
+    for pattern in (statements.FINAL_ANSWER, statements.ANSWER):
+        told = _stated(pattern, said, options)
+        if told is not None:
+            return told
+    first, end = statements.leading(said, n)
+    if first is not None and len(first) <= 1:
+        return _unless_contradicted(first, said, end, options)
+    told = _options(statements.chosen(said, n), options)
+    if told is not None or first is not None:
+        return told
+    line, end = statements.single_line(said, n)
+    if line is not None:
+        return _unless_contradicted(line, said, end, options)
+    told = _options(statements.mentioned(said, n), options)
+    return worded(said, options) if told is None else told
 
 
-def _folded(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return re.sub(r"(?<=\w)[-‐‑–](?=\w)", " ", folded)
+def _whole(text: str, options: tuple[str, ...]) -> _Told:
+    plain = plain_words(text)
+    equal = {option for option in options if plain and plain_words(option) == plain}
+    if equal:
+        return equal
+    if len(plain) == 1 and plain.upper() in ascii_uppercase:
+        option = _by_letter(plain, options)
+        return set() if option is None else {option}
+    return None
+
+
+def _stated(pattern: re.Pattern[str], text: str, options: tuple[str, ...]) -> _Told:
+    """Returns the options that the statements found by a pattern name; None if no statement names or rejects any."""
+    found: list[set[str]] = []
+    for statement in pattern.finditer(text):
+        if statements.is_asked(text, statement.start()):
+            continue
+        letters = statements.letters_at(text, statement.end(), len(options))
+        if letters:
+            is_negated = statements.is_negated(text, statement.start(), letters[1])
+            told = set() if is_negated else letters[0]
+            found.append(_unless_contradicted(told, text, letters[1], options))
+        elif statement["says"]:
+            sentence = statements.sentence_after(text, statement.end())
+            if names_any(sentence, options) or statements.NEGATION.search(sentence):
+                clause = statements.clause_before(text, statement.start())
+                found.append(worded(f"{clause} {sentence}", options) or set())
+    return set[str]().union(*found) if found else None
+
+
+def _unless_contradicted(told: set[int], text: str, end: int, options: tuple[str, ...]) -> set[str]:
+    """Returns the options told, with one more if its words follow directly on another option's letter."""
+    named = {options[place] for place in told}
+    if len(named) != 1:
+        return named
+    words = begins_with(statements.words_after(text, end), options)
+    return named if words is None or {plain_words(each) for each in named} == {plain_words(words)} else named | {words}
+
+
+def _options(told: set[int] | None, options: tuple[str, ...]) -> _Told:
+    return None if told is None else {options[place] for place in told}
 
 
 def _by_letter(letter: str, options: tuple[str, ...]) -> str | None:
     index = ascii_uppercase.find(letter.upper())
     return options[index] if 0 <= index < len(options) else None
-
-
-def _stated(reply: str, options: tuple[str, ...]) -> set[str | None]:
-    """Returns the options that the reply's answer statements name; None stands for one that names no single option."""
-    found: set[str | None] = set()
-    for statement in _STATEMENT.finditer(reply):
-        rest = reply[statement.end() :]
-        before = _SENTENCE_END.split(reply[: statement.start()])[-1]
-        letter = _LETTER.match(rest) or _BARE_LETTER.match(rest)
-        if letter:
-            told = None if _NEGATION.search(before) else _by_letter(letter[1], options)
-            found.add(_unless_contradicted(told, rest[letter.end() :], options))
-        elif re.search(r"answer", statement[0], re.I) and re.search(r"(?:is|be|[:=]|[-–])[\s\"'*_`:]*$", statement[0]):
-            sentence = _SENTENCE_END.split(rest.lstrip())[0]
-            if _mentions(sentence, options)[0] or _NEGATION.search(sentence):
-                found.add(_contained(before + " " + sentence, options))
-    return found
-
-
-def _marked(reply: str, options: tuple[str, ...]) -> str | None:
-    marks = list(_MARKED.finditer(reply.lstrip(" \t\r\n*_\"'`#")))
-    told = {_by_letter(mark[1] or mark[2], options) for mark in marks}
-    if len(told) != 1:
-        return None
-    return _unless_contradicted(told.pop(), marks[0].string[marks[0].end() :], options)
-
-
-def _unless_contradicted(told: str | None, rest: str, options: tuple[str, ...]) -> str | None:
-    """Returns `told`, or None if the words directly after its letter are those of another option."""
-    first = _plain(_SENTENCE_END.split(rest.strip(_EDGE))[0])
-    longest_first = sorted(options, key=len, reverse=True)
-    starts = [
-        option
-        for option in longest_first
-        if (words := _plain(option)) and first.startswith(words) and _pattern(words).match(first)
-    ]
-    return None if starts and starts[0] != told else told
-
-
-def _contained(reply: str, options: tuple[str, ...]) -> str | None:
-    found, rest = _mentions(reply, options)
-    return found.pop() if len(found) == 1 and not _NEGATION.search(rest) else None
-
-
-def _mentions(reply: str, options: tuple[str, ...]) -> tuple[set[str], str]:
-    """Returns the options whose words the reply contains, and the reply without those words."""
-    rest = " ".join(_folded(reply).split())
-    found: set[str] = set()
-    for words in sorted({_plain(option) for option in options} - {""}, key=lambda words: (-len(words), words)):
-        # Options that are numbers often occur only once, and building a pattern takes longer than this search.
-        if words not in rest:
-            continue
-        rest, times = _pattern(words).subn(" | ", rest)
-        if times:
-            found.update(option for option in options if _plain(option) == words)
-    return found, rest
-
-
-@lru_cache(maxsize=_KEPT_REPLIES)
-def _pattern(words: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?<!\d[.,]){re.escape(words)}(?!\w|[.,]\d)")

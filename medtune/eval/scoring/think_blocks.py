@@ -1,4 +1,4 @@
-"""Removes the <think> blocks that a reasoning model writes before its answer."""
+"""Removes the thoughts that a reasoning model writes before its answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import re
 
 _CLOSED = re.compile(r"<think>.*?</think>", re.S)
 _OPEN = re.compile(r"<think>.*\Z", re.S)
+
+_NAMES = r"(?:think(?:ing)?|thought|reason(?:ing)?|analysis|scratchpad)"
+_BEGIN = rf"(?:[<\[◁]{_NAMES}[>\]▷]|<\|begin_of_thought\|>)"
+_END = rf"(?:[<\[◁]/{_NAMES}[>\]▷]|<\|end_of_thought\|>)"
+_THOUGHT = re.compile(rf"{_BEGIN}.*?(?:{_END}|\Z)", re.S | re.I)
+_UP_TO_LAST_END = re.compile(rf"\A.*{_END}", re.S | re.I)
 
 
 def without_thinking(reply: str) -> str:
@@ -19,3 +25,17 @@ def without_thinking(reply: str) -> str:
         Schuture/DeepTumorVQA@1df7460, src/deeptumorvqa/eval/metrics.py (strip_think), the same behaviour.
     """
     return _OPEN.sub("", _CLOSED.sub("", reply)).strip()
+
+
+def after_thoughts(reply: str) -> str:
+    """Returns the part of a reply that follows the model's thoughts, without blanks at its ends.
+
+    The names that reasoning models give their blocks are known (<think>, <thinking>, [THINK], ◁think▷ and others). The
+    opening tag may be missing, because some chat templates end with it and the reply then begins with thoughts.
+    Thoughts that were cut off are followed by nothing.
+
+    Example:
+        >>> [after_thoughts(reply) for reply in ("<thinking>B?</thinking> C", "B? No.</think>C", "<think>B", "C")]
+        ['C', 'C', '', 'C']
+    """
+    return _UP_TO_LAST_END.sub("", _THOUGHT.sub("", reply)).strip()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.benchmarks.ctlesionvqa import benchmark
-from medtune.benchmarks.ctlesionvqa.number_parsers import official_number, plain, robust_number, vsi_number
+from medtune.benchmarks.ctlesionvqa.number_parsers import official_number, plain, vsi_number
 from medtune.benchmarks.ctlesionvqa.word_parsers import (
     LETTERS,
     normalised,
@@ -20,6 +20,7 @@ from medtune.benchmarks.ctlesionvqa.word_parsers import (
     robust_yes_no,
 )
 from medtune.data.types import Question
+from medtune.eval.scoring.number_parsers import read_number
 
 MODULES = ["number_parsers", "word_parsers", "relative_accuracy", "repeats", "scoring"]
 ANYTHING = st.one_of(
@@ -55,7 +56,7 @@ def test_robust_readings_are_their_own_canonical_form(reply: str) -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_every_parser_reads_a_plain_number_back(value: float) -> None:
     assert float(plain(value)) == value
-    assert official_number(plain(value)) == vsi_number(plain(value)) == robust_number(plain(value)) == value
+    assert official_number(plain(value)) == vsi_number(plain(value)) == read_number(plain(value)) == value
 
 
 def test_canonical_letters_and_words_stay() -> None:
@@ -79,10 +80,10 @@ def test_robust_numbers_avoid_the_official_traps() -> None:
         "+8": 8.0,
     }
     for reply, value in read.items():
-        assert robust_number(reply) == value, reply
+        assert read_number(reply) == value, reply
     for reply in ("10-12", "between 4 and 6", "12/5", "2 of 3.1", "none", "", "n/a", "9" * 400, "NaN", "16 to 17"):
-        assert robust_number(reply) is None, reply
-    assert robust_number("I see 2 lesions of 3.1 cm", "cm") == 3.1
+        assert read_number(reply) is None, reply
+    assert read_number("I see 2 lesions of 3.1 cm", "cm") == 3.1
 
 
 def test_robust_yes_no_avoids_the_official_traps() -> None:

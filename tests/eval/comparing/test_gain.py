@@ -103,6 +103,7 @@ def test_results_have_the_designed_shape(phases: dict[str, PhaseScores]) -> None
             }
     assert set(results["gain"]) == {
         "value", "n", "unscored", "ci95", "mcnemar_p", "mcnemar_p_holm", "permutation_p", "counts", "by",
+        "readability",
     }  # fmt: skip
     assert set(results["gain"]["by"]["task"]) == {"diagnosis", "red_box_grounding"}
 

@@ -1,0 +1,235 @@
+"""Finds the letters of options that a reply states: "Answer: B", "the correct option is (B)", "B. ...", "option B".
+
+Each function returns the places of the options told, from 0, or None where the reply has no such statement. An empty
+set stands for a statement that names no option ("Answer: Z") or rejects one ("the answer is not B").
+"""
+
+from __future__ import annotations
+
+import re
+from string import ascii_uppercase
+
+_BE = r"(?:is|was|are|would be|should be|must be|has to be|seems to be|appears to be|be)"
+_SURELY = r"(?:(?:most likely|likely|most probably|probably|clearly|definitely|therefore|thus|then|simply)[\s,:]*)?"
+_NOUN = r"(?:option|choice|letter)"
+_LINK = (
+    rf"(?:\s+(?:to|for)\s+(?:the|this|your)(?:\s+\w+){{1,3}}?)?[\s\"'´‘“]*"
+    rf"(?P<says>\b{_BE}\b|[:=]|[-–—](?=\s)|是|为)?[\s\"'´‘“:=]*{_SURELY}(?:(?:the\s+)?{_NOUN}\b[\s:\"']*)?"
+)
+_ANSWER_WORD = r"(?:\b(?:answer|antwort|réponse|respuesta)\b|答案)"
+FINAL_ANSWER = re.compile(rf"\bfinal\s+{_ANSWER_WORD}(?:\s+{_NOUN}\b)?{_LINK}", re.I)
+ANSWER = re.compile(
+    rf"(?:{_ANSWER_WORD}(?:\s+{_NOUN}\b)?|"
+    rf"\b(?:correct|right|best|most[ \t]+\w+|final|appropriate|chosen|selected)[ \t]+{_NOUN}\b|"
+    rf"\b{_NOUN}(?=\s*(?:[:=]|(?:is|would be)\b))){_LINK}",
+    re.I,
+)
+_CHOSEN = re.compile(
+    rf"(?:^|(?<=\n))[ \t]*(?:my\s+)?(?:{_NOUN}|final|correct|conclusion|prediction|selection|solution|verdict|"
+    r"decision)\s*:\s*|\bI(?:['’](?:d|ll|m)|\s+would|\s+will|\s+am)?\s+(?:\w+\s+)?"
+    rf"(?:choose|pick|select|go(?:ing)?\s+with|opt\s+for|say|guess|think|believe)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?|"
+    rf"\bit(?:['’]s|\s+is)\s+(?:the\s+)?(?:{_NOUN}\s+)?(?=[(\[]?[A-Za-z][)\]]?(?:[.,;!]|\s*$))",
+    re.I,
+)
+_SUBJECT = re.compile(
+    rf"(?<![\w'’-])(?:{_NOUN}\s+)?[(\[]?(?P<letter>[A-Za-z])[)\]]?\s+{_BE}\s+{_SURELY}"
+    r"(?:correct\b|the\s+(?:only\s+)?(?:(?:correct|right|best|final)\b|most\s+(?:likely|appropriate|accurate|plausible|"
+    r"probable|suitable|consistent)\b|answer\b))",
+    re.I,
+)
+_CONCLUSION = re.compile(
+    rf"\b(?:therefore|thus|hence|so)\b[\s,:]*(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?"
+    r"(?=[(\[]?[A-Za-z][)\]]?\s*[.!]?\s*\Z)",
+    re.I,
+)
+_LAST_WORD = re.compile(r"(?<=\w\w)[,:][ \t]+(?=[(\[]?[A-Za-z][)\]]?[.!]?\Z)")
+_OPTION = re.compile(
+    r"\b(?:options?|choices?)\s+[\"'´‘“]*(?=[(\[]?[A-Za-z](?![A-Za-z]))|(?<![\w)\]])(?=[(\[][A-Za-z][)\]])", re.I
+)
+_LINE = re.compile(
+    r"(?:^|(?<=\n))[ \t>\"'´‘“•–-]*(?:[(\[](?P<boxed>[A-Za-z])[)\]]|(?P<bare>[A-Za-z])"
+    r"(?:[).:](?=\s|$|\w{2})|[ \t]*(?=\n|$)|(?=,\s)|(?=\s+(?:[-–—]\s|\(|(?:because|since|as|due)\b))))"
+)
+
+_BRACKETED = re.compile(r"[(\[{]\s*(?P<letter>[A-Za-z])\s*[)\]}]")
+_BARE = re.compile(r"(?P<letter>[A-Za-z])(?![\w'’\-‐‑])")
+_FOLLOWS = re.compile(
+    r"\s*(?:[.,:;!?\"'”’|<}\])/&+\u3002]|\Z|\n|\(|[-–—]\s|(?:because|since|as|due|and|or|but|rather)\b)", re.I
+)
+_JOINT = re.compile(
+    r"[\s(]*(?:(?P<mark>[,/&+;])\s*(?P<word>and|or)?|(?P<alone>and|or))\s*(?:(?:maybe|possibly|perhaps)\s+)?"
+    rf"(?:{_NOUN}\s+)?",
+    re.I,
+)
+_BEFORE_BRACKET = re.compile(r"[ \t]*(?=[(\[][A-Za-z][)\]])")
+_ARTICLE_LIKE = "AaIi"
+
+NEGATION = re.compile(
+    r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|rather than|instead of|except|exclude[sd]?|"
+    r"ruled out|rules out|ruling out|excluding|absent|wrong|incorrect|less likely|least likely|implausible)\b|n['’]t\b",
+    re.I,
+)
+_REJECTION = re.compile(
+    rf"{NEGATION.pattern}|\b(?:false|rule out|eliminat\w+|inconsistent|inappropriate|would|could|might|may|let me|"
+    r"let us|let's|consider|compare|whether|if|unlike)\b",
+    re.I,
+)
+_AFFIRMED = re.compile(
+    r"\b(?:correct|right|best|consistent with|correspond\w* to|match\w*|supports?|aligns? with|fits?|hence|therefore|"
+    r"thus|so|choose|chosen|select\w*|pick\w*|most likely|most appropriate|most suitable|most probable)\b",
+    re.I,
+)
+_SUBJECT_OF_SENTENCE = re.compile(
+    r"\s*(?:is|isn['’]t|are|was|does|doesn['’]t|do|can|cannot|can['’]t|could|would|should|may|might|has|seems?|looks?|shows?|"
+    r"describes?|refers?|explains?|suggests?|represents?|fits?)\b",
+    re.I,
+)
+_SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|\u3002")
+_CLAUSE_END = re.compile(r"\n|[.!?](?=\s|$)|\u3002|[,;:]|\bbut\b", re.I)
+_ASKED = re.compile(r"\s*(?:is|are|could|can|would|might|may|should|if|whether)\b", re.I)
+
+_AFTER_LETTER = " \t\r\n\"'´‘’“”«».,:;!?()[]{}<>|~$-–—"
+# Characters of a sentence that are looked at. Without a limit, the time would grow with the square of a reply's length.
+_LONGEST_SENTENCE = 1000
+
+Told = set[int] | None
+
+
+def letters_at(text: str, start: int, n: int) -> tuple[set[int], int] | None:
+    """Returns the options whose letters stand at a place of a text, and where they end; None if no letter stands there.
+
+    Several letters count if "and", "or", a comma or a slash joins them. A letter beyond the last option is no option.
+
+    Args:
+        text: The text.
+        start: The place in it.
+        n: The number of options.
+    """
+    first = _letter(text, start, after_joint=False)
+    if first is None:
+        return None
+    told, end = {first[0]}, first[1]
+    while joint := _JOINT.match(text, end) or _BEFORE_BRACKET.match(text, end):
+        is_word = joint.re is _JOINT and bool(joint["word"] or joint["alone"])
+        other = _letter(text, joint.end(), after_joint=is_word)
+        if other is None or (not is_word and not _FOLLOWS.match(text, other[1])) or other[0] >= n:
+            break
+        told.add(other[0])
+        end = other[1]
+    return {place for place in told if place < n}, end
+
+
+def chosen(text: str, n: int) -> Told:
+    """Returns the options that the reply chooses without the word "answer": "I choose B", "B is correct"."""
+    found: list[set[int]] = []
+    for pattern in (_CHOSEN, _CONCLUSION, _LAST_WORD):
+        for statement in pattern.finditer(text):
+            letters = letters_at(text, statement.end(), n)
+            if letters and not is_asked(text, statement.start()):
+                found.append(set() if is_negated(text, statement.start(), letters[1]) else letters[0])
+    for statement in _SUBJECT.finditer(text):
+        place = _place(statement["letter"])
+        if place < n and not is_asked(text, statement.start()):
+            found.append(set() if NEGATION.search(clause_before(text, statement.start())) else {place})
+    return set().union(*found) if found else None
+
+
+def leading(text: str, n: int) -> tuple[Told, int]:
+    """Returns the option whose letter begins the reply, and where the letter ends.
+
+    Lines of other letters that follow may explain the options: the first letter is the answer before such a list if it
+    comes again in the list, or comes after the list's first letter in the alphabet. A letter that is the subject of a
+    sentence ("(A) does not fit") is none.
+    """
+    marks = _marks(text, n)
+    if not marks or marks[0][1] > 0 or _SUBJECT_OF_SENTENCE.match(text, marks[0][2]):
+        return None, 0
+    letters = letters_at(text, marks[0][3], n)
+    if letters and len(letters[0]) > 1:
+        return letters[0], letters[1]
+    order = [mark[0] for mark in marks if not _SUBJECT_OF_SENTENCE.match(text, mark[2])]
+    if len(set(order)) == 1 or order[0] in order[1:] or order[0] > order[1]:
+        return {order[0]} if order[0] < n else set(), marks[0][2]
+    return set(order), marks[0][2]
+
+
+def single_line(text: str, n: int) -> tuple[Told, int]:
+    """Returns the option whose letter begins a line, if no other letter begins one, and where the letter ends."""
+    marks = [mark for mark in _marks(text, n) if not _SUBJECT_OF_SENTENCE.match(text, mark[2])]
+    places = {place for place, *_ in marks}
+    return (places, marks[-1][2]) if len(places) == 1 and max(places) < n else (None, 0)
+
+
+def mentioned(text: str, n: int) -> Told:
+    """Returns the options mentioned as "option B" or "(B)", not rejected, of several the affirmed ones; else None."""
+    kept: set[int] = set()
+    affirmed: set[int] = set()
+    for mention in _OPTION.finditer(text):
+        letters = letters_at(text, mention.end(), n)
+        if letters is None:
+            continue
+        before = _SENTENCE_END.split(text[_window(mention.start()) : mention.start()])[-1]
+        sentence = before + mention[0] + sentence_after(text, letters[1])
+        if not _REJECTION.search(sentence):
+            kept |= letters[0]
+            affirmed |= letters[0] if _AFFIRMED.search(sentence) else set()
+    return (affirmed if len(kept) > 1 and affirmed else kept) or None
+
+
+def is_asked(text: str, start: int) -> bool:
+    """Returns whether what stands at `start` is part of a question or of a condition."""
+    return _ASKED.match(clause_before(text, start)) is not None
+
+
+def is_negated(text: str, start: int, end: int) -> bool:
+    """Returns whether what stands from `start` to `end` is negated by its clause or rejected by its sentence's verb."""
+    rest = sentence_after(text, end)
+    rejected = _SUBJECT_OF_SENTENCE.match(rest) is not None and _REJECTION.search(rest) is not None
+    return rejected or NEGATION.search(clause_before(text, start)) is not None
+
+
+def clause_before(text: str, start: int) -> str:
+    """Returns the part of a clause that stands before a place."""
+    return _CLAUSE_END.split(text[_window(start) : start])[-1]
+
+
+def sentence_after(text: str, start: int) -> str:
+    """Returns the rest of the sentence that contains a place."""
+    return _SENTENCE_END.split(text[start : start + _LONGEST_SENTENCE])[0]
+
+
+def words_after(text: str, start: int) -> str:
+    """Returns the sentence that follows on a letter and its punctuation."""
+    return sentence_after(text[start : start + 2 * _LONGEST_SENTENCE].lstrip(_AFTER_LETTER), 0)
+
+
+def _window(start: int) -> int:
+    return max(0, start - _LONGEST_SENTENCE)
+
+
+def _letter(text: str, start: int, *, after_joint: bool) -> tuple[int, int] | None:
+    if bracketed := _BRACKETED.match(text, start):
+        return _place(bracketed["letter"]), bracketed.end()
+    bare = _BARE.match(text, start)
+    if bare is None:
+        return None
+    is_clear = bare["letter"].isupper() and bare["letter"] not in _ARTICLE_LIKE
+    if after_joint and bare["letter"] not in _ARTICLE_LIKE:
+        is_clear = True
+    return (_place(bare["letter"]), bare.end()) if is_clear or _FOLLOWS.match(text, bare.end()) else None
+
+
+def _marks(text: str, n: int) -> list[tuple[int, int, int, int]]:
+    """Returns for every letter that begins a line its option, and where the line starts, the mark ends and starts."""
+    found = []
+    for mark in _LINE.finditer(text):
+        group = "boxed" if mark["boxed"] else "bare"
+        start = mark.start(group) - (group == "boxed")
+        if _place(mark[group]) >= n and text[mark.end() : mark.end() + 1] in (",", " "):
+            continue
+        found.append((_place(mark[group]), mark.start(), mark.end(), start))
+    return found
+
+
+def _place(letter: str) -> int:
+    return ascii_uppercase.index(letter.upper())

@@ -1,0 +1,46 @@
+"""Reads numbers that are written in English words: "twenty-one", "two hundred and five"."""
+
+from __future__ import annotations
+
+import re
+
+_WORD = re.compile(r"[a-z]+")
+_TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+_UNITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", *_TEENS)
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_HUNDRED, _THOUSAND = 100, 1000
+_WORDS = {word: value for value, word in enumerate(_UNITS)}
+_WORDS |= {word: 10 * value for value, word in enumerate(_TENS, start=2)}
+_WORDS |= {"hundred": _HUNDRED, "thousand": _THOUSAND}
+
+
+def first_number_in_words(text: str) -> tuple[int, int] | None:
+    """Returns the start and the value of the first number words in a text of small letters; None if there are none.
+
+    Words that follow one another, with "and" between them or not, are one number.
+
+    Example:
+        >>> first_number_in_words("about two hundred and five lesions"), first_number_in_words("no lesion")
+        ((6, 205), None)
+    """
+    start, run = 0, list[str]()
+    for match in _WORD.finditer(text):
+        if match[0] in _WORDS:
+            start = start if run else match.start()
+            run.append(match[0])
+        elif run and match[0] != "and":
+            break
+    return (start, _value(run)) if run else None
+
+
+def _value(words: list[str]) -> int:
+    total = current = 0
+    for word in words:
+        value = _WORDS[word]
+        if value == _HUNDRED:
+            current = max(current, 1) * value
+        elif value == _THOUSAND:
+            total, current = total + max(current, 1) * value, 0
+        else:
+            current += value
+    return total + current
