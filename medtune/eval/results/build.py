@@ -161,19 +161,25 @@ def _reliability(found: Calibration) -> schema.Reliability:
 def _gain(gain: compared.Gain | None) -> schema.Gain | None:
     if gain is None:
         return None
-    by = {facet: {name: _level_gain(each) for name, each in found.items()} for facet, found in gain.by.items()}
-    return schema.Gain(**vars(_level_gain(gain.overall)), by=by)
+    by, answers = (
+        {facet: {name: _level_gain(each) for name, each in found.items()} for facet, found in levels.items()}
+        for levels in (gain.by, gain.answers)
+    )
+    return schema.Gain(**vars(_level_gain(gain.overall)), by=by, answers=answers)
 
 
 def _level_gain(level: compared.LevelGain) -> schema.LevelGain:
     return schema.LevelGain(
         value=level.value,
+        before=finite_number(level.before),
+        after=finite_number(level.after),
         n=level.n,
+        num_patients=level.num_patients,
         unscored=level.unscored,
         ci95=level.ci95,
-        mcnemar_p=level.mcnemar_p,
-        mcnemar_p_holm=level.mcnemar_p_holm,
         permutation_p=level.permutation_p,
+        permutation_p_holm=level.permutation_p_holm,
+        mcnemar_p=level.mcnemar_p,
         counts=schema.Changed(
             both_right=level.both_right,
             only_before=level.only_before,

@@ -180,22 +180,30 @@ class LevelGain:
 
     Attributes:
         value: Primary metric after minus before.
+        before: Primary metric before, of the questions counted in `n`; None if it is not recorded.
+        after: Primary metric after, of the same questions; None if it is not recorded.
         n: Number of questions whose answers have a score both before and after.
+        num_patients: Number of patients that these questions are about; None if it is not recorded.
         unscored: Number of questions left out because an answer, before or after, waits for a judge.
         ci95: 95 % interval of the value, paired by question, resampled by patient; None if it is not recorded.
+        permutation_p: Two-sided p value of the primary metric's change, from swaps of before and after for whole
+            patients; a gain is judged by it. None if it is not recorded.
+        permutation_p_holm: `permutation_p` of a level after Holm's correction over the levels of its facet; None for
+            all questions together.
         mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent.
-        mcnemar_p_holm: `mcnemar_p` of a task after Holm's correction over the tasks; None for everything but tasks.
-        permutation_p: Two-sided p value of the permutation test that flips whole patients; None if it is not recorded.
         counts: Number of questions that were answered right before, after, both times or never.
     """
 
     value: float
+    before: float | None = None
+    after: float | None = None
     n: Count
+    num_patients: Count | None = None
     unscored: Count = 0
     ci95: Interval | None = None
-    mcnemar_p: float
-    mcnemar_p_holm: float | None = None
     permutation_p: float | None = None
+    permutation_p_holm: float | None = None
+    mcnemar_p: float
     counts: Changed
 
 
@@ -205,9 +213,12 @@ class Gain(LevelGain):
 
     Attributes:
         by: Facet -> level -> the gain on the questions of that level.
+        answers: Task -> true answer -> the change of the share of right ones among the questions with this answer, for
+            tasks with few different answers. Holm's correction is over all of these answers.
     """
 
     by: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
+    answers: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,18 +121,18 @@ def _every_flip(rows: Sequence[tuple[str, int, bool | None, bool | None]]) -> fl
 def test_permutation_flips_whole_patients_and_holm_corrects_over_tasks(found: Comparison) -> None:
     from statsmodels.stats.multitest import multipletests
 
-    assert found.overall.permutation_p == pytest.approx(_every_flip(BOTH))
+    assert found.overall.paired.permutation_p == pytest.approx(_every_flip(BOTH))
     raw = [_every_flip([row for row in BOTH if row[0] == task]) for task in found.by_task]
-    assert [each.permutation_p for each in found.by_task.values()] == pytest.approx(raw)
+    assert [each.paired.permutation_p for each in found.by_task.values()] == pytest.approx(raw)
     adjusted = multipletests(raw, method="holm")[1]
-    assert [each.holm_p for each in found.by_task.values()] == pytest.approx(list(adjusted))
-    assert found.overall.holm_p is None
+    assert [each.paired.permutation_p_holm for each in found.by_task.values()] == pytest.approx(list(adjusted))
+    assert found.overall.paired.permutation_p_holm is None
 
 
 def test_the_other_way_round_is_the_negative(found: Comparison) -> None:
     back = compare(SECOND, FIRST, BUSI)
     assert back.overall.paired.value == -found.overall.paired.value
-    assert back.overall.permutation_p == pytest.approx(found.overall.permutation_p)
+    assert back.overall.paired.permutation_p == pytest.approx(found.overall.paired.permutation_p)
     assert (back.only_first, back.only_second) == (2, 1)
 
 
@@ -208,7 +208,7 @@ def test_labels_are_said_once_where_they_agree_and_by_name_where_not() -> None:
 
 
 def test_plot_is_one_accessible_picture_with_marks_in_their_places() -> None:
-    rows = [ForestRow("a", 10, 0.2, 0.1, 0.3), ForestRow("b", 5, -0.1, -0.3, 0.1)]
+    rows = [ForestRow("a", 10, 0.2, 0.1, 0.3, is_clear=True), ForestRow("b", 5, -0.1, -0.3, 0.1, is_clear=False)]
     drawn = forest_svg(rows, title="two minus one", left="one", right="two")
     svg = ET.fromstring(drawn)
     assert svg.get("role") == "img"
@@ -228,7 +228,8 @@ def test_plot_is_one_accessible_picture_with_marks_in_their_places() -> None:
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -1.0, 1e-4, 350.0])
 def test_plot_holds_any_difference(value: float) -> None:
-    svg = ET.fromstring(forest_svg([ForestRow("a", 1, value, value, value)], title="t", left="l", right="r"))
+    row = ForestRow("a", 1, value, value, value, is_clear=True)
+    svg = ET.fromstring(forest_svg([row], title="t", left="l", right="r"))
     (mark,) = svg.findall(f"{SVG}g/{SVG}rect")
     assert 0 < float(mark.get("x", "nan")) < float(svg.get("width", "nan"))
 
@@ -237,4 +238,4 @@ def test_plot_refuses_what_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="at least one row"):
         forest_svg([], title="t", left="l", right="r")
     with pytest.raises(ValueError, match="finite"):
-        forest_svg([ForestRow("a", 1, float("nan"), 0, 1)], title="t", left="l", right="r")
+        forest_svg([ForestRow("a", 1, float("nan"), 0, 1, is_clear=False)], title="t", left="l", right="r")
