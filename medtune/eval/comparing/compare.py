@@ -61,8 +61,8 @@ class Difference:
     """The difference between the sides on some of the questions that both answered.
 
     Attributes:
-        paired: Second minus first, with its interval, its tests and the numbers of questions that only one side answered
-            right. For a task, `permutation_p_holm` is Holm's correction over the tasks.
+        paired: Second minus first, with its interval, its tests and the numbers of questions that only one side
+            answered right. For a task, `permutation_p_holm` is Holm's correction over the tasks.
         mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent; None if answers are
             not simply right or wrong.
     """

@@ -53,8 +53,9 @@ def notes(found: Comparison) -> tuple[str, ...]:
         f"Of the {found.both}: both right {whole.both_right}, only {first} {whole.only_before}, only {second} "
         f"{whole.only_after}, both wrong {whole.both_wrong}.",
         "Difference: second minus first, paired by question; its interval resamples patients.",
-        "p (patients) is of the difference of the metric itself, from swaps of the two sides for whole patients; p (Holm)",
-        "corrects it for the number of tasks. McNemar's exact test takes questions as independent and decides nothing.",
+        "p (patients) is of the difference of the metric itself, from swaps of the two sides for whole patients;",
+        "p (Holm) corrects it for the number of tasks. McNemar's exact test takes questions as independent and decides "
+        "nothing.",
     ]
     if one_each:
         said.append(one_question_note(one_each, len(found.by_task)))

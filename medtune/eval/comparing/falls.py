@@ -104,7 +104,10 @@ def fall_sentences(found: tuple[Fall, ...]) -> tuple[str, ...]:
     """Returns the first `MAX_FALLS` falls as sentences, and a sentence with the number of the others."""
     said = [fall.sentence for fall in found[:MAX_FALLS]]
     more = len(found) - len(said)
-    return (*said, *([f"{more} more parts got worse; the tables below have them all."] if more else []))
+    return (
+        *said,
+        *([f"{more} more parts got worse; the tables by task and by true answer have them all."] if more else []),
+    )
 
 
 def _of_tasks(

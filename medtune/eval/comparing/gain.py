@@ -155,17 +155,18 @@ def _answers(
     before: Sequence[ParsedReply], after: Sequence[ParsedReply], *, seed: int
 ) -> dict[str, dict[str, LevelGain]]:
     tasks: dict[str, dict[str, list[tuple[ParsedReply, ParsedReply]]]] = {}
-    for first, second in zip(*scored_everywhere([before, after]), strict=True):
-        question = first.question
+    for one, two in zip(*scored_everywhere([before, after]), strict=True):
+        question = one.question
         if question.options:
             answers = tasks.setdefault(question.facets.get("task", NO_TASK), {})
-            answers.setdefault(question.answer, []).append((first, second))
+            answers.setdefault(question.answer, []).append((one, two))
     found = {}
     for task, answers in tasks.items():
         if 2 <= len(answers) <= MAX_ANSWERS:
             for answer, pairs in answers.items():
                 if len(pairs) >= MIN_QUESTIONS:
-                    found[task, answer] = level_gain(*map(list, zip(*pairs, strict=True)), accuracy(), seed=seed)
+                    first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+                    found[task, answer] = level_gain(first, second, accuracy(), seed=seed)
     by: dict[str, dict[str, LevelGain]] = {}
     for (task, answer), level in adjusted_by_holm(found).items():
         by.setdefault(task, {})[answer] = level

@@ -6,13 +6,18 @@ Where only one of them holds, the evidence is not enough, and the words say whic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from medtune.data.types import Interval
 from medtune.eval.statistics.significance import ALPHA, p_equals, p_text
 
 Verdict = Literal["gain", "loss", "unclear"]
+VERDICTS: Mapping[Verdict, str] = {
+    "gain": "The gain is larger than chance explains",
+    "loss": "Training made it worse",
+    "unclear": "The change cannot be told from chance",
+}
 
 
 class Change(Protocol):
@@ -36,7 +41,7 @@ class Change(Protocol):
 
     @property
     def permutation_p(self) -> float | None:
-        """p value from swaps of whole patients; None if it is not recorded."""
+        """P value from swaps of whole patients; None if it is not recorded."""
 
     @property
     def permutation_p_holm(self) -> float | None:
@@ -44,7 +49,7 @@ class Change(Protocol):
 
     @property
     def mcnemar_p(self) -> float:
-        """p value of McNemar's exact test, which takes questions as independent."""
+        """P value of McNemar's exact test, which takes questions as independent."""
 
 
 def leading_p(change: Change) -> float | None:

@@ -28,6 +28,7 @@ class RunFacts:
         label: The label of these data.
         protocol: The settings with which the questions were answered.
         trained_on: A description of the prepared folders that the model was trained on; "" if there was no training.
+        patient_unit: What stands for a patient, in the words of the source.
     """
 
     recipe: str
@@ -35,6 +36,7 @@ class RunFacts:
     label: DataLabel
     protocol: schema.ProtocolFacts
     trained_on: str = ""
+    patient_unit: str = ""
 
 
 def results_file(
@@ -70,6 +72,7 @@ def results_file(
         recipe=facts.recipe,
         data_hash=facts.data_hash,
         trained_on=facts.trained_on,
+        patient_unit=facts.patient_unit,
         **asdict(facts.label),
     )
 

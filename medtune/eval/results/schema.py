@@ -274,17 +274,22 @@ class Labelled:
         unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
             "patient"; left out if the official split was used.
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
+        stands_for_patient: Unit that is kept in one split and resampled: "patient" if the data say whose images they
+            are, else what stands for a patient, e.g. "image"; left out if it is not recorded.
     """
 
     provenance: Fact = ""
     prompts: Fact = ""
     unofficial_split: Fact = ""
     unofficial_training: Fact = ""
+    stands_for_patient: Fact = ""
 
     @property
     def label(self) -> DataLabel:
         """The label of the data; its fields are unknown if another tool wrote the file without them."""
-        return _label(self.provenance, self.prompts, self.unofficial_split, self.unofficial_training)
+        return _label(
+            self.provenance, self.prompts, self.unofficial_split, self.unofficial_training, self.stands_for_patient
+        )
 
 
 @with_config(DOCUMENT)
@@ -308,7 +313,10 @@ class ResultsFile:
         unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
             "patient"; left out if the official split was used.
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
+        stands_for_patient: Unit that is kept in one split and resampled: "patient" if the data say whose images they
+            are, else what stands for a patient, e.g. "image"; left out if it is not recorded.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
+        patient_unit: What stands for a patient, in the words of the source; left out if it is not recorded.
     """
 
     benchmark: str
@@ -329,12 +337,16 @@ class ResultsFile:
     prompts: Fact = ""
     unofficial_split: Fact = ""
     unofficial_training: Fact = ""
+    stands_for_patient: Fact = ""
     trained_on: Fact = ""
+    patient_unit: Fact = ""
 
     @property
     def label(self) -> DataLabel:
         """The label of the data that the questions came from."""
-        return _label(self.provenance, self.prompts, self.unofficial_split, self.unofficial_training)
+        return _label(
+            self.provenance, self.prompts, self.unofficial_split, self.unofficial_training, self.stands_for_patient
+        )
 
     @property
     def last(self) -> Phase:
@@ -365,5 +377,5 @@ class AuditFile(Labelled):
     collapse: Mapping[str, Collapse] = field(default_factory=dict)
 
 
-def _label(provenance: str, prompts: str, unofficial_split: str, unofficial_training: str) -> DataLabel:
-    return DataLabel(provenance or UNKNOWN, prompts or NOT_RECORDED, unofficial_split, unofficial_training)
+def _label(provenance: str, prompts: str, *others: str) -> DataLabel:
+    return DataLabel(provenance or UNKNOWN, prompts or NOT_RECORDED, *others)

@@ -31,7 +31,9 @@ def replies(number: int, *, patients: int, seed: int, right: float) -> Rows:
     truth = np.random.default_rng(7).choice(["a", "b", "c"], number, p=[0.6, 0.3, 0.1])
     said = np.where(rng.random(number) < right, truth, rng.choice(["a", "b", "c"], number))
     return [
-        ParsedReply(Question(f"q{i}", "m", "?", ("a", "b", "c"), str(truth[i]), "choice", f"p{of[i]}"), None, str(said[i]))
+        ParsedReply(
+            Question(f"q{i}", "m", "?", ("a", "b", "c"), str(truth[i]), "choice", f"p{of[i]}"), None, str(said[i])
+        )
         for i in range(number)
     ]
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from medtune.eval.statistics import power
-from medtune.eval.statistics.intervals import gain_interval
-from medtune.eval.statistics.power import Plan, estimated_icc, patients_needed, plan_from, power_of
 from medtune.eval.statistics.column_sums import mean_of
+from medtune.eval.statistics.intervals import gain_interval
 from medtune.eval.statistics.patient_swaps import patient_p
+from medtune.eval.statistics.power import Plan, estimated_icc, patients_needed, plan_from, power_of
 
 
 def answers(rng: np.random.Generator, plan: Plan, patients: int) -> tuple[list[float], list[float], list[str]]:

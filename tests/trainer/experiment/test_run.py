@@ -45,7 +45,7 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
     assert gain["n"] == 9
     assert gain["ci95"][0] <= gain["value"] <= gain["ci95"][1]
     assert sum(gain["counts"].values()) == 9
-    assert 0 < gain["mcnemar_p"] <= 1
+    assert 0 < gain["permutation_p"] <= 1
     assert read_recipe(str(whole_run / "recipe.yaml")).train.max_steps == 4
     environment = json.loads((whole_run / "environment.json").read_text())
     assert environment["packages"]["torch"]
