@@ -24,7 +24,7 @@ class Headline:
 
     Attributes:
         verdict: "gain", "loss" or "unclear" (`comparing.verdict`); "single" if there is no gain to judge.
-        verdict_text: The verdict in words; with a check that is better than the model, and beside a gain the worst fall.
+        verdict_text: The verdict in words, with a check that is better than the model, and a fall beside a gain.
         before: The primary metric before training as text; None without a gain.
         after: The primary metric of the last phase as text.
         gain: The gain with its sign as text; None without a gain.

@@ -7,7 +7,6 @@ from medtune.eval.report.cells import gain_cells, improvement_tone, value_cells
 from medtune.eval.report.table import NONE
 from medtune.eval.results.schema import Changed, LevelGain
 
-
 CHANGED = Changed(both_right=3, only_before=1, only_after=3, both_wrong=1)
 
 
