@@ -19,6 +19,7 @@ from medtune.eval.statistics import patient_swaps
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.patient_swaps import patient_p
 from medtune.eval.statistics.significance import mcnemar_exact
+from medtune.eval.statistics.statistic import Recomputed, Statistic
 from tests.eval.statistics.other_definitions import paired_permutation
 
 Rows = list[ParsedReply]
@@ -132,16 +133,14 @@ def test_drawn_arrangements_come_near_all_of_them_and_repeat_with_the_seed(monke
 
 @pytest.mark.parametrize("make", [mean_of, lambda values: recomputed_mean(values)], ids=["sums", "rows"])
 def test_a_large_change_of_many_patients_has_the_smallest_drawn_p_value(
-    make: Callable[[Sequence[float]], patient_swaps.Statistic],
+    make: Callable[[Sequence[float]], Statistic],
 ) -> None:
     names = [str(number) for number in range(60)]
     draws = min(patient_swaps.MAX_ARRANGEMENTS, make([0.0]).max_resamples if make is not mean_of else 2**16)
     assert patient_p(make([0.0] * 60 + [1.0] * 60), names) == 1 / (draws + 1)
 
 
-def recomputed_mean(values: Sequence[float]) -> patient_swaps.Statistic:
-    from medtune.eval.statistics.statistic import Recomputed
-
+def recomputed_mean(values: Sequence[float]) -> Statistic:
     return Recomputed(lambda rows: float(np.mean(np.asarray(values)[rows])), len(values))
 
 
