@@ -103,6 +103,49 @@ def test_mcnemar_is_that_of_statsmodels(found: Comparison) -> None:
         assert each.mcnemar_p == pytest.approx(mcnemar([[0, one], [two, 0]], exact=True).pvalue)
 
 
+def sides(answers: Sequence[tuple[str, int, bool, bool]]) -> tuple[Side, Side]:
+    """Returns two sides that answered every question, given the task, the patient and who was right."""
+
+    def side(name: str, column: int) -> Side:
+        rows = []
+        for number, row in enumerate(answers):
+            said = "this" if row[column] else "that"
+            prediction = Prediction(PredictionKey(f"q{number}", "image", "generation", 0), text=said)
+            rows.append(ParsedReply(_question(number, row[0], row[1]), prediction, said))
+        return replace(FIRST, about=replace(FIRST.about, name=name), rows=tuple(rows))
+
+    return side("one", 2), side("two", 3)
+
+
+def test_no_p_value_is_printed_as_zero_and_one_question_each_is_said() -> None:
+    better = compare(*sides([("diagnosis", number, False, True) for number in range(20)]), BUSI)
+    text = table_text(comparison_table(better))
+    assert "< 0.001" in text
+    assert "0.000" not in text
+    assert "two is better than one by more than chance explains. The 95 % interval excludes zero, and" in text
+    assert "Each patient has one question, so that swaps of patients and of questions are the same." in text
+    assert better.overall.paired.permutation_p == pytest.approx(better.overall.mcnemar_p)
+    assert compare_file(better).overall.verdict == "gain"
+    assert (
+        compare_file(compare(*reversed(sides([("d", n, False, True) for n in range(20)])), BUSI)).overall.verdict
+        == "loss"
+    )
+
+
+def test_two_patients_with_many_questions_show_nothing_whatever_mcnemar_says() -> None:
+    found = compare(*sides([("diagnosis", number % 2, False, True) for number in range(40)]), BUSI)
+    assert found.overall.mcnemar_p is not None
+    assert found.overall.mcnemar_p < 1e-9
+    assert found.overall.paired.permutation_p == 0.5
+    text = table_text(comparison_table(found))
+    assert "The difference cannot be told from chance." in text
+    assert "with 2 patients it cannot be below 0.50" in text
+    assert "Each patient" not in text
+    assert compare_file(found).by_task["diagnosis"].verdict == "unclear"
+    marks = [each.get("class") for each in ET.fromstring(comparison_plot(found)).iter(f"{SVG}rect")]
+    assert "clear" not in marks
+
+
 def test_interval_is_paired_and_by_patient(found: Comparison) -> None:
     columns = [float(bool(row[2])) for row in BOTH], [float(bool(row[3])) for row in BOTH]
     patients = [f"p{row[1]}" for row in BOTH]

@@ -13,6 +13,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.eval.report.html import TEMPLATES
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
+from medtune.eval.report.several import several_runs
 from medtune.eval.report.write import write_report, write_runs
 from medtune.trainer.commands.cli import main
 from tests.eval.report.folders import SCRIPT, change_json, write_audit, write_run
@@ -327,6 +328,25 @@ def test_several_runs_share_a_table_only_on_the_same_data(prepared_tiny: Path, t
     value = json.loads((runs[0] / "results.json").read_text())["phases"]["final"]["overall"]["value"]
     assert f"| {value:.3f} |" in first
     assert "c/run" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_several_runs_are_corrected_for_their_number(prepared_tiny: Path, tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name / "run", prepared_tiny) for name in ("a", "b", "c")]
+    for run, p in zip(runs, (0.0301, 0.0201, 0.0001), strict=True):
+        change_json(run / "results.json", "gain", "permutation_p", value=p)
+        change_json(run / "results.json", "gain", "ci95", value=[0.1, 0.4])
+    (group,) = several_runs([read_run(run) for run in runs]).groups
+    place = group.table.columns.index("p (patients)")
+    assert group.table.columns[place : place + 3] == ("p (patients)", "p (patients, Holm)", "p (McNemar, questions)")
+    assert [row[place + 1].text for row in group.table.rows] == ["0.040", "0.040", "< 0.001"]
+    assert [row[place - 2].tone for row in group.table.rows] == ["good"] * 3
+    change_json(runs[0] / "results.json", "gain", "permutation_p", value=0.0401)
+    change_json(runs[1] / "results.json", "gain", "permutation_p", value=0.0301)
+    (group,) = several_runs([read_run(run) for run in runs]).groups
+    assert [row[place - 2].tone for row in group.table.rows] == ["", "", "good"]
+    assert any("Holm's correction is over these 3 runs" in note for note in group.table.notes)
+    (alone,) = several_runs([read_run(runs[0])]).groups
+    assert "p (patients, Holm)" not in alone.table.columns
 
 
 def test_several_runs_share_a_table_only_where_the_same_words_asked(prepared_tiny: Path, tmp_path: Path) -> None:
