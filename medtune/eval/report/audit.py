@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from medtune.eval.audit.row import ACCURACY, NO_MODEL, SUBTYPE, AuditRow, Collapse, Gap
+from medtune.eval.audit.run_rows import LINEAR_PROBE
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
     Cell,
@@ -109,12 +110,23 @@ def strongest_check(run: RunData) -> Strongest | None:
     if not left:
         return None
     row, gap = min(left, key=lambda pair: (pair[1].ci95.high >= 0, pair[1].value))
-    return _strongest(row, gap)
-
-
-def _strongest(row: AuditRow, gap: Gap) -> Strongest:
-    is_better = gap.ci95.high < 0
     free = ", which needs no training of this model," if row.phase == NO_MODEL else ""
+    if row.name == LINEAR_PROBE and not _is_vision_frozen(run):
+        free = ", whose features were trained with the model,"
+    return _strongest(row, gap, free)
+
+
+def _is_vision_frozen(run: RunData) -> bool:
+    """Returns whether no stage of the run trained the vision tower; True for a run without training."""
+    stages = run.setting("train", "stages")
+    own = [each.get("tuning") for each in stages if isinstance(each, dict)] if isinstance(stages, list) else []
+    tunings = [tuning for tuning in (run.setting("model", "tuning"), *own) if isinstance(tuning, dict)]
+    modes = [vision.get("mode") for tuning in tunings if isinstance(vision := tuning.get("vision"), dict)]
+    return run.gain is None or all(mode in (None, "frozen") for mode in modes)
+
+
+def _strongest(row: AuditRow, gap: Gap, free: str) -> Strongest:
+    is_better = gap.ci95.high < 0
     standing = "it is better than the model" if is_better else "the model is not surely better"
     sentence = (
         f"{_capital(row.title)}{free} reaches an accuracy of {plain(row.value, 2)} on {row.n:,} questions: {standing} "

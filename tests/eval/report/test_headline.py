@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from medtune.benchmarks import paper_of
 from medtune.eval.report.report import Report, run_report
@@ -75,6 +76,15 @@ def test_checks_that_the_model_beats_and_other_measures_are_not_named(run: Path)
     blind = audit_row("text_only", "the same model without the image", 0.65, (0.01, -0.1, 0.1), phase="final")
     write_checks(run, BEATEN, asked_again, blind)
     assert "The same model without the image reaches an accuracy of 0.65" in said(run)
+
+
+@pytest.mark.parametrize(("mode", "words"), [("frozen", "needs no training"), ("lora", "were trained with the model")])
+def test_features_of_a_trained_tower_are_not_called_free_of_training(run: Path, mode: str, words: str) -> None:
+    write_checks(run, PROBE)
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text())
+    recipe["model"] = {"tuning": {"vision": {"mode": mode}}}
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    assert words in said(run)
 
 
 def make_gain(run: Path, p: float, ci95: list[float]) -> None:
