@@ -22,6 +22,8 @@ _MEANING = {
     ),
 }
 _BETWEEN = "; "
+PATIENT = "patient"
+"""The unit that stands for a patient where the data say whose images they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,15 @@ class DataLabel:
             "patient"; "" if the official split was used.
         unofficial_training: The sets for evaluation alone that the model was trained on, in the form of
             `unofficial_sets`; "" if there are none.
+        stands_for_patient: The unit that is kept in one split and resampled: "patient" if the data say whose images
+            they are, else what stands for a patient, e.g. "image" or "image or film"; "" if it is not recorded.
     """
 
     provenance: str
     prompts: str
     unofficial_split: str = ""
     unofficial_training: str = ""
+    stands_for_patient: str = ""
 
     def facts(self) -> dict[str, str]:
         """Returns the fields by name, for a JSON file; empty ones are left out."""
@@ -69,9 +74,21 @@ class DataLabel:
         found = [f"Data: {self.provenance}. Prompts: {self.prompts}."]
         if learnt := self.training_note():
             found.insert(0, learnt)
+        if note := self.patient_note():
+            found.append(f"Patients: {note}.")
         if self.unofficial_split:
             found.insert(0, f"Unofficial split by {self.unofficial_split}: not comparable with published numbers.")
         return tuple(found)
+
+    def patient_note(self) -> str:
+        """Returns a clause that says what stands for a patient; "" if patients are known or nothing is recorded."""
+        unit = self.stands_for_patient
+        if unit in ("", PATIENT):
+            return ""
+        return (
+            f"one {unit} stands for one patient, because the data do not say whose the {several(unit, 2)} are, so "
+            "that train and test may share patients"
+        )
 
     def training_note(self) -> str:
         """Returns the line about the evaluation sets that the model was trained on; "" if there are none."""
@@ -84,7 +101,25 @@ LABEL_FIELDS = tuple(field.name for field in fields(DataLabel))
 
 def label_of(manifest: Manifest, *, prompts: str, unofficial_training: str = "") -> DataLabel:
     """Returns the label of numbers about the data of a prepared folder."""
-    return DataLabel(manifest.provenance, prompts, manifest.unofficial_split or "", unofficial_training)
+    return DataLabel(
+        manifest.provenance,
+        prompts,
+        manifest.unofficial_split or "",
+        unofficial_training,
+        manifest.stands_for_patient,
+    )
+
+
+def several(unit: str, number: int) -> str:
+    """Returns a noun, or several joined by "or", in the singular for 1 and else in the plural.
+
+    Example:
+        >>> several("image or film", 3)
+        'images or films'
+    """
+    if number == 1:
+        return unit
+    return " or ".join(f"{each[:-1]}ies" if each.endswith("dy") else f"{each}s" for each in unit.split(" or "))
 
 
 def recorded_label(facts: Mapping[str, object]) -> DataLabel:

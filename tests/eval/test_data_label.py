@@ -30,6 +30,14 @@ def test_released_data_in_our_words_need_no_banner_and_all_else_has_its_own() ->
     assert PLAIN.notes() == ("Data: released. Prompts: ours.",)
 
 
+@pytest.mark.parametrize(("unit", "count"), [("patient", 0), ("", 0), ("image", 1), ("body or study", 1)])
+def test_what_stands_for_a_patient_is_said_where_patients_are_not_known(unit: str, count: int) -> None:
+    label = replace(PLAIN, stands_for_patient=unit)
+    assert len([note for note in label.notes() if note.startswith("Patients: ")]) == count
+    assert recorded_label(label.facts()) == label
+    assert bool(label.patient_note()) == bool(count)
+
+
 def test_a_file_of_another_tool_says_nothing() -> None:
     assert recorded_label({"unofficial_split": None}) == DataLabel("unknown", "not recorded")
 

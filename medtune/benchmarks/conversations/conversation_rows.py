@@ -103,7 +103,8 @@ def conversation_table(
     notes = tuple(f"rows left out, {why}: {count}" for why, count in sorted(left_out.items()))
     media = {question.media_id: ref for question, ref in taken}
     missing = missing_media(rejects, folder, fetch="the data set's owner")
-    return SourceTable(tuple(question for question, _ in taken), media, notes, rejects, missing)
+    questions = tuple(question for question, _ in taken)
+    return SourceTable(questions, media, notes, rejects, missing, stands_for_patient="media file")
 
 
 def _question(row: Conversation, folder: Path) -> tuple[Question, MediaRef]:

@@ -82,6 +82,7 @@ class PublicSet:
         licence: The licence under which the set was published.
         url: The address from which the set can be downloaded.
         patient_unit: The unit that stands for a patient, in words.
+        stands_for_patient: What `Frame.patient` names, as a noun: "patient", or what stands for one, e.g. "film".
         is_phantom: Whether the images show a phantom instead of patients.
         read: Takes the set's folder and an empty scratch folder, and returns the table of images. Frames that are
             extracted from files with several frames are written as images into the scratch folder.
@@ -92,6 +93,7 @@ class PublicSet:
     licence: str
     url: str
     patient_unit: str
+    stands_for_patient: str
     is_phantom: bool
     read: Callable[[Path, Path], SetTable]
     write_example: Callable[[Path], None]

@@ -83,6 +83,7 @@ class _Gathered:
     notes: list[str] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
+    units: set[str] = field(default_factory=set)
 
 
 def rebuilt_source(
@@ -123,6 +124,7 @@ def rebuilt_source(
             tuple(gathered.notes),
             tuple(gathered.rejects),
             tuple(gathered.missing),
+            " or ".join(sorted(gathered.units)) or "patient",
         )
 
     def write_example(folder: Path) -> None:
@@ -165,6 +167,9 @@ def _add_set(
     for each in (each for _, of_frame in asked for each in of_frame):
         gathered.questions.append(each.question)
         gathered.media[each.question.media_id] = each.media
+    gathered.units |= {
+        "image" if frame.patient is None else of_name.stands_for_patient for frame, of_frame in asked if of_frame
+    }
     num_questions = sum(len(of_frame) for _, of_frame in asked)
     gathered.rejects += repeat_rejects((*table.rejects, *unknown), made=num_questions, of=len(asked))
     where = f", {undivided} of them in test: they name neither patients nor films" if undivided else ""

@@ -13,7 +13,7 @@ from medtune.data.prepared.rejects import REJECTS
 from medtune.data.prepared.splits import Fractions
 from medtune.data.types import Provenance, Split, UnofficialSplit
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 MANIFEST = "manifest.json"
 QUESTIONS = "questions.arrow"
 MEDIA = "media.arrow"
@@ -38,6 +38,7 @@ class Manifest:
         licence: The licence of the raw files.
         url: Where the raw files can be found.
         patient_unit: What stands for a patient, in the source's words.
+        stands_for_patient: The same as a noun: "patient" if the files say whose images they are, else e.g. "image".
         seed: The seed that decided the splits and the order of options.
         limit: The highest number of patients that was taken; None for all.
         fractions: The shares of train, val and test.
@@ -63,6 +64,7 @@ class Manifest:
     licence: str
     url: str
     patient_unit: str
+    stands_for_patient: str
     seed: int
     limit: int | None
     fractions: Fractions

@@ -85,6 +85,7 @@ def prepare(
         rejected_list = out.with_name(f"{out.name}.{rejects.REJECTS}")
         taken = _take(source, root, draft, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list)
         media, rejected, notes = _described(taken), taken.rejected, taken.table.notes
+        stands_for_patient = taken.table.stands_for_patient
         questions = _pseudonymous(source, taken, media, draft)
         # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
         del taken
@@ -106,6 +107,7 @@ def prepare(
             prompts=official.name if official else "ours",
             unofficial_split=unofficial_split,
             rejected=rejected,
+            stands_for_patient=stands_for_patient,
         )
         write_tables(draft, questions, media.rows)
         write_manifest(draft, manifest)
@@ -201,6 +203,7 @@ def _manifest(
     prompts: str,
     unofficial_split: UnofficialSplit | None,
     rejected: Sequence[Reject],
+    stands_for_patient: str,
 ) -> Manifest:
     split_of = {media.files[question.media_id].digest: question.split for question in questions if question.split}
     looks = {file.digest: file.look for file in media.files.values() if file.look is not None}
@@ -214,6 +217,7 @@ def _manifest(
         licence=source.licence,
         url=source.url,
         patient_unit=source.patient_unit,
+        stands_for_patient=stands_for_patient,
         seed=seed,
         limit=limit,
         fractions=fractions,

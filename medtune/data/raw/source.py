@@ -44,6 +44,8 @@ class SourceTable:
         rejects: One reject for each question that could not be read or has no media. A row that would have given two
             questions counts twice; an image whose number of questions is unknown counts like an average one.
         missing: The media files that the user still has to fetch.
+        stands_for_patient: What the patient ids name, as a noun: "patient", or where the files do not say whose images
+            they are, what stands for a patient, e.g. "image", "film" or "image or film". Outputs then say so.
     """
 
     questions: Sequence[Question]
@@ -51,6 +53,7 @@ class SourceTable:
     notes: tuple[str, ...] = ()
     rejects: tuple[Reject, ...] = ()
     missing: tuple[Missing, ...] = ()
+    stands_for_patient: str = "patient"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,10 @@ def blind_rows(subject: Subject) -> list[AuditRow]:
     """Returns the rows "text_only", "blank_image" and "other_image" if they were asked, and "prompt_leak".
 
     A row is flagged if the model is not clearly better with its own image, that is, if the interval of the difference
-    includes 0 or lies below it. The row "prompt_leak" exists if "text_only" was asked. Its value is the accuracy
-    without any image minus the accuracy of the question prior, or of guessing if that is higher or there is no train
-    split. It is flagged if the whole interval lies above `LEAK_MARGIN`, because the model then finds the answer in the
-    prompt.
+    includes 0 or lies below it; if it lies below, the flag says that the image misleads. The row "prompt_leak" exists
+    if "text_only" was asked. Its value is the accuracy without any image minus the accuracy of the question prior, or
+    of guessing if that is higher or there is no train split. It is flagged if the whole interval lies above
+    `LEAK_MARGIN`, because the model then finds the answer in the prompt.
     """
     rows = []
     for condition, (title, note) in _BLIND.items():
@@ -37,11 +37,18 @@ def blind_rows(subject: Subject) -> list[AuditRow]:
         row = accuracy_row(
             condition, title, right, subject.patients, model=subject.right, phase=subject.phase, note=note
         )
-        ignores = row.gap is not None and row.gap.ci95.low <= IMAGE_MARGIN
-        rows.append(flagged(row, "the image is ignored: the model is not surely better with it" if ignores else None))
+        rows.append(flagged(row, _use_of_image(row)))
         if condition == "text_only":
             rows.append(_prompt_leak(subject, right))
     return rows
+
+
+def _use_of_image(row: AuditRow) -> str | None:
+    if row.gap is None or row.gap.ci95.low > IMAGE_MARGIN:
+        return None
+    if row.gap.ci95.high < 0:
+        return "the image misleads: the model is surely better without its own image"
+    return "the image is ignored: the model is not surely better with it"
 
 
 def _prompt_leak(subject: Subject, right: list[float]) -> AuditRow:

@@ -136,10 +136,13 @@ def flagged(row: AuditRow, flag: str | None) -> AuditRow:
 
 
 def flagged_if_level(row: AuditRow) -> AuditRow:
-    """Returns the row, flagged if the model is not clearly better than it."""
+    """Returns the row, flagged if it is surely better than the model, or if the model is not surely better than it."""
     if row.gap is None or row.gap.ci95.low > 0:
         return row
-    return flagged(row, "the model is not surely better than this")
+    is_better = row.gap.ci95.high < 0
+    return flagged(
+        row, "this is surely better than the model" if is_better else "the model is not surely better than this"
+    )
 
 
 def audit_text(audit: Audit, *, title: str) -> str:

@@ -6,14 +6,13 @@ The difference is second minus first, like the gain, which is after minus before
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.comparing.gain import LevelGain, level_gain
+from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm, level_gain
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.scoring.score import correctness
-from medtune.eval.statistics.significance import holm, paired_permutation
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +61,24 @@ class Difference:
     """The difference between the sides on some of the questions that both answered.
 
     Attributes:
-        first: The primary metric of the first side.
-        second: The primary metric of the second side.
-        paired: Second minus first, with its interval and the numbers of questions that only one side answered right.
+        paired: Second minus first, with its interval, its tests and the numbers of questions that only one side
+            answered right. For a task, `permutation_p_holm` is Holm's correction over the tasks.
         mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent; None if answers are
             not simply right or wrong.
-        permutation_p: Two-sided p value of the permutation test that flips whole patients; None in the same case.
-        holm_p: `permutation_p` of a task after Holm's correction over the tasks; None for all questions together, and
-            if there is no `permutation_p`.
     """
 
-    first: float
-    second: float
     paired: LevelGain
     mcnemar_p: float | None
-    permutation_p: float | None
-    holm_p: float | None = None
+
+    @property
+    def first(self) -> float:
+        """The primary metric of the first side."""
+        return self.paired.before
+
+    @property
+    def second(self) -> float:
+        """The primary metric of the second side."""
+        return self.paired.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Comparison:
         labels: The label of each side's data.
         benchmark: Name and version of the benchmark.
         metric: Name of the benchmark's primary metric.
+        higher_is_better: Whether a higher value of it is better.
         parser: Name of the parser that read the answers of both sides.
         both: Number of questions that both sides answered, with a score on both; only these are compared.
         only_first: Number of questions that only the first side answered; they are left out.
@@ -106,6 +108,7 @@ class Comparison:
     labels: tuple[DataLabel, DataLabel]
     benchmark: str
     metric: str
+    higher_is_better: bool
     parser: str
     both: int
     only_first: int
@@ -148,6 +151,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         labels=(first.about.label, second.about.label),
         benchmark=first.about.benchmark,
         metric=benchmark.primary,
+        higher_is_better=benchmark.higher_is_better,
         parser=first.about.parser,
         both=len(pairs),
         only_first=len(found[0].keys() - found[1].keys()),
@@ -169,46 +173,15 @@ def _by_task(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> dict[
     for pair in pairs:
         tasks.setdefault(pair[0].question.facets.get("task", "(no task)"), []).append(pair)
     found = {task: _difference(chosen, benchmark, seed=seed) for task, chosen in tasks.items()}
-    tested = {task: each.permutation_p for task, each in found.items() if each.permutation_p is not None}
-    adjusted = dict(zip(tested, holm([*tested.values()]).p_values, strict=True))
-    return {
-        task: Difference(each.first, each.second, each.paired, each.mcnemar_p, each.permutation_p, adjusted.get(task))
-        for task, each in found.items()
-    }
+    adjusted = adjusted_by_holm({task: each.paired for task, each in found.items()})
+    return {task: replace(each, paired=adjusted[task]) for task, each in found.items()}
 
 
 def _difference(pairs: Sequence[Pair], benchmark: Benchmark, *, seed: int) -> Difference:
     first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    metric = benchmark.primary_metric
-    paired = level_gain(first, second, metric, seed=seed)
-    right = correctness(first), correctness(second)
-    is_tested = right[0] is not None and right[1] is not None
-    return Difference(
-        first=metric.value(first),
-        second=metric.value(second),
-        paired=paired,
-        mcnemar_p=paired.mcnemar_p if is_tested else None,
-        permutation_p=_permutation_p(pairs, seed=seed) if is_tested else None,
-    )
-
-
-def _permutation_p(pairs: Sequence[Pair], *, seed: int) -> float:
-    """Returns the p value of the permutation test that flips whole patients; 1 if there is only one patient.
-
-    The right answers of each patient are summed, and the signs of the differences between the sums are flipped.
-
-    Source:
-        Sign flips of clusters: Winkler et al. 2015, doi:10.1016/j.neuroimage.2015.05.092.
-    """
-    sums: dict[str, list[float]] = {}
-    for first, second in pairs:
-        patient = sums.setdefault(first.question.patient_id, [0.0, 0.0])
-        patient[0] += first.correct
-        patient[1] += second.correct
-    if len(sums) < 2:
-        return 1.0
-    firsts, seconds = zip(*sums.values(), strict=True)
-    return paired_permutation(seconds, firsts, seed=seed).p_two_sided
+    paired = level_gain(first, second, benchmark.primary_metric, seed=seed)
+    is_simple = correctness(first) is not None and correctness(second) is not None
+    return Difference(paired, paired.mcnemar_p if is_simple else None)
 
 
 def _is_reworded(first: ParsedReply, second: ParsedReply) -> bool:

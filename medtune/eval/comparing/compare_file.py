@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pydantic import with_config
 
 from medtune.eval.comparing.compare import Comparison, Difference
+from medtune.eval.comparing.verdict import Verdict, verdict
 from medtune.eval.results.schema import DOCUMENT, Count, Labelled
 from medtune.eval.scoring.tables import finite_number
 
@@ -41,20 +42,26 @@ class ComparedLevel:
         second: Primary metric of the second side; None if it has no value.
         difference: Second minus first; None if one of them has no value.
         ci95: 95 % interval of the difference, paired by question, resampled by patient; None for an end without value.
-        mcnemar_p: Two-sided p value of McNemar's exact test; None if answers are not simply right or wrong.
-        permutation_p: Two-sided p value of the permutation test that flips whole patients; None in the same case.
+        num_patients: Number of patients that the questions are about.
+        verdict: "gain" if the second side is better, "loss" if the first is, both by `permutation_p` (by `holm_p` for a
+            task) and by `ci95`; else "unclear".
+        permutation_p: Two-sided p value of the primary metric's difference, from swaps of the sides for whole patients.
         holm_p: `permutation_p` of a task after Holm's correction over the tasks; None for all questions together.
+        mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent; None if answers are
+            not simply right or wrong.
         counts: Number of questions that both sides, one side or no side answered right.
     """
 
     n: Count
+    num_patients: Count
     first: float | None
     second: float | None
     difference: float | None
     ci95: Ends
-    mcnemar_p: float | None
-    permutation_p: float | None
+    verdict: Verdict
+    permutation_p: float
     holm_p: float | None
+    mcnemar_p: float | None
     counts: RightAndWrong
 
 
@@ -99,7 +106,7 @@ class CompareFile:
 
 def compare_file(found: Comparison) -> CompareFile:
     """Returns the content of compare.json."""
-    first, second = found.labels
+    (first, second), better = found.labels, found.higher_is_better
     return CompareFile(
         names=found.names,
         labels=(Labelled(**asdict(first)), Labelled(**asdict(second))),
@@ -111,24 +118,26 @@ def compare_file(found: Comparison) -> CompareFile:
         only_second=found.only_second,
         neither=found.neither,
         reworded=found.reworded,
-        overall=_level(found.overall),
-        by_task={task: _level(each) for task, each in found.by_task.items()},
+        overall=_level(found.overall, higher_is_better=better),
+        by_task={task: _level(each, higher_is_better=better) for task, each in found.by_task.items()},
         unscored=found.unscored,
         uncounted=dict(found.uncounted),
     )
 
 
-def _level(each: Difference) -> ComparedLevel:
+def _level(each: Difference, *, higher_is_better: bool) -> ComparedLevel:
     paired = each.paired
     return ComparedLevel(
         n=paired.n,
+        num_patients=paired.num_patients,
         first=finite_number(each.first),
         second=finite_number(each.second),
         difference=finite_number(paired.value),
         ci95=(finite_number(paired.ci95.low), finite_number(paired.ci95.high)),
+        verdict=verdict(paired, higher_is_better=higher_is_better),
+        permutation_p=paired.permutation_p,
+        holm_p=paired.permutation_p_holm,
         mcnemar_p=each.mcnemar_p,
-        permutation_p=each.permutation_p,
-        holm_p=each.holm_p,
         counts=RightAndWrong(
             both_right=paired.both_right,
             only_first=paired.only_before,

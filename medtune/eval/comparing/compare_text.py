@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
+from medtune.eval.comparing.gain import LevelGain
+from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, verdict
 from medtune.eval.report.table import spoken
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.scoring.uncounted_questions import uncounted_text
+from medtune.eval.statistics.significance import p_text
 
 PLOT = "compare.svg"
+FILLED = "Filled marks: larger than chance explains, by swaps of whole patients (Holm for tasks) and by the interval."
 
 
 def comparison_table(found: Comparison) -> Table:
@@ -27,9 +31,9 @@ def comparison_table(found: Comparison) -> Table:
             "difference",
             "95 % low",
             "95 % high",
-            "McNemar p",
-            "permutation p",
-            "Holm p",
+            "p (patients)",
+            "p (Holm)",
+            "McNemar p (questions)",
         ),
         rows=tuple((task, *_cells(each)) for task, each in rows),
         notes=notes(found),
@@ -40,16 +44,21 @@ def notes(found: Comparison) -> tuple[str, ...]:
     """Returns the sentences below the table: the questions that were left out, the tests, and the data."""
     first, second = found.names
     whole = found.overall.paired
+    one_each = [task for task, each in found.by_task.items() if has_one_question_each(each.paired)]
     said = [
+        judgement(found),
         f"Compared: {found.both} questions that both answered, read by {found.parser!r}.",
         f"Left out: {found.only_first} that only {first} answered, {found.only_second} that only {second} answered, "
         f"{found.neither} without any answer.",
         f"Of the {found.both}: both right {whole.both_right}, only {first} {whole.only_before}, only {second} "
         f"{whole.only_after}, both wrong {whole.both_wrong}.",
         "Difference: second minus first, paired by question; its interval resamples patients.",
-        "McNemar's exact test takes questions as independent. The permutation test flips whole patients;",
-        "Holm's correction over the tasks is of its p values.",
+        "p (patients) is of the difference of the metric itself, from swaps of the two sides for whole patients;",
+        "p (Holm) corrects it for the number of tasks. McNemar's exact test takes questions as independent and decides "
+        "nothing.",
     ]
+    if one_each:
+        said.append(one_question_note(one_each, len(found.by_task)))
     if found.uncounted:
         said.append(uncounted_text(found.uncounted))
     if found.unscored:
@@ -61,6 +70,17 @@ def notes(found: Comparison) -> tuple[str, ...]:
             f"{found.reworded} questions were worded differently for the two (answer format or version of the prompt)."
         )
     return (*said, *_labels(found))
+
+
+def judgement(found: Comparison) -> str:
+    """Returns which side is better on all questions, or why that cannot be told, as sentences."""
+    first, second = found.names
+    said = {
+        "gain": f"{second} is better than {first} by more than chance explains.",
+        "loss": f"{first} is better than {second} by more than chance explains.",
+        "unclear": "The difference cannot be told from chance.",
+    }[verdict(found.overall.paired, higher_is_better=found.higher_is_better)]
+    return f"{said} {grounds(found.overall.paired)}."
 
 
 def _labels(found: Comparison) -> tuple[str, ...]:
@@ -88,18 +108,24 @@ def comparison_plot(found: Comparison) -> str:
     first, second = map(shortened, found.names)
     rows = [("all questions", found.overall), *found.by_task.items()]
     return forest_svg(
-        [ForestRow(spoken(task), each.paired.n, each.paired.value, *each.paired.ci95) for task, each in rows],
+        [_forest_row(spoken(task), each.paired, found) for task, each in rows],
         title=f"{second} minus {first}: {found.metric} with 95 % intervals",
         left=f"{first} higher",
         right=f"{second} higher",
-        notes=_labels(found),
+        notes=(FILLED, *_labels(found)),
     )
+
+
+def _forest_row(name: str, paired: LevelGain, found: Comparison) -> ForestRow:
+    is_clear = verdict(paired, higher_is_better=found.higher_is_better) != "unclear"
+    return ForestRow(name, paired.n, paired.value, *paired.ci95, is_clear=is_clear)
 
 
 def _cells(each: Difference) -> tuple[Cell, ...]:
     paired = each.paired
     values = (each.first, each.second, paired.value, *paired.ci95)
-    return (paired.n, *values, each.mcnemar_p, each.permutation_p, each.holm_p)
+    tests = (paired.permutation_p, paired.permutation_p_holm, each.mcnemar_p)
+    return (paired.n, *values, *(None if p is None else p_text(p) for p in tests))
 
 
 def _line(cells: Sequence[str]) -> str:

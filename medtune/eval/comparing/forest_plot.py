@@ -34,6 +34,7 @@ class ForestRow:
         value: The difference.
         low: Lower end of its interval.
         high: Upper end of its interval.
+        is_clear: True if the difference is larger than chance explains (`verdict`).
     """
 
     label: str
@@ -41,11 +42,7 @@ class ForestRow:
     value: float
     low: float
     high: float
-
-    @property
-    def is_clear(self) -> bool:
-        """True if the interval does not include 0."""
-        return self.low > 0 or self.high < 0
+    is_clear: bool
 
     @property
     def words(self) -> str:
@@ -59,7 +56,7 @@ class ForestRow:
 
 
 def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str, notes: Sequence[str] = ()) -> str:
-    """Returns the plot as SVG. A row has a filled mark if its interval does not include 0, else an open one.
+    """Returns the plot as SVG. A row has a filled mark if it is larger than chance explains, else an open one.
 
     Args:
         rows: The rows from top to bottom, at least one.

@@ -1,20 +1,36 @@
-"""Computes the gain between two phases, paired by question: its interval, its tests and the changed answers."""
+"""Computes the gain between two phases, paired by question: its interval, its tests and the changed answers.
+
+A gain is judged by the test that swaps whole patients (`patient_swaps`). McNemar's test, which takes questions as
+independent, stands beside it. The p values of a facet's levels are adjusted by Holm's method, as one family.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from medtune.data.types import Interval
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.readability import Readability, readability
 from medtune.eval.metric import Metric
+from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.scoring.score import PhaseScores, correctness, levels
 from medtune.eval.statistics.intervals import statistic_gain_interval
-from medtune.eval.statistics.significance import clustered_permutation, holm, mcnemar_exact
+from medtune.eval.statistics.patient_swaps import patient_p
+from medtune.eval.statistics.significance import holm, mcnemar_exact
 
-TASK = "task"
+MAX_ANSWERS = 10
+"""The largest number of different true answers of a task whose answers are compared one by one. The value is our own
+choice."""
+MIN_QUESTIONS = 5
+"""The smallest number of questions with a true answer for which this answer is compared. The value is our own choice.
+"""
+NO_TASK = "all"
+"""The name of the questions without a task."""
+
+Name = TypeVar("Name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,29 +39,37 @@ class LevelGain:
 
     Attributes:
         value: Primary metric after minus before. A value below 0 is a loss, or an improvement if lower is better.
+        before: Primary metric before, of the questions counted in `n`.
+        after: Primary metric after, of the same questions.
         n: Number of questions whose answers have a score in both phases.
+        num_patients: Number of patients that these questions are about.
         ci95: 95 % interval of the value, paired by question, resampled by patient.
+        permutation_p: Two-sided p value of the primary metric's change, from swaps of before and after for whole
+            patients.
         mcnemar_p: Two-sided p value of McNemar's exact test of right and wrong answers, which takes questions as
             independent.
-        permutation_p: Two-sided p value of the permutation test of right and wrong answers that flips whole patients.
         both_right: Number of questions right before and after.
         only_before: Number of questions right before and wrong after.
         only_after: Number of questions wrong before and right after.
         both_wrong: Number of questions wrong before and after.
-        mcnemar_p_holm: `mcnemar_p` of a task after Holm's correction over the tasks; None for everything but tasks.
+        permutation_p_holm: `permutation_p` of a level after Holm's correction over the levels of its facet; None for
+            all questions together.
         unscored: Number of questions left out because an answer, before or after, waits for a judge.
     """
 
     value: float
+    before: float
+    after: float
     n: int
+    num_patients: int
     ci95: Interval
-    mcnemar_p: float
     permutation_p: float
+    mcnemar_p: float
     both_right: int
     only_before: int
     only_after: int
     both_wrong: int
-    mcnemar_p_holm: float | None = None
+    permutation_p_holm: float | None = None
     unscored: int = 0
 
 
@@ -57,10 +81,14 @@ class Gain:
         overall: The gain on all questions.
         by: The gain by facet and level, without levels that have no question with a score in both phases.
         readability: The part of replies that became readable in the gain; None if every reply could be read.
+        answers: The change of the share of right ones by task and true answer: of each class how many were found.
+            Only tasks with at most `MAX_ANSWERS` different true answers are in it, and of their answers those of at
+            least `MIN_QUESTIONS` questions. Holm's correction is over all of these answers.
     """
 
     overall: LevelGain
     by: Mapping[str, Mapping[str, LevelGain]]
+    answers: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
     readability: Readability | None = None
 
 
@@ -91,16 +119,14 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
     for facet in benchmark.facets:
         earlier, later = levels(before.rows, facet), levels(after.rows, facet)
         found = {name: of(rows, later[name]) for name, rows in earlier.items()}
-        by[facet] = {name: gain for name, gain in found.items() if gain}
-    if TASK in by:
-        by[TASK] = _holm(by[TASK])
+        by[facet] = adjusted_by_holm({name: gain for name, gain in found.items() if gain})
     overall = of(before.rows, after.rows)
     if overall is None:
         return None
     metric = benchmark.primary_metric
     scored_before, scored_after = scored_everywhere([before.rows, after.rows])
     read = readability(scored_before, scored_after, lambda first, second: level_gain(first, second, metric, seed=seed))
-    return Gain(overall=overall, by=by, readability=read)
+    return Gain(overall, by, _answers(before.rows, after.rows, seed=seed), readability=read)
 
 
 def level_gain(
@@ -114,16 +140,18 @@ def level_gain(
     right = _both_correctness(before, after)
     patients = [row.question.patient_id for row in before]
     earlier, later = metric.on(before), metric.on(after)
-    pairs = [(first.correct, second.correct) for first, second in zip(before, after, strict=True)]
+    first, second = earlier.value(), later.value()
+    pairs = [(one.correct, two.correct) for one, two in zip(before, after, strict=True)]
     only_before, only_after = pairs.count((True, False)), pairs.count((False, True))
     return LevelGain(
-        value=later.value() - earlier.value(),
+        value=second - first,
+        before=first,
+        after=second,
         n=len(before),
+        num_patients=len(set(patients)),
         ci95=statistic_gain_interval(earlier, later, patients, right=right, bounds=metric.bounds, seed=seed),
+        permutation_p=patient_p(metric.on([*before, *after]), patients, seed=seed),
         mcnemar_p=mcnemar_exact(only_before, only_after),
-        permutation_p=clustered_permutation(
-            [float(first) for first, _ in pairs], [float(second) for _, second in pairs], patients, seed=seed
-        ),
         both_right=pairs.count((True, True)),
         only_before=only_before,
         only_after=only_after,
@@ -131,9 +159,34 @@ def level_gain(
     )
 
 
-def _holm(tasks: Mapping[str, LevelGain]) -> dict[str, LevelGain]:
-    adjusted = holm([level.mcnemar_p for level in tasks.values()]).p_values
-    return {name: replace(level, mcnemar_p_holm=p) for (name, level), p in zip(tasks.items(), adjusted, strict=True)}
+def _answers(
+    before: Sequence[ParsedReply], after: Sequence[ParsedReply], *, seed: int
+) -> dict[str, dict[str, LevelGain]]:
+    tasks: dict[str, dict[str, list[tuple[ParsedReply, ParsedReply]]]] = {}
+    for one, two in zip(*scored_everywhere([before, after]), strict=True):
+        question = one.question
+        if question.options:
+            answers = tasks.setdefault(question.facets.get("task", NO_TASK), {})
+            answers.setdefault(question.answer, []).append((one, two))
+    found = {}
+    for task, answers in tasks.items():
+        if 2 <= len(answers) <= MAX_ANSWERS:
+            for answer, pairs in answers.items():
+                if len(pairs) >= MIN_QUESTIONS:
+                    first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+                    found[task, answer] = level_gain(first, second, accuracy(), seed=seed)
+    by: dict[str, dict[str, LevelGain]] = {}
+    for (task, answer), level in adjusted_by_holm(found).items():
+        by.setdefault(task, {})[answer] = level
+    return by
+
+
+def adjusted_by_holm(levels: Mapping[Name, LevelGain]) -> dict[Name, LevelGain]:
+    """Returns the levels with `permutation_p_holm`, Holm's correction of `permutation_p` over all of them."""
+    adjusted = holm([level.permutation_p for level in levels.values()]).p_values
+    return {
+        name: replace(level, permutation_p_holm=p) for (name, level), p in zip(levels.items(), adjusted, strict=True)
+    }
 
 
 def _both_correctness(

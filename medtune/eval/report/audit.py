@@ -1,12 +1,29 @@
-"""Makes the tables of the audit from audit.json, or, without such a file, from the baselines in results.json."""
+"""Makes the tables of the audit, and finds the strongest check that the model does not surely beat.
+
+The rows are those of audit.json, or, without such a file, the baselines in results.json.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from medtune.eval.audit.row import SUBTYPE, AuditRow, Collapse
+from medtune.eval.audit.row import ACCURACY, NO_MODEL, SUBTYPE, AuditRow, Collapse, Gap
+from medtune.eval.audit.run_rows import LINEAR_PROBE
 from medtune.eval.report.run_data import RunData
-from medtune.eval.report.table import Cell, ReportTable, change, count, interval, number, phase_title, spoken, word
+from medtune.eval.report.table import (
+    Cell,
+    ReportTable,
+    change,
+    count,
+    interval,
+    number,
+    phase_title,
+    plain,
+    signed,
+    span,
+    spoken,
+    word,
+)
 from medtune.eval.results.schema import Level, Phase
 
 TITLES = {
@@ -30,6 +47,8 @@ _AUDITED_COLUMNS = (
     "finding",
 )
 _NOT_BEATEN = "the model is not better than this"
+_BETTER = "this is better than the model"
+_UNSEEING = ("text_only", "blank_image", "other_image")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +73,96 @@ def blind_scores(level: Level) -> list[Blind]:
         for name, value in level.baselines.items()
         if value is not None
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Strongest:
+    """The strongest check that the model does not surely beat.
+
+    Attributes:
+        title: Name of the check for readers.
+        value: Its value of the measure.
+        is_better: True if it is surely better than the model.
+        sentence: What it reaches, and how the model stands to it.
+    """
+
+    title: str
+    value: float
+    is_better: bool
+    sentence: str
+
+
+def strongest_check(run: RunData) -> Strongest | None:
+    """Returns the strongest check that is better than the model or not surely worse; None if the model beats all.
+
+    The checks are those that need no training of the model (guessing, frequent answers, classifiers of thumbnails or
+    of the vision features), and the model without the image. Those of the audit are compared by the interval of the
+    paired difference, baselines without an audit by the model's own interval. A surely better one comes first.
+    """
+    if run.audit is None:
+        return _strongest_baseline(run)
+    rows = [
+        (row, row.gap)
+        for row in run.audit.rows
+        if row.metric == ACCURACY and row.gap is not None and (row.phase == NO_MODEL or row.name in _UNSEEING)
+    ]
+    left = [(row, gap) for row, gap in rows if gap.ci95.low <= 0]
+    if not left:
+        return None
+    row, gap = min(left, key=lambda pair: (pair[1].ci95.high >= 0, pair[1].value))
+    free = ", which needs no training of this model," if row.phase == NO_MODEL else ""
+    if row.name == LINEAR_PROBE and not _is_vision_frozen(run):
+        free = ", whose features were trained with the model,"
+    return _strongest(row, gap, free)
+
+
+def _is_vision_frozen(run: RunData) -> bool:
+    """Returns whether no stage of the run trained the vision tower; True for a run without training."""
+    stages = run.setting("train", "stages")
+    own = [each.get("tuning") for each in stages if isinstance(each, dict)] if isinstance(stages, list) else []
+    tunings = [tuning for tuning in (run.setting("model", "tuning"), *own) if isinstance(tuning, dict)]
+    modes = [vision.get("mode") for tuning in tunings if isinstance(vision := tuning.get("vision"), dict)]
+    return run.gain is None or all(mode in (None, "frozen") for mode in modes)
+
+
+def _strongest(row: AuditRow, gap: Gap, free: str) -> Strongest:
+    is_better = gap.ci95.high < 0
+    standing = "it is better than the model" if is_better else "the model is not surely better"
+    sentence = (
+        f"{_capital(row.title)}{free} reaches an accuracy of {plain(row.value, 2)} on {row.n:,} questions: {standing} "
+        f"(model minus check {signed(gap.value, 2)}, 95 % interval {span(gap.ci95, 2, sign=True)})."
+    )
+    return Strongest(row.title, row.value, is_better, sentence)
+
+
+def _strongest_baseline(run: RunData) -> Strongest | None:
+    level, sign = run.last.overall, 1 if run.higher_is_better else -1
+    if level.ci95 is None:
+        return None
+    reached = [blind for blind in blind_scores(level) if _reaches(blind.value, run)]
+    if not reached:
+        return None
+    best = max(reached, key=lambda blind: sign * blind.value)
+    is_better = _exceeds(best.value, run)
+    standing = "it is better than the model" if is_better else "the model is not surely better"
+    sentence = f"{best.title} reaches {plain(best.value, 2)}: {standing}, whose interval is {span(level.ci95, 2)}."
+    return Strongest(best.title, best.value, is_better, sentence)
+
+
+def _reaches(value: float, run: RunData) -> bool:
+    """Returns whether a value is at least as good as the worse end of the model's interval."""
+    reach = run.last.overall.ci95
+    return reach is not None and (value >= reach.low if run.higher_is_better else value <= reach.high)
+
+
+def _exceeds(value: float, run: RunData) -> bool:
+    """Returns whether a value is better than the better end of the model's interval."""
+    reach = run.last.overall.ci95
+    return reach is not None and (value > reach.high if run.higher_is_better else value < reach.low)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def audit_table(run: RunData) -> ReportTable:
@@ -171,5 +280,6 @@ def _against(value: float, phase: Phase, run: RunData) -> tuple[Cell, ...]:
     own = phase.overall.value
     if own is None:
         return change(None), word("")
-    beaten = own > value if run.higher_is_better else own < value
-    return _difference(own, value), word("") if beaten else word(_NOT_BEATEN, "flag")
+    if own > value if run.higher_is_better else own < value:
+        return _difference(own, value), word("")
+    return _difference(own, value), word(_BETTER if _exceeds(value, run) else _NOT_BEATEN, "flag")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from medtune.eval.comparing.verdict import verdict
 from medtune.eval.report.table import Cell, change, interval, number
 from medtune.eval.results.schema import LevelGain, Measured
 
@@ -14,19 +15,14 @@ def value_cells(measured: Measured | None) -> list[Cell]:
 
 
 def gain_cells(gain: LevelGain | None, *, higher_is_better: bool) -> list[Cell]:
-    """Returns the cells of a gain, marked if its interval excludes zero, and of its 95 % interval; dashes for None."""
-    reach = gain.ci95 if gain else None
-    tone = improvement_tone(reach, higher_is_better=higher_is_better)
-    return [change(gain.value if gain else None, tone=tone), interval(reach, sign=True)]
+    """Returns the cells of a gain, marked if larger than chance explains, and of its interval; dashes for None."""
+    tone = improvement_tone(gain, higher_is_better=higher_is_better)
+    return [change(gain.value if gain else None, tone=tone), interval(gain.ci95 if gain else None, sign=True)]
 
 
-def improvement_tone(reach: tuple[float, float] | None, *, higher_is_better: bool) -> Literal["", "good", "bad"]:
-    """Returns the tone of a gain: "good" or "bad" if its interval excludes zero, else "".
-
-    Example:
-        >>> improvement_tone((0.1, 0.3), higher_is_better=False), improvement_tone((-0.1, 0.3), higher_is_better=True)
-        ('bad', '')
-    """
-    if reach is None or reach[0] <= 0 <= reach[1]:
+def improvement_tone(gain: LevelGain | None, *, higher_is_better: bool) -> Literal["", "good", "bad"]:
+    """Returns the tone of a gain: "good" or "bad" if it is larger than chance explains (`verdict`), else ""."""
+    judged = verdict(gain, higher_is_better=higher_is_better) if gain else "unclear"
+    if judged == "unclear":
         return ""
-    return "good" if (reach[0] > 0) == higher_is_better else "bad"
+    return "good" if judged == "gain" else "bad"

@@ -63,6 +63,8 @@ def _run_lines(report: Report) -> Iterator[str]:
         )
     for facet in report.facets:
         yield from ("", *table_lines(facet.table))
+    if report.answers:
+        yield from ("", *table_lines(report.answers))
     yield from ("## Audit", "", *table_lines(report.audit))
     if report.collapse:
         yield from table_lines(report.collapse)

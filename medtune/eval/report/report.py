@@ -20,6 +20,7 @@ from medtune.eval.report.charts import (
 from medtune.eval.report.gallery import Gallery, gallery
 from medtune.eval.report.headline import Headline, headline
 from medtune.eval.report.result_tables import (
+    answers_table,
     calibration_table,
     facet_table,
     gain_table,
@@ -78,6 +79,7 @@ class Report:
         headline: The first lines.
         gain: The phases, the gain and the baselines.
         facets: The scores by each facet that has several levels.
+        answers: The change by true answer; None if there is none.
         curves: The charts of loss and validation, as far as they were logged.
         audit: The rows of the audit.
         collapse: The most frequent answer of each subtype; None without an audit.
@@ -94,6 +96,7 @@ class Report:
     headline: Headline
     gain: ReportTable
     facets: tuple[Facet, ...]
+    answers: ReportTable | None
     curves: tuple[LineChart, ...]
     audit: ReportTable
     collapse: ReportTable | None
@@ -120,6 +123,7 @@ def run_report(run: RunData, paper_of: PaperOf) -> Report:
         headline=headline(run, num_patients=shown.num_patients),
         gain=gain_table(run),
         facets=tuple(_facet(run, name) for name, levels in run.last.by.items() if len(levels) > 1),
+        answers=answers_table(run),
         curves=tuple(curve for curve in curves if curve is not None),
         audit=audit_table(run),
         collapse=collapse_table(run),
@@ -144,6 +148,7 @@ def reproduction(run: RunData) -> Reproduction:
         **({"trained on": results.trained_on} if results.trained_on else {}),
         "data": f"{run.label.provenance}, SHA-256 {results.data_hash or 'not recorded'}",
         **({"unofficial split": f"by {run.label.unofficial_split}"} if run.label.unofficial_split else {}),
+        **({"patients": results.patient_unit} if results.patient_unit else {}),
         "training": _training(run),
         "results written": run.written.isoformat(),
     }

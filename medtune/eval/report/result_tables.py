@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, question_level
 from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
@@ -21,7 +22,9 @@ from medtune.eval.report.table import (
 from medtune.eval.results.schema import LevelGain
 from medtune.eval.scoring.tables import Table
 
-HOLM = "p (McNemar, Holm)"
+PATIENTS = "p (patients)"
+HOLM = "p (patients, Holm)"
+MCNEMAR = "p (McNemar, questions)"
 
 
 def gain_table(run: RunData) -> ReportTable:
@@ -48,6 +51,7 @@ def gain_table(run: RunData) -> ReportTable:
         gained, reach = gain_cells(run.gain, higher_is_better=run.higher_is_better)
         rows.append((word("gain", "ours"), gained, count(run.gain.n), reach, *(number(None),) * (4 if waits else 3)))
         notes.append("The gain is paired: the same questions before and after.")
+        notes += [f"{grounds(run.gain)}.", f"{question_level(run.gain)}."]
         if run.gain.unscored:
             notes.append(f"Left out of the gain: {run.gain.unscored:,} questions with an unscored answer.")
     columns = ["phase", spoken(run.primary), "questions", "95 % interval", "unreadable", "missing"]
@@ -76,16 +80,48 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
             row += gain_cells(changes.get(level), higher_is_better=run.higher_is_better)
             row += [p_value(values.get(level)) for values in tests.values()]
         rows.append(tuple(row))
-    notes = ("Holm's correction counts all rows as one family of tests.",) if HOLM in tests else ()
-    return ReportTable(f"{spoken(run.primary).capitalize()} by {spoken(facet)}", tuple(columns), tuple(rows), notes)
+    caption = f"{spoken(run.primary).capitalize()} by {spoken(facet)}"
+    return ReportTable(caption, tuple(columns), tuple(rows), _test_notes(changes, tests))
+
+
+def answers_table(run: RunData) -> ReportTable | None:
+    """Returns a table of the change by true answer, for tasks with few different answers; None if there is none."""
+    found = run.gain.answers if run.gain else {}
+    if not found:
+        return None
+    changes = {f"{task} {answer}": one for task, levels in found.items() for answer, one in levels.items()}
+    tests = _tests(changes)
+    rows = []
+    for task, levels in found.items():
+        for answer, one in levels.items():
+            row = [word(spoken(task)), word(answer), count(one.n), number(one.before), number(one.after)]
+            row += gain_cells(one, higher_is_better=True)
+            rows.append((*row, *(p_value(values[f"{task} {answer}"]) for values in tests.values())))
+    columns = ["task", "true answer", "questions", "found before", "found after", "gain", "95 % interval of the gain"]
+    columns += tests
+    return ReportTable("Share of right ones by true answer", tuple(columns), tuple(rows), _test_notes(changes, tests))
+
+
+def _test_notes(changes: Mapping[str, LevelGain], tests: Mapping[str, object]) -> tuple[str, ...]:
+    """Returns the sentences about the tests of a table of gains."""
+    notes = []
+    if PATIENTS in tests:
+        notes.append("p (patients): before and after are swapped for whole patients; it decides.")
+        notes.append("p (McNemar, questions) takes questions as independent and decides nothing.")
+    if HOLM in tests:
+        notes.append("Holm's correction counts all rows as one family of tests.")
+    one_each = [level for level, one in changes.items() if has_one_question_each(one)]
+    if one_each:
+        notes.append(one_question_note(list(map(spoken, one_each)), len(changes)))
+    return tuple(notes)
 
 
 def _tests(changes: Mapping[str, LevelGain]) -> dict[str, dict[str, float | None]]:
     """Returns the p values by the name of the test and the level, for the tests that the run has."""
     found: dict[str, dict[str, float | None]] = {
-        "p (McNemar)": {level: one.mcnemar_p for level, one in changes.items()},
-        HOLM: {level: one.mcnemar_p_holm for level, one in changes.items()},
-        "p (patients permuted)": {level: one.permutation_p for level, one in changes.items()},
+        PATIENTS: {level: one.permutation_p for level, one in changes.items()},
+        HOLM: {level: one.permutation_p_holm for level, one in changes.items()},
+        MCNEMAR: {level: one.mcnemar_p for level, one in changes.items()},
     }
     return {name: by for name, by in found.items() if any(p is not None for p in by.values())}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from medtune.eval.data_label import UNKNOWN
 from medtune.eval.report.cells import gain_cells, value_cells
@@ -22,9 +22,12 @@ from medtune.eval.report.table import (
     spoken,
     word,
 )
+from medtune.eval.results.schema import LevelGain
 from medtune.eval.scoring.uncounted_questions import uncounted_text
+from medtune.eval.statistics.significance import holm
 
 READINGS = ("likelihood", "generation")
+HOLM = "p (patients, Holm)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,9 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
     columns = ["run", "recipe", "model", "seed", "questions"]
     for phase in ("zero_shot", "final"):
         columns += [phase_title(phase), f"95 % interval, {phase_title(phase)}"]
-    columns += ["gain", "95 % interval of the gain", "p (McNemar)", "guessing", "no image"]
+    gains = _gains(members)
+    columns += ["gain", "95 % interval of the gain", "p (patients)", *([HOLM] if len(gains) > 1 else [])]
+    columns += ["p (McNemar, questions)", "guessing", "no image"]
     columns += ["answers read by", *READINGS]
     rows = []
     for name, run in members:
@@ -140,14 +145,23 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
         row.append(count(run.last.overall.n))
         for phase in ("zero_shot", "final"):
             row += value_cells(run.phases[phase].overall if phase in run.phases else None)
-        gain = run.gain
-        row += [*gain_cells(gain, higher_is_better=run.higher_is_better), p_value(gain.mcnemar_p if gain else None)]
+        gain = gains.get(name, run.gain)
+        row += gain_cells(gain, higher_is_better=run.higher_is_better)
+        row.append(p_value(gain.permutation_p if gain else None))
+        row += [p_value(gain.permutation_p_holm if gain else None)] if len(gains) > 1 else []
+        row.append(p_value(gain.mcnemar_p if gain else None))
         row += [number(run.last.overall.baselines.get(name)) for name in ("random", "text_only")]
         row += [word(spoken(run.last.parser)), *(_by_reading(run, reading) for reading in READINGS)]
         rows.append(tuple(row))
     direction = "Higher" if first.higher_is_better else "Lower"
     note = f"{spoken(first.primary).capitalize()}; {direction.lower()} is better. Gains are of each run by itself; "
     note += "medtune compare tests two runs against each other."
+    tests = (
+        "p (patients): before and after are swapped for whole patients; it decides. McNemar's test takes questions as "
+    )
+    tests += "independent and decides nothing."
+    if len(gains) > 1:
+        tests += f" Holm's correction is over these {len(gains)} runs."
     readings = (
         "The last columns are the last phase by the option with the highest log-likelihood and by generated reply; "
     )
@@ -155,7 +169,18 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
     left_out = [f"{name}: {uncounted_text(run.last.uncounted)}" for name, run in members if run.last.uncounted]
     waiting = [f"{name} {run.last.unscored:,}" for name, run in members if run.last.unscored]
     unscored = [f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}."] * bool(waiting)
-    return ReportTable("The runs", tuple(columns), tuple(rows), (note, readings, *left_out, *unscored))
+    return ReportTable("The runs", tuple(columns), tuple(rows), (note, tests, readings, *left_out, *unscored))
+
+
+def _gains(members: Sequence[tuple[str, RunData]]) -> dict[str, LevelGain]:
+    """Returns the gains that have a patient-level p value by the run's name, corrected for their number if several."""
+    found: dict[str, LevelGain] = {
+        name: run.gain for name, run in members if run.gain and run.gain.permutation_p is not None
+    }
+    if len(found) < 2:
+        return found
+    adjusted = holm([gain.permutation_p for gain in found.values() if gain.permutation_p is not None]).p_values
+    return {name: replace(gain, permutation_p_holm=p) for (name, gain), p in zip(found.items(), adjusted, strict=True)}
 
 
 def _by_reading(run: RunData, reading: str) -> Cell:

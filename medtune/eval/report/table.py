@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from medtune.eval.statistics.significance import p_text
+
 Tone = Literal["", "good", "bad", "muted", "flag", "ours"]
 MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
@@ -121,16 +123,6 @@ def span(pair: Sequence[float], digits: int = 3, *, sign: bool = False) -> str:
     """
     low, high = (signed(end, digits) if sign else plain(end, digits) for end in pair)
     return f"{low} to {high}"
-
-
-def p_text(value: float) -> str:
-    """Returns a p value as papers print it.
-
-    Example:
-        >>> p_text(0.0321), p_text(1e-9)
-        ('0.032', '< 0.001')
-    """
-    return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
 
 
 def spoken(name: str) -> str:

@@ -28,6 +28,7 @@ class RunFacts:
         label: The label of these data.
         protocol: The settings with which the questions were answered.
         trained_on: A description of the prepared folders that the model was trained on; "" if there was no training.
+        patient_unit: What stands for a patient, in the words of the source.
     """
 
     recipe: str
@@ -35,6 +36,7 @@ class RunFacts:
     label: DataLabel
     protocol: schema.ProtocolFacts
     trained_on: str = ""
+    patient_unit: str = ""
 
 
 def results_file(
@@ -70,6 +72,7 @@ def results_file(
         recipe=facts.recipe,
         data_hash=facts.data_hash,
         trained_on=facts.trained_on,
+        patient_unit=facts.patient_unit,
         **asdict(facts.label),
     )
 
@@ -161,19 +164,25 @@ def _reliability(found: Calibration) -> schema.Reliability:
 def _gain(gain: compared.Gain | None) -> schema.Gain | None:
     if gain is None:
         return None
-    by = {facet: {name: _level_gain(each) for name, each in found.items()} for facet, found in gain.by.items()}
-    return schema.Gain(**vars(_level_gain(gain.overall)), by=by, readability=gain.readability)
+    by, answers = (
+        {facet: {name: _level_gain(each) for name, each in found.items()} for facet, found in levels.items()}
+        for levels in (gain.by, gain.answers)
+    )
+    return schema.Gain(**vars(_level_gain(gain.overall)), by=by, answers=answers, readability=gain.readability)
 
 
 def _level_gain(level: compared.LevelGain) -> schema.LevelGain:
     return schema.LevelGain(
         value=level.value,
+        before=finite_number(level.before),
+        after=finite_number(level.after),
         n=level.n,
+        num_patients=level.num_patients,
         unscored=level.unscored,
         ci95=level.ci95,
-        mcnemar_p=level.mcnemar_p,
-        mcnemar_p_holm=level.mcnemar_p_holm,
         permutation_p=level.permutation_p,
+        permutation_p_holm=level.permutation_p_holm,
+        mcnemar_p=level.mcnemar_p,
         counts=schema.Changed(
             both_right=level.both_right,
             only_before=level.only_before,

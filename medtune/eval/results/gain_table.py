@@ -8,8 +8,10 @@ from typing import cast
 
 from medtune.data.types import Condition, Reading, Score
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.comparing.falls import fall_sentences, falls
 from medtune.eval.comparing.gain import Gain
 from medtune.eval.comparing.readability import readability_text
+from medtune.eval.comparing.verdict import VERDICTS, grounds, question_level, verdict
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.build import NOTHING
 from medtune.eval.scoring.refusals import refusals_text
@@ -80,9 +82,11 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
             notes.append(f"Left out of the gain: {level.unscored} questions with an unscored answer before or after.")
         notes.append(
             f"Right before and after {level.both_right}, only before {level.only_before}, "
-            f"only after {level.only_after}, neither {level.both_wrong}; McNemar's exact p = {level.mcnemar_p:.2g}; "
-            f"with the sign flipped for whole patients p = {level.permutation_p:.2g}."
+            f"only after {level.only_after}, neither {level.both_wrong}."
         )
+        judged = verdict(level, higher_is_better=benchmark.higher_is_better)
+        notes += [f"{VERDICTS[judged]}. {grounds(level)}.", f"{question_level(level)}."]
+        notes += fall_sentences(falls(judged, gain.by, gain.answers, higher_is_better=benchmark.higher_is_better))
     return notes
 
 

@@ -181,22 +181,30 @@ class LevelGain:
 
     Attributes:
         value: Primary metric after minus before.
+        before: Primary metric before, of the questions counted in `n`; None if it is not recorded.
+        after: Primary metric after, of the same questions; None if it is not recorded.
         n: Number of questions whose answers have a score both before and after.
+        num_patients: Number of patients that these questions are about; None if it is not recorded.
         unscored: Number of questions left out because an answer, before or after, waits for a judge.
         ci95: 95 % interval of the value, paired by question, resampled by patient; None if it is not recorded.
+        permutation_p: Two-sided p value of the primary metric's change, from swaps of before and after for whole
+            patients; a gain is judged by it. None if it is not recorded.
+        permutation_p_holm: `permutation_p` of a level after Holm's correction over the levels of its facet; None for
+            all questions together.
         mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent.
-        mcnemar_p_holm: `mcnemar_p` of a task after Holm's correction over the tasks; None for everything but tasks.
-        permutation_p: Two-sided p value of the permutation test that flips whole patients; None if it is not recorded.
         counts: Number of questions that were answered right before, after, both times or never.
     """
 
     value: float
+    before: float | None = None
+    after: float | None = None
     n: Count
+    num_patients: Count | None = None
     unscored: Count = 0
     ci95: Interval | None = None
-    mcnemar_p: float
-    mcnemar_p_holm: float | None = None
     permutation_p: float | None = None
+    permutation_p_holm: float | None = None
+    mcnemar_p: float
     counts: Changed
 
 
@@ -208,10 +216,13 @@ class Gain(LevelGain):
         readability: The questions by whether the replies to them could be read, and the gain on those whose replies
             always could; None if every reply could be read, or if it is not recorded.
         by: Facet -> level -> the gain on the questions of that level.
+        answers: Task -> true answer -> the change of the share of right ones among the questions with this answer, for
+            tasks with few different answers. Holm's correction is over all of these answers.
     """
 
     readability: Readability | None = None
     by: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
+    answers: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,17 +278,22 @@ class Labelled:
         unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
             "patient"; left out if the official split was used.
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
+        stands_for_patient: Unit that is kept in one split and resampled: "patient" if the data say whose images they
+            are, else what stands for a patient, e.g. "image"; left out if it is not recorded.
     """
 
     provenance: Fact = ""
     prompts: Fact = ""
     unofficial_split: Fact = ""
     unofficial_training: Fact = ""
+    stands_for_patient: Fact = ""
 
     @property
     def label(self) -> DataLabel:
         """The label of the data; its fields are unknown if another tool wrote the file without them."""
-        return _label(self.provenance, self.prompts, self.unofficial_split, self.unofficial_training)
+        return _label(
+            self.provenance, self.prompts, self.unofficial_split, self.unofficial_training, self.stands_for_patient
+        )
 
 
 @with_config(DOCUMENT)
@@ -301,7 +317,10 @@ class ResultsFile:
         unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
             "patient"; left out if the official split was used.
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
+        stands_for_patient: Unit that is kept in one split and resampled: "patient" if the data say whose images they
+            are, else what stands for a patient, e.g. "image"; left out if it is not recorded.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
+        patient_unit: What stands for a patient, in the words of the source; left out if it is not recorded.
     """
 
     benchmark: str
@@ -322,12 +341,16 @@ class ResultsFile:
     prompts: Fact = ""
     unofficial_split: Fact = ""
     unofficial_training: Fact = ""
+    stands_for_patient: Fact = ""
     trained_on: Fact = ""
+    patient_unit: Fact = ""
 
     @property
     def label(self) -> DataLabel:
         """The label of the data that the questions came from."""
-        return _label(self.provenance, self.prompts, self.unofficial_split, self.unofficial_training)
+        return _label(
+            self.provenance, self.prompts, self.unofficial_split, self.unofficial_training, self.stands_for_patient
+        )
 
     @property
     def last(self) -> Phase:
@@ -358,5 +381,5 @@ class AuditFile(Labelled):
     collapse: Mapping[str, Collapse] = field(default_factory=dict)
 
 
-def _label(provenance: str, prompts: str, unofficial_split: str, unofficial_training: str) -> DataLabel:
-    return DataLabel(provenance or UNKNOWN, prompts or NOT_RECORDED, unofficial_split, unofficial_training)
+def _label(provenance: str, prompts: str, *others: str) -> DataLabel:
+    return DataLabel(provenance or UNKNOWN, prompts or NOT_RECORDED, *others)

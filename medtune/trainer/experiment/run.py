@@ -146,6 +146,7 @@ def _finish(
             label=experiment.label,
             protocol=protocol_facts(recipe, benchmark),
             trained_on=experiment.trained_on,
+            patient_unit=experiment.prepared.manifest.patient_unit,
         )
         results = results_file(
             phases,

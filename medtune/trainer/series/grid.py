@@ -13,6 +13,7 @@ from medtune.eval.data_label import recorded_label
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.tables import Cell, Table, table_text
+from medtune.eval.statistics.significance import holm, p_text
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.experiment.write_json import write_json
 
@@ -84,29 +85,38 @@ def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
         "metric": results.primary.name,
         "zero_shot": zero_shot.overall.value,
         "final": final.overall.value,
+        "gain": results.gain.value if results.gain else None,
+        "permutation_p": results.gain.permutation_p if results.gain else None,
         "by_task": {task: found.value for task, found in final.by.get("task", {}).items()},
     }
 
 
 def grid_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Returns a table with one row for each combination: first and last loss, and the scores, also by task.
+    """Returns a table with one row for each combination: first and last loss, the scores, also by task, and the gain.
+
+    The p values of the gains are from swaps of whole patients, after Holm's correction over the combinations.
 
     Source: section 4.2 b of CTLesionVQA, arXiv 2505.18915, which compares architectures by type of question.
     """
     first = rows[0]
     tasks = sorted({task for row in rows for task in row["by_task"]})
+    tested = [place for place, row in enumerate(rows) if row["permutation_p"] is not None]
+    adjusted = dict(zip(tested, holm([rows[place]["permutation_p"] for place in tested]).p_values, strict=True))
     body: list[tuple[Cell, ...]] = [
         (
             *row["settings"].values(),
             *row["loss"],
             row["zero_shot"],
             row["final"],
+            row["gain"],
+            p_text(adjusted[place]) if place in adjusted else None,
             *(row["by_task"].get(task) for task in tasks),
         )
-        for row in rows
+        for place, row in enumerate(rows)
     ]
     names = [key.rpartition(".")[2] for key in first["settings"]]
-    columns = (*names, "first loss", "last loss", "zero-shot", "final", *tasks)
+    columns = (*names, "first loss", "last loss", "zero-shot", "final", "gain", "p (patients, Holm)", *tasks)
     note = f"Losses are means of {_ENDS} steps; scores are {first['metric']}, by task those of the final model."
+    tests = "p: before and after are swapped for whole patients; Holm's correction over the runs."
     said = dict.fromkeys(text for row in rows for text in recorded_label(row).notes())
-    return Table(f"{len(rows)} runs", columns, tuple(body), (note, *said))
+    return Table(f"{len(rows)} runs", columns, tuple(body), (note, tests, *said))

@@ -15,6 +15,8 @@ from medtune.eval.predictions.shards import MERGED, stored_predictions
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import levels
 from medtune.eval.scoring.tables import Cell, Table, table_text
+from medtune.eval.statistics.patient_swaps import patient_p
+from medtune.eval.statistics.significance import holm, p_text
 from medtune.trainer.experiment.experiment import Experiment, open_run
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.experiment.write_json import write_json
@@ -89,6 +91,8 @@ def compare_seeds(out: Path, *, number: int) -> str:
     tasks = _by_task(runs)
     by_task = {task: seeds_gain(phases, metric) for task, phases in tasks.items()}
     values = [[metric.value(rows) for rows in run.phases] for run in runs]
+    tests = [patient_p(metric.on([*before, *after]), _patients(before)) for before, after in (r.phases for r in runs)]
+    adjusted = holm(tests).p_values
     write_json(
         out / SEEDS,
         {
@@ -96,8 +100,15 @@ def compare_seeds(out: Path, *, number: int) -> str:
             **label.facts(),
             "metric": benchmark.primary,
             "runs": [
-                {"seed": run.seed, "folder": run.folder.name, "zero_shot": before, "final": after}
-                for run, (before, after) in zip(runs, values, strict=True)
+                {
+                    "seed": run.seed,
+                    "folder": run.folder.name,
+                    "zero_shot": before,
+                    "final": after,
+                    "permutation_p": p,
+                    "permutation_p_holm": p_holm,
+                }
+                for run, (before, after), p, p_holm in zip(runs, values, tests, adjusted, strict=True)
             ],
             "gain": _json(whole),
             "unscored": unscored,
@@ -105,22 +116,24 @@ def compare_seeds(out: Path, *, number: int) -> str:
         },
     )
     rows: list[tuple[Cell, ...]] = [
-        (f"seed {run.seed}", before, after, f"{after - before:+.3f}", None)
-        for run, (before, after) in zip(runs, values, strict=True)
+        (f"seed {run.seed}", before, after, f"{after - before:+.3f}", None, p_text(p_holm))
+        for run, (before, after), p_holm in zip(runs, values, adjusted, strict=True)
     ]
     rows += [
-        (name, None, None, f"{found.value:+.3f}", _interval(found.ci95))
+        (name, None, None, f"{found.value:+.3f}", _interval(found.ci95), None)
         for name, found in {"all seeds": whole, **by_task}.items()
     ]
     notes = [
         "The interval is a bootstrap over seeds and patients. "
-        f"The gain's standard deviation over seeds is {whole.seed_sd:.3f}."
+        f"The gain's standard deviation over seeds is {whole.seed_sd:.3f}.",
+        "p of a seed: before and after of this run are swapped for whole patients; Holm's correction over the seeds. "
+        "It is about that run; the interval is about the recipe.",
     ]
     if unscored:
         notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
     table = Table(
         f"{benchmark.primary} over {number} seeds, {whole.n} questions of {whole.num_patients} patients",
-        ("", "zero-shot", "final", "gain", "95 % interval"),
+        ("", "zero-shot", "final", "gain", "95 % interval", "p (patients, Holm)"),
         tuple(rows),
         (*notes, *label.notes()),
     )
@@ -150,6 +163,10 @@ def answered_rows(experiment: Experiment) -> tuple[list[ParsedReply], list[Parse
         question for question in experiment.prepared.questions(experiment.recipe.eval.split) if question.id in asked
     ]
     return phase_rows(experiment, folder.zero_shot, questions), phase_rows(experiment, folder.final, questions)
+
+
+def _patients(rows: Sequence[ParsedReply]) -> list[str]:
+    return [row.question.patient_id for row in rows]
 
 
 def _read(experiment: Experiment) -> SeedRun:

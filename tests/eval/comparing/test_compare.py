@@ -103,6 +103,48 @@ def test_mcnemar_is_that_of_statsmodels(found: Comparison) -> None:
         assert each.mcnemar_p == pytest.approx(mcnemar([[0, one], [two, 0]], exact=True).pvalue)
 
 
+def sides(answers: Sequence[tuple[str, int, bool, bool]]) -> tuple[Side, Side]:
+    """Returns two sides that answered every question, given the task, the patient and who was right."""
+
+    def side(name: str, column: int) -> Side:
+        rows = []
+        for number, row in enumerate(answers):
+            said = "this" if row[column] else "that"
+            prediction = Prediction(PredictionKey(f"q{number}", "image", "generation", 0), text=said)
+            rows.append(ParsedReply(_question(number, row[0], row[1]), prediction, said))
+        return replace(FIRST, about=replace(FIRST.about, name=name), rows=tuple(rows))
+
+    return side("one", 2), side("two", 3)
+
+
+def test_no_p_value_is_printed_as_zero_and_one_question_each_is_said() -> None:
+    one, two = sides([("diagnosis", number, False, True) for number in range(12)])
+    better, worse = compare(one, two, BUSI), compare(two, one, BUSI)
+    assert [row[-3:] for row in comparison_table(better).rows] == [
+        ("< 0.001", None, "< 0.001"),
+        ("< 0.001", "< 0.001", "< 0.001"),
+    ]
+    text = table_text(comparison_table(better))
+    assert "two is better than one by more than chance explains. The 95 % interval excludes zero, and" in text
+    assert "Each patient has one question, so that swaps of patients and of questions are the same." in text
+    assert better.overall.paired.permutation_p == pytest.approx(better.overall.mcnemar_p)
+    assert [compare_file(each).overall.verdict for each in (better, worse)] == ["gain", "loss"]
+
+
+def test_two_patients_with_many_questions_show_nothing_whatever_mcnemar_says() -> None:
+    found = compare(*sides([("diagnosis", number % 2, False, True) for number in range(40)]), BUSI)
+    assert found.overall.mcnemar_p is not None
+    assert found.overall.mcnemar_p < 1e-9
+    assert found.overall.paired.permutation_p == 0.5
+    text = table_text(comparison_table(found))
+    assert "The difference cannot be told from chance." in text
+    assert "with 2 patients it cannot be below 0.50" in text
+    assert "Each patient" not in text
+    assert compare_file(found).by_task["diagnosis"].verdict == "unclear"
+    marks = [each.get("class") for each in ET.fromstring(comparison_plot(found)).iter(f"{SVG}rect")]
+    assert "clear" not in marks
+
+
 def test_interval_is_paired_and_by_patient(found: Comparison) -> None:
     columns = [float(bool(row[2])) for row in BOTH], [float(bool(row[3])) for row in BOTH]
     patients = [f"p{row[1]}" for row in BOTH]
@@ -121,18 +163,18 @@ def _every_flip(rows: Sequence[tuple[str, int, bool | None, bool | None]]) -> fl
 def test_permutation_flips_whole_patients_and_holm_corrects_over_tasks(found: Comparison) -> None:
     from statsmodels.stats.multitest import multipletests
 
-    assert found.overall.permutation_p == pytest.approx(_every_flip(BOTH))
+    assert found.overall.paired.permutation_p == pytest.approx(_every_flip(BOTH))
     raw = [_every_flip([row for row in BOTH if row[0] == task]) for task in found.by_task]
-    assert [each.permutation_p for each in found.by_task.values()] == pytest.approx(raw)
+    assert [each.paired.permutation_p for each in found.by_task.values()] == pytest.approx(raw)
     adjusted = multipletests(raw, method="holm")[1]
-    assert [each.holm_p for each in found.by_task.values()] == pytest.approx(list(adjusted))
-    assert found.overall.holm_p is None
+    assert [each.paired.permutation_p_holm for each in found.by_task.values()] == pytest.approx(list(adjusted))
+    assert found.overall.paired.permutation_p_holm is None
 
 
 def test_the_other_way_round_is_the_negative(found: Comparison) -> None:
     back = compare(SECOND, FIRST, BUSI)
     assert back.overall.paired.value == -found.overall.paired.value
-    assert back.overall.permutation_p == pytest.approx(found.overall.permutation_p)
+    assert back.overall.paired.permutation_p == pytest.approx(found.overall.paired.permutation_p)
     assert (back.only_first, back.only_second) == (2, 1)
 
 
@@ -208,7 +250,7 @@ def test_labels_are_said_once_where_they_agree_and_by_name_where_not() -> None:
 
 
 def test_plot_is_one_accessible_picture_with_marks_in_their_places() -> None:
-    rows = [ForestRow("a", 10, 0.2, 0.1, 0.3), ForestRow("b", 5, -0.1, -0.3, 0.1)]
+    rows = [ForestRow("a", 10, 0.2, 0.1, 0.3, is_clear=True), ForestRow("b", 5, -0.1, -0.3, 0.1, is_clear=False)]
     drawn = forest_svg(rows, title="two minus one", left="one", right="two")
     svg = ET.fromstring(drawn)
     assert svg.get("role") == "img"
@@ -228,7 +270,8 @@ def test_plot_is_one_accessible_picture_with_marks_in_their_places() -> None:
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -1.0, 1e-4, 350.0])
 def test_plot_holds_any_difference(value: float) -> None:
-    svg = ET.fromstring(forest_svg([ForestRow("a", 1, value, value, value)], title="t", left="l", right="r"))
+    row = ForestRow("a", 1, value, value, value, is_clear=True)
+    svg = ET.fromstring(forest_svg([row], title="t", left="l", right="r"))
     (mark,) = svg.findall(f"{SVG}g/{SVG}rect")
     assert 0 < float(mark.get("x", "nan")) < float(svg.get("width", "nan"))
 
@@ -237,4 +280,4 @@ def test_plot_refuses_what_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="at least one row"):
         forest_svg([], title="t", left="l", right="r")
     with pytest.raises(ValueError, match="finite"):
-        forest_svg([ForestRow("a", 1, float("nan"), 0, 1)], title="t", left="l", right="r")
+        forest_svg([ForestRow("a", 1, float("nan"), 0, 1, is_clear=False)], title="t", left="l", right="r")

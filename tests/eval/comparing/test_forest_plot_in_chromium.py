@@ -13,13 +13,13 @@ from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
 
 LONG = "a_very_long_run_name_of_somebody_2026-11-22 (zero-shot)"
 ROWS = [
-    ForestRow("all questions", 800, 0.53, 0.49, 0.57),
-    ForestRow("MMMMMMMMMM WWWWWWWWW MMMMMMMMM WWWWWWWWW", 160, 0.31, 0.2, 0.42),
-    ForestRow("lesion localisation of the smallest lesion anywhere at all", 160, 0.0, 0.0, 0.0),
-    ForestRow("病变定位", 16, 0.9, 0.8, 0.99),
-    ForestRow("هذا سؤال", 16, 0.9, 0.8, 0.99),
+    ForestRow("all questions", 800, 0.53, 0.49, 0.57, is_clear=True),
+    ForestRow("MMMMMMMMMM WWWWWWWWW MMMMMMMMM WWWWWWWWW", 160, 0.31, 0.2, 0.42, is_clear=True),
+    ForestRow("lesion localisation of the smallest lesion anywhere at all", 160, 0.0, 0.0, 0.0, is_clear=True),
+    ForestRow("病变定位", 16, 0.9, 0.8, 0.99, is_clear=True),
+    ForestRow("هذا سؤال", 16, 0.9, 0.8, 0.99, is_clear=True),
 ]
-MIRRORED = [ForestRow(row.label, row.n, -row.value, -row.high, -row.low) for row in ROWS]
+MIRRORED = [ForestRow(row.label, row.n, -row.value, -row.high, -row.low, is_clear=row.is_clear) for row in ROWS]
 SIDES = ("width", "height")
 BOXES = """() => [...document.querySelectorAll("text, rect:not(.back), g line")].map(each => {
     const box = each.getBoundingClientRect()

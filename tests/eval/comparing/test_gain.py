@@ -102,8 +102,8 @@ def test_results_have_the_designed_shape(phases: dict[str, PhaseScores]) -> None
                 "other_image",
             }
     assert set(results["gain"]) == {
-        "value", "n", "unscored", "ci95", "mcnemar_p", "mcnemar_p_holm", "permutation_p", "counts", "by",
-        "readability",
+        "value", "before", "after", "n", "num_patients", "unscored", "ci95", "permutation_p", "permutation_p_holm",
+        "mcnemar_p", "counts", "by", "answers", "readability",
     }  # fmt: skip
     assert set(results["gain"]["by"]["task"]) == {"diagnosis", "red_box_grounding"}
 

@@ -13,6 +13,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.eval.report.html import TEMPLATES
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
+from medtune.eval.report.several import several_runs
 from medtune.eval.report.write import write_report, write_runs
 from medtune.trainer.commands.cli import main
 from tests.eval.report.folders import SCRIPT, change_json, write_audit, write_run
@@ -50,33 +51,42 @@ def test_headline_says_what_was_measured_on_whom_and_whether_it_is_real(run: Pat
 
 
 @pytest.mark.parametrize(
-    ("ci95", "higher", "verdict"),
+    ("ci95", "p", "higher", "verdict"),
     [
-        ([0.1, 0.4], True, "gain"),
-        ([-0.4, -0.1], True, "loss"),
-        ([-0.1, 0.4], True, "unclear"),
-        ([-0.4, -0.1], False, "gain"),
-        ([0.1, 0.4], False, "loss"),
-        ([0.0, 0.4], True, "unclear"),
+        ([0.1, 0.4], 0.01, True, "gain"),
+        ([-0.4, -0.1], 0.01, True, "loss"),
+        ([-0.1, 0.4], 0.01, True, "unclear"),
+        ([-0.4, -0.1], 0.05, False, "gain"),
+        ([0.1, 0.4], 0.05, False, "loss"),
+        ([0.0, 0.4], 0.01, True, "unclear"),
+        ([0.1, 0.4], 0.051, True, "unclear"),
+        ([0.1, 0.4], None, True, "unclear"),
     ],
 )
-def test_verdict_follows_the_interval_and_the_direction(
-    run: Path, ci95: list[float], higher: bool, verdict: str
+def test_verdict_follows_the_patients_test_the_interval_and_the_direction(
+    run: Path, ci95: list[float], p: float | None, higher: bool, verdict: str
 ) -> None:
     change_json(run / "results.json", "gain", "ci95", value=ci95)
+    change_json(run / "results.json", "gain", "permutation_p", value=p)
+    change_json(run / "results.json", "gain", "mcnemar_p", value=1e-9)
     change_json(run / "results.json", "primary", "higher_is_better", value=higher)
     assert run_report(read_run(run), paper_of).headline.verdict == verdict
 
 
-def test_baseline_within_the_interval_is_a_warning_and_one_below_is_none(run: Path) -> None:
+def test_baseline_within_the_interval_is_named_and_one_below_is_not(run: Path) -> None:
+    def said(word: str) -> list[str]:
+        return [each for each in run_report(read_run(run), paper_of).headline.sentences if word in each]
+
     for name in ("majority", "constant_letter", "question_prior", "text_only", "other_image"):
         change_json(run / "results.json", "phases", "final", "overall", "baselines", name, value=None)
     change_json(run / "results.json", "phases", "final", "overall", "ci95", value=[0.5, 0.9])
     change_json(run / "results.json", "phases", "final", "overall", "baselines", "random", value=0.3)
-    assert run_report(read_run(run), paper_of).headline.warnings == ()
+    assert not said("reaches")
     change_json(run / "results.json", "phases", "final", "overall", "baselines", "text_only", value=0.6)
-    (warning,) = run_report(read_run(run), paper_of).headline.warnings
-    assert "the same model without the image reaches 0.60" in warning
+    (sentence,) = said("reaches")
+    assert "The same model without the image reaches 0.60: the model is not surely better" in sentence
+    change_json(run / "results.json", "phases", "final", "overall", "baselines", "text_only", value=0.95)
+    assert "it is better than the model, whose interval is 0.50 to 0.90" in said("reaches")[0]
 
 
 def test_audit_of_the_run_is_shown_and_its_flags_reach_the_top(run: Path) -> None:
@@ -203,13 +213,15 @@ def test_published_rows_are_set_apart_from_ours(run: Path) -> None:
 
 def test_holm_permutation_and_calibration_are_shown_where_the_run_has_them(run: Path) -> None:
     for level in ("diagnosis", "lesion_localisation", "red_box_grounding"):
-        change_json(run / "results.json", "gain", "by", "task", level, "mcnemar_p_holm", value=0.0421)
-        change_json(run / "results.json", "gain", "by", "task", level, "permutation_p", value=0.0532)
+        change_json(run / "results.json", "gain", "by", "task", level, "permutation_p_holm", value=0.0532)
+        change_json(run / "results.json", "gain", "by", "task", level, "permutation_p", value=0.0421)
+        change_json(run / "results.json", "gain", "by", "task", level, "mcnemar_p", value=0.0001)
     bins = [{"low": 0.6, "high": 0.7, "n": 9, "confidence": 0.65, "accuracy": 0.5}]
     change_json(run / "results.json", "phases", "final", "calibration", value={"ece": 0.1234, "bins": bins})
     report = run_report(read_run(run), paper_of)
     task = next(facet.table for facet in report.facets if facet.title == "task")
-    assert [cell.text for cell in task.rows[0][-2:]] == ["0.042", "0.053"]
+    assert task.columns[-3:] == ("p (patients)", "p (patients, Holm)", "p (McNemar, questions)")
+    assert [cell.text for cell in task.rows[0][-3:]] == ["0.042", "0.053", "< 0.001"]
     chart = report.reliability[-1]
     assert (chart.ece, chart.bars[0].top, chart.bars[0].confidence) == ("0.123", 50.0, 65.0)
     assert "Expected calibration error" in page(run)
@@ -316,6 +328,25 @@ def test_several_runs_share_a_table_only_on_the_same_data(prepared_tiny: Path, t
     value = json.loads((runs[0] / "results.json").read_text())["phases"]["final"]["overall"]["value"]
     assert f"| {value:.3f} |" in first
     assert "c/run" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_several_runs_are_corrected_for_their_number(prepared_tiny: Path, tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name / "run", prepared_tiny) for name in ("a", "b", "c")]
+    for run, p in zip(runs, (0.0301, 0.0201, 0.0001), strict=True):
+        change_json(run / "results.json", "gain", "permutation_p", value=p)
+        change_json(run / "results.json", "gain", "ci95", value=[0.1, 0.4])
+    (group,) = several_runs([read_run(run) for run in runs]).groups
+    place = group.table.columns.index("p (patients)")
+    assert group.table.columns[place : place + 3] == ("p (patients)", "p (patients, Holm)", "p (McNemar, questions)")
+    assert [row[place + 1].text for row in group.table.rows] == ["0.040", "0.040", "< 0.001"]
+    assert [row[place - 2].tone for row in group.table.rows] == ["good"] * 3
+    change_json(runs[0] / "results.json", "gain", "permutation_p", value=0.0401)
+    change_json(runs[1] / "results.json", "gain", "permutation_p", value=0.0301)
+    (group,) = several_runs([read_run(run) for run in runs]).groups
+    assert [row[place - 2].tone for row in group.table.rows] == ["", "", "good"]
+    assert any("Holm's correction is over these 3 runs" in note for note in group.table.notes)
+    (alone,) = several_runs([read_run(runs[0])]).groups
+    assert "p (patients, Holm)" not in alone.table.columns
 
 
 def test_several_runs_share_a_table_only_where_the_same_words_asked(prepared_tiny: Path, tmp_path: Path) -> None:

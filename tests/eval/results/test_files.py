@@ -59,7 +59,7 @@ def test_files_have_their_fields_in_the_designed_order(run: Path) -> None:
     results = json.loads((run / "results.json").read_bytes())
     assert list(results) == [
         "benchmark", "benchmark_version", "model", "primary", "phases", "gain", "unavailable", "protocol", "recipe",
-        "data_hash", "provenance", "prompts",
+        "data_hash", "provenance", "prompts", "stands_for_patient",
     ]  # fmt: skip
     final = results["phases"]["final"]
     assert list(final) == phase
@@ -67,24 +67,27 @@ def test_files_have_their_fields_in_the_designed_order(run: Path) -> None:
     assert list(final["metrics"]["image"]["robust"]["accuracy"]) == score
     assert list(final["calibration"]["bins"][0]) == ["low", "high", "n", "confidence", "accuracy"]
     scores = json.loads((run / "final" / "scores.json").read_bytes())
-    assert list(scores) == ["provenance", "prompts", *phase]
+    assert list(scores) == ["provenance", "prompts", "stands_for_patient", *phase]
     assert {name: scores[name] for name in phase} == final
 
 
 def test_facts_that_say_nothing_are_left_out(run: Path) -> None:
     results = read_json(run / "results.json", ResultsFile)
-    assert not {"unofficial_split", "unofficial_training", "trained_on"} & set(json.loads(json_bytes(results)))
+    assert not {"unofficial_split", "unofficial_training", "trained_on", "patient_unit"} & set(
+        json.loads(json_bytes(results))
+    )
     learnt = replace(results, unofficial_split="patient", trained_on="busi (a): 3 groups", protocol=None)
-    *_, before, last = json.loads(json_bytes(learnt))
+    *_, before, _, last = json.loads(json_bytes(learnt))
     assert (before, last) == ("unofficial_split", "trained_on")
     assert "protocol" not in json.loads(json_bytes(learnt))
-    assert learnt.label == DataLabel("synthetic", "ours", unofficial_split="patient")
+    assert learnt.label == DataLabel("synthetic", "ours", unofficial_split="patient", stands_for_patient="patient")
 
 
 def test_files_of_earlier_versions_and_of_others_are_read(run: Path) -> None:
     whole = read_json(run / "results.json", ResultsFile)
     content = json.loads((run / "results.json").read_bytes())
-    for name in ("protocol", "recipe", "data_hash", "provenance", "prompts", "unavailable", "benchmark_version"):
+    lost = ("protocol", "recipe", "data_hash", "provenance", "prompts", "stands_for_patient", "unavailable")
+    for name in (*lost, "benchmark_version"):
         del content[name]
     for name in ("by", "metrics", "tables", "calibration", "refusals", "unscored", "uncounted"):
         del content["phases"]["final"][name]

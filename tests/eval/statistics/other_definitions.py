@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medtune.data.types import Interval
 from medtune.eval.statistics.calibration import ReliabilityBin, _checked, _reliability, _scaled
+from medtune.eval.statistics.patient_swaps import MAX_ARRANGEMENTS
 from medtune.eval.statistics.significance import mcnemar_exact
 
 
@@ -175,3 +177,69 @@ def clustered_standard_error(
         rng=np.random.default_rng(seed),
     )
     return float(found.standard_error)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedPermutation:
+    """The result of a sign-flip test of paired scores.
+
+    Attributes:
+        mean_difference: Mean of first minus second.
+        p_two_sided: Twice the smaller one-sided p value, at most 1, as scipy defines it.
+        p_absolute: Share of the arrangements whose mean is at least as far from 0 as the observed one.
+        p_greater: Share of the arrangements whose mean is at least as high as the observed one.
+        arrangements: Number of arrangements: 2 to the power of the number of pairs if all were tried, else the number
+            that was drawn.
+    """
+
+    mean_difference: float
+    p_two_sided: float
+    p_absolute: float
+    p_greater: float
+    arrangements: int
+
+
+def paired_permutation(first: Sequence[float], second: Sequence[float], *, seed: int = 0) -> PairedPermutation:
+    """Returns the sign-flip test of the mean of `first - second`: all arrangements, or `MAX_ARRANGEMENTS` of them.
+
+    Args:
+        first: A score per question.
+        second: A score for each of the same questions, in the same order.
+        seed: Seed of the draws; it has no effect if all arrangements are tried.
+
+    Raises:
+        ValueError: Fewer than two pairs, or lengths differ.
+
+    Source:
+        Fisher 1935, "The Design of Experiments", section 21; scipy's `permutation_test(permutation_type="samples")`.
+    """
+    from scipy.stats import permutation_test
+
+    if len(first) != len(second) or len(first) < 2:
+        raise ValueError(f"wanted two scores for each of two or more questions, got {len(first)} and {len(second)}")
+    difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+
+    def p(statistic: object, alternative: str) -> float:
+        found = permutation_test(
+            (difference,),
+            statistic,
+            permutation_type="samples",
+            n_resamples=MAX_ARRANGEMENTS,
+            batch=4096,
+            alternative=alternative,
+            vectorized=True,
+            rng=np.random.default_rng(seed),
+        )
+        return float(found.pvalue)
+
+    def mean(values: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+        averaged: NDArray[np.float64] = values.mean(axis=axis)
+        return averaged
+
+    return PairedPermutation(
+        mean_difference=float(difference.mean()),
+        p_two_sided=p(mean, "two-sided"),
+        p_absolute=p(lambda values, axis=-1: np.abs(mean(values, axis)), "greater"),
+        p_greater=p(mean, "greater"),
+        arrangements=min(2 ** min(len(difference), 64), MAX_ARRANGEMENTS),
+    )

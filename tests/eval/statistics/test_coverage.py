@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from medtune.eval.statistics import significance
+from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval, mean_interval
-from medtune.eval.statistics.significance import clustered_permutation, mcnemar_exact, paired_permutation
+from medtune.eval.statistics.patient_swaps import patient_p
+from medtune.eval.statistics.significance import mcnemar_exact
 
 Answers = tuple[list[float], list[float], list[str]]
 
@@ -49,7 +48,7 @@ def test_the_permutation_test_of_the_gain_keeps_its_level_where_mcnemars_does_no
         before, after, names = clustered(rng, patients=patients, gain=0.0)
         pairs = list(zip(before, after, strict=True))
         found[number] = (
-            clustered_permutation(before, after, names, seed=number),
+            patient_p(mean_of([*before, *after]), names, seed=number),
             mcnemar_exact(pairs.count((1.0, 0.0)), pairs.count((0.0, 1.0))),
         )
     error = 1.645 * (0.05 * 0.95 / repeats) ** 0.5
@@ -57,25 +56,3 @@ def test_the_permutation_test_of_the_gain_keeps_its_level_where_mcnemars_does_no
     assert permutation <= 0.05 + error
     assert mcnemar > permutation
     assert (found[:, 0] < 0.01).mean() <= 0.01 + 1.645 * (0.01 * 0.99 / repeats) ** 0.5
-
-
-@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=12))
-def test_with_one_question_per_patient_it_is_the_paired_permutation_test(pairs: list[tuple[int, int]]) -> None:
-    before, after = ([float(each) for each in phase] for phase in zip(*pairs, strict=True))
-    expected = paired_permutation(after, before)
-    found = clustered_permutation(before, after, [str(number) for number in range(len(pairs))])
-    assert found == pytest.approx(expected.p_absolute)
-    assert found == pytest.approx(mcnemar_exact(pairs.count((1, 0)), pairs.count((0, 1))))
-
-
-def test_drawn_arrangements_come_near_all_of_them_and_repeat_with_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, after, names = clustered(np.random.default_rng(0), patients=15, gain=0.1)
-    exact = clustered_permutation(before, after, names)
-    assert exact * 2**15 == pytest.approx(round(exact * 2**15))
-    monkeypatch.setattr(significance, "MAX_ARRANGEMENTS", 10_000)
-    drawn = clustered_permutation(before, after, names, seed=1)
-    assert drawn == pytest.approx(exact, abs=4 * (exact / 10_000) ** 0.5)
-    assert drawn == clustered_permutation(before, after, names, seed=1)
-    assert clustered_permutation(before, before, names) == 1
-    with pytest.raises(ValueError, match="wanted two scores"):
-        clustered_permutation([], [], [])

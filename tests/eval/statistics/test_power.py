@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from medtune.eval.statistics import power
+from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval
+from medtune.eval.statistics.patient_swaps import patient_p
 from medtune.eval.statistics.power import Plan, estimated_icc, patients_needed, plan_from, power_of
-from medtune.eval.statistics.significance import clustered_permutation
 
 
 def answers(rng: np.random.Generator, plan: Plan, patients: int) -> tuple[list[float], list[float], list[str]]:
@@ -54,7 +55,8 @@ def test_a_study_by_permutation_sees_it_too() -> None:
     plan = Plan(baseline=0.4, gain=0.2, questions_per_patient=5, icc=0.3)
     needed = patients_needed(plan, power=0.8)
     rng = np.random.default_rng(1)
-    seen = [clustered_permutation(*answers(rng, plan, needed.patients)) < 0.05 for _ in range(60)]
+    studies = [answers(rng, plan, needed.patients) for _ in range(60)]
+    seen = [patient_p(mean_of([*before, *after]), patients) < 0.05 for before, after, patients in studies]
     assert 0.62 <= np.mean(seen) <= 0.95
 
 

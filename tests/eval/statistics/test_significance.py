@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats import contingency_tables
 
-from medtune.eval.statistics import significance
+from medtune.eval.statistics import patient_swaps, significance
 from medtune.eval.statistics.intervals import mean_interval, statistic_interval, wilson
 from medtune.eval.statistics.resampling import Numbers
-from medtune.eval.statistics.significance import holm, mcnemar_exact, paired_permutation
+from medtune.eval.statistics.significance import holm, mcnemar_exact, p_equals, p_text
 from medtune.eval.statistics.statistic import Recomputed
 from tests.eval.golden import near, recorded
 from tests.eval.statistics import other_definitions
@@ -24,6 +24,7 @@ from tests.eval.statistics.other_definitions import (
     clopper_pearson,
     clustered_standard_error,
     mcnemar,
+    paired_permutation,
 )
 
 WIDENED = 0.012
@@ -153,6 +154,17 @@ def test_mcnemar_equals_statsmodels(b: int, c: int) -> None:
             assert (test.statistic, test.p) == pytest.approx((reference.statistic, reference.pvalue))
 
 
+@given(st.floats(0, 1))
+def test_a_p_value_never_reads_as_zero_nor_on_the_other_side_of_the_level(p: float) -> None:
+    text = p_text(p)
+    assert p_equals(p) == (f"p {text}" if text[0] in "<>" else f"p = {text}")
+    if text == "< 0.001":
+        assert p < 0.001
+    else:
+        assert float(text.removeprefix("> ")) > 0
+        assert (p <= 0.05) == (not text.startswith(">") and float(text) <= 0.05)
+
+
 def test_of_nothing() -> None:
     assert holm([]).p_values == bonferroni([]) == benjamini_hochberg([]) == ()
     assert mcnemar(0, 0).plain is None
@@ -166,7 +178,7 @@ def test_many_pairs_are_sampled_and_the_seed_decides() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.random(40).tolist(), rng.random(40).tolist()
     found = paired_permutation(first, second, seed=1)
-    assert found.arrangements == significance.MAX_ARRANGEMENTS
+    assert found.arrangements == patient_swaps.MAX_ARRANGEMENTS
     assert found == paired_permutation(first, second, seed=1)
 
 

@@ -39,13 +39,14 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
         assert results["phases"][phase]["metrics"]["image"].keys() >= {"likelihood", "robust", "strict"}
         for file in ("predictions.jsonl", "parsed.jsonl", "scores.json"):
             assert (whole_run / phase / file).is_file()
-        label = {"provenance": "reconstruction", "prompts": "ours"}
+        label = {"provenance": "reconstruction", "prompts": "ours", "stands_for_patient": "image"}
         assert json.loads((whole_run / phase / "scores.json").read_text()) == label | results["phases"][phase]
     gain = results["gain"]
     assert gain["n"] == 9
     assert gain["ci95"][0] <= gain["value"] <= gain["ci95"][1]
     assert sum(gain["counts"].values()) == 9
-    assert 0 < gain["mcnemar_p"] <= 1
+    assert 0 < gain["permutation_p"] <= 1
+    assert results["patient_unit"].startswith("one image stands for one patient")
     assert read_recipe(str(whole_run / "recipe.yaml")).train.max_steps == 4
     environment = json.loads((whole_run / "environment.json").read_text())
     assert environment["packages"]["torch"]

@@ -147,6 +147,11 @@ def test_grid_makes_a_run_of_every_pair_and_a_table(
     for name in ("vit3d-linear", "vit3d-coca"):
         assert len(list((tmp_path / "out" / name / "wandb").glob("offline-run-*"))) == 1, "a W&B run of its own"
     table = capsys.readouterr().out
+    for row in found:
+        name = "-".join(row["settings"].values())
+        gain = json.loads((tmp_path / "out" / name / "results.json").read_text())["gain"]
+        assert (row["gain"], row["permutation_p"]) == (gain["value"], gain["permutation_p"])
+    assert "p (patients, Holm)" in table
     assert "projector" in table
     assert "visual reasoning" in table
     assert main(["train", str(own), "--set", *settings]) == 1

@@ -119,11 +119,16 @@ def test_summary_has_the_gain(offline: OfflineRun, nano_run: Path) -> None:
     gain, summary = results["gain"], offline.summary()
     assert summary["zero_shot"] == results["phases"]["zero_shot"]["overall"]["value"]
     assert summary["final"] == results["phases"]["final"]["overall"]["value"]
-    assert (summary["gain"], summary["gain_p"], summary["gain_n"]) == (gain["value"], gain["mcnemar_p"], gain["n"])
+    assert (summary["gain"], summary["gain_p"], summary["gain_n"]) == (gain["value"], gain["permutation_p"], gain["n"])
+    assert summary["gain_p_mcnemar"] == gain["mcnemar_p"]
+    for task in TASKS:
+        assert summary[f"gain_p_holm/{task}"] == gain["by"]["task"][task]["permutation_p_holm"]
     assert [summary["gain_ci95_low"], summary["gain_ci95_high"]] == gain["ci95"]
     assert {name for name in summary if name.startswith("gain_p_holm/")} == {f"gain_p_holm/{task}" for task in TASKS}
     table = offline.table("gain/by task")
     assert [row[0] for row in table["data"]] == ["all", *gain["by"]["task"]]
+    assert table["columns"][-3:] == ["p (patients)", "p (patients, Holm)", "p (McNemar, questions)"]
+    assert table["data"][0][-3:] == [gain["permutation_p"], None, gain["mcnemar_p"]]
 
 
 def test_run_has_a_curve_with_its_band_per_task(offline: OfflineRun) -> None:

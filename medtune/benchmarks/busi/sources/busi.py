@@ -64,7 +64,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
             questions.extend(_place_questions(case, box, seed))
     missing = missing_media(rejects, folder, fetch=source().url)
     rejects = repeat_rejects(rejects, made=len(questions), of=len(cases))
-    return SourceTable(tuple(questions), media, notes, rejects, missing)
+    return SourceTable(tuple(questions), media, notes, rejects, missing, stands_for_patient="image")
 
 
 def _diagnosis(case: Case, seed: int) -> Question:

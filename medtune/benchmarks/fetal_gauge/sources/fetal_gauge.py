@@ -135,6 +135,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     media: dict[str, MediaRef] = {}
     lines: dict[str, str] = {}
     rejects: list[Reject] = []
+    units: set[str] = set()
     for file, number, line in ((each, *numbered) for each in files for numbered in _lines(each)):
         try:
             row = _row(folder, file.name, number, line, columns)
@@ -150,8 +151,12 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         lines[question.id] = f"{row.file}, line {row.line}"
         media[question.media_id] = ref
         questions.append(question)
+        units.add("image" if row.get("patient") is None else "patient")
     missing = missing_media(rejects, folder, fetch=source().url)
-    return SourceTable(tuple(questions), media, rejects=tuple(rejects), missing=missing)
+    unit = " or ".join(sorted(units))
+    return SourceTable(
+        tuple(questions), media, rejects=tuple(rejects), missing=missing, stands_for_patient=unit or "patient"
+    )
 
 
 def _columns(file: Path) -> dict[str, str]:

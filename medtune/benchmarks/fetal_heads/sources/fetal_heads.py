@@ -12,7 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from medtune.benchmarks.public_sets.sets.hc18 import PATIENT_UNIT, Head, Pair, head_files, read_head, write_example
+from medtune.benchmarks.public_sets.sets.hc18 import (
+    PATIENT_UNIT,
+    STANDS_FOR_PATIENT,
+    Head,
+    Pair,
+    head_files,
+    read_head,
+    write_example,
+)
 from medtune.data.media.images import decode_image
 from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, Mask, box_size, cell_of_box
 from medtune.data.raw.choices import choice_question
@@ -71,7 +79,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     rejects = (*files.rejects, *broken)
     missing = missing_media(rejects, folder, fetch=source().url)
     rejects = repeat_rejects(rejects, made=len(questions), of=len(asked))
-    return SourceTable(tuple(questions), media, notes, rejects, missing)
+    return SourceTable(tuple(questions), media, notes, rejects, missing, stands_for_patient=STANDS_FOR_PATIENT)
 
 
 def _questions(pair: Pair, seed: int) -> list[tuple[Question, MediaRef]]:

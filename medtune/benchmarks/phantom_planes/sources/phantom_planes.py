@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medtune.benchmarks.public_sets.sets.pbf_us1 import PATIENT_UNIT, TITLE, read_frames, write_flat
+from medtune.benchmarks.public_sets.sets.pbf_us1 import (
+    PATIENT_UNIT,
+    STANDS_FOR_PATIENT,
+    TITLE,
+    read_frames,
+    write_flat,
+)
 from medtune.data.raw.choices import choice_question
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.source import Source, SourceTable, missing_media
@@ -61,4 +67,5 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         )
         questions.append(question)
     missing = missing_media(table.rejects, folder, fetch=source().url)
-    return SourceTable(tuple(questions), media, table.notes, table.rejects, missing)
+    unit = " or ".join(sorted({"image" if frame.patient is None else STANDS_FOR_PATIENT for frame in table.frames}))
+    return SourceTable(tuple(questions), media, table.notes, table.rejects, missing, stands_for_patient=unit)

@@ -51,6 +51,7 @@ def public_set() -> PublicSet:
         licence="CC BY-NC-SA 4.0",
         url="https://zenodo.org/records/12697994",
         patient_unit="subject_id",
+        stands_for_patient="patient",
         is_phantom=False,
         read=_read,
         write_example=_write_example,

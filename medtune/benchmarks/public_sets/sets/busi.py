@@ -64,6 +64,7 @@ def public_set() -> PublicSet:
         licence=LICENCE,
         url="https://doi.org/10.1016/j.dib.2019.104863",
         patient_unit=PATIENT_UNIT,
+        stands_for_patient="image",
         is_phantom=False,
         read=_read,
         write_example=write_example,

@@ -34,6 +34,7 @@ def public_set() -> PublicSet:
         licence="CC BY 4.0",
         url="https://zenodo.org/records/3904280",
         patient_unit="Patient_num",
+        stands_for_patient="patient",
         is_phantom=False,
         read=_read,
         write_example=_write_example,

@@ -42,6 +42,7 @@ def public_set() -> PublicSet:
         url="https://github.com/bharathprabakaran/FPUS23",
         patient_unit="a stream (one sweep over the phantom in one pose); the frames of Dataset_Plane name no "
         "stream, so that all are test",
+        stands_for_patient="sweep",
         is_phantom=True,
         read=_read,
         write_example=_write_example,

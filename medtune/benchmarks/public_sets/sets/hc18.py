@@ -32,6 +32,7 @@ TABLE = "training_set_pixel_size_and_HC.csv"
 COLUMNS = ("filename", "pixel size(mm)", "head circumference (mm)")
 HEAD = "head"
 PATIENT_UNIT = "the number that opens a file's name (806 in the official training set); HC18 names no patients"
+STANDS_FOR_PATIENT = "file number"
 _OFFICIAL = re.compile(r"(?P<patient>\d+)_\d*HC(?P<mask>_Annotation)?\.png")
 _PLAIN = re.compile(r"(?P<patient>\d+)\.(jpg|jpeg|png)")
 
@@ -92,6 +93,7 @@ def public_set() -> PublicSet:
         licence="CC BY 4.0",
         url="https://zenodo.org/records/1327317",
         patient_unit=PATIENT_UNIT,
+        stands_for_patient=STANDS_FOR_PATIENT,
         is_phantom=False,
         read=_read,
         write_example=write_example,

@@ -40,6 +40,7 @@ def public_set() -> PublicSet:
         licence="CC BY 4.0",
         url="https://doi.org/10.6084/m9.figshare.14371652",
         patient_unit="a film",
+        stands_for_patient="film",
         is_phantom=False,
         read=_read,
         write_example=_write_example,

@@ -39,6 +39,7 @@ PATIENT_UNIT = (
     "a study (one sweep over the phantom) where resume.csv names it; with labels.csv one frame stands for one patient, "
     "so that frames of one sweep may lie in two splits (see near_duplicates)"
 )
+STANDS_FOR_PATIENT = "sweep"
 _FLAT_COLUMNS = ["file", "class", "value"]
 _RELEASED_COLUMNS = ["file_name", "studie", "class", "value"]
 _STUDIES = "metadata.csv"
@@ -60,6 +61,7 @@ def public_set() -> PublicSet:
         url="https://zenodo.org/records/14193949",
         patient_unit="a study (one sweep over the phantom) where resume.csv names it; the frames of labels.csv name "
         "none, so that all are test",
+        stands_for_patient=STANDS_FOR_PATIENT,
         is_phantom=True,
         read=lambda folder, scratch: read_frames(folder),
         write_example=_write_released,

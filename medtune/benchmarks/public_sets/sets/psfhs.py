@@ -32,6 +32,7 @@ def public_set() -> PublicSet:
         licence="CC BY 4.0",
         url="https://zenodo.org/records/10969427",
         patient_unit="none: the release does not tell which images are of one birth, so that all are test",
+        stands_for_patient="image",
         is_phantom=False,
         read=_read,
         write_example=_write_example,

@@ -19,7 +19,6 @@ from medtune.data.types import MediaRef, Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import Gain, LevelGain
 from medtune.eval.scoring.score import PhaseScores
-from medtune.eval.statistics.significance import holm
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import LogBlock
@@ -145,9 +144,11 @@ def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
 def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, float]:
     """Returns the columns of W&B's table of runs: the score of each phase, the gain, its interval and p values.
 
-    "gain_p" is McNemar's exact p over all questions, and "gain_p_holm/TASK" that of a task after Holm's correction. A
-    phase whose score has no value, because no answer was judged yet, has no score here. "PHASE_unscored" is the number
-    of answers that wait for a judge, and "PHASE_uncounted" the number of answers that the primary reading cannot read.
+    "gain_p" is the p value over all questions from swaps of before and after for whole patients, and
+    "gain_p_holm/TASK" that of a task after Holm's correction. "gain_p_mcnemar" is McNemar's, which takes questions as
+    independent. A phase whose score has no value, because no answer was judged yet, has no score here. "PHASE_unscored"
+    is the number of answers that wait for a judge, and "PHASE_uncounted" the number of answers that the primary reading
+    cannot read.
     """
     values = {name: phase.overall.score.value for name, phase in phases.items()}
     found = {name: value for name, value in values.items() if math.isfinite(value)}
@@ -159,23 +160,25 @@ def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, f
             found |= {f"{name}_ci95_low": ci95.low, f"{name}_ci95_high": ci95.high}
     if gain:
         level = gain.overall
-        found |= {"gain": level.value, "gain_p": level.mcnemar_p, "gain_n": float(level.n)}
+        found |= {"gain": level.value, "gain_p": level.permutation_p, "gain_n": float(level.n)}
+        found["gain_p_mcnemar"] = level.mcnemar_p
         found |= {"gain_ci95_low": level.ci95.low, "gain_ci95_high": level.ci95.high}
-        for task, (each, adjusted) in _by_task(gain).items():
-            found |= {f"gain/{task}": each.value, f"gain_p_holm/{task}": adjusted}
+        for task, each in gain.by.get("task", {}).items():
+            found[f"gain/{task}"] = each.value
+            if each.permutation_p_holm is not None:
+                found[f"gain_p_holm/{task}"] = each.permutation_p_holm
     return found
 
 
-def _by_task(gain: Gain) -> dict[str, tuple[LevelGain, float]]:
-    levels = gain.by.get("task", {})
-    adjusted = holm([level.mcnemar_p for level in levels.values()]).p_values
-    return {task: (level, p) for (task, level), p in zip(levels.items(), adjusted, strict=True)}
-
-
 def _gain_rows(gain: Gain) -> tuple[list[str], list[list[object]]]:
-    columns = ["task", "n", "gain", "95 % low", "95 % high", "only before", "only after", "McNemar p", "Holm p"]
-    levels: dict[str, tuple[LevelGain, float | None]] = {"all": (gain.overall, None), **_by_task(gain)}
+    columns = ["task", "n", "gain", "95 % low", "95 % high", "only before", "only after"]
+    columns += ["p (patients)", "p (patients, Holm)", "p (McNemar, questions)"]
+    levels = {"all": gain.overall, **gain.by.get("task", {})}
     return columns, [
-        [task, each.n, each.value, *each.ci95, each.only_before, each.only_after, each.mcnemar_p, adjusted]
-        for task, (each, adjusted) in levels.items()
+        [task, each.n, each.value, *each.ci95, each.only_before, each.only_after, *_tests(each)]
+        for task, each in levels.items()
     ]
+
+
+def _tests(level: LevelGain) -> tuple[float, float | None, float]:
+    return level.permutation_p, level.permutation_p_holm, level.mcnemar_p

@@ -98,7 +98,9 @@ def test_seeds_are_runs_of_their_own_with_one_interval(nano: Nano, tmp_path: Pat
     out = tmp_path / "series"
     quick = ("train.max_steps=3", "eval.readings=[likelihood]", "train.seed=5", "model.tuning.projector.lr=0.5")
     assert nano.here("run", out, *quick, extra=("--seeds", "2")) == 0
-    assert "accuracy over 2 seeds" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "accuracy over 2 seeds" in said
+    assert "Holm's correction over the seeds" in said
     written = json.loads((out / "seeds.json").read_text())
     assert [run["seed"] for run in written["runs"]] == [5, 6]
     gains = [run["final"] - run["zero_shot"] for run in written["runs"]]
@@ -110,6 +112,10 @@ def test_seeds_are_runs_of_their_own_with_one_interval(nano: Nano, tmp_path: Pat
     for index, run in enumerate(written["runs"]):
         results = json.loads((out / f"seed_{index}" / "results.json").read_text())
         assert results["phases"]["final"]["overall"]["value"] == run["final"]
+        assert results["gain"]["permutation_p"] == run["permutation_p"]
+    lower, higher = sorted((run["permutation_p"], run["permutation_p_holm"]) for run in written["runs"])
+    assert lower[1] == pytest.approx(min(1.0, 2 * lower[0]))
+    assert higher[1] == pytest.approx(max(lower[1], higher[0]))
     assert nano.here("run", out, *quick, extra=("--seeds", "2")) == 1
     assert "is not empty" in capsys.readouterr().err
     assert nano.here("run", out, *quick, extra=("--seeds", "2", "--resume")) == 0

@@ -199,7 +199,8 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     if None in said and len(said) > 1:
         raise ValueError(f"{folder}: some tables state a split and some do not. Move those apart that do not.")
     missing = tuple(reader.missing.values())
-    return SourceTable(reader.questions, reader.media, tuple(notes), tuple(reader.rejects), missing)
+    rejects = tuple(reader.rejects)
+    return SourceTable(reader.questions, reader.media, tuple(notes), rejects, missing, stands_for_patient="scan")
 
 
 def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:

@@ -186,7 +186,8 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     if len(taken) < len(files):
         notes.append("the table test5k is a part of test, and was left out")
     missing = tuple(reader.missing.values())
-    return SourceTable(reader.questions, reader.media, tuple(notes), tuple(reader.rejects), missing)
+    rejects = tuple(reader.rejects)
+    return SourceTable(reader.questions, reader.media, tuple(notes), rejects, missing, stands_for_patient="case")
 
 
 def _is_part(file: Path) -> bool:

@@ -153,7 +153,8 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
             reader.rejects.append(error.reject)
     notes = tuple(f"{count} questions {what}" for what, count in sorted(reader.counts.items()) if count)
     missing = tuple(reader.missing.values())
-    return SourceTable(reader.questions, reader.media, notes, tuple(reader.rejects), missing)
+    rejects = tuple(reader.rejects)
+    return SourceTable(reader.questions, reader.media, notes, rejects, missing, stands_for_patient="video")
 
 
 def _rows(folder: Path) -> Iterator[tuple[_Row, str, str]]:

@@ -109,6 +109,7 @@ class _Reader:
     media: dict[str, MediaRef] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     splits: Counter[str] = field(default_factory=Counter)
+    units: set[str] = field(default_factory=set)
     unscored: Counter[str] = field(default_factory=Counter)
 
     def read_file(self, folder: Path, file: Path, task: str) -> None:
@@ -152,7 +153,8 @@ class _Reader:
     def _add(self, row: _Row, digest: str) -> None:
         number = released.number_of_set(row.dataset)
         patient = row.get("patient")
-        patient = f"image {digest}" if parse_cells.is_nothing(patient) else f"{number} {patient}"
+        is_known = not parse_cells.is_nothing(patient)
+        patient = f"{number} {patient}" if is_known else f"image {digest}"
         media_id = f"{patient} {digest}"
         try:
             self.questions.append(_question(row, media_id, patient))
@@ -160,6 +162,7 @@ class _Reader:
             self.rejects.append(error.reject)
         else:
             self.media[media_id] = MediaRef(self.scratch / digest)
+            self.units.add("patient" if is_known else "image")
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
@@ -183,7 +186,10 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     if set(reader.splits) - {"test"}:
         said = ", ".join(f"{name} {count}" for name, count in sorted(reader.splits.items()))
         notes.append(f"the column 'split' is not followed, as the benchmark is for evaluation alone: {said}")
-    return SourceTable(reader.questions, reader.media, tuple(notes), tuple(reader.rejects))
+    unit = " or ".join(sorted(reader.units))
+    return SourceTable(
+        reader.questions, reader.media, tuple(notes), tuple(reader.rejects), stands_for_patient=unit or "patient"
+    )
 
 
 def _task(folder: Path, file: Path) -> str | None:

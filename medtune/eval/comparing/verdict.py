@@ -1,0 +1,118 @@
+"""Judges a difference: report, tables, `compare` and W&B call it a gain or a loss by the same rule.
+
+The rule wants two things: the test that swaps whole patients gives p <= `ALPHA`, and the 95 % interval excludes zero.
+Where only one of them holds, the evidence is not enough, and the words say which one is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+from medtune.data.types import Interval
+from medtune.eval.statistics.significance import ALPHA, p_equals, p_text
+
+Verdict = Literal["gain", "loss", "unclear"]
+VERDICTS: Mapping[Verdict, str] = {
+    "gain": "The gain is larger than chance explains",
+    "loss": "Training made it worse",
+    "unclear": "The change cannot be told from chance",
+}
+
+
+class Change(Protocol):
+    """A difference between two sets of answers to the same questions, such as `gain.LevelGain`."""
+
+    @property
+    def value(self) -> float:
+        """The primary metric after minus before."""
+
+    @property
+    def n(self) -> int:
+        """Number of questions."""
+
+    @property
+    def num_patients(self) -> int | None:
+        """Number of patients that the questions are about; None if it is not recorded."""
+
+    @property
+    def ci95(self) -> Interval | None:
+        """95 % interval of the value; None if there is none."""
+
+    @property
+    def permutation_p(self) -> float | None:
+        """P value from swaps of whole patients; None if it is not recorded."""
+
+    @property
+    def permutation_p_holm(self) -> float | None:
+        """`permutation_p` after Holm's correction; None where the difference is not one of several."""
+
+    @property
+    def mcnemar_p(self) -> float:
+        """P value of McNemar's exact test, which takes questions as independent."""
+
+
+def leading_p(change: Change) -> float | None:
+    """Returns the p value that decides: after Holm's correction where there is one; None if none is recorded."""
+    return change.permutation_p if change.permutation_p_holm is None else change.permutation_p_holm
+
+
+def verdict(change: Change, *, higher_is_better: bool) -> Verdict:
+    """Returns "gain" or "loss" where the p value and the interval both say so, else "unclear"."""
+    p = leading_p(change)
+    if p is None or p > ALPHA or change.ci95 is None or not _excludes_zero(change.ci95):
+        return "unclear"
+    return "gain" if (change.ci95.low > 0) == higher_is_better else "loss"
+
+
+def grounds(change: Change) -> str:
+    """Returns the evidence as a sentence; where the verdict is "unclear", it says what is missing."""
+    p = leading_p(change)
+    if p is None:
+        return "No test of whole patients is recorded, and without it nothing is called a gain"
+    said = f"the test that swaps whole patients gives {p_equals(p)}"
+    if change.ci95 is None:
+        return f"There is no 95 % interval; {said}"
+    is_small, excludes = p <= ALPHA, _excludes_zero(change.ci95)
+    if is_small and excludes:
+        return f"The 95 % interval excludes zero, and {said}"
+    if excludes:
+        return f"The evidence is not enough: the 95 % interval excludes zero, but {said}{_at_least(change)}"
+    if is_small:
+        return f"The evidence is not enough: {said}, but the 95 % interval includes zero"
+    return f"The 95 % interval includes zero, and {said}: more patients or a larger effect are needed"
+
+
+def question_level(change: Change) -> str:
+    """Returns the result of McNemar's test as a sentence that says what it assumes."""
+    test = f"McNemar's exact test, which takes questions as independent, gives {p_equals(change.mcnemar_p)}"
+    return f"At the level of questions, {test}; it decides nothing here"
+
+
+def has_one_question_each(change: Change) -> bool:
+    """Returns whether each patient has one question, so that questions are as independent as patients."""
+    return change.num_patients == change.n
+
+
+def one_question_note(levels: Sequence[str], of: int) -> str:
+    """Returns the note of a table in which each patient of these levels has one question.
+
+    Args:
+        levels: Names of these levels, at least one.
+        of: Number of all levels of the table.
+    """
+    where = "" if len(levels) == of else f" of {', '.join(levels)}"
+    return f"Each patient{where} has one question, so that swaps of patients and of questions are the same."
+
+
+def _excludes_zero(interval: Interval) -> bool:
+    return interval.low > 0 or interval.high < 0
+
+
+def _at_least(change: Change) -> str:
+    """Returns why p cannot be small with few patients; "" where it can."""
+    if change.num_patients is None:
+        return ""
+    least = 2.0 ** (1 - change.num_patients)
+    few = f"{change.num_patients} patient{'' if change.num_patients == 1 else 's'}"
+    return f" (with {few} it cannot be below {p_text(least)})" if least > ALPHA else ""

@@ -1,0 +1,150 @@
+"""Tests a difference of any metric by swapping the answers before and after for whole patients.
+
+This is the test by which medtune judges a gain. Questions about one patient depend on each other, so all answers about
+a patient are swapped together, and the metric itself is computed anew for each arrangement.
+
+Shapes: A arrangements, C clusters whose swap can change something, W columns of a `Sums`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medtune.eval.statistics.column_sums import Sums
+from medtune.eval.statistics.resampling import Floats, Numbers, cluster_codes, num_clusters
+from medtune.eval.statistics.statistic import Statistic
+
+MAX_ARRANGEMENTS = 2**16
+_MIN_DRAWS = 1_000
+_NUMBERS_AT_ONCE = 4_000_000
+_NUMBERS_DRAWN = 20_000_000
+_TIE = 1e-9
+
+Swaps = NDArray[np.bool_]
+
+
+def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> float:
+    """Returns the two-sided p value of the difference after - before, from swaps of the two for whole patients.
+
+    Under the null hypothesis it does not matter which of a patient's two sets of answers is called "before", however
+    these answers depend on each other. The p value is the share of arrangements whose difference is at least as large
+    as the observed one in either direction. All arrangements are tried if they are at most `MAX_ARRANGEMENTS` (or the
+    statistic's `max_resamples`, if each is computed anew). With C patients whose swap changes something, p is then at
+    least 2^(1 - C). Otherwise arrangements are drawn, and p is (b + 1) / (m + 1) if b of m are at least as large. An
+    arrangement without a value counts as at least as large, and a difference without a value has the p value 1.
+
+    Args:
+        both: The statistic of the rows before, followed by the rows after, about the same questions in the same order.
+        patients: The patient of each question; half as many as the statistic has rows.
+        seed: Seed of the draws; it has no effect if all arrangements are tried.
+
+    Raises:
+        ValueError: There are no questions, or the statistic does not have two rows for each.
+
+    Example:
+        >>> from medtune.eval.statistics.column_sums import mean_of
+        >>> patient_p(mean_of([0, 0, 0, 0, 1, 1, 1, 1]), ["a", "a", "b", "c"])
+        0.25
+
+    Source:
+        Fisher 1935, "The Design of Experiments", section 21; clusters as units: Gail et al. 1996,
+        doi:10.1002/(SICI)1097-0258(19960615)15:11<1069::AID-SIM220>3.0.CO;2-Q; any statistic: Good 2005, "Permutation,
+        Parametric and Bootstrap Tests of Hypotheses", doi:10.1007/b138696; the count of the drawn arrangements:
+        Phipson & Smyth 2010, doi:10.2202/1544-6115.1585.
+    """
+    codes = cluster_codes(patients)
+    swapped = _of_sums(both, codes) if isinstance(both, Sums) else _of_rows(both, codes)
+    if not swapped.num_clusters:
+        return 1.0
+    (observed,) = np.abs(swapped.differences(np.zeros((1, swapped.num_clusters), dtype=np.bool_)))
+    if not np.isfinite(observed):
+        return 1.0
+    # Swapping everyone reverses the sign alone, so the last cluster can stay as it is.
+    free = swapped.num_clusters - 1
+    is_exact = 2 ** min(free, 64) <= swapped.at_most
+    number = 2**free if is_exact else swapped.at_most
+    at_once = max(1, _NUMBERS_AT_ONCE // max(swapped.num_clusters, swapped.width))
+    smaller = 0
+    for swaps in _every(free, at_once) if is_exact else _drawn(free, number, at_once, seed):
+        found = np.abs(swapped.differences(np.pad(swaps, ((0, 0), (0, 1)))))
+        smaller += int(np.sum(found < observed - _TIE * max(1.0, observed)))
+    return (number - smaller) / number if is_exact else (number - smaller + 1) / (number + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Swapped:
+    """The differences of a statistic after swaps.
+
+    Attributes:
+        num_clusters: Number of clusters whose swap can change the difference.
+        width: Number of columns that each arrangement needs memory for.
+        at_most: Largest number of arrangements that are tried.
+        differences: Returns the difference of each arrangement (A,), given which clusters are swapped (A, C).
+    """
+
+    num_clusters: int
+    width: int
+    at_most: int
+    differences: Callable[[Swaps], Floats]
+
+
+def _of_sums(both: Sums, codes: Numbers) -> _Swapped:
+    """Returns the differences of a statistic of column sums, which a swap moves from one phase to the other."""
+    from scipy.sparse import coo_array
+
+    _check_pairs(both.num_rows, codes)
+    number = num_clusters(codes)
+    of_rows = np.concatenate([codes, codes + number])
+    entries = (both.values, (of_rows[both.rows], both.columns))
+    sums = coo_array(entries, shape=(2 * number, both.width)).tocsr()
+    change = (sums[number:] - sums[:number]).tocsr()
+    change.eliminate_zeros()
+    changed = np.flatnonzero(np.diff(change.indptr))
+    change_CW = change[changed].toarray()
+    before_W, after_W = sums[:number].sum(axis=0), sums[number:].sum(axis=0)
+
+    def differences(swaps_AC: Swaps) -> Floats:
+        moved_AW = swaps_AC.astype(np.float64) @ change_CW
+        found: Floats = both.finish(after_W - moved_AW) - both.finish(before_W + moved_AW)
+        return found
+
+    largest = max(changed.size, both.width)
+    at_most = min(MAX_ARRANGEMENTS, max(_MIN_DRAWS, _NUMBERS_DRAWN // max(largest, 1)))
+    return _Swapped(changed.size, both.width, at_most, differences)
+
+
+def _of_rows(both: Statistic, codes: Numbers) -> _Swapped:
+    """Returns the differences of a statistic that is computed anew for the rows of each phase."""
+    rows = np.arange(codes.size)
+
+    def difference(swaps_C: Swaps) -> float:
+        is_swapped = swaps_C[codes]
+        before = np.where(is_swapped, rows + codes.size, rows)
+        after = np.where(is_swapped, rows, rows + codes.size)
+        return both.part(after).value() - both.part(before).value()
+
+    def differences(swaps_AC: Swaps) -> Floats:
+        return np.array([difference(swaps_C) for swaps_C in swaps_AC])
+
+    return _Swapped(num_clusters(codes), 1, both.max_resamples, differences)
+
+
+def _every(number: int, at_once: int) -> Iterator[Swaps]:
+    for start in range(0, 2**number, at_once):
+        numbers = np.arange(start, min(start + at_once, 2**number))
+        yield (numbers[:, None] >> np.arange(number) & 1).astype(np.bool_)
+
+
+def _drawn(number: int, draws: int, at_once: int, seed: int) -> Iterator[Swaps]:
+    rng = np.random.default_rng(seed)
+    for start in range(0, draws, at_once):
+        yield rng.integers(0, 2, (min(at_once, draws - start), number), dtype=np.bool_)
+
+
+def _check_pairs(num_rows: int, codes: Numbers) -> None:
+    if num_rows != 2 * codes.size:
+        raise ValueError(f"wanted two rows for each of {codes.size} questions, before and after; got {num_rows} rows")

@@ -1,0 +1,139 @@
+"""How often the headline and the tables by task claim a change where there is none, on simulated clustered answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from medtune.data.types import Interval
+from medtune.eval.comparing.falls import falls
+from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm
+from medtune.eval.comparing.verdict import verdict
+from medtune.eval.statistics import patient_swaps
+from medtune.eval.statistics.column_sums import mean_of
+from medtune.eval.statistics.intervals import gain_interval
+from medtune.eval.statistics.patient_swaps import patient_p
+from medtune.eval.statistics.resampling import Floats, Numbers
+from medtune.eval.statistics.significance import ALPHA, holm, mcnemar_exact
+
+TASKS = 5
+STUDIES = 2000
+
+
+class Study(NamedTuple):
+    """Answers to questions: right before and after, the patient and the task of each."""
+
+    before: Floats
+    after: Floats
+    patients: Numbers
+    tasks: Numbers
+
+
+class Setting(NamedTuple):
+    """Number of patients, coefficient of variation of their numbers of questions, and intra-patient correlation."""
+
+    patients: int
+    size_cv: float
+    icc: float
+
+
+SETTINGS = [Setting(10, 0.5, 0.3), Setting(10, 1.5, 0.6), Setting(20, 1.0, 0.6), Setting(60, 2.0, 0.3)]
+
+
+def study(rng: np.random.Generator, setting: Setting, shift: Mapping[int, float]) -> Study:
+    """Returns answers with about 15 questions a patient; the chance to be right varies over patients, not over phases.
+
+    Args:
+        rng: Generator of the draws.
+        setting: Numbers and spread of the patients.
+        shift: Task -> what the phase adds to the chance to be right.
+    """
+    shape = 1 / setting.size_cv**2
+    sizes = 1 + rng.poisson(rng.gamma(shape, 14 / shape, setting.patients))
+    patients = np.repeat(np.arange(setting.patients), sizes)
+    tasks = rng.integers(0, TASKS, patients.size)
+    spread = 1 / setting.icc - 1
+    # A patient has a chance of its own in each phase, and in each task half of that of the task.
+    by_phase = rng.beta(0.5 * spread, 0.5 * spread, (2, setting.patients, 1))
+    by_task = rng.beta(0.5 * spread, 0.5 * spread, (2, setting.patients, TASKS))
+    chances = np.where(rng.random((2, setting.patients, TASKS)) < 0.5, by_phase, by_task)[:, patients, tasks]
+    chances[1] = np.clip(chances[1] + np.array([shift.get(task, 0.0) for task in range(TASKS)])[tasks], 0, 1)
+    before, after = (rng.random(chances.shape) < chances).astype(float)
+    return Study(before, after, patients, tasks)
+
+
+def level(part: Study, *, seed: int) -> LevelGain:
+    """Returns what the verdict and the falls need; the interval only where the test leaves the question open."""
+    names = [str(patient) for patient in part.patients]
+    p = patient_p(mean_of([*part.before, *part.after]), names, seed=seed)
+    before, after = part.before.tolist(), part.after.tolist()
+    reach = gain_interval(before, after, names, resamples=500, seed=seed) if p <= ALPHA else Interval(-1, 1)
+    fixed, broken = int(((1 - part.before) * part.after).sum()), int((part.before * (1 - part.after)).sum())
+    return LevelGain(
+        value=float(part.after.mean() - part.before.mean()), before=float(part.before.mean()),
+        after=float(part.after.mean()), n=len(names), num_patients=len(set(names)), ci95=reach, permutation_p=p,
+        mcnemar_p=mcnemar_exact(broken, fixed), both_right=0, only_before=broken, only_after=fixed, both_wrong=0,
+    )  # fmt: skip
+
+
+def measured(found: Study, *, seed: int) -> tuple[LevelGain, dict[str, LevelGain]]:
+    parts = {task: found.tasks == task for task in range(TASKS)}
+    by_task = {
+        str(task): level(Study(*(column[chosen] for column in found)), seed=seed)
+        for task, chosen in parts.items()
+        if chosen.any()
+    }
+    return level(found, seed=seed), adjusted_by_holm(by_task)
+
+
+@pytest.fixture(autouse=True)
+def faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patient_swaps, "MAX_ARRANGEMENTS", 999)
+    # statsmodels collects garbage in each correction, which takes longer than a whole study here.
+    monkeypatch.setattr("gc.collect", lambda: 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_without_any_change_a_claim_is_made_in_at_most_6_of_100_studies(setting: Setting) -> None:
+    rng = np.random.default_rng(setting.patients)
+    headline, tables, questions = 0, 0, 0
+    for number in range(STUDIES):
+        whole, by_task = measured(study(rng, setting, {}), seed=number)
+        judged = verdict(whole, higher_is_better=True)
+        fallen = falls(judged, {"task": by_task}, {}, higher_is_better=True)
+        headline += judged != "unclear" or any(fall.certainty == "sure" for fall in fallen)
+        tables += any(verdict(each, higher_is_better=True) != "unclear" for each in by_task.values())
+        questions += min(holm([each.mcnemar_p for each in by_task.values()]).p_values) <= ALPHA
+    assert headline / STUDIES <= 0.06
+    assert tables / STUDIES <= 0.06
+    assert questions / STUDIES > 0.12, "McNemar's test with Holm's correction fails here: the settings are clustered"
+
+
+@pytest.mark.slow
+def test_beside_a_true_gain_a_task_without_change_is_called_a_fall_in_at_most_6_of_100_studies() -> None:
+    setting, rng = Setting(30, 1.0, 0.4), np.random.default_rng(5)
+    wrong, seen = 0, 0
+    for number in range(STUDIES):
+        whole, by_task = measured(study(rng, setting, {0: 0.6, 1: 0.6, 2: 0.6}), seed=number)
+        judged = verdict(whole, higher_is_better=True)
+        seen += judged == "gain"
+        fallen = falls(judged, {"task": by_task}, {}, higher_is_better=True)
+        wrong += any(fall.certainty == "sure" and fall.name in ("the task '3'", "the task '4'") for fall in fallen)
+    assert seen / STUDIES > 0.8
+    assert wrong / STUDIES <= 0.06
+
+
+@pytest.mark.slow
+def test_a_task_that_truly_falls_beside_a_gain_is_mostly_named() -> None:
+    setting, rng = Setting(40, 0.5, 0.3), np.random.default_rng(6)
+    named, studies = 0, 60
+    for number in range(studies):
+        whole, by_task = measured(study(rng, setting, {0: 0.5, 1: 0.5, 2: 0.5, 4: -0.4}), seed=number)
+        judged = verdict(whole, higher_is_better=True)
+        fallen = falls(judged, {"task": by_task}, {}, higher_is_better=True)
+        named += any(fall.certainty == "sure" and fall.name == "the task '4'" for fall in fallen)
+    assert named / studies > 0.8
