@@ -81,6 +81,7 @@ class Benchmark:
         citation: The paper to be cited.
         sources: Names of the sources whose prepared folders it accepts; the first is the default.
         facets: Names of the facets, such as the task, by which scores are broken down.
+        class_facet: The facet that tells apart questions of one task that choose among different answers.
         render: Returns the prompt of a question; training and evaluation use this same function.
         parsers: Functions that read an answer from a reply, by name; the first is the default.
         metrics: The metrics by name; the first is primary.
@@ -115,6 +116,7 @@ class Benchmark:
     protocol: AnswerProtocol | None = None
     official: OfficialPrompts | None = None
     wording: str = OUR_WORDING
+    class_facet: str = "subtype"
     workload: Workload = field(default_factory=Workload)
 
     @property

@@ -16,6 +16,7 @@ from medtune.data.types import Condition, Interval, Reading
 from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.audit.row import AuditRow, Collapse
 from medtune.eval.data_label import NOT_RECORDED, UNKNOWN, DataLabel
+from medtune.eval.scoring.answer_classes import TaskClasses
 from medtune.eval.scoring.refusals import Refusals
 from medtune.eval.scoring.tables import Table
 
@@ -99,10 +100,12 @@ class Reliability:
 
     Attributes:
         ece: Expected calibration error, 0 to 1.
+        brier: Brier score of the options' probabilities, 0 to 1, lower is better; None if it is not recorded.
         bins: The bins from the lowest to the highest confidence, without empty bins.
     """
 
     ece: float
+    brier: float | None = None
     bins: tuple[ConfidenceBin, ...] = ()
 
 
@@ -137,6 +140,8 @@ class Phase:
         refusals: Numbers of refusals among the generated replies; None if no reply was generated.
         unscored: Number of answers that wait for a judge, among all questions.
         uncounted: Task -> number of questions that `parser` cannot read, which no score in `overall` and `by` counts.
+        classes: Confusion matrix and scores of the answer classes of each task whose questions share a few answers.
+        without_classes: Other task with closed questions -> the reason why it has no answer classes.
     """
 
     parser: str = "unknown"
@@ -148,6 +153,8 @@ class Phase:
     refusals: Refusals | None = None
     unscored: Count = 0
     uncounted: Mapping[str, Count] = field(default_factory=dict)
+    classes: tuple[TaskClasses, ...] = ()
+    without_classes: Mapping[str, str] = field(default_factory=dict)
 
     def every_metric(self) -> Iterator[MetricScore]:
         """Yields every metric of every reading under every condition, in the order of the file."""
