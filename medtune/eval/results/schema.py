@@ -37,7 +37,15 @@ def _rectangular(table: Table) -> Table:
     return table
 
 
+def _fitting(task: TaskClasses) -> TaskClasses:
+    rows = len(task.classes)
+    if len(task.confusion) != rows or any(len(line) != rows + 1 for line in task.confusion):
+        raise ValueError(f"wanted a matrix of {rows} rows of {rows + 1} numbers for the task {task.name!r}")
+    return task
+
+
 Count = Annotated[int, Field(ge=0)]
+ClassesOfTask = Annotated[TaskClasses, AfterValidator(_fitting)]
 PaperTable = Annotated[Table, AfterValidator(_rectangular)]
 Fact = Annotated[str, Field(exclude_if=lambda text: not text)]
 """A text that is left out of the file if it is empty."""
@@ -153,7 +161,7 @@ class Phase:
     refusals: Refusals | None = None
     unscored: Count = 0
     uncounted: Mapping[str, Count] = field(default_factory=dict)
-    classes: tuple[TaskClasses, ...] = ()
+    classes: tuple[ClassesOfTask, ...] = ()
     without_classes: Mapping[str, str] = field(default_factory=dict)
 
     def every_metric(self) -> Iterator[MetricScore]:

@@ -115,9 +115,7 @@ class _Shares(NamedTuple):
     brier: float
 
 
-def classes_by_task(
-    parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str, facet: str, seed: int = 0
-) -> ByTask:
+def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str, facet: str, seed: int = 0) -> ByTask:
     """Returns the answer classes of each task with closed questions, in order of appearance.
 
     Args:
@@ -165,7 +163,13 @@ def _shares(row: ParsedReply, said: Prediction, reading: str) -> _Shares:
 
 
 def _task(
-    name: str, rows: Sequence[ParsedReply], classes: Sequence[str], shares: Sequence[_Shares], *, reading: str, seed: int
+    name: str,
+    rows: Sequence[ParsedReply],
+    classes: Sequence[str],
+    shares: Sequence[_Shares],
+    *,
+    reading: str,
+    seed: int,
 ) -> TaskClasses:
     place = {label: number for number, label in enumerate(classes)}
     true = [place[row.question.answer] for row in rows]
@@ -192,12 +196,8 @@ def _class(label: str, rows: Sequence[ParsedReply], shares: Sequence[_Shares], *
         name=label,
         support=len(own),
         offered=len(own) + len(rest),
-        sensitivity=_mean(
-            [float(row.parsed == label) for row in own], _patients(own), _NONE_TRUE, seed
-        ),
-        specificity=_mean(
-            [float(row.parsed != label) for row in rest], _patients(rest), _NONE_ELSE, seed
-        ),
+        sensitivity=_mean([float(row.parsed == label) for row in own], _patients(own), _NONE_TRUE, seed),
+        specificity=_mean([float(row.parsed != label) for row in rest], _patients(rest), _NONE_ELSE, seed),
         auc=_area(label, [each for each in shares if label in each.of], seed=seed),
     )
 

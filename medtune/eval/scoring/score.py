@@ -152,7 +152,11 @@ def _generation(parser: str, benchmark: Benchmark) -> str:
 
 def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
     answered = [
-        (said.option_logprobs, float(row.correct), (said.options_shown or row.question.options).index(row.question.answer))
+        (
+            said.option_logprobs,
+            float(row.correct),
+            (said.options_shown or row.question.options).index(row.question.answer),
+        )
         for row in rows
         if (said := row.prediction) is not None and said.option_logprobs
     ]

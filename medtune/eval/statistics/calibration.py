@@ -57,9 +57,7 @@ class Calibration:
 NUM_BINS = 10
 
 
-def calibrated(
-    logprobs: Sequence[Sequence[float]], correct: Sequence[float], true: Sequence[int]
-) -> Calibration:
+def calibrated(logprobs: Sequence[Sequence[float]], correct: Sequence[float], true: Sequence[int]) -> Calibration:
     """Returns the calibration of likelihood readings, whose confidence is the probability of the chosen option.
 
     Args:

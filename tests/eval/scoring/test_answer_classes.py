@@ -79,9 +79,7 @@ def test_classes_equal_sklearn_and_torchmetrics(seed: int) -> None:
     area = [each.auc.value for each in task.classes]
     assert sensitivity == pytest.approx(recall_score(true, said, labels=LABELS, average=None), abs=1e-12)
     assert sensitivity == pytest.approx(multiclass_recall(told, codes, 3, average=None).tolist(), abs=1e-6)
-    others = [
-        recall_score([one != label for one in true], [one != label for one in said]) for label in LABELS
-    ]
+    others = [recall_score([one != label for one in true], [one != label for one in said]) for label in LABELS]
     assert specificity == pytest.approx(others, abs=1e-12)
     assert specificity == pytest.approx(multiclass_specificity(told, codes, 3, average=None).tolist(), abs=1e-6)
     areas = [roc_auc_score([one == label for one in true], shares[:, place]) for place, label in enumerate(LABELS)]
@@ -192,7 +190,9 @@ def test_subtypes_stand_apart_and_tasks_without_shared_answers_are_named_with_th
     many = [tuple(f"{n + place} HU" for place in range(4)) for n in range(30)]
     rows += [likelihood(asked(30 + n, many[n][0], options=many[n], part="HU"), [0, 1, 0, 0]) for n in range(30)]
     free = replace(rows[0].question, id="free", answer_kind="text", options=())
-    found = classes_by_task({"likelihood": [*rows, ParsedReply(free, None, None)]}, parser="likelihood", facet="subtype")
+    found = classes_by_task(
+        {"likelihood": [*rows, ParsedReply(free, None, None)]}, parser="likelihood", facet="subtype"
+    )
     assert [(task.name, task.task, task.n) for task in found.found] == [
         ("diagnosis: cyst", "diagnosis", 6),
         ("diagnosis", "diagnosis", 6),
