@@ -129,8 +129,8 @@ def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str,
     likelihoods = {row.question.id: row.prediction for row in parsed.get(reading, ()) if row.prediction}
     tasks: dict[str, list[ParsedReply]] = {}
     for row in parsed[parser]:
-        if row.question.answer_kind in ("choice", "yes_no") and not row.unscored:
-            tasks.setdefault(_name(row, facet), []).append(row)
+        if is_closed(row):
+            tasks.setdefault(task_name(row, facet), []).append(row)
     found, left_out = [], {}
     for name, rows in tasks.items():
         offered = [row.question.options or (row.question.answer,) for row in rows]
@@ -146,7 +146,13 @@ def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str,
     return ByTask(tuple(found), left_out)
 
 
-def _name(row: ParsedReply, facet: str) -> str:
+def is_closed(row: ParsedReply) -> bool:
+    """Returns whether a reply chooses among given answers, and does not wait for a judge."""
+    return row.question.answer_kind in ("choice", "yes_no") and not row.unscored
+
+
+def task_name(row: ParsedReply, facet: str) -> str:
+    """Returns "TASK: LEVEL" with the question's level of the facet, or "TASK" if it has none."""
     task, part = row.question.facets.get("task", "all"), row.question.facets.get(facet)
     return task if part is None else f"{task}: {part}"
 

@@ -57,6 +57,7 @@ class PhaseScores:
         unscored: Number of answers that wait for a judge, to all questions, whatever the primary metric is about.
         uncounted: Number of questions that the primary metric is about and `parser` cannot read, by task.
         classes: The answer classes of each task with closed questions.
+        likelihoods: The likelihood readings under condition "image", one for each question that has options.
     """
 
     parser: str
@@ -70,6 +71,7 @@ class PhaseScores:
     unscored: int = 0
     uncounted: Mapping[str, int] = field(default_factory=dict)
     classes: ByTask = NO_CLASSES
+    likelihoods: tuple[ParsedReply, ...] = ()
 
 
 def score_phase(
@@ -142,6 +144,7 @@ def score_phase(
         unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
         uncounted=uncounted(questions, rows, metric),
         classes=classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet, seed=seed),
+        likelihoods=tuple(replies["image"].get(LIKELIHOOD, ())),
     )
 
 
