@@ -156,7 +156,9 @@ def _class_table(run: RunData, tasks: list[dict[str, TaskClasses]]) -> ReportTab
 
 
 def _measured(one: AnswerClass | None, measure: str) -> ClassScore | None:
-    return one and {"sensitivity": one.sensitivity, "specificity": one.specificity, "ROC area": one.auc}[measure]
+    if one is None:
+        return None
+    return {"sensitivity": one.sensitivity, "specificity": one.specificity, "ROC area": one.auc}[measure]
 
 
 def _shown_classes(*tasks: TaskClasses) -> list[str]:

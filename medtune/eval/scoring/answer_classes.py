@@ -122,7 +122,7 @@ def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str,
         parsed: The parsed replies under the condition "image", by parser.
         parser: Name of the parser whose answers are counted. The probabilities are those of the likelihood reading,
             per token if this is the name of that reading.
-        facet: The facet that tells apart the questions of a task that have answers of their own.
+        facet: The facet whose levels are told apart (`Benchmark.class_facet`).
         seed: Seed of the resampling.
     """
     reading = PER_TOKEN if parser == PER_TOKEN else LIKELIHOOD
@@ -152,9 +152,9 @@ def is_closed(row: ParsedReply) -> bool:
 
 
 def task_name(row: ParsedReply, facet: str) -> str:
-    """Returns "TASK: LEVEL" with the question's level of the facet, or "TASK" if it has none."""
+    """Returns "TASK: LEVEL" with the question's level of a facet finer than the task, or "TASK" if it has none."""
     task, part = row.question.facets.get("task", "all"), row.question.facets.get(facet)
-    return task if part is None else f"{task}: {part}"
+    return task if part is None or facet == "task" else f"{task}: {part}"
 
 
 def _shares(row: ParsedReply, said: Prediction, reading: str) -> _Shares:

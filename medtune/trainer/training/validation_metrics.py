@@ -31,7 +31,7 @@ def classification_metrics(phase: str, scores: PhaseScores, *, facet: str) -> di
     Args:
         phase: The first part of the names, e.g. "validation".
         scores: The scores of the phase.
-        facet: The facet that tells apart the questions of one task that choose among different answers.
+        facet: The facet whose levels are told apart (`Benchmark.class_facet`).
     """
     closed = [row for row in scores.rows if is_closed(row)]
     if not closed:
@@ -74,9 +74,9 @@ def _measured(rows: Sequence[ParsedReply], read: Mapping[str, Mapping[str, float
     }
     shares = [(shown, row.question.answer) for row in rows if (shown := read.get(row.question.id))]
     if shares:
-        surest = [max(shown, key=lambda option, shown=shown: shown[option]) for shown, _ in shares]
-        confidence = torch.tensor([shown[option] for (shown, _), option in zip(shares, surest, strict=True)])
-        right = torch.tensor([int(option == answer) for (_, answer), option in zip(shares, surest, strict=True)])
+        surest = [max(shown, key=shown.__getitem__) for shown, _ in shares]
+        confidence = torch.tensor([max(shown.values()) for shown, _ in shares])
+        right = torch.tensor([int(option == answer) for option, (_, answer) in zip(surest, shares, strict=True)])
         found["ece"] = _of(BinaryCalibrationError(NUM_BINS, sync_on_compute=False), confidence, right)
         squares = [sum((p - (option == answer)) ** 2 for option, p in shown.items()) / 2 for shown, answer in shares]
         found["brier"] = _of(MeanMetric(sync_on_compute=False), torch.tensor(squares))

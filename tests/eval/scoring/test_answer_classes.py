@@ -15,6 +15,7 @@ from torchmetrics.functional.classification import (
     multiclass_specificity,
 )
 
+from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.answer_classes import ByTask, TaskClasses, classes_by_task
@@ -201,3 +202,14 @@ def test_subtypes_stand_apart_and_tasks_without_shared_answers_are_named_with_th
         "diagnosis: size": "its questions have answers of their own, which do not recur",
         "diagnosis: HU": "33 different answers, more than 20",
     }
+
+
+def test_a_benchmark_without_a_finer_facet_counts_by_task() -> None:
+    rows = [
+        likelihood(asked(n, ("Yes", "No")[n % 2], options=("Yes", "No"), part=("cyst", "mass")[n % 2]), [0, 1])
+        for n in range(6)
+    ]
+    task = only(classes_by_task({"likelihood": rows}, parser="likelihood", facet="task"))
+    assert (task.name, task.n) == ("diagnosis", 6)
+    assert find_benchmark("ctlesionvqa").class_facet == "subtype"
+    assert find_benchmark("u2_bench").class_facet == "dataset"
