@@ -16,7 +16,7 @@ import numpy as np
 from medtune.data.types import Interval, Prediction
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
-from medtune.eval.statistics.calibration import brier_score, option_probabilities
+from medtune.eval.statistics.calibration import brier_score, option_probabilities, true_place
 from medtune.eval.statistics.intervals import mean_interval
 from medtune.eval.statistics.resampling import RESAMPLES_RECOMPUTED
 from medtune.eval.statistics.roc_area import roc_area, roc_area_interval
@@ -133,8 +133,9 @@ def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str,
             tasks.setdefault(task_name(row, facet), []).append(row)
     found, left_out = [], {}
     for name, rows in tasks.items():
-        offered = [row.question.options or (row.question.answer,) for row in rows]
-        classes = sorted({option for options in offered for option in options})
+        # A scale that offers only some numbers may have a truth between them, which is a class too.
+        offered = [{*row.question.options, row.question.answer} for row in rows]
+        classes = sorted(set[str]().union(*offered))
         if len(classes) > MAX_CLASSES:
             left_out[name] = f"{len(classes)} different answers, more than {MAX_CLASSES}"
         elif sum(map(len, offered)) < MIN_RECURRING * len(classes):
@@ -163,9 +164,8 @@ def _shares(row: ParsedReply, said: Prediction, reading: str) -> _Shares:
         logprobs = tuple(total / number for total, number in zip(logprobs, said.option_tokens, strict=True))
     shares = option_probabilities(logprobs)
     true = row.question.answer
-    return _Shares(
-        row.question.patient_id, true, dict(zip(shown, shares, strict=True)), brier_score(shares, shown.index(true))
-    )
+    brier = brier_score(shares, true_place(shown, true))
+    return _Shares(row.question.patient_id, true, dict(zip(shown, shares, strict=True)), brier)
 
 
 def _task(

@@ -18,7 +18,7 @@ from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all
 from medtune.eval.scoring.refusals import Refusals, count_refusals
 from medtune.eval.scoring.tables import Table
 from medtune.eval.scoring.uncounted_questions import uncounted
-from medtune.eval.statistics.calibration import Calibration, calibrated
+from medtune.eval.statistics.calibration import Calibration, calibrated, true_place
 from medtune.eval.statistics.intervals import statistic_interval
 from medtune.eval.statistics.statistic import Statistic
 
@@ -158,7 +158,7 @@ def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
         (
             said.option_logprobs,
             float(row.correct),
-            (said.options_shown or row.question.options).index(row.question.answer),
+            true_place(said.options_shown or row.question.options, row.question.answer),
         )
         for row in rows
         if (said := row.prediction) is not None and said.option_logprobs

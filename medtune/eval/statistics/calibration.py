@@ -57,13 +57,15 @@ class Calibration:
 NUM_BINS = 10
 
 
-def calibrated(logprobs: Sequence[Sequence[float]], correct: Sequence[float], true: Sequence[int]) -> Calibration:
+def calibrated(
+    logprobs: Sequence[Sequence[float]], correct: Sequence[float], true: Sequence[int | None]
+) -> Calibration:
     """Returns the calibration of likelihood readings, whose confidence is the probability of the chosen option.
 
     Args:
         logprobs: The log-probability of each option, for each question.
         correct: 1 for each question that was answered right, 0 for each other.
-        true: The place of the true option, for each question.
+        true: The place of the true option, for each question; None if it is not among them.
 
     Raises:
         ValueError: There is no question.
@@ -95,7 +97,7 @@ def option_probabilities(logprobs: Sequence[float]) -> list[float]:
     return [weight / total for weight in weights]
 
 
-def brier_score(probabilities: Sequence[float], true: int) -> float:
+def brier_score(probabilities: Sequence[float], true: int | None) -> float:
     """Returns half the sum of the squared distances of an answer's probabilities from 1 for the truth and 0 else.
 
     The score is 0 for a model that is sure and right, and 1 for one that is sure and wrong. For two options it is the
@@ -103,7 +105,7 @@ def brier_score(probabilities: Sequence[float], true: int) -> float:
 
     Args:
         probabilities: The probability of each option; they sum to 1.
-        true: The place of the true option.
+        true: The place of the true option; None if the truth is not among them, so that its probability is 0.
 
     Example:
         >>> round(brier_score([0.7, 0.3], 0), 2), brier_score([0.0, 1.0, 0.0], 0)
@@ -113,7 +115,13 @@ def brier_score(probabilities: Sequence[float], true: int) -> float:
         Brier 1950, doi:10.1175/1520-0493(1950)078<0001:VOFEIT>2.0.CO;2; the half as in scikit-learn,
         `brier_score_loss(scale_by_half=True)`.
     """
-    return sum((share - (place == true)) ** 2 for place, share in enumerate(probabilities)) / 2
+    missed = float(true is None)
+    return (sum((share - (place == true)) ** 2 for place, share in enumerate(probabilities)) + missed) / 2
+
+
+def true_place(shown: Sequence[str], answer: str) -> int | None:
+    """Returns the place of the true answer among the options shown; None if it is not among them."""
+    return shown.index(answer) if answer in shown else None
 
 
 def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:

@@ -78,7 +78,12 @@ def _measured(rows: Sequence[ParsedReply], read: Mapping[str, Mapping[str, float
         confidence = torch.tensor([max(shown.values()) for shown, _ in shares])
         right = torch.tensor([int(option == answer) for option, (_, answer) in zip(surest, shares, strict=True)])
         found["ece"] = _of(BinaryCalibrationError(NUM_BINS, sync_on_compute=False), confidence, right)
-        squares = [sum((p - (option == answer)) ** 2 for option, p in shown.items()) / 2 for shown, answer in shares]
+        # A truth that is not among the options has the probability 0.
+        wanted = [{answer: 0.0} | shown for shown, answer in shares]
+        squares = [
+            sum((p - (option == answer)) ** 2 for option, p in each.items()) / 2
+            for each, (_, answer) in zip(wanted, shares, strict=True)
+        ]
         found["brier"] = _of(MeanMetric(sync_on_compute=False), torch.tensor(squares))
     return found
 

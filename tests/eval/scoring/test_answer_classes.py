@@ -213,3 +213,12 @@ def test_a_benchmark_without_a_finer_facet_counts_by_task() -> None:
     assert (task.name, task.n) == ("diagnosis", 6)
     assert find_benchmark("ctlesionvqa").class_facet == "subtype"
     assert find_benchmark("u2_bench").class_facet == "dataset"
+
+
+def test_a_truth_that_is_not_offered_is_a_class_that_is_never_found() -> None:
+    rows = [likelihood(asked(n, "10", options=("1", "9")), [0.0, 0.0]) for n in range(4)]
+    task = scored(rows)
+    assert [each.name for each in task.classes] == ["1", "10", "9"]
+    assert task.confusion == ((0, 0, 0, 0), (0, 0, 4, 0), (0, 0, 0, 0))
+    assert task.classes[1].sensitivity.value == 0
+    assert task.brier.value == 0.75
