@@ -88,6 +88,8 @@ class Benchmark:
         citation: The paper to be cited.
         sources: Names of the sources whose prepared folders it accepts; the first is the default.
         facets: Names of the facets, such as the task, by which scores are broken down.
+        class_facet: The facet whose levels each have a confusion matrix: "task", or a finer one if the questions of a
+            task choose among different answers.
         render: Returns the prompt of a question; training and evaluation use this same function.
         parsers: Functions that read an answer from a reply, by name; the first is the default.
         metrics: The metrics by name; the first is primary.
@@ -125,6 +127,7 @@ class Benchmark:
     official: OfficialPrompts | None = None
     wording: str = OUR_WORDING
     missing: Callable[[Sequence[Question]], str] = nothing_missing
+    class_facet: str = "task"
     workload: Workload = field(default_factory=Workload)
 
     @property

@@ -38,6 +38,7 @@ def telling(question: Question, answer_format: AnswerFormat) -> Prompt:
         (benchmarks.one_of_its_sources_is_there, {"sources": ("bussi",)}, r"Did you mean 'busi'\?"),
         (benchmarks.its_examples_are_whole, {"examples": BUSI.examples[:1]}, r"holds 1; write two"),
         (benchmarks.its_examples_show_every_facet, {"facets": ("task",)}, r"make them the same"),
+        (benchmarks.its_examples_show_every_facet, {"class_facet": "organ"}, r"class_facet is 'organ'; wanted one of"),
         (benchmarks.its_prompt_does_not_tell_the_answer, {"render": telling}, r"depends on the answer"),
         (
             benchmarks.a_perfect_model_scores_the_best,

@@ -40,6 +40,7 @@ def benchmark() -> Benchmark:
         citation="DeepTumorVQA. arXiv:2505.18915 (2025); version 2: arXiv:2605.09679 (2026).",
         sources=("ctlesionvqa", "ct_phantom"),
         facets=("task", "subtype", "format", "organ", *LESION_FACETS, *SUBGROUPS),
+        class_facet="subtype",
         render=render,
         parsers={
             "robust": reply_parsers.robust,

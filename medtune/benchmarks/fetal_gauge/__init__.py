@@ -27,6 +27,7 @@ def benchmark() -> Benchmark:
         citation="Alasmawi H, Saeed N, Yaqub M. Fetal-Gauge. arXiv:2512.22278 (ICLR 2026).",
         sources=("fetal_phantom", "fetal_gauge", "fetal_gauge_rebuilt"),
         facets=("task", "subtype", "box_size", "phantom", "plane", "geometry", "set", "position", "scanner"),
+        class_facet="subtype",
         render=render_choice,
         parsers={"robust": parse_choice, "strict": parse_choice_strict},
         metrics={"accuracy": accuracy(), "macro_f1": macro_f1()},

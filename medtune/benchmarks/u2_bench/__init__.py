@@ -32,6 +32,7 @@ def benchmark() -> Benchmark:
         citation="U2-Bench: benchmarking large vision-language models on ultrasound understanding. arXiv:2505.17779.",
         sources=("u2_bench", "u2_bench_rebuilt"),
         facets=("task", "scenario", "dataset", "anatomy", "box_size", "phantom", "sex", "age", "scanner"),
+        class_facet="dataset",
         render=render,
         renders={"with_anatomy": render_with_anatomy},
         parsers={

@@ -9,12 +9,14 @@ from medtune.data.prepared.near_duplicates import NearDuplicates
 from medtune.data.types import Interval, MediaGroup, Question
 from medtune.eval.audit.blind_solver import MAX_QUESTIONS, blind_answers
 from medtune.eval.audit.guessing import CUE_MARGIN, longest_option
+from medtune.eval.audit.probes import Probe
 from medtune.eval.audit.subject import is_choice
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics import intervals
 
 BLIND_MARGIN = 0.10
-"""How far the accuracy of the classifier of words has to stay above guessing, with its whole interval, for a flag."""
+"""How far the accuracy of a classifier of words, or of single cues of an image, has to stay above guessing for a flag,
+with its whole interval."""
 SURE = 0.9
 """The probability from which an answer of that classifier is listed among the items."""
 _SHOWN = 3
@@ -50,7 +52,12 @@ class Finding:
 
 
 def findings_of(
-    groups: Mapping[str, Sequence[MediaGroup]], *, split: str, near_duplicates: NearDuplicates, seed: int = 0
+    groups: Mapping[str, Sequence[MediaGroup]],
+    *,
+    split: str,
+    near_duplicates: NearDuplicates,
+    probes: Sequence[Probe] = (),
+    seed: int = 0,
 ) -> list[Finding]:
     """Returns all findings of a prepared benchmark.
 
@@ -58,6 +65,7 @@ def findings_of(
         groups: The media groups by split.
         split: The split whose questions are searched for cues. Duplicates and leaks are searched in all splits.
         near_duplicates: Pairs of images in different splits that look alike, named by their files.
+        probes: The answers of simple classifiers to the questions of the split that have options.
         seed: Seed of the folds of the classifier of words.
 
     Raises:
@@ -68,6 +76,7 @@ def findings_of(
         raise ValueError(f"the split {split!r} has no question to audit; name another with --split")
     choices = [question for question in questions if is_choice(question)]
     found = [] if not choices else [_blind(choices, seed), _constant(choices), _longest(choices)]
+    found += [_probed(choices, probe) for probe in probes]
     everything = [question for part in groups.values() for group in part for question in group.questions]
     return [
         *found,
@@ -154,6 +163,13 @@ def _longest(questions: Sequence[Question]) -> Finding:
     items = [question.id for question in questions if longest_option(question) == question.answer]
     note = "most characters; of several the one shown first"
     return _cue("longest_option", "always the longest option", questions, right, items, CUE_MARGIN, note)
+
+
+def _probed(questions: Sequence[Question], probe: Probe) -> Finding:
+    asked = questions if probe.asked is None else [questions[number] for number in probe.asked]
+    right = [float(said == question.answer) for said, question in zip(probe.answers, asked, strict=True)]
+    items = [question.id for question, is_right in zip(asked, right, strict=True) if is_right]
+    return _cue(probe.name, probe.title, asked, right, items, BLIND_MARGIN, probe.note)
 
 
 def _cue(

@@ -37,14 +37,16 @@ class Probe:
     Attributes:
         name: Name of the row for programs.
         title: Name of the row for readers.
-        answers: The answer to each question; None where the classifier has none.
+        answers: The answer to each question that was asked; None where the classifier has none.
         note: Describes the classifier and the data that it was fitted on.
+        asked: Numbers of the questions that were asked, in the order of `answers`; None if all were.
     """
 
     name: str
     title: str
     answers: tuple[str | None, ...]
     note: str
+    asked: tuple[int, ...] | None = None
 
 
 def thumbnails(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:

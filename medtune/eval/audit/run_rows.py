@@ -39,9 +39,7 @@ def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
     collapse = collapse_by_subtype(subject)
     rows: list[AuditRow | None] = [own, *guessing_rows(subject), *blind_rows(subject)]
     rows += [*frame_order_rows(subject), *permutation_rows(subject), *naming_rows(subject)]
-    rows += [
-        flagged_if_level(subject.row_of(probe.name, probe.title, probe.answers, note=probe.note)) for probe in probes
-    ]
+    rows += [flagged_if_level(subject.probe_row(probe)) for probe in probes]
     rows += [_look_alike(subject, probe) for probe in probes if probe.name == "nearest_thumbnail"]
     rows += [_prior_copy(subject), most_frequent_answer_row(subject, collapse), *reading_rows(subject)]
     return Audit(tuple(row for row in rows if row), collapse)

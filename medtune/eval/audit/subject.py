@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from medtune.data.types import Condition, Prediction, Question
+from medtune.eval.audit.probes import Probe
 from medtune.eval.audit.row import AuditRow, accuracy_row
 from medtune.eval.benchmark import Benchmark, ParsedReplies
 from medtune.eval.parsed_reply import ParsedReply
@@ -64,6 +65,16 @@ class Subject:
     def row_of(self, name: str, title: str, answers: Sequence[str | None], *, note: str = "") -> AuditRow:
         """Returns the row of the accuracy of answers that no model gave, with the model's distance to it."""
         return accuracy_row(name, title, self.right_of(answers), self.patients, model=self.right, note=note)
+
+    def probe_row(self, probe: Probe) -> AuditRow:
+        """Returns the row of a probe, with the model's distance to it on the questions that the probe was asked."""
+        if probe.asked is None:
+            return self.row_of(probe.name, probe.title, probe.answers, note=probe.note)
+        asked = [self.questions[number] for number in probe.asked]
+        right = [float(said == question.answer) for said, question in zip(probe.answers, asked, strict=True)]
+        model = [self.right[number] for number in probe.asked]
+        patients = [question.patient_id for question in asked]
+        return accuracy_row(probe.name, probe.title, right, patients, model=model, note=probe.note)
 
     def answered(self, answer: Callable[[Question], str | None]) -> list[str | None]:
         """Returns the answer of a rule to each question; None where the rule has none."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from medtune.eval.report.answer_classes import matrix_table
 from medtune.eval.report.report import Report
 from medtune.eval.report.table import MINUS, NONE, ReportTable
 
+_MATRICES = (
+    'Rows are the true answers, columns the answers of the model; "unread" counts questions without a readable answer.'
+)
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 
@@ -65,6 +69,7 @@ def _run_lines(report: Report) -> Iterator[str]:
         yield from ("", *table_lines(facet.table))
     if report.answers:
         yield from ("", *table_lines(report.answers))
+    yield from _class_lines(report)
     yield from ("## Audit", "", *table_lines(report.audit))
     if report.collapse:
         yield from table_lines(report.collapse)
@@ -80,6 +85,17 @@ def _run_lines(report: Report) -> Iterator[str]:
     for name, facts in (("run", made.facts), ("weights", made.weights), ("versions", made.versions)):
         if facts:
             yield from ("", f"| {name} | |", "|---|---|", *(_row(map(escaped, fact)) for fact in facts))
+
+
+def _class_lines(report: Report) -> Iterator[str]:
+    if report.classes is None:
+        return
+    yield from ("## By answer", "", _MATRICES, "")
+    for task in (*report.classes.shown, *report.classes.folded):
+        for matrix in task.matrices:
+            yield from table_lines(matrix_table(matrix))
+    yield from table_lines(report.classes.table)
+    yield from table_lines(report.classes.brier)
 
 
 def _paper_lines(report: Report) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from medtune.eval.data_label import UNKNOWN
 from medtune.eval.published_numbers import Paper, PaperOf
+from medtune.eval.report.answer_classes import AnswerClasses, answer_classes
 from medtune.eval.report.audit import audit_table, collapse_table
 from medtune.eval.report.charts import (
     BarChart,
@@ -80,6 +81,7 @@ class Report:
         gain: The phases, the gain and the baselines.
         facets: The scores by each facet that has several levels.
         answers: The change by true answer; None if there is none.
+        classes: The scores of single answers and the confusion matrices; None if no task has answer classes.
         curves: The charts of loss and validation, as far as they were logged.
         audit: The rows of the audit.
         collapse: The most frequent answer of each subtype; None without an audit.
@@ -97,6 +99,7 @@ class Report:
     gain: ReportTable
     facets: tuple[Facet, ...]
     answers: ReportTable | None
+    classes: AnswerClasses | None
     curves: tuple[LineChart, ...]
     audit: ReportTable
     collapse: ReportTable | None
@@ -124,6 +127,7 @@ def run_report(run: RunData, paper_of: PaperOf) -> Report:
         gain=gain_table(run),
         facets=tuple(_facet(run, name) for name, levels in run.last.by.items() if len(levels) > 1),
         answers=answers_table(run),
+        classes=answer_classes(run),
         curves=tuple(curve for curve in curves if curve is not None),
         audit=audit_table(run),
         collapse=collapse_table(run),

@@ -51,6 +51,7 @@ def run_html(report: Report) -> str:
     sections = {
         "result": "Result",
         "breakdown": "By task" if report.facets or report.answers else "",
+        "classes": "By answer" if report.classes else "",
         "audit": "Audit",
         "training": "Training" if report.curves else "",
         "calibration": "Calibration" if report.reliability else "",

@@ -124,6 +124,8 @@ def _phase(phase: PhaseScores) -> schema.Phase:
         refusals=phase.refusals,
         unscored=phase.unscored,
         uncounted=dict(phase.uncounted),
+        classes=phase.classes.found,
+        without_classes=dict(phase.classes.left_out),
     )
 
 
@@ -148,6 +150,7 @@ def _level(level: LevelScore) -> schema.Level:
 def _reliability(found: Calibration) -> schema.Reliability:
     return schema.Reliability(
         ece=found.ece,
+        brier=found.brier,
         bins=tuple(
             schema.ConfidenceBin(
                 low=each.index / found.num_bins,

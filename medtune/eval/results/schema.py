@@ -17,6 +17,7 @@ from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.audit.row import AuditRow, Collapse
 from medtune.eval.comparing.readability import Readability
 from medtune.eval.data_label import NOT_RECORDED, UNKNOWN, DataLabel
+from medtune.eval.scoring.answer_classes import TaskClasses
 from medtune.eval.scoring.refusals import Refusals
 from medtune.eval.scoring.tables import Table
 
@@ -37,7 +38,15 @@ def _rectangular(table: Table) -> Table:
     return table
 
 
+def _fitting(task: TaskClasses) -> TaskClasses:
+    rows = len(task.classes)
+    if len(task.confusion) != rows or any(len(line) != rows + 1 for line in task.confusion):
+        raise ValueError(f"wanted a matrix of {rows} rows of {rows + 1} numbers for the task {task.name!r}")
+    return task
+
+
 Count = Annotated[int, Field(ge=0)]
+ClassesOfTask = Annotated[TaskClasses, AfterValidator(_fitting)]
 PaperTable = Annotated[Table, AfterValidator(_rectangular)]
 Fact = Annotated[str, Field(exclude_if=lambda text: not text)]
 """A text that is left out of the file if it is empty."""
@@ -100,10 +109,12 @@ class Reliability:
 
     Attributes:
         ece: Expected calibration error, 0 to 1.
+        brier: Brier score of the options' probabilities, 0 to 1, lower is better; None if it is not recorded.
         bins: The bins from the lowest to the highest confidence, without empty bins.
     """
 
     ece: float
+    brier: float | None = None
     bins: tuple[ConfidenceBin, ...] = ()
 
 
@@ -138,6 +149,8 @@ class Phase:
         refusals: Numbers of refusals among the generated replies; None if no reply was generated.
         unscored: Number of answers that wait for a judge, among all questions.
         uncounted: Task -> number of questions that `parser` cannot read, which no score in `overall` and `by` counts.
+        classes: Confusion matrix and scores of the answer classes of each task whose questions share a few answers.
+        without_classes: Other task with closed questions -> the reason why it has no answer classes.
     """
 
     parser: str = "unknown"
@@ -149,6 +162,8 @@ class Phase:
     refusals: Refusals | None = None
     unscored: Count = 0
     uncounted: Mapping[str, Count] = field(default_factory=dict)
+    classes: tuple[ClassesOfTask, ...] = ()
+    without_classes: Mapping[str, str] = field(default_factory=dict)
 
     def every_metric(self) -> Iterator[MetricScore]:
         """Yields every metric of every reading under every condition, in the order of the file."""

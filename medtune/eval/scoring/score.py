@@ -11,13 +11,14 @@ from medtune.data.types import Condition, Prediction, Question, Score
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
 from medtune.eval.scoring.baselines import BASELINES, blind, train_answers
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all
 from medtune.eval.scoring.refusals import Refusals, count_refusals
 from medtune.eval.scoring.tables import Table
 from medtune.eval.scoring.uncounted_questions import uncounted
-from medtune.eval.statistics.calibration import Calibration, calibrated
+from medtune.eval.statistics.calibration import Calibration, calibrated, true_place
 from medtune.eval.statistics.intervals import statistic_interval
 from medtune.eval.statistics.statistic import Statistic
 
@@ -55,6 +56,8 @@ class PhaseScores:
         refusals: The refusals among the generations; None where there are no generations.
         unscored: Number of answers that wait for a judge, to all questions, whatever the primary metric is about.
         uncounted: Number of questions that the primary metric is about and `parser` cannot read, by task.
+        classes: The answer classes of each task with closed questions.
+        likelihoods: The likelihood readings under condition "image", one for each question that has options.
     """
 
     parser: str
@@ -67,6 +70,8 @@ class PhaseScores:
     refusals: Refusals | None = None
     unscored: int = 0
     uncounted: Mapping[str, int] = field(default_factory=dict)
+    classes: ByTask = NO_CLASSES
+    likelihoods: tuple[ParsedReply, ...] = ()
 
 
 def score_phase(
@@ -140,6 +145,8 @@ def score_phase(
         refusals=refusals if refusals.n else None,
         unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
         uncounted=uncounted(questions, rows, metric),
+        classes=classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet, seed=seed),
+        likelihoods=tuple(replies["image"].get(LIKELIHOOD, ())),
     )
 
 
@@ -150,11 +157,18 @@ def _generation(parser: str, benchmark: Benchmark) -> str:
 
 def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
     answered = [
-        (row.prediction.option_logprobs, float(row.correct))
+        (
+            said.option_logprobs,
+            float(row.correct),
+            true_place(said.options_shown or row.question.options, row.question.answer),
+        )
         for row in rows
-        if row.prediction is not None and row.prediction.option_logprobs
+        if (said := row.prediction) is not None and said.option_logprobs
     ]
-    return calibrated([found for found, _ in answered], [right for _, right in answered]) if answered else None
+    if not answered:
+        return None
+    logprobs, correct, true = zip(*answered, strict=True)
+    return calibrated(logprobs, correct, true)
 
 
 def score_rows(

@@ -1,4 +1,4 @@
-"""Compares how sure a model is with how often it is right: reliability bins and expected calibration error.
+"""Compares how sure a model is with how often it is right: reliability bins, calibration error and Brier score.
 
 Bins have equal width. A confidence on an edge between two bins moves the error by whole percents, so a value within
 `ON_EDGE` of an edge (in bin widths) counts as being on it: 0.3 is an edge of ten bins although no float is.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +43,13 @@ class Calibration:
 
     Attributes:
         ece: Expected calibration error, 0 to 1.
+        brier: Brier score, 0 to 1.
         num_bins: Number of bins with and without answers; each has the width 1 / `num_bins`.
         bins: The bins that hold answers.
     """
 
     ece: float
+    brier: float
     num_bins: int
     bins: tuple[ReliabilityBin, ...]
 
@@ -54,19 +57,28 @@ class Calibration:
 NUM_BINS = 10
 
 
-def calibrated(logprobs: Sequence[Sequence[float]], correct: Sequence[float]) -> Calibration:
+def calibrated(
+    logprobs: Sequence[Sequence[float]], correct: Sequence[float], true: Sequence[int | None]
+) -> Calibration:
     """Returns the calibration of likelihood readings, whose confidence is the probability of the chosen option.
 
     Args:
         logprobs: The log-probability of each option, for each question.
         correct: 1 for each question that was answered right, 0 for each other.
+        true: The place of the true option, for each question; None if it is not among them.
+
+    Raises:
+        ValueError: There is no question.
 
     Example:
-        >>> calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0]).ece
-        0.0
+        >>> found = calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0], [0, 1])
+        >>> found.ece, found.brier
+        (0.0, 0.25)
     """
-    bins = right_closed_bins([max(option_probabilities(each)) for each in logprobs], correct, bins=NUM_BINS)
-    return Calibration(expected_calibration_error(bins), NUM_BINS, tuple(bins))
+    shares = [option_probabilities(each) for each in logprobs]
+    bins = right_closed_bins([max(each) for each in shares], correct, bins=NUM_BINS)
+    brier = fmean(brier_score(each, place) for each, place in zip(shares, true, strict=True))
+    return Calibration(expected_calibration_error(bins), brier, NUM_BINS, tuple(bins))
 
 
 def option_probabilities(logprobs: Sequence[float]) -> list[float]:
@@ -83,6 +95,33 @@ def option_probabilities(logprobs: Sequence[float]) -> list[float]:
     weights = [math.exp(value - highest) for value in logprobs]
     total = sum(weights)
     return [weight / total for weight in weights]
+
+
+def brier_score(probabilities: Sequence[float], true: int | None) -> float:
+    """Returns half the sum of the squared distances of an answer's probabilities from 1 for the truth and 0 else.
+
+    The score is 0 for a model that is sure and right, and 1 for one that is sure and wrong. For two options it is the
+    squared distance of one probability, as in medical papers.
+
+    Args:
+        probabilities: The probability of each option; they sum to 1.
+        true: The place of the true option; None if the truth is not among them, so that its probability is 0.
+
+    Example:
+        >>> round(brier_score([0.7, 0.3], 0), 2), brier_score([0.0, 1.0, 0.0], 0)
+        (0.09, 1.0)
+
+    Source:
+        Brier 1950, doi:10.1175/1520-0493(1950)078<0001:VOFEIT>2.0.CO;2; the half as in scikit-learn,
+        `brier_score_loss(scale_by_half=True)`.
+    """
+    missed = float(true is None)
+    return (sum((share - (place == true)) ** 2 for place, share in enumerate(probabilities)) + missed) / 2
+
+
+def true_place(shown: Sequence[str], answer: str) -> int | None:
+    """Returns the place of the true answer among the options shown; None if it is not among them."""
+    return shown.index(answer) if answer in shown else None
 
 
 def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:

@@ -62,7 +62,9 @@ def its_examples_are_whole(found: Benchmark) -> Iterator[str]:
 
 
 def its_examples_show_every_facet(found: Benchmark) -> Iterator[str]:
-    """Complains if the facets of the examples are not exactly those that scores are broken down by."""
+    """Complains if `class_facet` is no facet, or the examples have other facets than scores are broken down by."""
+    if found.class_facet not in found.facets:
+        yield f"Benchmark.class_facet is {found.class_facet!r}; wanted one of Benchmark.facets, {sorted(found.facets)}"
     shown: set[str] = set().union(*(question.facets for question in found.examples))
     if shown != set(found.facets):
         yield (

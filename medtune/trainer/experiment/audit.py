@@ -11,6 +11,7 @@ from pathlib import Path
 
 from medtune.data.types import MediaGroup, Prediction, Reading
 from medtune.eval.asking.conditions import audit_conditions
+from medtune.eval.audit.image_cues import MAX_IMAGES, cue_probes
 from medtune.eval.audit.probes import drawn, thumbnails
 from medtune.eval.audit.row import Audit, audit_text
 from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, thumbnail_probes
@@ -24,8 +25,6 @@ from medtune.trainer.experiment.asked_model import AskedModel
 from medtune.trainer.experiment.evaluate import answer_groups
 from medtune.trainer.experiment.experiment import Experiment
 
-MAX_THUMBNAILS = 5000
-"""The largest number of train images of which thumbnails are made. This many take some seconds on one core."""
 MAX_PROBED_IMAGES = 1200
 """The largest number of train images that the linear probe learns from. The vision tower has to encode each one."""
 
@@ -121,8 +120,12 @@ def _audit(experiment: Experiment, phase: AnsweredPhase, answers: Sequence[Predi
     train = [group for group in experiment.prepared.groups("train") if any(map(is_choice, group.questions))]
     groups = [group for group in phase.groups if any(map(is_choice, group.questions))]
     seed = experiment.recipe.train.seed
-    small = [thumbnails(part) for part in (drawn(train, at_most=MAX_THUMBNAILS, seed=seed), groups)]
-    probes = thumbnail_probes(subject, small[0], small[1])
+    learnt = drawn(train, at_most=MAX_IMAGES, seed=seed)
+    small = [thumbnails(part) for part in (learnt, groups)]
+    probes = [
+        *cue_probes(subject.train, learnt, subject.questions, groups),
+        *thumbnail_probes(subject, small[0], small[1]),
+    ]
     if train:
         probed = drawn(train, at_most=MAX_PROBED_IMAGES, seed=seed)
         seen = [model.vision_features(part) for part in (probed, groups)]

@@ -25,6 +25,7 @@ from medtune.trainer.training.mixture import stage_mixture
 from medtune.trainer.training.phase_metrics import phase_metrics
 from medtune.trainer.training.sampling import ResumableOrder, StepOrder
 from medtune.trainer.training.stages import PlannedStage
+from medtune.trainer.training.validation_metrics import classification_metrics
 
 
 def fit(experiment: Experiment, planned: PlannedStage, model: TrainableModel, loggers: Sequence[Logger]) -> bool:
@@ -126,7 +127,9 @@ def _callbacks(
                 conditions=("image",),
                 title=f"validation, step {step}",
             )
-        return scores.overall.score.value, phase_metrics("validation", scores, experiment.benchmark)
+        benchmark = experiment.benchmark
+        logged = classification_metrics("validation", scores, facet=benchmark.class_facet)
+        return scores.overall.score.value, logged | phase_metrics("validation", scores, benchmark)
 
     return [
         GradientCheck(planned.stage.tuning, shows_media=recipe.train.text_only_share < 1),

@@ -54,7 +54,10 @@ def test_every_file_of_a_run_is_read_and_written_to_the_byte(run: Path) -> None:
 
 
 def test_files_have_their_fields_in_the_designed_order(run: Path) -> None:
-    phase = ["parser", "overall", "by", "metrics", "tables", "calibration", "refusals", "unscored", "uncounted"]
+    phase = [
+        "parser", "overall", "by", "metrics", "tables", "calibration", "refusals", "unscored", "uncounted", "classes",
+        "without_classes",
+    ]  # fmt: skip
     score = ["value", "n", "ci95", "unparsable", "unscored"]
     results = json.loads((run / "results.json").read_bytes())
     assert list(results) == [

@@ -11,15 +11,11 @@ from medtune.data.prepared.read import open_prepared
 from medtune.data.types import SPLITS, MediaGroup, Split
 from medtune.eval.audit.findings import findings_of, findings_text
 from medtune.eval.audit.findings_file import findings_file
+from medtune.eval.audit.image_cues import split_probes
 from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report
 from medtune.eval.results.typed_json import write_document
 from medtune.trainer.commands.arguments import add_split
-from medtune.trainer.experiment.asked_model import AskedModel
-from medtune.trainer.experiment.audit import answered_phase, audit_with_model
-from medtune.trainer.experiment.experiment import Experiment, open_run
-from medtune.trainer.experiment.load_model import load_model
-from medtune.trainer.experiment.run_folder import RunFolder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +57,12 @@ def audit_run(root: Path) -> int:
         FileNotFoundError: The run, its prepared folder or its checkpoint does not exist.
         ValueError: The prepared folder holds other data than the run was started with, or nothing can be audited.
     """
+    # These imports load torch, which the audit of a benchmark does not need.
+    from medtune.trainer.experiment.audit import answered_phase, audit_with_model
+    from medtune.trainer.experiment.experiment import open_run
+    from medtune.trainer.experiment.load_model import load_model
+    from medtune.trainer.experiment.run_folder import RunFolder
+
     folder = RunFolder(root)
     if not folder.recipe.is_file():
         raise FileNotFoundError(
@@ -68,20 +70,15 @@ def audit_run(root: Path) -> int:
         )
     experiment = open_run(root)
     phase = answered_phase(experiment)
-    print(audit_with_model(experiment, phase, _model_of(experiment, phase.name)))
+    is_trained = phase.name == "final" and experiment.folder.best.is_file()
+    model = load_model(experiment, experiment.folder.best if is_trained else experiment.recipe.model.checkpoint)
+    print(audit_with_model(experiment, phase, model))
     print(f"audit: {folder.audit}")
     if folder.results.is_file():
         print(f"report: {write_report(folder.root, paper_of)}")
     else:
         print(f"no report yet: the run has not ended (no {folder.results.name})")
     return 0
-
-
-def _model_of(experiment: Experiment, phase: str) -> AskedModel:
-    """Returns the model that answered a phase."""
-    best = experiment.folder.best
-    is_trained = phase == "final" and best.is_file()
-    return load_model(experiment, best if is_trained else experiment.recipe.model.checkpoint)
 
 
 def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | None) -> int:
@@ -102,7 +99,12 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
     if prepared.manifest.benchmark != name:
         raise ValueError(f"{questions} was prepared for the benchmark {prepared.manifest.benchmark!r}, not {name!r}")
     groups: dict[str, Sequence[MediaGroup]] = {each: prepared.groups(each) for each in SPLITS}
-    findings = findings_of(groups, split=split, near_duplicates=prepared.manifest.near_duplicates)
+    findings = findings_of(
+        groups,
+        split=split,
+        near_duplicates=prepared.manifest.near_duplicates,
+        probes=() if split == "train" else split_probes(groups["train"], groups[split]),
+    )
     print(findings_text(findings, title=f"Audit of {name}, {questions}, split {split}"))
     label = label_of(prepared.manifest, prompts=prepared.manifest.prompts)
     print("\n".join(label.notes()))

@@ -18,17 +18,18 @@ from lightning_utilities.core.rank_zero import rank_zero_only
 from medtune.data.types import MediaRef, Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import Gain, LevelGain
+from medtune.eval.scoring.answer_classes import TaskClasses
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.dashboard import cases
-from medtune.trainer.training.dashboard.confusion import confusions
 from medtune.trainer.training.dashboard.curves import task_curves
 from medtune.trainer.training.dashboard.names import STEP, definition, panel_name, reference_metrics
 from medtune.trainer.training.dashboard.workspace import workspace_script
 
 WORKSPACE = "workspace.py"
+UNREAD = "(not read)"
 
 
 def shows_images(block: LogBlock, provenance: Provenance) -> bool:
@@ -91,12 +92,14 @@ class Dashboard(WandbLogger):
         for row in rows:
             row[place] = None if row[place] is None else wandb.Image(row[place])
         panels: dict[str, Any] = {f"{name}/cases": wandb.Table(columns=[*cases.COLUMNS], data=rows)}
-        for task, found in confusions(scores.rows).items():
-            panels[f"task={task}/{name}/confusion"] = wandb.plot.confusion_matrix(
-                y_true=found.truth,
-                preds=found.read,
-                class_names=[*found.classes],
-                title=f"{task}, {name.replace('_', '-')}: truth and answer, {len(found.truth)} questions",
+        for task in scores.classes.found:
+            part = task.name.removeprefix(task.task).removeprefix(": ")
+            true, read = confusion_pairs(task)
+            panels[f"task={task.task}/{name}/{f'{part} ' if part else ''}confusion"] = wandb.plot.confusion_matrix(
+                y_true=true,
+                preds=read,
+                class_names=[*(each.name for each in task.classes), *([UNREAD] if len(task.classes) in read else [])],
+                title=f"{task.name}, {name.replace('_', '-')}: truth and answer, {task.n} questions",
             )
         self.experiment.log({**panels, STEP: step})
         shown = f"{len(rows)} of {len(scores.rows)} questions, evenly over the tasks"
@@ -139,6 +142,20 @@ class Dashboard(WandbLogger):
 def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
     """Returns the dashboard among a run's loggers; None if W&B is disabled."""
     return next((logger for logger in loggers if isinstance(logger, Dashboard)), None)
+
+
+def confusion_pairs(task: TaskClasses) -> tuple[list[int], list[int]]:
+    """Returns for each question of a task the numbers of its true class and of the class that was read.
+
+    A reply that could not be read has the number behind the last class.
+    """
+    pairs = [
+        (true, read)
+        for true, line in enumerate(task.confusion)
+        for read, number in enumerate(line)
+        for _ in range(number)
+    ]
+    return [true for true, _ in pairs], [read for _, read in pairs]
 
 
 def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, float]:

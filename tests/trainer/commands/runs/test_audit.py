@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,8 @@ from tests.trainer.conftest import Nano
 Capture = pytest.CaptureFixture[str]
 CHEAP = {
     "model", "random", "majority", "question_prior", "constant_letter", "longest_option", "text_only", "prompt_leak",
-    "thumbnail_regression", "nearest_thumbnail", "train_answer_copy", "question_prior_copy", "most_frequent_answer",
-    "likelihood_against_generation", "unparsable_share", "linear_probe",
+    "red_box", "grey_histogram", "thumbnail_regression", "nearest_thumbnail", "train_answer_copy",
+    "question_prior_copy", "most_frequent_answer", "likelihood_against_generation", "unparsable_share", "linear_probe",
 }  # fmt: skip
 ASKED = {"blank_image", "other_image", "option_permutation", "permuted_accuracy", "stated_answer"}
 
@@ -135,3 +137,29 @@ def test_power_needs_numbers_or_a_run(capsys: Capture) -> None:
     arguments = ["--baseline", "0.5", "--gain", "0.2", "--questions-per-patient", "10"]
     assert main(["power", *arguments, "--icc", "0.1"]) == 0
     assert "needs 20 patients for a power of 0.8" in capsys.readouterr().out
+
+
+def test_audit_of_a_benchmark_needs_no_torch(prepared_tiny: Path) -> None:
+    code = (
+        "import sys; from medtune.trainer.commands.cli import main; "
+        f"main(['audit', 'busi', '--questions', {str(prepared_tiny)!r}]); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert done.stdout.splitlines()[-1] == "False"
+    assert "logistic regression on the red box's place and size" in done.stdout
+    assert "logistic regression on the histogram of grey values" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_red_box_alone_answers_most_of_the_demos_grounding(tmp_path: Path) -> None:
+    """The README has the figures of this test: 0.61 where guessing gives 0.25."""
+    assert main(["prepare", "fetal_gauge", "--source", "fetal_phantom", "--out", str(tmp_path / "demo")]) == 0
+    out = tmp_path / "findings.json"
+    assert main(["audit", "fetal_gauge", "--questions", str(tmp_path / "demo"), "--out", str(out)]) == 0
+    found = {each["name"]: each for each in json.loads(out.read_bytes())["findings"]}
+    box, grey = found["red_box"], found["grey_histogram"]
+    assert (round(box["value"], 2), box["chance"], box["n"]) == (0.61, 0.25, 240)
+    assert (round(grey["value"], 2), round(grey["chance"], 2), grey["n"]) == (0.58, 0.34, 800)
+    assert box["flag"]
+    assert grey["flag"]

@@ -14,10 +14,10 @@ import pytest
 from medtune.data.types import Box, MediaRef, Prediction, PredictionKey, Provenance, Question
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import format_line
+from medtune.eval.scoring.answer_classes import classes_by_task
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.dashboard.cases import COLUMNS, MAX_CASES, MAX_SIDE_PX, case_rows, spread
-from medtune.trainer.training.dashboard.confusion import MAX_CLASSES, confusions
-from medtune.trainer.training.dashboard.logger import shows_images
+from medtune.trainer.training.dashboard.logger import confusion_pairs, shows_images
 from tests.eval.answerers import question
 
 
@@ -97,10 +97,11 @@ def test_cases_are_spread_over_the_tasks() -> None:
     assert spread(rows[:3]) == rows[:3]
 
 
-def test_confusion_counts_what_was_not_read_and_leaves_free_vocabularies_out() -> None:
+def test_confusion_counts_what_was_not_read() -> None:
     asked = question(1, patient=1)
-    found = confusions([_judged(asked, asked.answer), _judged(asked)])["diagnosis"]
-    assert [found.classes[place] for place in found.truth] == [asked.answer] * 2
-    assert [found.classes[place] for place in found.read] == [asked.answer, "(not read)"]
-    wide = replace(asked, options=tuple(map(str, range(MAX_CLASSES + 1))), answer="0")
-    assert confusions([_judged(wide, "0")]) == {}
+    rows = [_judged(asked, asked.answer), _judged(asked)]
+    (task,) = classes_by_task({"robust": rows}, parser="robust", facet="subtype").found
+    names = [*(each.name for each in task.classes), "(not read)"]
+    true, read = confusion_pairs(task)
+    assert [names[place] for place in true] == [asked.answer] * 2
+    assert [names[place] for place in read] == [asked.answer, "(not read)"]

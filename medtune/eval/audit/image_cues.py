@@ -1,0 +1,159 @@
+"""Answers questions from single cues of an image: the place and size of its red box, or its grey values alone.
+
+A benchmark whose questions can be answered so asks for less than it seems to: where a box stands says which organ it
+probably marks, and how bright an image is says which scanner made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
+from medtune.data.media.images import image_size
+from medtune.data.media.preview import preview
+from medtune.data.types import Box, MediaGroup, MediaRef, Question
+from medtune.eval.audit.probes import Features, Probe, drawn, regression_answers
+from medtune.eval.audit.subject import is_choice
+
+NUM_GREY_BINS = 32
+MAX_IMAGES = 5000
+"""The largest number of images that are read for a probe. This many take some seconds on one core."""
+MAX_FILMS_AND_VOLUMES = 300
+"""The same for videos and volumes, which take many times longer to read."""
+
+
+def split_probes(train: Sequence[MediaGroup], groups: Sequence[MediaGroup], *, seed: int = 0) -> list[Probe]:
+    """Returns the probes of a split, which learn from the train split; of very many media items some are drawn.
+
+    The probes answer the questions of `groups` that have options, in their order.
+
+    Raises:
+        FileNotFoundError: An image is missing.
+        ValueError: An image cannot be decoded.
+    """
+    known, asked = (
+        [question for group in part for question in group.questions if is_choice(question)] for part in (train, groups)
+    )
+    is_image = all(group.media.kind == "image" for part in (train, groups) for group in part)
+    most = MAX_IMAGES if is_image else MAX_FILMS_AND_VOLUMES
+    read = [
+        drawn([group for group in part if any(map(is_choice, group.questions))], at_most=most, seed=seed)
+        for part in (train, groups)
+    ]
+    return cue_probes(known, read[0], asked, read[1])
+
+
+def cue_probes(
+    train: Sequence[Question],
+    train_groups: Sequence[MediaGroup],
+    questions: Sequence[Question],
+    groups: Sequence[MediaGroup],
+) -> list[Probe]:
+    """Returns the probes "red_box" and "grey_histogram"; one without questions to learn from or to answer is left out.
+
+    Args:
+        train: Train questions that have options.
+        train_groups: The train media that the probes learn from.
+        questions: The questions to be answered; they have options.
+        groups: Their media. A question whose media item is not among them is not asked.
+
+    Raises:
+        FileNotFoundError: An image is missing.
+        ValueError: An image cannot be decoded.
+    """
+    boxes = _probe(
+        "red_box",
+        "logistic regression on the red box's place and size",
+        "centre, width and height of the box as shares of the image, with their squares and products",
+        (train, box_places(train_groups), questions, box_places(groups)),
+    )
+    greys = _probe(
+        "grey_histogram",
+        "logistic regression on the histogram of grey values",
+        f"{NUM_GREY_BINS} shares of grey values, their mean and deviation, without any place",
+        (train, grey_histograms(train_groups), questions, grey_histograms(groups)),
+    )
+    return [probe for probe in (boxes, greys) if probe]
+
+
+def box_places(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
+    """Returns for each image with red boxes where the largest one lies, and how many there are.
+
+    The numbers are the centre, the width and the height as shares of the image, their squares and products, and the
+    number of boxes. Only the head of each file is read.
+    """
+    from sklearn.preprocessing import PolynomialFeatures
+
+    boxed = [group for group in groups if group.media.kind == "image" and group.media.boxes]
+    if not boxed:
+        return {}
+    places = PolynomialFeatures(2, include_bias=False).fit_transform([_place(group.media) for group in boxed])
+    counts = [[len(group.media.boxes)] for group in boxed]
+    found = np.hstack([places, counts]).astype(np.float32)
+    return {group.media_id: row for group, row in zip(boxed, found, strict=True)}
+
+
+def grey_histograms(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
+    """Returns for each media id the histogram of its grey values without boxes, and their mean and deviation, 0 to 1.
+
+    Of a video four frames count, and of a volume three slices.
+    """
+    seen: dict[MediaRef, NDArray[np.float32]] = {}
+    for group in groups:
+        bare = replace(group.media, boxes=())
+        if bare not in seen:
+            seen[bare] = _histogram(preview(bare).pixels_HWC)
+    return {group.media_id: seen[replace(group.media, boxes=())] for group in groups}
+
+
+def _histogram(pixels_HWC: NDArray[np.uint8]) -> NDArray[np.float32]:
+    grey = np.asarray(PIL.Image.fromarray(pixels_HWC).convert("L"), dtype=np.float64) / 255
+    counts, _ = np.histogram(grey, bins=NUM_GREY_BINS, range=(0, 1))
+    return np.array([*(counts / grey.size), grey.mean(), grey.std()], dtype=np.float32)
+
+
+def _place(media: MediaRef) -> list[float]:
+    width, height = image_size(media.path)
+    box = max(media.boxes, key=_area)
+    return [
+        (box.x0 + box.x1) / (2 * width),
+        (box.y0 + box.y1) / (2 * height),
+        (box.x1 - box.x0) / width,
+        (box.y1 - box.y0) / height,
+    ]
+
+
+def _area(box: Box) -> int:
+    return (box.x1 - box.x0) * (box.y1 - box.y0)
+
+
+def _probe(
+    name: str, title: str, what: str, given: tuple[Sequence[Question], Features, Sequence[Question], Features]
+) -> Probe | None:
+    train, train_features, questions, features = given
+    numbers = tuple(number for number, question in enumerate(questions) if question.media_id in features)
+    asked = [questions[number] for number in numbers]
+    if not asked or not any(question.media_id in train_features for question in train):
+        return None
+    answers = regression_answers(train, train_features, asked, features)
+    note = f"{what}; one per question set, learnt from {len(train_features)} train images; {_by_task(asked, answers)}"
+    if len(asked) < len(questions):
+        note += f"; {len(asked)} of {len(questions)} questions"
+    return Probe(name, title, answers, note, numbers)
+
+
+def _by_task(questions: Sequence[Question], answers: Sequence[str | None]) -> str:
+    """Returns the share of right answers in each task, and that of guessing, as text."""
+    tasks: dict[str, list[int]] = {}
+    for number, question in enumerate(questions):
+        tasks.setdefault(question.facets.get("task", "all"), []).append(number)
+    said = []
+    for task, numbers in tasks.items():
+        right = np.mean([answers[number] == questions[number].answer for number in numbers])
+        chance = np.mean([1 / len(questions[number].options) for number in numbers])
+        said.append(f"{task} {right:.2f} (guessing {chance:.2f})")
+    return ", ".join(said)
