@@ -34,7 +34,7 @@ def benchmark() -> Benchmark:
     """Returns the benchmark."""
     return Benchmark(
         title="CTLesionVQA (DeepTumorVQA)",
-        version="1.0",
+        version="1.1",
         licence="v1 CC BY-NC-ND 4.0, v2 CC BY 4.0",
         url="https://github.com/Schuture/DeepTumorVQA",
         citation="DeepTumorVQA. arXiv:2505.18915 (2025); version 2: arXiv:2605.09679 (2026).",
