@@ -25,7 +25,7 @@ def benchmark() -> Benchmark:
     """Returns the benchmark. Its default parser is `robust`; the official parsers are there for comparison."""
     return Benchmark(
         title="U2-Bench",
-        version="1.1",
+        version="1.2",
         licence="CC-BY-NC-ND-4.0",
         url="https://arxiv.org/abs/2505.17779",
         citation="U2-Bench: benchmarking large vision-language models on ultrasound understanding. arXiv:2505.17779.",

@@ -223,6 +223,36 @@ ODD_NUMBERS = (
 )
 
 
+ROWS_PER_CLASS_SET, PLACE_ROWS, ROWS_PER_VALUE_SET = 130, 700, 350
+
+
+def class_rows(seed: int) -> list[tuple[str, str, str]]:
+    """Returns data set, true class and reply of every recorded row about a class, no two of them equal."""
+    rng, found = random.Random(seed), dict[tuple[str, str, str], None]()
+    for count, dataset in enumerate(CLASS_SETS, start=1):
+        while len(found) < count * ROWS_PER_CLASS_SET:
+            options = [option.strip() for option in OPTIONS_SEEN[dataset]]
+            found[dataset, rng.choice(options), class_reply(rng, dataset)] = None
+    return list(found)
+
+
+def place_rows(seed: int) -> list[str]:
+    """Returns every recorded reply about a place, no two of them equal."""
+    rng, found = random.Random(seed), dict[str, None]()
+    while len(found) < PLACE_ROWS:
+        found[place_reply(rng)] = None
+    return list(found)
+
+
+def value_rows(seed: int) -> list[tuple[str, str]]:
+    """Returns data set and reply of every recorded row about a value, no two of them equal."""
+    rng, found = random.Random(seed), dict[tuple[str, str], None]()
+    for count, dataset in enumerate(VALUE_SETS, start=1):
+        while len(found) < count * ROWS_PER_VALUE_SET:
+            found[dataset, value_reply(rng)] = None
+    return list(found)
+
+
 def wrapped(rng: random.Random, words: Sequence[str]) -> str:
     """Returns one or two of the words, in large or small letters, alone or in a sentence."""
     first, second = (_cased(rng, rng.choice(words)) for _ in range(2))
@@ -263,11 +293,6 @@ def value_reply(rng: random.Random) -> str:
         return rng.choice(BETWEEN).format(_number(rng), _number(rng))
     said = rng.choice(NUMBERS).format(_number(rng))
     return said if kind < 0.8 else rng.choice(AROUND).format(said)
-
-
-def truth_of(rng: random.Random, dataset: str) -> str:
-    """Returns a true class of a data set as its table holds it."""
-    return rng.choice([option.strip() for option in OPTIONS_SEEN[dataset]])
 
 
 def _number(rng: random.Random) -> str:
