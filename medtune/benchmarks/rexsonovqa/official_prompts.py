@@ -1,11 +1,11 @@
 """ReXSonoVQA's own prompts, read from its repository or from a folder that holds that of its paper.
 
 In the repository, SYSTEM_PROMPT_VIDEO and SYSTEM_PROMPT_FRAMES are read from inference_qa_youtube.py, the latter with
-the text that the script sends behind the frames, for a server, which is sent frames as pictures. The prompt of the
-blind setting is read from inference_qa_check.py beside it; the condition "text_only" then uses it. No code is run. A folder with the
-paper's prompts holds index.json, with a list "prompts" of objects with file and kind, and the text file of the kind
-"inference"; the paper prints no prompt for the blind setting. Both are system prompts; the user's turn is the clip and
-the question as released.
+the text that the script sends behind the frames; it asks a server, which is sent the frames as pictures. The prompt of
+the blind setting is read from inference_qa_check.py beside it; the condition "text_only" then uses it. No code is run.
+A folder with the paper's prompts holds index.json, with a list "prompts" of objects with file and kind, and the text
+file of the kind "inference"; the paper prints no prompt for frames or for the blind setting, so that these are asked
+with the one that it prints. All are system prompts; the user's turn is the clip and the question as released.
 
 Source: rajpurkarlab/RexSonoVQA@c2b931f, inference_qa_youtube.py and inference_qa_check.py; arXiv 2604.10916, Figure A4.
 """
@@ -108,8 +108,10 @@ def _returned(path: Path, name: str) -> str:
 def _said_with_frames(path: Path) -> str:
     """Returns the text that the script sends behind the frames, with gaps for their number and for the question."""
     sent = [node for node in ast.walk(_tree(path)) if isinstance(node, ast.Dict) and _is_sent_text(node)]
-    texts = [value for node in sent for key, value in zip(node.keys, node.values, strict=True) if _is_text(key, "text")]
-    if len(texts) != 1 or not isinstance(texts[0], ast.JoinedStr):
+    said = [value for node in sent for key, value in zip(node.keys, node.values, strict=True) if _is_text(key, "text")]
+    # Where the script sends the video itself, the text behind it is the question alone.
+    texts = [text for text in said if isinstance(text, ast.JoinedStr)]
+    if len(texts) != 1:
         raise ValueError(f"{path}: wanted one text of the type input_text with gaps. Copy it from the benchmark again.")
     parts = []
     for part in texts[0].values:

@@ -53,8 +53,30 @@ AROUND = (
     "\u3000{}\u3000.",
     "\ufeff{}",
 )
-BETWEEN = ("{} or {}", "{} and {}", "{}, {}", "{}\n{}", "{}-{}", "{} / {}", "{}; not {}", "<think>{}</think>{}", "{} {} .")
-LETTERS = (*"ABCD", *"abcd", "E", "\u0410", "\uff22", "Because", "Cannot", "Definitely", "A big one", "none of A", "ABC")
+BETWEEN = (
+    "{} or {}",
+    "{} and {}",
+    "{}, {}",
+    "{}\n{}",
+    "{}-{}",
+    "{} / {}",
+    "{}; not {}",
+    "<think>{}</think>{}",
+    "{} {} .",
+)
+LETTERS = (
+    *"ABCD",
+    *"abcd",
+    "E",
+    "\u0410",
+    "\uff22",
+    "Because",
+    "Cannot",
+    "Definitely",
+    "A big one",
+    "none of A",
+    "ABC",
+)
 YES_NO = (
     "yes",
     "no",
@@ -177,7 +199,12 @@ def reply(rng: random.Random, kind: str) -> str:
 
 def truth(rng: random.Random, kind: str) -> str:
     """Returns a true answer to a question of a kind, as a table of version 2 holds it."""
-    of = {"letter": tuple("ABCD"), "yes_no": ("Yes", "No"), "number": TRUE_NUMBERS, "phrase": PHRASES}
+    of: dict[str, tuple[str, ...]] = {
+        "letter": tuple("ABCD"),
+        "yes_no": ("Yes", "No"),
+        "number": TRUE_NUMBERS,
+        "phrase": PHRASES,
+    }
     return rng.choice(of[kind])
 
 
@@ -185,6 +212,6 @@ def _word(rng: random.Random, kind: str) -> str:
     if kind == "number":
         said = rng.choice((str(rng.randint(0, 2000)), f"{rng.uniform(0, 99):.1f}", f"{rng.uniform(0, 2):.3f}"))
         return rng.choice(NUMBERS).format(said) if rng.random() < 0.8 else rng.choice(ODD_NUMBERS)
-    of = {"letter": LETTERS, "yes_no": YES_NO, "phrase": PHRASES}
+    of: dict[str, tuple[str, ...]] = {"letter": LETTERS, "yes_no": YES_NO, "phrase": PHRASES}
     word = rng.choice(of[kind])
     return rng.choice((word, word, word.lower(), word.upper()))

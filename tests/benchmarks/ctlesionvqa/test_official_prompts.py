@@ -16,8 +16,8 @@ from medtune.benchmarks.ctlesionvqa.official_prompts import read, scenario
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Condition, Question, Request, VolumesAs
-from medtune.eval.asking.official_prompts import ShownAs, wording_name
 from medtune.eval.asking.conditions import check_conditions
+from medtune.eval.asking.official_prompts import ShownAs, wording_name
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.trainer.commands.cli import main
@@ -101,6 +101,7 @@ PHRASE = {
     "mc_question": "",
     "question_subtype": "lesion type classification",
 }
+PLAIN = ShownAs()
 NOBODY = {"sex": None, "age": None, "spacing": None, "shape": None}
 
 
@@ -135,9 +136,7 @@ def made(tmp_path: Path, kit: Path, rows: Sequence[Mapping[str, object]]) -> Pre
     return open_prepared(out)
 
 
-def asked(
-    prepared: Prepared, *, shown: ShownAs = ShownAs(), conditions: Sequence[Condition] = ("image",)
-) -> list[Request]:
+def asked(prepared: Prepared, *, shown: ShownAs = PLAIN, conditions: Sequence[Condition] = ("image",)) -> list[Request]:
     words = with_prepared_prompts(find_benchmark("ctlesionvqa"), prepared, shown=shown)
     plan = plan_visits(prepared.groups("test"), words, answer_format="letter", conditions=conditions)
     return [request for visits in plan for visit in visits for request in visit.requests]
@@ -253,7 +252,14 @@ def test_prompts_without_words_for_agents_are_refused_for_an_agent(kit: Path, tm
     [("video", "false", "Be brief.", "Watch a clip.", 4), ("slice", "true", "Use tools.", "One slice.", 1)],
 )
 def test_a_served_model_is_told_what_it_is_sent_behind_a_system_turn(
-    kit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, agent: str, system: str, shown: str, pictures: int
+    kit: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    agent: str,
+    system: str,
+    shown: str,
+    pictures: int,
 ) -> None:
     monkeypatch.setenv("MEDTUNE_TEST_KEY", KEY)
     prepared = made(tmp_path, kit, [ROW | NOBODY | PHRASE])

@@ -1,4 +1,4 @@
-"""Compares our twins of version 2's parsers and scores with what its own code read in thousands of generated replies."""
+"""Compares our twins of version 2's parsers and scores with its own code's readings of thousands of replies."""
 
 from __future__ import annotations
 

@@ -36,6 +36,9 @@ class Sending:
         turn.append({"type": "input_text", "text": (f"These {len(frames_b64)} show "
                                                     f"it.\\n\\n{question}")})
         return turn
+
+    def _send_video(self, video, question):
+        return [{"type": "input_video", "video_url": video}, {"type": "input_text", "text": question}]
 '''
 BLIND = """
 class Asking:

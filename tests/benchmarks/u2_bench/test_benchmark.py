@@ -316,7 +316,9 @@ def test_an_empty_reply_loses_a_whole_data_set_with_the_strict_script() -> None:
 
 def test_a_set_of_whole_numbers_without_a_readable_reply_leaves_the_strict_mean_and_is_named() -> None:
     grade = asked("DD", text="How severe?", options=("0", "1", "2", "3"), answer="2")
-    grades = [replace(grade, id=f"g{n}", facets={**grade.facets, "dataset": "44", "scenario": "DD 44"}) for n in range(3)]
+    grades = [
+        replace(grade, id=f"g{n}", facets={**grade.facets, "dataset": "44", "scenario": "DD 44"}) for n in range(3)
+    ]
     questions = [*grades, *(asked("DD", id=f"q{n}") for n in range(2))]
     texts = ["grade 2", "two", "2.0", "malignant", "benign"]
     table = named(stage(questions, texts).tables, "each parser")

@@ -30,6 +30,7 @@ def record(name: str) -> Any:
 
 
 CLASSES, PLACES_AND_VALUES, AGGREGATES = (record(name) for name in ("classes", "places_and_values", "aggregates"))
+MODES: tuple[Mode, ...] = ("strict", "lenient")
 WAYS: dict[str, tuple[Mode, bool]] = {
     "strict": ("strict", False),
     "lenient": ("lenient", False),
@@ -49,6 +50,25 @@ def outcome(read: Callable[[], object]) -> object:
         return f"error:{error.exception}"
 
 
+def label_of(dataset: str, cell: str | int, reply: str, mode: Mode) -> object:
+    return outcome(lambda: read_row(cell, reply, dataset=dataset, mode=mode).label)
+
+
+def scores_of(dataset: str, rows: Sequence[Any], replies: Sequence[str], mode: Mode) -> Any:
+    def scored() -> object:
+        read = [
+            read_row(cell_of(dataset, row[1]), reply, dataset=dataset, mode=mode)
+            for row, reply in zip(rows, replies, strict=True)
+        ]
+        return class_scores(read, mode=mode)
+
+    return outcome(scored)
+
+
+def accuracy_of(truths: Sequence[str], replies: Sequence[str], mode: Mode) -> object:
+    return outcome(lambda: position_accuracy(truths, [read_position(reply, mode=mode) for reply in replies]))
+
+
 def same(found: Sequence[float], expected: Sequence[float | str]) -> bool:
     return bool(np.allclose(found, [float(value) for value in expected], rtol=1e-9, atol=1e-11, equal_nan=True))
 
@@ -64,8 +84,7 @@ def test_the_record_is_of_these_replies() -> None:
 def test_every_recorded_class_is_read_as_the_scripts_read_it() -> None:
     wrong = []
     for dataset, truth, reply, strict, lenient, extracted in CLASSES["rows"]:
-        cell = cell_of(dataset, truth)
-        found = [outcome(lambda mode=mode: read_row(cell, reply, dataset=dataset, mode=mode).label) for mode in ("strict", "lenient")]
+        found = [label_of(dataset, cell_of(dataset, truth), reply, mode) for mode in MODES]
         found.append(extract_option(reply, OPTIONS_SEEN[dataset]))
         if found != [strict, lenient, extracted]:
             wrong.append((dataset, truth, reply, found, [strict, lenient, extracted]))
@@ -79,15 +98,7 @@ def test_every_recorded_set_of_classes_has_the_scripts_scores_or_is_lost_as_ther
         rows = [CLASSES["rows"][place] for place in places]
         expected = results[way]
         replies = [row[5] if is_extracted else row[2] for row in rows]
-
-        def scored(rows: Any = rows, replies: Any = replies, dataset: str = dataset) -> object:
-            read = [
-                read_row(cell_of(dataset, row[1]), reply, dataset=dataset, mode=mode)
-                for row, reply in zip(rows, replies, strict=True)
-            ]
-            return class_scores(read, mode=mode)
-
-        found: Any = outcome(scored)
+        found = scores_of(dataset, rows, replies, mode)
         if isinstance(expected, str):
             assert found == f"error:{expected}", (dataset, places)
         else:
@@ -112,16 +123,15 @@ def test_every_recorded_place_is_read_as_the_scripts_read_it() -> None:
 def test_every_recorded_set_of_places_has_the_scripts_accuracy() -> None:
     for places, truths, *results in PLACES_AND_VALUES["place_sets"]:
         replies = [PLACES_AND_VALUES["places"][place][0] for place in places]
-        for mode, expected in zip(("strict", "lenient"), results, strict=True):
-            read = [read_position(reply, mode=mode) for reply in replies]
-            found = outcome(lambda truths=truths, read=read: position_accuracy(truths, read))
+        for mode, expected in zip(MODES, results, strict=True):
+            found = accuracy_of(truths, replies, mode)
             assert found == (pytest.approx(expected) if expected != "error" else "error:no valid samples"), places
 
 
 def test_every_recorded_value_is_read_as_the_scripts_read_it() -> None:
     wrong = []
     for dataset, reply, *expected in PLACES_AND_VALUES["values"]:
-        numbers = [predicted_value(reply, mode=mode) for mode in ("strict", "lenient")]
+        numbers = [predicted_value(reply, mode=mode) for mode in MODES]
         found = [str(each) if each is not None and not math.isfinite(each) else each for each in numbers]
         if [*found, extract_number(reply, dataset=dataset)] != expected:
             wrong.append((dataset, reply, found, extract_number(reply, dataset=dataset), expected))
@@ -143,8 +153,12 @@ def test_every_recorded_set_of_values_has_the_scripts_scores() -> None:
 
 
 def tables_of(model: Any) -> SetTables:
-    values = [(name, float(rmse), within) for name, rmse, within in model["values"]]
-    return SetTables(*([tuple(row) for row in model[name]] for name in ("classification", "detection")), values, [tuple(row) for row in model["text"]])
+    return SetTables(
+        classification=[tuple(row) for row in model["classification"]],
+        detection=[tuple(row) for row in model["detection"]],
+        values=[(name, float(rmse), within) for name, rmse, within in model["values"]],
+        text=[tuple(row) for row in model["text"]],
+    )
 
 
 def test_every_recorded_model_has_the_aggregators_score() -> None:
@@ -172,7 +186,7 @@ def test_no_reply_raises_but_as_the_scripts_do(seed: int, word: str, mode: Mode)
     around = rng.choice(generated_replies.AROUND).format(word)
     for reply in (word, around, generated_replies.class_reply(rng, dataset) + word):
         cell = cell_of(dataset, rng.choice(OPTIONS_SEEN[dataset]).strip())
-        found = outcome(lambda reply=reply, cell=cell: read_row(cell, reply, dataset=dataset, mode=mode).label)
+        found = label_of(dataset, cell, reply, mode)
         assert (found == "error:KeyError") == (mode == "strict" and not reply)
         assert extract_option(reply, OPTIONS_SEEN[dataset]) in ("", *OPTIONS_SEEN[dataset])
         read_position(reply, mode=mode)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 

@@ -60,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--judge",
         type=Path,
         metavar="FILE",
-        help="A YAML file that describes the judge: endpoint or local, and prompt or official, strict and max_new_tokens "
-        "(default: only what --set says).",
+        help="A YAML file that describes the judge: endpoint or local, and prompt or official, strict and "
+        "max_new_tokens (default: only what --set says).",
     )
     add_overrides(parser, of="judge's file", example="endpoint.model=gpt-5")
     parser.add_argument(
