@@ -17,7 +17,7 @@ from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official import values
 from medtune.benchmarks.u2_bench.official.labels import Reading, class_scores, read_row
 from medtune.benchmarks.u2_bench.official.positions import read_position
-from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS, SetTables, u2_score
+from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS, u2_score
 from medtune.benchmarks.u2_bench.paper_contradictions import contradictions
 from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, family, reply_type
@@ -312,39 +312,6 @@ def test_an_empty_reply_loses_a_whole_data_set_with_the_strict_script() -> None:
     assert (strict.classification, strict.lost) == ({}, 4)
     lenient = official_rows.set_tables(rows["official_lenient"], "official_lenient")
     assert {name: scores.acc for name, scores in lenient.classification.items()} == {"23": 0.75}
-
-
-def test_a_set_of_whole_numbers_without_a_readable_reply_leaves_the_strict_mean_and_is_named() -> None:
-    grade = asked("DD", text="How severe?", options=("0", "1", "2", "3"), answer="2")
-    grades = [
-        replace(grade, id=f"g{n}", facets={**grade.facets, "dataset": "44", "scenario": "DD 44"}) for n in range(3)
-    ]
-    questions = [*grades, *(asked("DD", id=f"q{n}") for n in range(2))]
-    texts = ["grade 2", "two", "2.0", "malignant", "benign"]
-    table = named(stage(questions, texts).tables, "each parser")
-    rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
-    # The strict script divides by zero, and its batch runner goes on with the next set; the lenient one writes 0.
-    assert (rows["official_strict"]["DD"], rows["official_strict"]["lost"]) == (0.5, 3)
-    assert rows["official_lenient"]["DD"] == 0.25
-    assert [note for note in table.notes if "leaves out" in note] == [
-        "official_strict leaves out DD 44: ZeroDivisionError: no reply could be read as a whole number."
-    ]
-
-
-def test_the_aggregator_averages_prints_and_the_exact_score_stands_beside() -> None:
-    """3 of 17 right is printed as 0.1765: 0.27 * 0.1765 + 0.07 = 0.117655, while 0.27 * 3 / 17 + 0.07 = 0.117647."""
-    questions = [asked("OD", id=f"q{n}") for n in range(17)]
-    texts = [question.answer if number < 3 else "upper left" for number, question in enumerate(questions)]
-    table = named(stage(questions, texts).tables, "each parser")
-    row = next(dict(zip(table.columns, row, strict=True)) for row in table.rows if row[0] == "official_strict")
-    assert (row["U2"], row["U2 of prints"]) == (0.1176, 0.1177)
-
-
-def test_the_strict_script_prints_two_decimals_of_a_text() -> None:
-    tables = SetTables(text=[("39", 12.34567)], values=[("18", math.nan, 66.66666)])
-    assert tables.printed().text == [("39", 12.3457)]
-    assert tables.printed(text_places=2).text == [("39", 12.35)]
-    assert str(tables.printed().values) == "[('18', nan, 66.6667)]"
 
 
 def test_no_values_at_all_earn_full_credit_officially_and_none_when_meant() -> None:
