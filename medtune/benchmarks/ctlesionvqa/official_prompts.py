@@ -18,6 +18,7 @@ from itertools import combinations
 from pathlib import Path
 
 from medtune.benchmarks.ctlesionvqa.kit_interpreter import UNKNOWN, KitCode, Value
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.released_pictures import INPUT_MODE
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type
 from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.types import Question
@@ -135,8 +136,8 @@ def _names(node: ast.AnnAssign | ast.Assign) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def _shown(shown: ShownAs) -> str:
-    """Returns the kit's name of the form in which a CT is shown to a model.
+def _shown(shown: ShownAs, question: Question) -> str:
+    """Returns the kit's name of the form in which a model is shown a CT, or what the release has in its place.
 
     The kit has no name for a series of slices, for which its name for volumes is used. An agent is always told that it
     is shown a single slice, even though the kit sends it none.
@@ -144,9 +145,10 @@ def _shown(shown: ShownAs) -> str:
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/agent_evaluator.py (AgentEvaluator.run).
     """
-    if shown.agent or shown.volumes == "slice":
+    if shown.agent:
         return IMAGE
-    return VIDEO if shown.volumes == "video" else VOLUME
+    ways = {"slice": IMAGE, "video": VIDEO}
+    return question.printed.get(INPUT_MODE) or ways.get(shown.volumes or "", VOLUME)
 
 
 def _gaps(question: Question) -> Mapping[str, str | None]:

@@ -51,8 +51,8 @@ class OfficialPrompts(NamedTuple):
         system_until: The gaps before the first of which a template belongs into a system turn; empty if all of it is
             the user's.
         blind: The name of the template that asks without media; None if there is none.
-        shown: A function from how media are shown to the name of the template that says so and fills the gap
-            `SHOWN_GAP`; None if the templates have no such gap.
+        shown: A function of (how media are shown, question) that returns the name of the template that says so and
+            fills the gap `SHOWN_GAP`; None if the templates have no such gap.
         template: A function of (how media are shown, scenario) that returns the name of the template that asks the
             scenario then. If there is no template of that name, the scenario's own is used.
         pictures_per_s: The number of frames of each second that the templates for pictures speak of; None if they do
@@ -68,7 +68,7 @@ class OfficialPrompts(NamedTuple):
     answer: Callable[[Question, str], str] = lambda question, said: said
     system_until: Sequence[str] = ()
     blind: str | None = None
-    shown: Callable[[ShownAs], str] | None = None
+    shown: Callable[[ShownAs, Question], str] | None = None
     template: Callable[[ShownAs, str], str] = lambda shown, scenario: scenario
     pictures_per_s: float | None = None
     stems: Mapping[Condition, Sequence[str]] = {}

@@ -174,7 +174,7 @@ def _filled(
     official: OfficialPrompts, templates: Mapping[str, str], question: Question, shown: ShownAs = _PLAIN
 ) -> Mapping[str, str | None]:
     known = official.gaps(question)
-    return known if official.shown is None else {**known, SHOWN_GAP: templates.get(official.shown(shown))}
+    return known if official.shown is None else {**known, SHOWN_GAP: templates.get(official.shown(shown, question))}
 
 
 def _opened(official: OfficialPrompts, templates: Mapping[str, str], stems: Sequence[str], ours: Render) -> Render:
