@@ -108,6 +108,11 @@ def with_prepared_prompts(benchmark: Benchmark, prepared: Prepared, *, shown: Sh
             none that fit how the model is shown media.
     """
     templates = prepared.templates
+    if templates is None and shown.agent:
+        raise ValueError(
+            f"{prepared.root}: it holds no official prompts for agents; prepare it with --prompts, or set "
+            "model.endpoint.agent=false"
+        )
     if templates is None:
         return benchmark
     official, name = benchmark.official, prepared.manifest.prompts
@@ -117,7 +122,6 @@ def with_prepared_prompts(benchmark: Benchmark, prepared: Prepared, *, shown: Sh
         )
     if wording_name(templates).removeprefix("official, ") not in name:
         raise ValueError(f"{prepared.root}: its prompts.json is not the one that its manifest names. Prepare it again")
-
     _check_shown(official, templates, shown, prepared.root)
 
     def gaps(question: Question) -> Mapping[str, str | None]:
@@ -128,9 +132,9 @@ def with_prepared_prompts(benchmark: Benchmark, prepared: Prepared, *, shown: Sh
     def rendered(as_: ShownAs) -> Render:
         def render(question: Question, answer_format: AnswerFormat) -> Prompt:
             scenario = asking.scenario(question)
-            template = templates.get(asking.template(as_, scenario), templates.get(scenario))
-            if template is None:
+            if scenario not in templates:
                 return benchmark.render(question, answer_format)
+            template = templates.get(asking.template(as_, scenario), templates[scenario])
             return _render(asking, template, question, answer_format)
 
         return render
