@@ -27,7 +27,7 @@ Condition = Literal[
 ]
 AnswerFormat = Literal["text", "letter", "text_letter"]
 MediaKind = Literal["image", "video", "volume"]
-VolumesAs = Literal["slices", "video"]
+VolumesAs = Literal["slices", "video", "slice"]
 
 UnofficialSplit = Literal["patient"]
 
@@ -198,12 +198,15 @@ class Prompt:
         choices: The reply that stands for each of the question's options, in the order of the options.
         target: The reply that the model should give.
         system: The beginning of `text` that belongs into a system turn, where the model is given one; "" for none.
+        pictures_gap: The part of the user's turn for which the number of pictures that are sent with it is put in; ""
+            for none. Only prompts for media that are sent as pictures have one.
     """
 
     text: str
     choices: tuple[str, ...]
     target: str
     system: str = ""
+    pictures_gap: str = ""
 
     @property
     def user(self) -> str:

@@ -2,8 +2,9 @@
 
 The kit is a clone of the branch v2, or a folder with its prompt.py; the code is read and never run. Each way through
 the code is one template, chosen by the kind of answer and by the facts about patient and scan that the row holds. A
-volume is announced in the kit's words for volumes, or in its words for videos where a model is shown a video. Version 1
-has no published prompts and is asked in our words.
+volume is announced in the kit's words for volumes, or in its words for videos or single slices where a model is shown
+those. A served agent is asked behind the kit's system turn for agents. Version 1 has no published prompts and is asked
+in our words.
 
 Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/prompt.py.
 """
@@ -17,14 +18,16 @@ from itertools import combinations
 from pathlib import Path
 
 from medtune.benchmarks.ctlesionvqa.kit_interpreter import UNKNOWN, KitCode, Value
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.released_pictures import INPUT_MODE
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type
 from medtune.data.raw.lettered_options import LETTERS
-from medtune.data.types import Question, VolumesAs
-from medtune.eval.asking.official_prompts import SHOWN_GAP, OfficialPrompts
+from medtune.data.types import Question
+from medtune.eval.asking.official_prompts import SHOWN_GAP, OfficialPrompts, ShownAs
 
 NOT_V2 = "not of v2"
 MULTIPLE_CHOICE = "multiple choice"
-VOLUME, VIDEO = "3d_volume", "2d_video"
+VOLUME, VIDEO, IMAGE = "3d_volume", "2d_video", "2d_image"
+_SYSTEMS = {"": "SYSTEM_PROMPT_VQA", "agent: ": "SYSTEM_PROMPT_AGENT"}
 _FILE, _TYPES_FILE = "prompt.py", Path("eval/metrics.py")
 _FOLDERS = (".", "data", "deeptumorvqa/data", "src/deeptumorvqa/data")
 _TYPES = "SUBTYPE_ANSWER_TYPE"
@@ -42,8 +45,9 @@ def official_prompts() -> OfficialPrompts:
         gaps=_gaps,
         answer_format="letter",
         answer=_answer,
-        system_until=SHOWN_GAP,
+        system_until=(SHOWN_GAP,),
         shown=_shown,
+        template=lambda shown, scenario: f"agent: {scenario}" if shown.agent else scenario,
     )
 
 
@@ -70,10 +74,10 @@ def read(folder: Path) -> Mapping[str, str]:
         )
     _check_types(path.parent.parent / _TYPES_FILE)
     code = KitCode(path)
-    found = {way: code.result("_modality_blurb", way) for way in (VOLUME, VIDEO)}
+    found = {way: code.result("_modality_blurb", way) for way in (VOLUME, VIDEO, IMAGE)}
     if not all(found.values()):
-        raise ValueError(f"{path}: _modality_blurb does not say what {VOLUME} and {VIDEO} are. {UNKNOWN}")
-    system = code.constant("SYSTEM_PROMPT_VQA")
+        raise ValueError(f"{path}: _modality_blurb does not say what {', '.join(found)} are. {UNKNOWN}")
+    systems = {mode: code.constant(name) for mode, name in _SYSTEMS.items()}
     # The name of each kind of answer stands for the subtypes that ask for it.
     given: dict[str, Value] = {_TYPES: {each: each for each in _ANSWER_TYPES}}
     asking = KitCode(path, given=given, returned={"_modality_blurb": f"{{{SHOWN_GAP}}}"})
@@ -84,7 +88,7 @@ def read(folder: Path) -> Mapping[str, str]:
                 f"{path}: wanted build_prompt to say first what is shown, and to ask the question; for {name!r} it "
                 f"does not. {UNKNOWN}"
             )
-        found[name] = f"{system}\n\n{text}"
+        found |= {f"{mode}{name}": f"{system}\n\n{text}" for mode, system in systems.items()}
     return found
 
 
@@ -132,12 +136,19 @@ def _names(node: ast.AnnAssign | ast.Assign) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def _shown(volumes_as: VolumesAs | None) -> str:
-    """Returns the kit's name of the form in which a CT is shown to a model.
+def _shown(shown: ShownAs, question: Question) -> str:
+    """Returns the kit's name of the form in which a model is shown a CT, or what the release has in its place.
 
-    The kit has no name for a series of slices, for which its name for volumes is used.
+    The kit has no name for a series of slices, for which its name for volumes is used. An agent is always told that it
+    is shown a single slice, even though the kit sends it none.
+
+    Source:
+        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/agent_evaluator.py (AgentEvaluator.run).
     """
-    return VIDEO if volumes_as == "video" else VOLUME
+    if shown.agent:
+        return IMAGE
+    ways = {"slice": IMAGE, "video": VIDEO}
+    return question.printed.get(INPUT_MODE) or ways.get(shown.volumes or "", VOLUME)
 
 
 def _gaps(question: Question) -> Mapping[str, str | None]:

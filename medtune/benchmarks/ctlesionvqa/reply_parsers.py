@@ -45,7 +45,8 @@ def robust(reply: str, question: Question) -> str | None:
 def official(reply: str, question: Question) -> str | None:
     """Returns the answer that the official code of version 2 reads, its errors included, or None.
 
-    The code of version 1 was never published.
+    The code of version 1 was never published. A blank before a punctuation mark at either end of a phrase stays when
+    the official code removes the mark, so that "cyst ." is not "cyst".
     """
     match question.answer_kind:
         case "choice":
@@ -55,7 +56,7 @@ def official(reply: str, question: Question) -> str | None:
         case "number":
             return _printed(official_number(without_thinking(reply)))
         case _:
-            return _phrase(reply, question)
+            return _official_phrase(reply, question)
 
 
 def vsi(reply: str, question: Question) -> str | None:
@@ -98,3 +99,10 @@ def _printed(value: float | None) -> str | None:
 def _phrase(reply: str, question: Question) -> str | None:
     said = normalised(without_thinking(reply))
     return question.answer if said and said == normalised(question.answer) else said.strip() or None
+
+
+def _official_phrase(reply: str, question: Question) -> str | None:
+    said = normalised(without_thinking(reply))
+    if said == normalised(question.answer):
+        return question.answer
+    return said if said.strip() else None

@@ -1,7 +1,7 @@
 """Has a language model judge free responses: our own instructions, the form of a verdict and its points.
 
-The scale and the names of the errors are the benchmark's; the words are ours. The official instructions can be read
-from the user's files instead.
+The scale and the names of the errors are the benchmark's; the words are ours. The official instructions and user turn
+can be read from the released evaluation script instead.
 
 Source: ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py.
 """
@@ -9,6 +9,7 @@ Source: ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b9
 from __future__ import annotations
 
 from medtune.benchmarks.rexsonovqa.judge_reply import robust_verdict
+from medtune.benchmarks.rexsonovqa.official_judge import read_judge_words
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric
 from medtune.data.types import Question
 from medtune.eval.judge.marked_verdicts import marked_verdicts
@@ -51,6 +52,7 @@ def judge_task() -> JudgeTask:
         applied=marked_verdicts,
         points=_points,
         levels=(0, 1, 2),
+        official=read_judge_words,
     )
 
 

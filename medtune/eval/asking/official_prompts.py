@@ -18,6 +18,24 @@ OUR_WORDING = "ours"
 FOREIGN_WORDING = "those of the tool that answered"
 SHOWN_GAP = "shown"
 """The name of the gap in official prompts for the kind of media that the model is shown."""
+PICTURES_GAP = "pictures"
+"""The name of the gap in official prompts for the number of pictures that a video is sent as."""
+
+
+class ShownAs(NamedTuple):
+    """The form in which a model is shown media, and whether it is an agent, as far as official prompts speak of it.
+
+    Attributes:
+        volumes: How a CT is shown; None for as a volume.
+        videos_as_pictures: Whether the frames of a video are sent as pictures one by one.
+        pictures_per_s: The number of frames of each second that are shown; None spreads them over the whole clip.
+        agent: Whether the model is an agent with tools.
+    """
+
+    volumes: VolumesAs | None = None
+    videos_as_pictures: bool = False
+    pictures_per_s: float | None = None
+    agent: bool = False
 
 
 class OfficialPrompts(NamedTuple):
@@ -30,10 +48,15 @@ class OfficialPrompts(NamedTuple):
             for a gap that the question cannot fill.
         answer_format: The form of answer that the templates ask for.
         answer: A function of (question, option or answer) that returns the reply in the form that is asked for.
-        system_until: The gap before which a template belongs into a system turn; None if all of it is the user's.
+        system_until: The gaps before the first of which a template belongs into a system turn; empty if all of it is
+            the user's.
         blind: The name of the template that asks without media; None if there is none.
-        shown: A function from how a CT is shown (None: as a volume) to the name of the template that says so and fills
-            the gap `SHOWN_GAP`; None if the templates have no such gap.
+        shown: A function of (how media are shown, question) that returns the name of the template that says so and
+            fills the gap `SHOWN_GAP`; None if the templates have no such gap.
+        template: A function of (how media are shown, scenario) that returns the name of the template that asks the
+            scenario then. If there is no template of that name, the scenario's own is used.
+        pictures_per_s: The number of frames of each second that the templates for pictures speak of; None if they do
+            not.
         stems: For each condition the names of the templates that replace the official role at the start of its prompts;
             the first one whose gaps the question can fill is used.
     """
@@ -43,9 +66,11 @@ class OfficialPrompts(NamedTuple):
     gaps: Callable[[Question], Mapping[str, str | None]]
     answer_format: AnswerFormat
     answer: Callable[[Question, str], str] = lambda question, said: said
-    system_until: str | None = None
+    system_until: Sequence[str] = ()
     blind: str | None = None
-    shown: Callable[[VolumesAs | None], str] | None = None
+    shown: Callable[[ShownAs, Question], str] | None = None
+    template: Callable[[ShownAs, str], str] = lambda shown, scenario: scenario
+    pictures_per_s: float | None = None
     stems: Mapping[Condition, Sequence[str]] = {}
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.data.prepared.read import Prepared
-from medtune.data.types import AnswerFormat, Condition, Prompt, Question, VolumesAs
-from medtune.eval.asking.official_prompts import SHOWN_GAP, OfficialPrompts, wording_name
+from medtune.data.types import AnswerFormat, Condition, Prompt, Question
+from medtune.eval.asking.official_prompts import PICTURES_GAP, SHOWN_GAP, OfficialPrompts, ShownAs, wording_name
 from medtune.eval.benchmark import Benchmark, Render
 
 _ROLE = re.compile(r"\A(?:You are\b.*?\.(?=\s|[A-Z])\s*)+", re.DOTALL)
 # {name}, or {name||what the benchmark says where a question does not know it}.
 _GAP = re.compile(r"\{(\w+)(?:\|\|([^{}]+))?\}")
+_PLAIN = ShownAs()
 
 
 def read_official_templates(benchmark: Benchmark, folder: Path) -> Mapping[str, str]:
@@ -90,9 +91,7 @@ def usable_templates(
     )
 
 
-def with_prepared_prompts(
-    benchmark: Benchmark, prepared: Prepared, *, volumes_as: VolumesAs | None = None
-) -> Benchmark:
+def with_prepared_prompts(benchmark: Benchmark, prepared: Prepared, *, shown: ShownAs = _PLAIN) -> Benchmark:
     """Returns the benchmark with the official prompts of a prepared folder; without such prompts it stays as it is.
 
     Scenarios without an official template are asked in our wording. Under official prompts the conditions
@@ -102,12 +101,18 @@ def with_prepared_prompts(
     Args:
         benchmark: The benchmark with our wording.
         prepared: The folder, which may hold official prompts.
-        volumes_as: How the model is shown volumes; None for as volumes.
+        shown: How the model is shown media, and whether it is an agent.
 
     Raises:
-        ValueError: The folder holds official prompts that this version cannot use, or others than its manifest names.
+        ValueError: The folder holds official prompts that this version cannot use, others than its manifest names, or
+            none that fit how the model is shown media.
     """
     templates = prepared.templates
+    if templates is None and shown.agent:
+        raise ValueError(
+            f"{prepared.root}: it holds no official prompts for agents; prepare it with --prompts, or set "
+            "model.endpoint.agent=false"
+        )
     if templates is None:
         return benchmark
     official, name = benchmark.official, prepared.manifest.prompts
@@ -117,34 +122,63 @@ def with_prepared_prompts(
         )
     if wording_name(templates).removeprefix("official, ") not in name:
         raise ValueError(f"{prepared.root}: its prompts.json is not the one that its manifest names. Prepare it again")
+    _check_shown(official, templates, shown, prepared.root)
 
     def gaps(question: Question) -> Mapping[str, str | None]:
-        return _filled(official, templates, question, volumes_as)
+        return _filled(official, templates, question, shown)
 
     asking = official._replace(gaps=gaps)
 
-    def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-        template = templates.get(asking.scenario(question))
-        if template is None:
-            return benchmark.render(question, answer_format)
-        return _render(asking, template, question, answer_format)
+    def rendered(as_: ShownAs) -> Render:
+        def render(question: Question, answer_format: AnswerFormat) -> Prompt:
+            scenario = asking.scenario(question)
+            if scenario not in templates:
+                return benchmark.render(question, answer_format)
+            template = templates.get(asking.template(as_, scenario), templates[scenario])
+            return _render(asking, template, question, answer_format)
+
+        return render
 
     def render_blind(question: Question, answer_format: AnswerFormat) -> Prompt:
         return _render(asking, templates[asking.blind or ""], question, answer_format)
 
-    renders: dict[Condition, Render] = {"text_only": render_blind} if official.blind in templates else {}
+    without_media = render_blind if official.blind in templates else rendered(shown._replace(videos_as_pictures=False))
+    renders: dict[Condition, Render] = {"text_only": without_media}
     for condition, stems in official.stems.items():
         if set(stems) <= templates.keys():
             ours = benchmark.renders.get(condition, benchmark.render)
             renders[condition] = _opened(asking, templates, [templates[stem] for stem in stems], ours)
-    return replace(benchmark, render=render, renders=renders, wording=name)
+    return replace(benchmark, render=rendered(shown), renders=renders, wording=name)
+
+
+def _check_shown(official: OfficialPrompts, templates: Mapping[str, str], shown: ShownAs, root: Path) -> None:
+    """Refuses official prompts that would tell the model something else than it is shown.
+
+    Raises:
+        ValueError: The prompts have no words for agents, or name another number of frames a second.
+    """
+    if shown.agent and not _has_own(official, templates, ShownAs(agent=True)):
+        raise ValueError(f"{root}: its official prompts have no words for agents; set model.endpoint.agent=false")
+    wanted = official.pictures_per_s
+    if wanted in (None, shown.pictures_per_s) or not shown.videos_as_pictures:
+        return
+    if _has_own(official, templates, ShownAs(videos_as_pictures=True)):
+        raise ValueError(
+            f"{root}: its official prompts say that {wanted:g} frames of each second are shown, but "
+            f"model.endpoint.video_frames_per_s is {shown.pictures_per_s}; set it to {wanted:g}"
+        )
+
+
+def _has_own(official: OfficialPrompts, templates: Mapping[str, str], shown: ShownAs) -> bool:
+    """Returns whether there are templates for media that are shown in this form alone."""
+    return any((name := official.template(shown, each)) != each and name in templates for each in templates)
 
 
 def _filled(
-    official: OfficialPrompts, templates: Mapping[str, str], question: Question, volumes_as: VolumesAs | None = None
+    official: OfficialPrompts, templates: Mapping[str, str], question: Question, shown: ShownAs = _PLAIN
 ) -> Mapping[str, str | None]:
     known = official.gaps(question)
-    return known if official.shown is None else {**known, SHOWN_GAP: templates.get(official.shown(volumes_as))}
+    return known if official.shown is None else {**known, SHOWN_GAP: templates.get(official.shown(shown, question))}
 
 
 def _opened(official: OfficialPrompts, templates: Mapping[str, str], stems: Sequence[str], ours: Render) -> Render:
@@ -173,12 +207,15 @@ def _render(official: OfficialPrompts, template: str, question: Question, answer
     def filled(part: str) -> str:
         return _GAP.sub(lambda gap: gap[0] if (known := _filler(gap, gaps)) is None else known, part)
 
-    system = template.partition(f"{{{official.system_until}}}")[0].rstrip() if official.system_until else ""
+    starts = [place for gap in official.system_until if (place := template.find(f"{{{gap}}}")) >= 0]
+    system = template[: min(starts)].rstrip() if starts else ""
+    pictures = f"{{{PICTURES_GAP}}}"
     return Prompt(
         text=filled(template),
         choices=tuple(official.answer(question, option) for option in question.options),
         target=official.answer(question, question.answer),
         system=filled(system),
+        pictures_gap=pictures if pictures in template else "",
     )
 
 

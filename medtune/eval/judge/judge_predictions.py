@@ -67,7 +67,7 @@ def judge_predictions(
         OSError: A verdict could not be written.
     """
     beside, by_id = verdicts_path(path), index(questions)
-    who = f"{judge.name}, instructions {hashlib.sha256(system.encode()).hexdigest()[:16]}"
+    who = f"{judge.name}, instructions {hashlib.sha256((system + task.user_words).encode()).hexdigest()[:16]}"
     free = [each for each in predictions if each.key.reading == "generation" and task.covers(question_of(each, by_id))]
     stored = read_verdicts(beside) if beside.is_file() else {}
     _refuse_others(beside, stored.values(), who)

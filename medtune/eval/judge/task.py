@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
+
+
+class OfficialWords(NamedTuple):
+    """The words in which a benchmark's own evaluation script asks a judge.
+
+    Attributes:
+        system: The instructions.
+        user: A function of (question, reply) that returns the text that the judge is shown.
+        user_words: That text with gaps, which tells it apart from others.
+    """
+
+    system: str
+    user: Callable[[Question, str], str]
+    user_words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +39,9 @@ class JudgeTask:
         points: A function from a usable reply of the judge to its points.
         levels: All possible points, lowest first.
         is_extra: Whether verdicts are only shown beside the scores, which do not use them.
+        official: A function of (the benchmark's own evaluation script or its folder, whether its block on strictness is
+            appended) that reads the script's words for the judge; None if medtune reads no such script.
+        user_words: The words around question and reply, with gaps, if they are read from such a script; "" for ours.
     """
 
     covers: Callable[[Question], bool]
@@ -35,10 +53,30 @@ class JudgeTask:
     points: Callable[[str], int]
     levels: tuple[int, ...]
     is_extra: bool = False
+    official: Callable[[Path, bool], OfficialWords] | None = None
+    user_words: str = ""
 
     def is_needed(self, question: Question) -> bool:
         """Returns whether an answer to the question gets its score only from a judge."""
         return not self.is_extra and self.covers(question)
+
+
+def with_official_words(task: JudgeTask, script: Path, *, is_strict: bool) -> JudgeTask:
+    """Returns the task in the words of the benchmark's own evaluation script, which is read and never run.
+
+    Args:
+        task: The task in our words.
+        script: The user's copy of the script, or a folder that holds it.
+        is_strict: Whether the script's block on strictness is appended to the instructions.
+
+    Raises:
+        FileNotFoundError: There is no such script.
+        ValueError: medtune reads no such script of this benchmark, or the script does not have the known form.
+    """
+    if task.official is None:
+        raise ValueError("official: medtune reads no judge's words of this benchmark; name files of text in prompt")
+    system, user, user_words = task.official(script, is_strict)
+    return replace(task, system=system, user=user, user_words=user_words)
 
 
 class Judge(Protocol):

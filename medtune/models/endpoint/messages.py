@@ -50,8 +50,9 @@ def request_body(endpoint: Endpoint, prompt: Prompt, images: Sequence[str], *, m
     content: list[Mapping[str, Any]] = [
         {"type": "image_url", "image_url": {"url": url, "detail": endpoint.image_detail}} for url in images
     ]
+    user = prompt.user.replace(prompt.pictures_gap, str(len(images)), 1) if prompt.pictures_gap else prompt.user
     # A text without images is sent as a plain string, because servers of text models accept nothing else.
-    asked: object = [*content, {"type": "text", "text": prompt.user}] if content else prompt.user
+    asked: object = [*content, {"type": "text", "text": user}] if content else user
     system = [{"role": "system", "content": prompt.system}] if prompt.system else []
     return _body(endpoint, [*system, {"role": "user", "content": asked}], max_new_tokens=max_new_tokens)
 

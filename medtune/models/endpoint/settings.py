@@ -42,6 +42,8 @@ class Endpoint:
         video_frames_per_s: Number of frames of each second that are sent; None spreads them over the whole clip.
         volumes_as: Form in which a CT is sent, as for `model.volumes_as`, in at most `video_frames` pictures; None
             refuses volumes.
+        agent: Whether the server runs an agent that has tools of its own; it is then asked in a benchmark's official
+            words for agents, which a folder holds that was prepared with them.
         image_format: File format of the pictures: png is lossless, jpeg (quality 90) is several times smaller.
         temperature: Temperature of the sampling; None leaves it to the server, as some models require.
         token_limit_field: The server's name of the field that limits the length of a reply (`eval.max_new_tokens`).
@@ -64,6 +66,7 @@ class Endpoint:
     video_frames: int = 16
     video_frames_per_s: float | None = None
     volumes_as: VolumesAs | None = None
+    agent: bool = False
     image_format: Literal["png", "jpeg"] = "png"
     temperature: float | None = 0.0
     token_limit_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"

@@ -25,8 +25,8 @@ class Loading:
             or codes (ct_chat), which shows the code ids of the model's own tower and needs the tower frozen. None
             takes the first.
         volumes_as: Form in which a model of images and videos is shown a CT: slices is MedGemma's (up to 85 axial
-            slices in three windows), video is DeepTumorVQA's (up to 150 grey frames); video_frames lowers the number.
-            None leaves such a model without volumes.
+            slices in three windows), video is DeepTumorVQA's (up to 150 grey frames), and slice is one grey slice, the
+            middle one; video_frames lowers the number. None leaves such a model without volumes.
         vision: Name of a tower, where a model is put together from parts (pocket_ct); None takes the model's own.
         projector: Name of a projector, where a model is put together from parts; None takes the model's own.
         language: Hub id or local folder of any causal language model of transformers, where a model is put together

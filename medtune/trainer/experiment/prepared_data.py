@@ -11,6 +11,7 @@ import numpy as np
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import MediaGroup, Split
+from medtune.eval.asking.official_prompts import ShownAs
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import ZooEntry, any_entry
@@ -39,7 +40,17 @@ def open_for_model(
     refuse_other_benchmark(prepared, benchmark_name, named_by=named_by)
     by_organ = isinstance(entry, ZooEntry) and entry.by_organ and model.crop_organs is None
     prepared = replace(prepared, by_organ=by_organ)
-    return prepared, with_prepared_prompts(find_benchmark(benchmark_name), prepared, volumes_as=model.shows_volumes_as)
+    return prepared, with_prepared_prompts(find_benchmark(benchmark_name), prepared, shown=_shown_as(model))
+
+
+def _shown_as(model: ModelBlock) -> ShownAs:
+    """Returns how the model is shown media; a server is sent the frames of a video as pictures one by one."""
+    endpoint = model.endpoint
+    if endpoint is None:
+        return ShownAs(model.volumes_as)
+    return ShownAs(
+        endpoint.volumes_as, videos_as_pictures=True, pictures_per_s=endpoint.video_frames_per_s, agent=endpoint.agent
+    )
 
 
 def refuse_other_benchmark(prepared: Prepared, benchmark_name: str, *, named_by: str) -> None:

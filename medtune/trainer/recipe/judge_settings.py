@@ -32,7 +32,12 @@ class JudgeSettings:
         endpoint: The served model that judges.
         local: The model in this process that judges.
         prompt: Files whose texts are sent verbatim, one after the other, instead of the benchmark's instructions; for
-            users who have the official ones.
+            users who have the official ones as text.
+        official: The benchmark's own evaluation script, or the folder that holds it, from which the instructions and
+            the text around question and answer are read, never run; for ReXSonoVQA its evaluate_results.py. None uses
+            `prompt` or our own words.
+        official_strict: Whether the script's block on strictness is appended to the instructions, as by its option
+            --strict_judge.
         strict: Whether the temperature is 0 and a server is asked to keep to the verdict's JSON schema. The reply is
             checked either way.
         max_new_tokens: Largest number of tokens in a verdict, including those of the model's reasoning.
@@ -41,6 +46,8 @@ class JudgeSettings:
     endpoint: Endpoint | None = None
     local: LocalModel | None = None
     prompt: tuple[Path, ...] = ()
+    official: Path | None = None
+    official_strict: bool = False
     strict: bool = True
     max_new_tokens: int = 512
 
@@ -58,6 +65,10 @@ def read_judge(file: Path | None, overrides: Sequence[str]) -> JudgeSettings:
             "a judge needs one of endpoint (base_url, model, ...) and local (weights); give a file with --judge, or "
             "--set endpoint.base_url=... endpoint.model=..."
         )
+    if settings.official is not None and settings.prompt:
+        raise ValueError("official and prompt both give the judge's instructions; leave one of them out")
+    if settings.official is None and settings.official_strict:
+        raise ValueError("official_strict needs official, the script whose block on strictness is meant")
     if settings.max_new_tokens < 1:
         raise ValueError(f"max_new_tokens is {settings.max_new_tokens}; it must be at least 1")
     if settings.endpoint is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from medtune.data.media.augment import Change
-from medtune.data.types import AnswerFormat, Condition, Reading, Split, VolumesAs
+from medtune.data.types import AnswerFormat, Condition, Reading, Split
 from medtune.models.endpoint.settings import Endpoint, asked_alike
 from medtune.models.tuning.plan import OptimizerName, Precision, Tuning
 from medtune.models.weights.loading_options import Loading
@@ -58,11 +58,6 @@ class ModelBlock(Loading, ChosenModel):
     def shown_name(self) -> str:
         """The name of the model in results and tables."""
         return self.name if self.endpoint is None else self.endpoint.model
-
-    @property
-    def shows_volumes_as(self) -> VolumesAs | None:
-        """The form in which the model, or the server, is shown a CT; None shows it as a volume."""
-        return self.volumes_as if self.endpoint is None else self.endpoint.volumes_as
 
 
 @dataclass(frozen=True)

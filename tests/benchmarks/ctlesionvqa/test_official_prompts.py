@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Condition, Question, Request, VolumesAs
 from medtune.eval.asking.conditions import check_conditions
+from medtune.eval.asking.official_prompts import ShownAs, wording_name
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.trainer.commands.cli import main
@@ -27,6 +29,8 @@ import nowhere
 def _modality_blurb(input_mode: str, count: int | None = None) -> str:
     if input_mode == "2d_video":
         return "Watch a clip."
+    if input_mode == "2d_image":
+        return "One slice."
     if input_mode in ["3d_volume"]:
         return ("Look at "
                 "a scan.")
@@ -66,6 +70,8 @@ SYSTEM_PROMPT_VQA = (
     "Be "
     "brief."
 )
+SYSTEM_PROMPT_AGENT = ("Use "
+    "tools.")
 '''
 ROW: dict[str, object] = {
     "qid": "bench_00001",
@@ -95,6 +101,7 @@ PHRASE = {
     "mc_question": "",
     "question_subtype": "lesion type classification",
 }
+PLAIN = ShownAs()
 NOBODY = {"sex": None, "age": None, "spacing": None, "shape": None}
 
 
@@ -129,10 +136,8 @@ def made(tmp_path: Path, kit: Path, rows: Sequence[Mapping[str, object]]) -> Pre
     return open_prepared(out)
 
 
-def asked(
-    prepared: Prepared, *, volumes_as: VolumesAs | None = None, conditions: Sequence[Condition] = ("image",)
-) -> list[Request]:
-    words = with_prepared_prompts(find_benchmark("ctlesionvqa"), prepared, volumes_as=volumes_as)
+def asked(prepared: Prepared, *, shown: ShownAs = PLAIN, conditions: Sequence[Condition] = ("image",)) -> list[Request]:
+    words = with_prepared_prompts(find_benchmark("ctlesionvqa"), prepared, shown=shown)
     plan = plan_visits(prepared.groups("test"), words, answer_format="letter", conditions=conditions)
     return [request for visits in plan for visit in visits for request in visit.requests]
 
@@ -152,7 +157,9 @@ def test_each_way_through_the_code_is_a_template(kit: Path) -> None:
     )
     assert found["binary + age + scanner"] == "Be brief.\n\n{shown}\nOf of {age}; in a {scanner}.\n{question}\nYes/no."
     assert found["categorical + contrast"] == found["categorical"]
-    assert len(found) == 2 + 6 * 16
+    assert found["2d_image"] == "One slice."
+    assert found["agent: multiple choice"] == "Use tools.\n\n{shown}\n{question}\nA letter, please."
+    assert len(found) == 3 + 2 * 6 * 16
 
 
 def test_folders_of_the_kit_give_the_same(kit: Path) -> None:
@@ -212,26 +219,63 @@ def test_a_csv_prints_its_cells_as_they_stand(tmp_path: Path) -> None:
 
 def test_the_clip_is_announced_where_a_model_is_shown_one(kit: Path, tmp_path: Path) -> None:
     prepared = made(tmp_path, kit, [ROW | NOBODY | PHRASE])
-    assert said(asked(prepared, volumes_as="video")) == {"categorical": "Watch a clip.\nWhich kind?\nA phrase."}
-    assert said(asked(prepared, volumes_as="slices")) == said(asked(prepared))
+    assert said(asked(prepared, shown=ShownAs("video"))) == {"categorical": "Watch a clip.\nWhich kind?\nA phrase."}
+    assert said(asked(prepared, shown=ShownAs("slice"))) == {"categorical": "One slice.\nWhich kind?\nA phrase."}
+    assert said(asked(prepared, shown=ShownAs("slices"))) == said(asked(prepared))
 
 
-def test_a_served_model_that_is_sent_the_clip_is_told_so_behind_a_system_turn(
-    kit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_agent_is_asked_behind_its_own_system_turn_in_the_words_for_a_slice(kit: Path, tmp_path: Path) -> None:
+    """The kit announces a slice to every agent, in whatever form a CT is sent."""
+    prepared = made(tmp_path, kit, [ROW, ROW | NOBODY | PHRASE])
+    ways: tuple[VolumesAs | None, ...] = (None, "video", "slices")
+    for way in ways:
+        requests = asked(prepared, shown=ShownAs(way, agent=True), conditions=("image", "text_only"))
+        assert {request.prompt.system for request in requests} == {"Use tools."}
+        assert said(requests)["categorical"] == "One slice.\nWhich kind?\nA phrase."
+        assert said(requests)["multiple choice + sex + age + spacing"] == (
+            f"One slice.\nOf a F; of 61.0.\nGrid [0.8, 0.8, 2.5]/(8, 8, 4).\n{ROW['mc_question']}\nA letter, please."
+        )
+
+
+def test_prompts_without_words_for_agents_are_refused_for_an_agent(kit: Path, tmp_path: Path) -> None:
+    prepared = made(tmp_path, kit, [ROW | NOBODY | PHRASE])
+    file = prepared.root / "prompts.json"
+    templates = {name: text for name, text in json.loads(file.read_text("utf-8")).items() if "agent" not in name}
+    file.write_text(json.dumps(templates), "utf-8")
+    manifest = replace(prepared.manifest, prompts=wording_name(templates))
+    with pytest.raises(ValueError, match="its official prompts have no words for agents"):
+        asked(replace(prepared, manifest=manifest), shown=ShownAs(agent=True))
+
+
+@pytest.mark.parametrize(
+    ("way", "agent", "system", "shown", "pictures"),
+    [("video", "false", "Be brief.", "Watch a clip.", 4), ("slice", "true", "Use tools.", "One slice.", 1)],
+)
+def test_a_served_model_is_told_what_it_is_sent_behind_a_system_turn(
+    kit: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    agent: str,
+    system: str,
+    shown: str,
+    pictures: int,
 ) -> None:
     monkeypatch.setenv("MEDTUNE_TEST_KEY", KEY)
     prepared = made(tmp_path, kit, [ROW | NOBODY | PHRASE])
     with serving() as server:
         server.reply = lambda body: completion("cyst")
         endpoint = {"base_url": server.base_url, "model": "answerer", "key_env": "MEDTUNE_TEST_KEY",
-                    "cache": tmp_path / "cache", "volumes_as": "video"}  # fmt: skip
+                    "cache": tmp_path / "cache", "volumes_as": way, "agent": agent}  # fmt: skip
         settings = [f"model.endpoint.{name}={value}" for name, value in endpoint.items()]
         settings += ["data.benchmark=ctlesionvqa", f"data.root={prepared.root}", "log.wandb=disabled"]
         settings += ["eval.conditions=[image]", "model.answer_format=letter"]
         assert main(["eval", "endpoint_fetal_gauge", "--out", str(tmp_path / "run"), "--set", *settings]) == 0
         (body,) = server.bodies
-    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
-    assert body["messages"][1]["content"][-1]["text"] == "Watch a clip.\nWhich kind?\nA phrase."
+    assert body["messages"][0] == {"role": "system", "content": system}
+    *images, text = body["messages"][1]["content"]
+    assert text["text"] == f"{shown}\nWhich kind?\nA phrase."
+    assert len(images) == pictures
 
 
 def test_conditions(kit: Path, tmp_path: Path) -> None:
@@ -304,7 +348,9 @@ def test_every_output_names_the_prompts(kit: Path, tmp_path: Path, capsys: pytes
         ("SYSTEM_PROMPT_VQA", "SYSTEM", "wanted a text SYSTEM_PROMPT_VQA, there is none"),
         ("def build_prompt(q, input_mode, fmt)", "def prompt(q)", "wanted a function build_prompt, there is none"),
         ("_modality_blurb", "_blurb", "wanted a function _modality_blurb, there is none"),
-        ('"2d_video"', '"clip"', "_modality_blurb does not say what 3d_volume and 2d_video are"),
+        ('"2d_video"', '"clip"', "_modality_blurb does not say what 3d_volume, 2d_video, 2d_image are"),
+        ('"2d_image"', '"cut"', "_modality_blurb does not say what 3d_volume, 2d_video, 2d_image are"),
+        ("SYSTEM_PROMPT_AGENT", "AGENT", "wanted a text SYSTEM_PROMPT_AGENT, there is none"),
         ('q["question"]', '"What?"', "wanted build_prompt to say first what is shown, and to ask the question"),
         ("[_modality_blurb(input_mode), _about(q)]", "[_about(q)]", "for 'multiple choice' it does not"),
         ('"; ".join(parts)', '"; ".join(sorted(parts))', r"line \d+ is not understood: sorted\(parts\)"),

@@ -15,19 +15,30 @@ from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import video_segments
 from medtune.data.media.images import Size
 from medtune.data.prepared.read import open_prepared
 from medtune.eval.asking.ask import evaluate
-from medtune.eval.asking.official_prompts import wording_name
+from medtune.eval.asking.official_prompts import ShownAs, wording_name
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.models.endpoint.messages import request_body
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.commands.cli import main
 from tests.eval.answerers import Oracle
+from tests.models.endpoint.chat_server import KEY, completion, serving
 
 CODE = '''
 import nowhere
-SYSTEM_PROMPT_FRAMES = "Look at frames."
+SYSTEM_PROMPT_FRAMES = "Look at frames. "
 SYSTEM_PROMPT_VIDEO = """Look {as is} at it.
 - Say it."""
+
+class Sending:
+    def _send(self, frames_b64, question):
+        turn = [{"type": "input_image", "image_url": frame} for frame in frames_b64]
+        turn.append({"type": "input_text", "text": (f"These {len(frames_b64)} show "
+                                                    f"it.\\n\\n{question}")})
+        return turn
+
+    def _send_video(self, video, question):
+        return [{"type": "input_video", "video_url": video}, {"type": "input_text", "text": question}]
 '''
 BLIND = """
 class Asking:
@@ -49,10 +60,11 @@ def repository(tmp_path: Path) -> Path:
 def test_code_is_read_without_being_run(repository: Path) -> None:
     assert read(repository) == {
         "video": "Look {as is} at it.\n- Say it.\n\n{question}",
+        "frames": "Look at frames.\n\n{user}These {pictures} show it.\n\n{question}",
         "blind": "Guess.\n\n{question}",
     }
     (repository / "inference_qa_check.py").unlink()
-    assert set(read(repository)) == {"video"}
+    assert set(read(repository)) == {"video", "frames"}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +73,9 @@ def test_code_is_read_without_being_run(repository: Path) -> None:
         ("inference_qa_youtube.py", "SYSTEM_PROMPT_FRAMES = 'x'", "wanted a text SYSTEM_PROMPT_VIDEO, there is none"),
         ("inference_qa_youtube.py", "SYSTEM_PROMPT_VIDEO = made()", "SYSTEM_PROMPT_VIDEO is no plain text"),
         ("inference_qa_youtube.py", "def (", "no Python that could be read"),
+        ("inference_qa_youtube.py", CODE.replace("PROMPT_FRAMES", "FRAMES"), "wanted a text SYSTEM_PROMPT_FRAMES"),
+        ("inference_qa_youtube.py", CODE.replace("input_text", "text"), "wanted one text of the type input_text with"),
+        ("inference_qa_youtube.py", CODE.replace("{question}", "{asked}"), r"no gap \{asked\} is known"),
         ("inference_qa_check.py", "def other(): return 'x'", "wanted a function create_system_prompt"),
     ],
 )
@@ -109,6 +124,58 @@ def test_prepared_prompts_ask_every_question_and_the_blind_setting_in_its_own_wo
     assert [message["role"] for message in messages] == ["system", "user"]
     assert messages[0]["content"] == choice.prompt.system
     assert messages[1]["content"][-1]["text"] == choice.prompt.user
+
+
+def test_a_server_is_sent_frames_and_told_how_many(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEDTUNE_TEST_KEY", KEY)
+    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
+    assert write is not None
+    write(raw)
+    assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(repository)]) == 0
+    with serving() as server:
+        server.reply = lambda body: completion("Answer: A")
+        endpoint = {"base_url": server.base_url, "model": "answerer", "key_env": "MEDTUNE_TEST_KEY",
+                    "cache": tmp_path / "cache"}  # fmt: skip
+        settings = [f"model.endpoint.{name}={value}" for name, value in endpoint.items()]
+        settings += ["data.benchmark=rexsonovqa", f"data.root={out}", "log.wandb=disabled"]
+        settings += ["eval.conditions=[image,text_only]", "model.answer_format=letter"]
+        arguments = ["eval", "endpoint_fetal_gauge", "--out", str(tmp_path / "run"), "--set", *settings]
+        assert main(arguments) == 1
+        assert "say that 5 frames of each second are shown" in capsys.readouterr().err
+        assert main([*arguments, "model.endpoint.video_frames_per_s=5"]) == 0
+        turns = [body["messages"] for body in server.bodies]
+    released, counts = released_questions(raw), set()
+    for system, user in turns:
+        if isinstance(user["content"], str):
+            assert (system["content"], user["content"] in released) == ("Guess.", True)
+            continue
+        *pictures, text = user["content"]
+        said, _, asked = text["text"].partition("\n\n")
+        assert system["content"] == "Look at frames."
+        assert said == f"These {len(pictures)} show it."
+        assert asked in released
+        counts.add(len(pictures))
+    assert len(counts) > 1
+
+
+def test_without_the_blind_script_nothing_is_said_of_frames_that_are_not_sent(repository: Path, tmp_path: Path) -> None:
+    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
+    assert write is not None
+    write(raw)
+    (repository / "inference_qa_check.py").unlink()
+    assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(repository)]) == 0
+    prepared = open_prepared(out)
+    shown = ShownAs(videos_as_pictures=True, pictures_per_s=5)
+    rex = with_prepared_prompts(find_benchmark("rexsonovqa"), prepared, shown=shown)
+    plan = plan_visits(prepared.groups("test"), rex, answer_format="letter", conditions=["image", "text_only"])
+    asked = [request for visits in plan for visit in visits for request in visit.requests]
+    systems = {request.condition: request.prompt.system for request in asked}
+    assert systems == {"image": "Look at frames.", "text_only": "Look {as is} at it.\n- Say it."}
+    assert {bool(request.prompt.pictures_gap) for request in asked if request.condition == "text_only"} == {False}
+    with pytest.raises(ValueError, match="have no words for agents"):
+        with_prepared_prompts(find_benchmark("rexsonovqa"), prepared, shown=ShownAs(agent=True))
 
 
 def released_questions(root: Path) -> set[str]:

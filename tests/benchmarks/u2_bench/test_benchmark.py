@@ -184,7 +184,7 @@ LABELS = st.sampled_from(["benign", "malignant", "Benign lesion", ""])
 
 @given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=30))
 def test_official_class_scores_equal_sklearn(pairs: list[tuple[str, str]]) -> None:
-    found = class_scores([Reading(*pair) for pair in pairs])
+    found = class_scores([Reading(*pair) for pair in pairs], mode="lenient")
     true, read = zip(*pairs, strict=True)
     precision, recall, f1, _ = precision_recall_fscore_support(true, read, average="macro", zero_division=0)
     assert (found.precision, found.recall, found.f1) == pytest.approx((precision, recall, f1), abs=1e-12)

@@ -141,7 +141,7 @@ def test_prepared_prompts_ask_every_question_and_every_output_says_so(
     assert said["VRA 10"].text == "Pose? {braces stay}"
     assert set(said["VRA 10"].choices) == {"hdvb", "hdvf", "huvb", "huvf"}
     assert said["OD 31"].text == "Where in the fetal head is head?"
-    assert said["CVE 31"].text == "How large, at 0.5mm?"
+    assert said["CVE 31"].text == "How large, at {pixelSizeMm}mm?"
     settings = ["data.benchmark=u2_bench", f"data.root={out}", "log.wandb=disabled", "eval.max_new_tokens=4"]
     arguments = [
         "eval",

@@ -89,16 +89,19 @@ def read_row(cell: str | int | None, reply: str | None, *, dataset: str, mode: M
     return Reading(truth, said.lower())
 
 
-def class_scores(readings: Sequence[Reading]) -> ClassScores:
+def class_scores(readings: Sequence[Reading], *, mode: Mode) -> ClassScores:
     """Returns the scores of one data set.
 
-    Rows without a label are left out of all scores except `parser_rate`. If no row has a label, every score is 0.
+    Rows without a label are left out of all scores except `parser_rate`. If no row has a label, every score of the
+    lenient script is 0, and the strict script divides by zero.
 
     Raises:
+        OfficialFailureError: The script fails, so that the whole data set is lost: in strict mode because no row has a
+            label, or in both because every true answer is missing.
         ValueError: There are no rows.
 
     Example:
-        >>> scores = class_scores([Reading("benign", "benign"), Reading("normal", "perhaps normal")])
+        >>> scores = class_scores([Reading("benign", "benign"), Reading("normal", "perhaps normal")], mode="strict")
         >>> scores.acc, round(scores.f1, 4)
         (0.5, 0.3333)
     """
@@ -106,6 +109,10 @@ def class_scores(readings: Sequence[Reading]) -> ClassScores:
         raise ValueError("scores of a data set need at least one row, got none")
     kept = [(each.truth, each.label) for each in readings if each.label is not None]
     rate = len(kept) / len(readings)
+    if kept and all(truth == MISSING for truth, _ in kept):
+        raise OfficialFailureError("ValueError", "every true answer is a cell that pandas reads as missing")
+    if not kept and mode == "strict":
+        raise OfficialFailureError("ZeroDivisionError", "no reply could be read as a whole number")
     if not kept:
         return ClassScores(rate, 0.0, 0.0, 0.0, 0.0, len(readings))
     true, said = Counter(truth for truth, _ in kept), Counter(label for _, label in kept)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -33,8 +32,6 @@ _BY_OPTIONS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("Not-visible", "Visible"): ("VRA 74is_visible",),
 }
 _BY_FIRST_OPTION = {"fetal": ("VRA anatomy",), "left anterior suprapatellar longitudinal": ("VRA 28",)}
-# Our own wording of the question states the width of a pixel.
-_PIXEL = re.compile(r"One pixel is ([\d.]+) mm wide")
 _WITH_ANATOMY, _WITHOUT_ANATOMY = "stem with anatomy", "stem without anatomy"
 _STEM_LABELS = {"With anatomy:": _WITH_ANATOMY, "No anatomy:": _WITHOUT_ANATOMY}
 _TEXT_SETS = {"CG": ("CG 10", "CG 44"), "RG": ("RG 39",)}
@@ -154,7 +151,8 @@ def _gaps(question: Question) -> Mapping[str, str | None]:
         "anatomy_location": organ,
         "seg_channel_name": printed.get("seg_channel_name") or facets.get("structure"),
         "kp": printed.get("kp"),
-        "pixelSizeMm": pixel[1] if (pixel := _PIXEL.search(question.text)) else None,
+        # The kit never fills this gap of the prompt for set 31 (HC18), and sends it as it stands.
+        "pixelSizeMm": "{pixelSizeMm}",
     }
 
 

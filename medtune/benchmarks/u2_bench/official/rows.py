@@ -41,6 +41,7 @@ class Scored:
         values: The scores of clinical values.
         text: BLEU-4 and ROUGE-L of texts, both x 100.
         lost: The number of replies that are dropped or belong to a missing data set.
+        failures: The reason why the script fails, for each missing data set, e.g. "DD 44".
     """
 
     classification: Mapping[str, ClassScores]
@@ -48,6 +49,7 @@ class Scored:
     values: Mapping[str, ValueScores]
     text: Mapping[str, tuple[float, float]]
     lost: int
+    failures: Mapping[str, str]
 
     @property
     def tables(self) -> SetTables:
@@ -108,6 +110,15 @@ def variants(tables: SetTables) -> tuple[float, float, float]:
     return published, official_score(meant), round(u2_score(meant.earned_terms), 4)
 
 
+def score_of_prints(tables: SetTables, parser: str) -> float:
+    """Returns the score that the official aggregator computes from the results as a parser's scripts print them.
+
+    All values have four decimals, but the strict script for texts prints two.
+    """
+    mode, _ = OFFICIAL[parser]
+    return official_score(official_means(tables.printed(text_places=2 if mode == "strict" else 4), ids="numbers"))
+
+
 def set_tables(parsed: Sequence[ParsedReply], parser: str) -> Scored:
     """Returns the results of each data set when replies are read with one of the official parsers."""
     mode, is_extracted = OFFICIAL[parser]
@@ -115,7 +126,7 @@ def set_tables(parsed: Sequence[ParsedReply], parser: str) -> Scored:
     detection: dict[str, float] = {}
     values: dict[str, ValueScores] = {}
     text: dict[str, tuple[float, float]] = {}
-    lost = 0
+    lost, failures = 0, dict[str, str]()
     for task in TASKS:
         for dataset, rows in by_set([row for row in parsed if task_of(row.question) == task]).items():
             pairs = [(row.question, _reply(row, is_extracted)) for row in rows]
@@ -129,15 +140,16 @@ def set_tables(parsed: Sequence[ParsedReply], parser: str) -> Scored:
                 else:
                     values[dataset] = _values(pairs, dataset, mode)
                     dropped = values[dataset].failed_items
-            except OfficialFailureError:
+            except OfficialFailureError as failure:
                 dropped = len(rows)
+                failures[f"{task} {dataset}"] = str(failure)
             lost += dropped
-    return Scored(classification, detection, values, text, lost)
+    return Scored(classification, detection, values, text, lost, failures)
 
 
 def _classes(pairs: Sequence[Pair], dataset: str, mode: Mode) -> tuple[ClassScores, int]:
     readings = [read_row(truth_cell(asked), reply, dataset=dataset, mode=mode) for asked, reply in pairs]
-    return class_scores(readings), sum(reading.label is None for reading in readings)
+    return class_scores(readings, mode=mode), sum(reading.label is None for reading in readings)
 
 
 def _positions(pairs: Sequence[Pair], mode: Mode) -> tuple[float, int]:

@@ -18,6 +18,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS
 from medtune.benchmarks.u2_bench.weights_and_ranges import CASES, WEIGHTS
 
 Ids = Literal["numbers", "text"]
+_PLACES = 4
 EXACT_WEIGHTS: Mapping[str, float] = {task: cases / sum(CASES.values()) for task, cases in CASES.items()}
 
 
@@ -36,6 +37,27 @@ class SetTables:
     detection: Sequence[tuple[str, float]] = ()
     values: Sequence[tuple[str, float, float]] = ()
     text: Sequence[tuple[str, float]] = ()
+
+    def printed(self, *, text_places: int = _PLACES) -> SetTables:
+        """Returns the results as the official scripts print them, which is what their aggregator reads.
+
+        Args:
+            text_places: The number of decimals of BLEU-4; all other values have four.
+
+        Example:
+            >>> SetTables(detection=[("13", 2 / 3)]).printed().detection
+            [('13', 0.6667)]
+
+        Source:
+            `save_results` and `write_combined_results` of dolphin-sound/u2-bench-evalkit, vlmeval/eval_func, and
+            gurenolun/Dolphin-ai-bench, new_results.
+        """
+        return SetTables(
+            classification=[(name, _print(acc), _print(f1)) for name, acc, f1 in self.classification],
+            detection=[(name, _print(acc)) for name, acc in self.detection],
+            values=[(name, _print(rmse), _print(within)) for name, rmse, within in self.values],
+            text=[(name, _print(bleu, text_places)) for name, bleu in self.text],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +146,11 @@ def u2_score(terms: Mapping[str, float], weights: Mapping[str, float] = WEIGHTS)
 
 def official_score(means: TaskMeans) -> float:
     """Returns the score as the official aggregator prints it, with four decimals."""
-    return round(u2_score(means.terms), 4)
+    return round(u2_score(means.terms), _PLACES)
+
+
+def _print(value: float, places: int = _PLACES) -> float:
+    return float(f"{value:.{places}f}")
 
 
 def _as_read(ids: Sequence[str], how: Ids) -> list[str]:

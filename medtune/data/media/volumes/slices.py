@@ -125,12 +125,22 @@ Source: Schuture/DeepTumorVQA@1df7460d, HF_README and scripts/extract_train_vide
 published, and even spacing is our choice.
 """
 
-_WAYS: dict[VolumesAs, AxialPictures] = {"slices": SLICES, "video": VIDEO}
+SLICE = AxialPictures(channels=(_SOFT_TISSUE,) * 3, at_most=1, chosen=evenly_spaced, per_s=1.0)
+"""A single grey slice, with a window of 400 HU around 50 HU.
+
+Source: Schuture/DeepTumorVQA@1df7460d, HF_README (images_2d/whole) and data/prompt.py; its choice of the slice is not
+published, and the middle one is our choice.
+"""
+
+_WAYS: dict[VolumesAs, AxialPictures] = {"slices": SLICES, "video": VIDEO, "slice": SLICE}
 
 
 def axial_pictures(way: VolumesAs, *, at_most: int | None) -> AxialPictures:
-    """Returns the rule of a name that turns volumes into slices, with another number of slices if one is given."""
-    return _WAYS[way] if at_most is None else replace(_WAYS[way], at_most=at_most)
+    """Returns the rule of a name that turns volumes into slices, with at most so many if a number is given.
+
+    A single slice stays a single slice.
+    """
+    return _WAYS[way] if at_most is None or way == "slice" else replace(_WAYS[way], at_most=at_most)
 
 
 def _shown(hu_HW: NDArray[np.generic], window: HuRange) -> NDArray[np.uint8]:

@@ -17,7 +17,7 @@ from medtune.data.types import PredictionKey, Question, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.judge.agreement import agreement, agreement_tables, read_human_scores
 from medtune.eval.judge.judge_predictions import Judging, judge_predictions
-from medtune.eval.judge.task import Judge, JudgeTask
+from medtune.eval.judge.task import Judge, JudgeTask, with_official_words
 from medtune.eval.judge.verdicts import judge_replies, read_verdicts, verdicts_path
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.predictions.shards import MERGED
@@ -60,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--judge",
         type=Path,
         metavar="FILE",
-        help="A YAML file that describes the judge: endpoint or local, and prompt, strict and max_new_tokens "
-        "(default: only what --set says).",
+        help="A YAML file that describes the judge: endpoint or local, and prompt or official, strict and "
+        "max_new_tokens (default: only what --set says).",
     )
     add_overrides(parser, of="judge's file", example="endpoint.model=gpt-5")
     parser.add_argument(
@@ -243,17 +243,20 @@ def _opened(settings: JudgeSettings, ledger: Path) -> Iterator[Judge]:
 
 
 def _judged(judge: Judge, settings: JudgeSettings, answered: Answered) -> Judging:
+    task = answered.task
+    if settings.official is not None:
+        task = with_official_words(task, settings.official, is_strict=settings.official_strict)
     with _progress(answered.title) as on_verdict:
         found = judge_predictions(
             judge,
             read_predictions(answered.predictions),
             answered.questions,
-            answered.task,
-            system=instructions(settings, answered.task.system),
+            task,
+            system=instructions(settings, task.system),
             path=answered.predictions,
             on_verdict=on_verdict,
         )
-    own = "files of the user" if settings.prompt else "medtune's own"
+    own = "files of the user" if settings.prompt or settings.official else "medtune's own"
     _say(f"{answered.title}: judged by {found.judge} ({own})")
     _say(
         f"  {found.free} free answers: {found.judged} judged, {found.empty} empty (no points), {len(found.failed)} "

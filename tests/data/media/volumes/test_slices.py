@@ -12,7 +12,7 @@ from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, write_volume
 from medtune.data.media.volumes.geometry import affine_of, reoriented
 from medtune.data.media.volumes.read import load_volume, read_volume, volume_grid
-from medtune.data.media.volumes.slices import SLICES, VIDEO, axial_pictures
+from medtune.data.media.volumes.slices import SLICE, SLICES, VIDEO, axial_pictures
 from medtune.data.types import MediaRef, Volume
 
 ORIENTATIONS = ("LPS", "RAS", "LPI", "SAR", "PIR")
@@ -97,6 +97,15 @@ def test_shape_is_known_before_the_voxels_are_read(orientation: str, suffix: str
     assert known.times_s == video.times_s
     assert video.frames_THWC.shape == (85, 2, 3, 3)
     assert volume_grid(path).orientation == orientation
+
+
+def test_a_single_slice_is_the_middle_one_in_the_videos_window_however_many_may_be_sent() -> None:
+    whole = scan(101, width=1, height=1)
+    (one_HWC,) = axial_pictures("slice", at_most=16)(whole).frames_THWC
+    every_THWC = axial_pictures("video", at_most=101)(whole).frames_THWC
+    # One HU is less than one step of grey, so that two neighbours look alike.
+    assert [number for number, frame_HWC in enumerate(every_THWC) if (frame_HWC == one_HWC).all()] == [50, 51]
+    assert axial_pictures("slice", at_most=None) == SLICE
 
 
 def test_a_damaged_file_has_no_shape(tmp_path: Path) -> None:

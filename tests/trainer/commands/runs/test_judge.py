@@ -188,6 +188,33 @@ def test_official_instructions_from_the_users_files(
     assert {body["messages"][0]["content"] for body in judged} == {"Their system words.\n\nTheir strict words."}
 
 
+def test_the_released_script_gives_both_turns_and_names_another_judge(
+    run: Path, judge_file: Path, chat: ChatServer, clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "evaluate_results.py"
+    code = """
+class LLMJudge:
+    def evaluate_free_response(self, question, ground_truth, prediction):
+        strict_note = "Be strict. "
+        system_prompt = "Judge this. "
+        user_message = f"Q {question} T {ground_truth} A {prediction} now"
+"""
+    script.write_text(code)
+    judge = ["judge", str(run), "--judge", str(judge_file), "--set", f"official={script}"]
+    assert main([*judge, "prompt=[x.txt]"]) == 1
+    assert "official and prompt both give the judge's instructions" in capsys.readouterr().err
+    assert main([*judge, "official_strict=true"]) == 0
+    assert "(files of the user)" in capsys.readouterr().out
+    judged = [body["messages"] for body in chat.bodies if body["model"] == "judge-1"]
+    assert {system["content"] for system, _ in judged} == {"Judge this. \n\nBe strict. "}
+    wanted = {f"Q [FREE] {question.text} T {question.answer} A A now" for question in free_questions(clips)}
+    assert {user["content"] for _, user in judged} == wanted
+    # Another user turn is another judge, even with the same instructions.
+    script.write_text(code.replace("now", "then"))
+    assert main([*judge, "official_strict=true"]) == 1
+    assert "holds verdicts of another judge" in capsys.readouterr().err
+
+
 def test_published_instructions_are_sent_verbatim_and_strictly(
     run: Path, judge_file: Path, chat: ChatServer, clips: Path, official: tuple[str, str]
 ) -> None:

@@ -3,6 +3,8 @@
     *.csv, *.parquet, *.json, *.jsonl       tables of questions: here, or in benchmark, train or data
     .../BDMAP_00000001/ct.nii.gz            scans in any folder, three levels down at most
     .../BDMAP_00000001/segmentations/*      masks beside them, or under the same name elsewhere (image_only, mask_only)
+    .../videos/whole/BDMAP_00000001.mp4     optional: version 2's clip of a scan, shown where the scan is missing
+    .../images_2d/whole/BDMAP_00000001.png  optional: its single slice, shown where scan and clip are missing
     .../BDMAP_00000001.npz                  optional: CT-CHAT's encoding of a scan, in any folder, or ct.npz beside it
     AbdomenAtlas3.0MiniWithMeta.csv         optional: size of the largest lesion by organ; sex, age, scanner, phase
     metadata/*.csv                          optional: the same of version 2
@@ -25,6 +27,7 @@ from sys import intern
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import answers, example
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.lesion_sizes import LesionSizes
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.printed_cells import printed_cells
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.released_pictures import INPUT_MODE, MODES, find_pictures
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scan_metadata import Scans
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row, copied_row, question_files, read_rows
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, category, subtype
@@ -66,6 +69,7 @@ class _Reader:
 
     Attributes:
         cases: The files of each scan, by the scan's name.
+        pictures: The released clip or slice of each scan, by the scan's name; shown only if the scan is missing.
         sizes: The sizes of the largest lesions.
         scans: The metadata of the scans.
         questions: The questions so far.
@@ -79,6 +83,7 @@ class _Reader:
     """
 
     cases: Mapping[str, Case]
+    pictures: Mapping[str, MediaRef]
     sizes: LesionSizes
     scans: Scans
     questions: list[Question] = field(default_factory=list)
@@ -104,7 +109,7 @@ class _Reader:
     def _question(self, row: Row, kind: str, facets: dict[str, str], split: Split | None) -> Question:
         scan = intern(row.get("image_id"))
         if scan not in self.media:
-            self.media[scan] = self._volume(row, scan)
+            self.media[scan] = self._media(row, scan)
         asked = subtype(row.get("question_subtype"))
         if not asked:
             raise row.error("question_subtype", "wanted a subtype, the cell is empty")
@@ -121,6 +126,8 @@ class _Reader:
             answer_kind = "number"
             _, answer, unit = answers.number(row)
         known, cells = facets | {"format": kind}, printed_cells(row, _FORMATS[kind])
+        if (mode := MODES.get(self.media[scan].kind)) is not None:
+            cells = {**cells, INPUT_MODE: mode}
         return Question(
             id=f"{row.file} {row.line} {kind}",
             media_id=scan,
@@ -135,8 +142,10 @@ class _Reader:
             printed=self.printed.setdefault(tuple(cells.items()), cells),
         )
 
-    def _volume(self, row: Row, scan: str) -> MediaRef:
+    def _media(self, row: Row, scan: str) -> MediaRef:
         case = self.cases.get(scan)
+        if case is None and scan in self.pictures:
+            return self.pictures[scan]
         if case is None:
             if not re.fullmatch(r"\w+", scan):
                 raise row.error("image_id", "wanted a scan's name")
@@ -188,12 +197,18 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         if file.suffix == ".csv":
             sizes.add_table(file)
             scans.add(read_rows(folder, file))
-    reader = _Reader(find_cases(folder), sizes, scans)
+    reader = _Reader(find_cases(folder), find_pictures(folder), sizes, scans)
     # Version 1 calls its test split "validation".
     is_v1 = "val" in said and "test" not in said
     for row, split in _rows(folder, files):
         reader.read(row, "test" if is_v1 and split == "val" else split)
     notes = [f"{count} questions of the unknown subtype {name!r}" for name, count in reader.unknown.most_common()]
+    kinds = Counter(ref.kind for ref in reader.media.values())
+    if kinds["video"] or kinds["image"]:
+        notes.append(
+            f"scans whose CT is not in the folder: {kinds['video']} shown as the released clip, {kinds['image']} as "
+            "the released slice"
+        )
     if is_v1:
         notes.append("the release's validation questions are its test, and are test here")
     if None in said and len(said) > 1:

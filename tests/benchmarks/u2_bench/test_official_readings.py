@@ -1,0 +1,194 @@
+"""Compares our twins of U2-Bench's scripts with what the scripts themselves read in thousands of generated replies."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
+from medtune.benchmarks.u2_bench.official.labels import Mode, class_scores, read_row
+from medtune.benchmarks.u2_bench.official.options import extract_option
+from medtune.benchmarks.u2_bench.official.positions import position_accuracy, read_position
+from medtune.benchmarks.u2_bench.official.score import SetTables, official_means, official_score
+from medtune.benchmarks.u2_bench.official.values import Value, extract_number, predicted_value, value_scores
+from medtune.benchmarks.u2_bench.weights_and_ranges import INTEGER_SETS, OPTIONS_SEEN
+from medtune.data.media.masks import LOCATIONS
+from tests.benchmarks.u2_bench import generated_replies
+
+
+def record(name: str) -> Any:
+    return json.loads(Path(__file__).with_name(f"official_{name}.json").read_text("utf-8"))
+
+
+CLASSES, PLACES_AND_VALUES, AGGREGATES = (record(name) for name in ("classes", "places_and_values", "aggregates"))
+MODES: tuple[Mode, ...] = ("strict", "lenient")
+WAYS: dict[str, tuple[Mode, bool]] = {
+    "strict": ("strict", False),
+    "lenient": ("lenient", False),
+    "extracted": ("lenient", True),
+}
+
+
+def cell_of(dataset: str, truth: str) -> str | int:
+    return int(truth) if dataset in INTEGER_SETS else truth
+
+
+def outcome(read: Callable[[], object]) -> object:
+    """Returns what a reading gives, or the name of the script's exception that it signals."""
+    try:
+        return read()
+    except OfficialFailureError as error:
+        return f"error:{error.exception}"
+
+
+def label_of(dataset: str, cell: str | int, reply: str, mode: Mode) -> object:
+    return outcome(lambda: read_row(cell, reply, dataset=dataset, mode=mode).label)
+
+
+def scores_of(dataset: str, rows: Sequence[Any], replies: Sequence[str], mode: Mode) -> Any:
+    def scored() -> object:
+        read = [
+            read_row(cell_of(dataset, row[1]), reply, dataset=dataset, mode=mode)
+            for row, reply in zip(rows, replies, strict=True)
+        ]
+        return class_scores(read, mode=mode)
+
+    return outcome(scored)
+
+
+def accuracy_of(truths: Sequence[str], replies: Sequence[str], mode: Mode) -> object:
+    return outcome(lambda: position_accuracy(truths, [read_position(reply, mode=mode) for reply in replies]))
+
+
+def same(found: Sequence[float], expected: Sequence[float | str]) -> bool:
+    return bool(np.allclose(found, [float(value) for value in expected], rtol=1e-9, atol=1e-11, equal_nan=True))
+
+
+def test_the_record_is_of_these_replies() -> None:
+    """The generator and the record belong together; a changed generator needs a new record."""
+    seed = CLASSES["seed"]
+    assert [tuple(row[:3]) for row in CLASSES["rows"]] == generated_replies.class_rows(seed)
+    assert [row[0] for row in PLACES_AND_VALUES["places"]] == generated_replies.place_rows(seed)
+    assert [tuple(row[:2]) for row in PLACES_AND_VALUES["values"]] == generated_replies.value_rows(seed)
+
+
+def test_every_recorded_class_is_read_as_the_scripts_read_it() -> None:
+    wrong = []
+    for dataset, truth, reply, strict, lenient, extracted in CLASSES["rows"]:
+        found = [label_of(dataset, cell_of(dataset, truth), reply, mode) for mode in MODES]
+        found.append(extract_option(reply, OPTIONS_SEEN[dataset]))
+        if found != [strict, lenient, extracted]:
+            wrong.append((dataset, truth, reply, found, [strict, lenient, extracted]))
+    assert not wrong, (len(wrong), wrong[:8])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_recorded_set_of_classes_has_the_scripts_scores_or_is_lost_as_there(way: str) -> None:
+    mode, is_extracted = WAYS[way]
+    for dataset, places, results in CLASSES["sets"]:
+        rows = [CLASSES["rows"][place] for place in places]
+        expected = results[way]
+        replies = [row[5] if is_extracted else row[2] for row in rows]
+        found = scores_of(dataset, rows, replies, mode)
+        if isinstance(expected, str):
+            assert found == f"error:{expected}", (dataset, places)
+        else:
+            assert same([found.parser_rate, found.acc, found.precision, found.recall, found.f1], expected), (
+                dataset,
+                places,
+                found,
+                expected,
+            )
+
+
+def test_every_recorded_place_is_read_as_the_scripts_read_it() -> None:
+    wrong = []
+    for reply, strict, lenient in PLACES_AND_VALUES["places"]:
+        exact, found = read_position(reply, mode="strict"), read_position(reply, mode="lenient")
+        named = exact.label if exact.label in LOCATIONS else None
+        if (named, "dropped" if found.is_dropped else found.label) != (strict, lenient) or exact.is_dropped:
+            wrong.append((reply, exact, found, strict, lenient))
+    assert not wrong, (len(wrong), wrong[:8])
+
+
+def test_every_recorded_set_of_places_has_the_scripts_accuracy() -> None:
+    for places, truths, *results in PLACES_AND_VALUES["place_sets"]:
+        replies = [PLACES_AND_VALUES["places"][place][0] for place in places]
+        for mode, expected in zip(MODES, results, strict=True):
+            found = accuracy_of(truths, replies, mode)
+            assert found == (pytest.approx(expected) if expected != "error" else "error:no valid samples"), places
+
+
+def test_every_recorded_value_is_read_as_the_scripts_read_it() -> None:
+    wrong = []
+    for dataset, reply, *expected in PLACES_AND_VALUES["values"]:
+        numbers = [predicted_value(reply, mode=mode) for mode in MODES]
+        found = [str(each) if each is not None and not math.isfinite(each) else each for each in numbers]
+        if [*found, extract_number(reply, dataset=dataset)] != expected:
+            wrong.append((dataset, reply, found, extract_number(reply, dataset=dataset), expected))
+    assert not wrong, (len(wrong), wrong[:8])
+
+
+def test_every_recorded_set_of_values_has_the_scripts_scores() -> None:
+    for dataset, places, truths, *results in PLACES_AND_VALUES["value_sets"]:
+        rows = [PLACES_AND_VALUES["values"][place] for place in places]
+        for (mode, is_extracted), expected in zip(WAYS.values(), results, strict=True):
+            said = [predicted_value(row[4] if is_extracted else row[1], mode=mode) for row in rows]
+            values = [
+                Value(is_failed=True) if each is None else Value(truth, each)
+                for truth, each in zip(truths, said, strict=True)
+            ]
+            found = value_scores(values, dataset=dataset)
+            numbers = [found.mae, found.rmse, found.std, found.pct_within_tolerance, found.failed_items]
+            assert same(numbers, expected), (dataset, places, mode, found, expected)
+
+
+def tables_of(model: Any) -> SetTables:
+    return SetTables(
+        classification=[tuple(row) for row in model["classification"]],
+        detection=[tuple(row) for row in model["detection"]],
+        values=[(name, float(rmse), within) for name, rmse, within in model["values"]],
+        text=[tuple(row) for row in model["text"]],
+    )
+
+
+def test_every_recorded_model_has_the_aggregators_score() -> None:
+    """The scripts print four decimals and the aggregator averages the prints; the exact mean is another one."""
+    differ = 0
+    for model in AGGREGATES["models"]:
+        tables = tables_of(model)
+        printed = official_means(tables.printed(), ids="numbers")
+        assert official_score(printed) == model["score"]
+        terms = (printed.diag_acc, printed.vra_acc, printed.ll_acc, printed.od_acc, printed.kd_acc)
+        assert [*terms, printed.cve_rmse, printed.rg_bleu, printed.cg_bleu] == pytest.approx(model["means"], abs=1e-11)
+        exact = official_score(official_means(tables, ids="numbers"))
+        assert exact == pytest.approx(model["score"], abs=1.01e-4)
+        differ += exact != model["score"]
+    assert 0 < differ < 0.15 * len(AGGREGATES["models"])
+
+
+@pytest.mark.slow
+@settings(max_examples=4000, deadline=None)
+@given(st.integers(0, 10**9), st.text(max_size=30), st.sampled_from(("strict", "lenient")))
+def test_no_reply_raises_but_as_the_scripts_do(seed: int, word: str, mode: Mode) -> None:
+    """Only an empty reply raises, in the strict script for classes; no other text does, whatever stands in it."""
+    rng = random.Random(seed)
+    dataset = rng.choice(generated_replies.CLASS_SETS)
+    around = rng.choice(generated_replies.AROUND).format(word)
+    for reply in (word, around, generated_replies.class_reply(rng, dataset) + word):
+        cell = cell_of(dataset, rng.choice(OPTIONS_SEEN[dataset]).strip())
+        found = label_of(dataset, cell, reply, mode)
+        assert (found == "error:KeyError") == (mode == "strict" and not reply)
+        assert extract_option(reply, OPTIONS_SEEN[dataset]) in ("", *OPTIONS_SEEN[dataset])
+        read_position(reply, mode=mode)
+        number = extract_number(reply, dataset=rng.choice(generated_replies.VALUE_SETS))
+        assert predicted_value(reply, mode=mode) is not None or number == "null" or mode == "strict"
