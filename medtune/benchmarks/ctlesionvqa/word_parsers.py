@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from medtune.eval.scoring.think_blocks import without_thinking
+from medtune.eval.scoring.think_blocks import after_thoughts, without_thinking
 
 LETTERS = "ABCD"
 _STANDING_ALONE = re.compile(r"\b([A-D])\b")
@@ -65,7 +65,7 @@ def robust_yes_no(reply: str) -> str | None:
         >>> [robust_yes_no(reply) for reply in ("Yes, no doubt", "Normal liver", "no, yes.", "There is no lesion")]
         ['yes', None, None, 'no']
     """
-    said = without_thinking(reply).lower()
+    said = after_thoughts(reply).lower()
     first = _VERDICT.match(said)
     verdicts = {first[1], *re.findall(r"\b(yes|no)\b\s*(?:[.,;:!\n]|\Z)", said)} if first else set(_words(said))
     return verdicts.pop() if len(verdicts) == 1 else None

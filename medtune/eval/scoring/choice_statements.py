@@ -48,7 +48,7 @@ _OPTION = re.compile(
 )
 _LINE = re.compile(
     r"(?:^|(?<=\n))[ \t>\"'´‘“•–-]*(?:[(\[](?P<boxed>[A-Za-z])[)\]]|(?P<bare>[A-Za-z])"
-    r"(?:[).:](?=\s|$|\w{2})|[ \t]*(?=\n|$)|(?=,\s)|(?=\s+(?:[-–—]\s|\(|(?:because|since|as|due)\b))))"
+    r"(?:[).:](?=\s|$|\w{2})|[ \t]*(?=\n|$)|(?=[,;]\s)|(?=\s+(?:[-–—]\s|\(|(?:because|since|as|due)\b))))"
 )
 
 _BRACKETED = re.compile(r"[(\[{]\s*(?P<letter>[A-Za-z])\s*[)\]}]")
@@ -225,7 +225,7 @@ def _marks(text: str, n: int) -> list[tuple[int, int, int, int]]:
     for mark in _LINE.finditer(text):
         group = "boxed" if mark["boxed"] else "bare"
         start = mark.start(group) - (group == "boxed")
-        if _place(mark[group]) >= n and text[mark.end() : mark.end() + 1] in (",", " "):
+        if _place(mark[group]) >= n and text[mark.end() : mark.end() + 1] in (",", ";", " "):
             continue
         found.append((_place(mark[group]), mark.start(), mark.end(), start))
     return found

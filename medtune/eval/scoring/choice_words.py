@@ -8,7 +8,7 @@ from functools import lru_cache
 from medtune.eval.scoring.answer_marks import plain_characters, without_emphasis
 from medtune.eval.scoring.choice_statements import NEGATION
 
-_EDGE = " \t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\"
+_EDGE = " …\t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\"
 _SENTENCE = re.compile(r"(?:[^\n.!?\u3002]|[.!?](?!\s|\Z))+[.!?\u3002]*")
 _UNABLE = re.compile(
     r"\b(?:(?:i|we|one)\s+(?:do not|don['’]t|can['’]t|cannot|can not)|(?:nobody|no one) can|unable|not able|"
@@ -21,7 +21,7 @@ _PLACE = re.compile("[\U000f0000-\U000ffffd]")
 _WORD_BEFORE = r"(?:(?:the|a|an|in|at|on|of|to)\s+)*"
 _CONTRASTS = (
     re.compile(
-        rf"(?P<kept>{_PLACE.pattern})\s*,?\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\s+{_WORD_BEFORE}"
+        rf"(?P<kept>{_PLACE.pattern})\s*[,(]?\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\s+{_WORD_BEFORE}"
         rf"(?P<denied>{_PLACE.pattern})"
     ),
     re.compile(
@@ -84,7 +84,7 @@ def _with_places(text: str, options: tuple[str, ...]) -> str:
 @lru_cache(maxsize=_KEPT_TEXTS)
 def plain_words(text: str) -> str:
     """Returns a text in lower case with single blanks, without markdown and without punctuation at its ends."""
-    return " ".join(re.sub(r"^[-–•]\s+", "", _folded(text).strip(_EDGE)).strip(_EDGE).split())
+    return " ".join(re.sub(r"^[-–•]\s+|\s+[-–—]$", "", _folded(text).strip(_EDGE)).strip(_EDGE).split())
 
 
 def _folded(text: str) -> str:

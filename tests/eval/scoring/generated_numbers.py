@@ -45,7 +45,7 @@ YES_NO: dict[str, tuple[str, ...]] = {
     "word": ("{Y}", "{y}", "{Y}.", "**{Y}**", " {Y}", "{Y}\n", '"{Y}"'),
     "word_then_reason": ("{Y}, the edge is sharp.", "{Y}. The shadow tells so.", "**{Y}**\nThe view is good."),
     "statement": ("Answer: {Y}", "The answer is {y}.", "**Answer:** {Y}", "Final answer: {Y}"),
-    "thinking": ("<think>{X}? Hm.</think>{Y}", "<think>yes or no</think>\n{Y}."),
+    "thinking": ("<think>{X}? Hm.</think>{Y}", "<think>yes or no</think>\n{Y}.", "{X}, or not? Hm.\n</think>\n\n{Y}"),
     "tags": ("<answer>{Y}</answer>", r"\boxed{{{Y}}}", '{{"answer": "{y}"}}'),
 }
 

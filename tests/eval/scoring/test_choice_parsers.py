@@ -72,6 +72,10 @@ def asked(*options: str) -> Question:
         ("This image shows a benign lesion. There is no sign of a malignant one.", "benign"),
         ("It is benign rather than malignant.", "benign"),
         ("The echoes are irregular, so B.", "malignant"),
+        ("C; not A", "normal"),
+        ("B -", "malignant"),
+        ("B …", "malignant"),
+        ("benign (rather than malignant)", "benign"),
     ],
 )
 def test_parse_choice_reads(reply: str, wanted: str) -> None:
