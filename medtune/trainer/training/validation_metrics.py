@@ -79,7 +79,7 @@ def _measured(rows: Sequence[ParsedReply], read: Mapping[str, Mapping[str, float
         right = torch.tensor([int(option == answer) for option, (_, answer) in zip(surest, shares, strict=True)])
         found["ece"] = _of(BinaryCalibrationError(NUM_BINS, sync_on_compute=False), confidence, right)
         # A truth that is not among the options has the probability 0.
-        wanted = [{answer: 0.0} | shown for shown, answer in shares]
+        wanted = [{answer: 0.0, **shown} for shown, answer in shares]
         squares = [
             sum((p - (option == answer)) ** 2 for option, p in each.items()) / 2
             for each, (_, answer) in zip(wanted, shares, strict=True)
