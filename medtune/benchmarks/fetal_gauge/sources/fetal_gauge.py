@@ -113,11 +113,17 @@ def source() -> Source:
         provenance="released",
         patient_unit="the patient column; without it one image stands for one patient",
         read=_read,
+        read_questions=_read_questions,
         write_example=_write_example,
     )
 
 
-def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of a folder whether or not their media are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
     """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
 
     A row that does not have the format of the module's docstring is rejected without affecting other rows.
@@ -138,7 +144,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     for file, number, line in ((each, *numbered) for each in files for numbered in _lines(each)):
         try:
             row = _row(folder, file.name, number, line, columns)
-            ref = MediaRef(_image(row), _boxes(row))
+            ref = MediaRef(_image(row, needs_media), _boxes(row))
             question = _question(row, ref)
             if question.id in lines:
                 raise row.error("id", f"this id was used before, in {lines[question.id]}. Ids must be unique.")
@@ -254,12 +260,12 @@ def _split(row: _Row) -> Split | None:
     return next(split for split in SPLITS if split == name)
 
 
-def _image(row: _Row) -> Path:
+def _image(row: _Row, needs_media: bool) -> Path:
     name = row.text("image")
     path = row.folder / name
     if not path.resolve().is_relative_to(row.folder.resolve()):
         raise row.error("image", "wanted a path inside the folder, this one leaves it.")
-    if not path.is_file():
+    if needs_media and not path.is_file():
         raise row.error("image", "there is no image", path)
     return path
 

@@ -53,6 +53,7 @@ def source() -> Source:
         provenance="released",
         patient_unit="the scan: the release does not say which scans are one patient's",
         read=_read,
+        read_questions=_read_questions,
         write_example=example.write,
         answer_in=_answer_in,
     )
@@ -65,6 +66,8 @@ class _Reader:
     To save memory, equal facets, printed cells and lists of options are stored once and shared by questions.
 
     Attributes:
+        root: The user's folder.
+        needs_media: Whether a question whose scan is not in the folder is rejected.
         cases: The files of each scan, by the scan's name.
         sizes: The sizes of the largest lesions.
         scans: The metadata of the scans.
@@ -78,6 +81,8 @@ class _Reader:
         unknown: The number of rows of each unknown subtype.
     """
 
+    root: Path
+    needs_media: bool
     cases: Mapping[str, Case]
     sizes: LesionSizes
     scans: Scans
@@ -140,6 +145,8 @@ class _Reader:
         if case is None:
             if not re.fullmatch(r"\w+", scan):
                 raise row.error("image_id", "wanted a scan's name")
+            if not self.needs_media:
+                return MediaRef(self.root / scan / "ct.nii.gz", kind="volume")
             self.missing.setdefault(scan, Missing(f"{scan}/ct.nii.gz", ATLAS))
             raise row.error("image_id", "its scan is not in the folder (list what to fetch with --list-missing)")
         masks = tuple((organ, case.masks[organ]) for organ in ORGANS if organ in case.masks)
@@ -165,7 +172,12 @@ class _Reader:
         return {name: value for name, value in found.items() if value}
 
 
-def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of a folder whether or not their media are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
     """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
 
     A row that is wrong is rejected without affecting other rows.
@@ -188,7 +200,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         if file.suffix == ".csv":
             sizes.add_table(file)
             scans.add(read_rows(folder, file))
-    reader = _Reader(find_cases(folder), sizes, scans)
+    reader = _Reader(folder, needs_media, find_cases(folder) if needs_media else {}, sizes, scans)
     # Version 1 calls its test split "validation".
     is_v1 = "val" in said and "test" not in said
     for row, split in _rows(folder, files):

@@ -1,0 +1,104 @@
+"""Reads the predictions that `medtune score` is given: medtune's own lines, other tools' files, or a benchmark's own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medtune.benchmarks import find_source
+from medtune.data.prepared.question_origins import read_origins
+from medtune.data.prepared.read import Prepared
+from medtune.data.types import Prediction, Question
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.judge.verdicts import with_verdicts
+from medtune.eval.predictions.files import read_predictions
+from medtune.eval.predictions.tool_files import ToolRow, ToolRows, read_tool_rows, safe_twin
+from medtune.eval.predictions.tool_matching import match_rows
+from medtune.eval.results.schema import FileRows
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPredictions:
+    """Predictions, with the verdicts that came with them, and what their files hold.
+
+    Attributes:
+        predictions: The predictions as the parsers read them.
+        rows: The counts of the files' rows and of questions without an answer.
+        notes: What else the user should know about the files.
+    """
+
+    predictions: Sequence[Prediction]
+    rows: FileRows
+    notes: tuple[str, ...] = ()
+
+
+def given_predictions(
+    paths: Sequence[Path], asked: Sequence[Question], prepared: Prepared, benchmark: Benchmark
+) -> GivenPredictions:
+    """Returns the predictions in a file of medtune's own format, or in files or folders of other tools.
+
+    Raises:
+        FileNotFoundError: There is no such file or folder.
+        ValueError: A file cannot be read, is in no known format, or its rows cannot be matched with the questions.
+    """
+    notes = [
+        f"{path}: no .pkl is opened; {safe_twin(path).name} beside it was read instead"
+        for path in paths
+        if safe_twin(path) != path
+    ]
+    rows, left_out = list[ToolRow](), Counter[str]()
+    for path in map(safe_twin, paths):
+        found = _tool_rows(path, asked, benchmark)
+        if found is None:
+            if len(paths) > 1:
+                raise ValueError(
+                    f"{path}: a file with one prediction of medtune's format in each line is scored alone."
+                )
+            return _own_lines(path, asked, benchmark)
+        rows += found.rows
+        left_out.update(found.left_out)
+    known = read_origins(prepared.root, prepared.manifest.source)
+    answer_in = find_source(prepared.manifest.source).answer_in
+    matched = match_rows(rows, asked, find=known.find, places=known.places, answer_in=answer_in)
+    predictions = matched.predictions
+    if benchmark.judging is not None and matched.judge_replies:
+        predictions = benchmark.judging.applied(predictions, matched.judge_replies)
+        notes.append(f"{len(matched.judge_replies)} verdicts of the files' own judge were taken")
+    num_rows = len(rows) + sum(left_out.values())
+    counts = _counts(num_rows, predictions, asked, repeated=matched.repeated, left_out=left_out)
+    return GivenPredictions(predictions, counts, tuple(notes))
+
+
+def _tool_rows(path: Path, asked: Sequence[Question], benchmark: Benchmark) -> ToolRows | None:
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file or folder of predictions. Check --predictions.")
+    found = benchmark.result_rows(path, asked)
+    if found is not None:
+        return found
+    if path.is_dir():
+        raise ValueError(
+            f"{path}: this folder holds no result files of {benchmark.title}. Give the file with the predictions."
+        )
+    rows = read_tool_rows(path)
+    return None if rows is None else ToolRows(rows, {})
+
+
+def _own_lines(path: Path, asked: Sequence[Question], benchmark: Benchmark) -> GivenPredictions:
+    read = read_predictions(path)
+    predictions = with_verdicts(read, path, benchmark)
+    return GivenPredictions(predictions, _counts(len(read), predictions, asked, repeated=0, left_out={}))
+
+
+def _counts(
+    num_rows: int,
+    predictions: Sequence[Prediction],
+    asked: Sequence[Question],
+    *,
+    repeated: int,
+    left_out: Mapping[str, int],
+) -> FileRows:
+    answered = {prediction.key.question_id for prediction in predictions if prediction.key.condition == "image"}
+    unanswered = sum(question.id not in answered for question in asked)
+    return FileRows(rows=num_rows, repeated=repeated, left_out=dict(left_out), unanswered=unanswered)
