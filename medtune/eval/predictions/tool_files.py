@@ -1,8 +1,8 @@
 """Reads the prediction files of other evaluation tools: the samples of lmms-eval and the tables of VLMEvalKit.
 
-lmms-eval (`--log_samples`) writes JSON lines with doc_id, target, input (the prompt) and filtered_resps; `resps` is left
-out where it says the same, and older versions also have `doc`, the row without its media. VLMEvalKit writes a table
-.xlsx, .tsv or .json with the benchmark's columns and `prediction`, and a .pkl where that fails. No .pkl is ever opened.
+lmms-eval (`--log_samples`) writes JSON lines with doc_id, target, input (the prompt) and filtered_resps; `resps` is
+left out where it says the same, and older versions also have `doc`, the row without its media. VLMEvalKit writes a
+table .xlsx, .tsv or .json with the benchmark's columns and `prediction`, and a .pkl where that fails. No .pkl is opened.
 
 Source: EvolvingLMMs-Lab/lmms-eval at 75571cf (loggers/evaluation_tracker.py, evaluator.py) and
 open-compass/VLMEvalKit at e8e78f0 (smp/file.py, inference.py), only for the names of fields and columns.
@@ -70,8 +70,8 @@ def read_tool_rows(path: Path) -> list[ToolRow] | None:
         raise FileNotFoundError(f"no prediction file {path}")
     if path.suffix == PICKLE:
         raise ValueError(
-            f"{path}: a pickle can run any code when it is opened, so medtune does not open it. Write it as a table where "
-            f"it was made: python -c \"import pandas; pandas.read_pickle('{path.name}').to_csv('{path.stem}.tsv', "
+            f"{path}: a pickle can run any code when it is opened, so medtune does not open it. Write it as a table "
+            f"where it was made: python -c \"import pandas; pandas.read_pickle('{path.name}').to_csv('{path.stem}.tsv', "
             f"sep='\\t', index=False)\", and score {path.stem}.tsv."
         )
     if path.suffix in _TABLES:
@@ -245,7 +245,7 @@ def _sheet(path: Path) -> Sequence[Mapping[str, str]]:
     if len(fit) != 1:
         sheets = ", ".join(f"{title} ({', '.join((rows or [[]])[0])})" for title, rows in tables.items())
         raise ValueError(
-            f"{path}: wanted one sheet with a column {PREDICTION!r}, {len(fit)} have it. The sheets and columns: {sheets}."
+            f"{path}: wanted one sheet with a column {PREDICTION!r}, {len(fit)} have it. Sheets and columns: {sheets}."
         )
     names, *rows = tables[fit[0]]
     return [dict(zip(names, row, strict=False)) for row in rows if any(row)]
