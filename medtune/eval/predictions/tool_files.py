@@ -2,7 +2,8 @@
 
 lmms-eval (`--log_samples`) writes JSON lines with doc_id, target, input (the prompt) and filtered_resps; `resps` is
 left out where it says the same, and older versions also have `doc`, the row without its media. VLMEvalKit writes a
-table .xlsx, .tsv or .json with the benchmark's columns and `prediction`, and a .pkl where that fails. No .pkl is opened.
+table .xlsx, .tsv or .json with the benchmark's columns and `prediction`, and a .pkl where that fails. A .pkl is never
+opened.
 
 Source: EvolvingLMMs-Lab/lmms-eval at 75571cf (loggers/evaluation_tracker.py, evaluator.py) and
 open-compass/VLMEvalKit at e8e78f0 (smp/file.py, inference.py), only for the names of fields and columns.
@@ -71,8 +72,8 @@ def read_tool_rows(path: Path) -> list[ToolRow] | None:
     if path.suffix == PICKLE:
         raise ValueError(
             f"{path}: a pickle can run any code when it is opened, so medtune does not open it. Write it as a table "
-            f"where it was made: python -c \"import pandas; pandas.read_pickle('{path.name}').to_csv('{path.stem}.tsv', "
-            f"sep='\\t', index=False)\", and score {path.stem}.tsv."
+            f"where it was made: python -c \"import pandas; pandas.read_pickle('{path.name}')"
+            f".to_csv('{path.stem}.tsv', sep='\\t', index=False)\", and score {path.stem}.tsv."
         )
     if path.suffix in _TABLES:
         return [table_row(fields, f"{path}, row {number}") for number, fields in enumerate(_table(path), start=2)]

@@ -1,4 +1,4 @@
-"""Matches the rows of another tool's prediction file with questions: by their texts, by ids or by order, and by proof."""
+"""Matches the rows of another tool's file with questions: by texts, ids or order, and never without proof."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ def match_rows(
     """Returns the rows of another tool's file as predictions for the questions that they answer.
 
     A row belongs to a question by the first of these that fits every row: our own question id; its text, options and
-    true answer, where they are those of one question alone; the id of a row in the raw files; a row number, or the order
-    of the rows, in the raw files. Ids of raw rows, numbers and orders count only if the true answers or the texts of
-    the rows agree with those of the questions, and numbers and orders only if a wrong order would hardly agree too.
+    true answer, where they are those of one question alone; the id of a row in the raw files; a row number, or the
+    order of the rows, in the raw files. Ids of raw rows, numbers and orders count only if the true answers or the
+    texts of the rows agree with those of the questions, and numbers and orders only if a wrong order
+    would not agree too.
 
     Args:
         rows: The rows of the files.
@@ -68,6 +69,9 @@ def match_rows(
         if wrong is None:
             return _predictions(rows, attempt.found)
         reasons.append(f"{attempt.by}: {wrong}")
+        if not attempt.is_order:
+            # Ids of the raw rows that contradict the rows leave nothing to trust in the file.
+            break
     raise ValueError(_refusal(rows, questions, reasons))
 
 
@@ -157,17 +161,18 @@ def _wrong(attempt: _Attempt, rows: Sequence[ToolRow], asked: Sequence[Question]
         return "no row states its true answer or its question"
     if attempt.is_order and len(asked) > 1:
         chance = chance_of_agreement(rows, attempt.found, asked, proof)
-        if chance > MOST_CHANCE:
-            return (
-                f"the answers and texts of the rows are so alike that {chance:.0%} of all orders would agree with them"
-            )
+        # Where every row states its question's true answer, an exchange of rows with one answer changes no score.
+        have_truths = all(proof.has_truth(row, question) for row, question in pairs)
+        if chance == 1 or (chance > MOST_CHANCE and not have_truths):
+            return f"the rows' answers and texts are so alike that {chance:.0%} of all orders would agree with them"
     return None
 
 
 def _refusal(rows: Sequence[ToolRow], questions: Sequence[Question], reasons: Sequence[str]) -> str:
     asked = f"{len(rows)} rows cannot be matched with {len(questions)} questions"
     tried = "".join(f"\n  {reason}" for reason in reasons) or (
-        "\n  no field names a question, no text is that of one question alone, and there are not as many rows as questions"
+        "\n  no field names a question, no text is that of one question alone, and there are not as many rows as "
+        "questions"
     )
     return (
         f"{rows[0].where.rpartition(',')[0]}: {asked}, so nothing was scored. Tried:{tried}\n"
@@ -209,7 +214,7 @@ def _same_once(pairs: Sequence[tuple[ToolRow, Question]]) -> Sequence[tuple[Tool
         if not is_same or row.verdict not in (None, first.verdict):
             raise ValueError(
                 f"{row.where} and {first.where} answer one question ({question.id}) with different "
-                f"{'verdicts' if is_same else 'replies'}. Keep one of the two, or number them in a column {_REPEAT!r} if "
-                "they are repeats of one model."
+                f"{'verdicts' if is_same else 'replies'}. Keep one of the two, or number them in a column {_REPEAT!r} "
+                "if they are repeats of one model."
             )
     return [(first, question)]

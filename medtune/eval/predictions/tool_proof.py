@@ -1,4 +1,4 @@
-"""Says whether a row of another tool's file is about a question: by the true answer, options and text that it states."""
+"""Says whether a row of another tool's file is about a question, by the answer, options and text that it states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AnswerIn = Callable[[Mapping[str, str], Question], str | None]
 TRUTHS = ("answer", "target", "correct_option", "class_label", "classes", "class", "cla_ans", "label", "groundtruth")
 """The fields that usually hold the true answer."""
 MOST_CHANCE = 0.05
-"""The largest probability with which rows in a wrong order may agree with their questions by chance."""
+"""The largest probability with which rows without true answers may agree with wrong questions by chance."""
 _SAMPLE = 2000
 
 
@@ -47,9 +47,13 @@ class Proof:
             return f"the row has the answer {stated}, the question there has {question.answer!r}"
         return None
 
+    def has_truth(self, row: ToolRow, question: Question) -> bool:
+        """Returns whether the row states the question's true answer."""
+        return self._truth(row, question) is True
+
     def confirms(self, row: ToolRow, question: Question) -> bool:
         """Returns whether the row states the question's true answer or text, and nothing that contradicts it."""
-        is_stated = True in (self._truth(row, question), self._text(row, question))
+        is_stated = self.has_truth(row, question) or self._text(row, question) is True
         return is_stated and self.contradiction(row, question) is None
 
     def _text(self, row: ToolRow, question: Question) -> bool | None:

@@ -1,4 +1,4 @@
-"""Reads the predictions that `medtune score` is given: medtune's own lines, other tools' files, or a benchmark's own."""
+"""Reads the predictions that `medtune score` is given: our own lines, other tools' files, or the benchmark's own."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def given_predictions(
         found = _tool_rows(path, asked, benchmark)
         if found is None:
             if len(paths) > 1:
-                raise ValueError(
-                    f"{path}: a file with one prediction of medtune's format in each line is scored alone."
-                )
+                raise ValueError(f"{path}: a file in medtune's own format (question_id, text) is scored alone.")
             return _own_lines(path, asked, benchmark)
         rows += found.rows
         left_out.update(found.left_out)

@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         nargs="+",
         metavar="PATH",
-        help="The predictions: JSON lines with question_id and text, files of lmms-eval or VLMEvalKit, or the files and "
-        "folders in which the benchmark's own code writes its results.",
+        help="The predictions: JSON lines with question_id and text, files of lmms-eval or VLMEvalKit, or the files "
+        "and folders in which the benchmark's own code writes its results.",
     )
     parser.add_argument(
         "--questions", type=Path, required=True, metavar="DIR", help="The prepared folder that holds the questions."
@@ -139,8 +139,8 @@ def score_file(
     folder.mkdir(parents=True, exist_ok=True)
     write_parsed(folder / "parsed.jsonl", asked, found, benchmark)
     write_document(folder / "scores.json", scores_file(scores, label, rows=given.rows))
-    print("\n".join((*given.notes, _described(given.rows, len(asked)))))
     print(gain_table({first.stem: scores}, None, benchmark, label=label))
+    print("\n".join((_described(given.rows, len(asked)), *given.notes)))
     for table in scores.tables:
         print(f"\n{table_text(table)}")
     return 0
@@ -150,6 +150,6 @@ def _described(rows: FileRows, num_questions: int) -> str:
     """Returns the counts of the files' rows in a line."""
     left_out = "".join(f", {count} left out ({why})" for why, count in rows.left_out.items())
     return (
-        f"{rows.rows} rows{left_out}, {rows.repeated} that repeat a reply and count once; {rows.unanswered} of "
-        f"{num_questions} questions unanswered"
+        f"Rows: {rows.rows}{left_out}, {rows.repeated} that repeat a reply and count once; "
+        f"{rows.unanswered} of {num_questions} questions are unanswered."
     )

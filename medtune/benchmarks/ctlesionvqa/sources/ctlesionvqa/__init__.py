@@ -25,6 +25,7 @@ from sys import intern
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import answers, example
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.lesion_sizes import LesionSizes
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.printed_cells import printed_cells
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.result_files import row_id
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scan_metadata import Scans
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row, copied_row, question_files, read_rows
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, category, subtype
@@ -71,6 +72,7 @@ class _Reader:
         cases: The files of each scan, by the scan's name.
         sizes: The sizes of the largest lesions.
         scans: The metadata of the scans.
+        qids: The number of rows with each qid, which version 2 gives its rows.
         questions: The questions so far.
         media: The scans that questions ask about, by media id.
         rejects: The rows that could not be used.
@@ -86,6 +88,7 @@ class _Reader:
     cases: Mapping[str, Case]
     sizes: LesionSizes
     scans: Scans
+    qids: Counter[str]
     questions: list[Question] = field(default_factory=list)
     media: dict[str, MediaRef] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
@@ -127,7 +130,7 @@ class _Reader:
             _, answer, unit = answers.number(row)
         known, cells = facets | {"format": kind}, printed_cells(row, _FORMATS[kind])
         return Question(
-            id=f"{row.file} {row.line} {kind}",
+            id=self._id(row, kind),
             media_id=scan,
             text=intern(text),
             options=self.options.setdefault(options, options),
@@ -139,6 +142,11 @@ class _Reader:
             split=split,
             printed=self.printed.setdefault(tuple(cells.items()), cells),
         )
+
+    def _id(self, row: Row, kind: str) -> str:
+        """Returns an id made of the row's qid, where it has one of its own, or of its place in its table."""
+        qid = row.get("qid")
+        return row_id(qid, kind) if qid and self.qids[qid] == 1 else f"{row.file} {row.line} {kind}"
 
     def _volume(self, row: Row, scan: str) -> MediaRef:
         case = self.cases.get(scan)
@@ -192,15 +200,16 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
         raise ValueError(
             f"{folder}: wanted a .csv, .parquet, .json or .jsonl table with columns image_id and question, found none."
         )
-    sizes, scans, said = LesionSizes(), Scans(), set[Split | None]()
+    sizes, scans, said, qids = LesionSizes(), Scans(), set[Split | None](), Counter[str]()
     for row, split in _rows(folder, files):
         said.add(split)
+        qids[row.get("qid")] += 1
         sizes.add_answer(row.get("image_id"), _organ(row), subtype(row.get("question_subtype")), row.get("answer"))
     for file in (*others, *(folder / "metadata").glob("*.csv")):
         if file.suffix == ".csv":
             sizes.add_table(file)
             scans.add(read_rows(folder, file))
-    reader = _Reader(folder, needs_media, find_cases(folder) if needs_media else {}, sizes, scans)
+    reader = _Reader(folder, needs_media, find_cases(folder) if needs_media else {}, sizes, scans, qids)
     # Version 1 calls its test split "validation".
     is_v1 = "val" in said and "test" not in said
     for row, split in _rows(folder, files):
