@@ -213,7 +213,7 @@ def test_a_row_answered_twice_counts_once_and_is_stated(prepared: Prepared, tmp_
     file = _write_lines(tmp_path / "samples.jsonl", lines[:-1] + extracted)
     assert _score(prepared, file) == 0
     assert _rows(file) == {"rows": 22, "repeated": 3, "left_out": {}, "unanswered": 1}
-    said = "has 22 rows, 3 that repeat a reply and count once; 1 of 20 questions are unanswered."
+    said = "Rows: 22, 3 that repeat a reply and count once; 1 of 20 questions are unanswered."
     assert said in capsys.readouterr().out
     _write_lines(file, [*lines, {**lines[4], "filtered_resps": "something else"}])
     assert _score(prepared, file) == 1
