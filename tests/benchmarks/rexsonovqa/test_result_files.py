@@ -91,6 +91,12 @@ def test_a_folder_of_scores_in_any_order(raw: Path, questions: Path, tmp_path: P
     said = capsys.readouterr().out
     assert "Rows: 18, 6 left out (not kept by the authors), 0 that repeat a reply" in said
     assert "6 verdicts of the files' own judge were taken" in said
+    again = tmp_path / "out" / "matched.jsonl"
+    assert f"for `medtune judge` and `medtune compare`: {again}" in said
+    assert score(questions, again, out=tmp_path / "again") == 0
+    own = scores(tmp_path / "again")
+    assert own["metrics"] == found["metrics"]
+    assert not (tmp_path / "again" / "matched.jsonl").exists()
 
 
 def test_replies_without_scores_wait_for_a_judge(raw: Path, questions: Path, tmp_path: Path) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from medtune.benchmarks import find_source
 from medtune.data.prepared.question_origins import read_origins
 from medtune.data.prepared.read import Prepared
-from medtune.data.types import Prediction, Question
+from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.judge.verdicts import with_verdicts
-from medtune.eval.predictions.files import read_predictions
+from medtune.eval.judge.verdicts import StoredVerdict, VerdictWriter, reply_hash, verdicts_path, with_verdicts
+from medtune.eval.predictions.files import format_line, read_predictions, replace_file
 from medtune.eval.predictions.tool_files import ToolRow, ToolRows, read_tool_rows, safe_twin
 from medtune.eval.predictions.tool_matching import match_rows
 from medtune.eval.results.schema import FileRows
+
+MATCHED = "matched.jsonl"
+FILES_JUDGE = "the files' own judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +28,17 @@ class GivenPredictions:
 
     Attributes:
         predictions: The predictions as the parsers read them.
+        matched: The predictions that other tools' files were turned into, without the verdicts; None for a file in
+            medtune's own format.
+        judge_replies: The judge's replies that came in the files, by the prediction that they are about.
         rows: The counts of the files' rows and of questions without an answer.
         notes: What else the user should know about the files.
     """
 
     predictions: Sequence[Prediction]
     rows: FileRows
+    matched: Sequence[Prediction] | None = None
+    judge_replies: Mapping[PredictionKey, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -60,13 +68,35 @@ def given_predictions(
     known = read_origins(prepared.root, prepared.manifest.source)
     answer_in = find_source(prepared.manifest.source).answer_in
     matched = match_rows(rows, asked, find=known.find, places=known.places, answer_in=answer_in)
-    predictions = matched.predictions
-    if benchmark.judging is not None and matched.judge_replies:
-        predictions = benchmark.judging.applied(predictions, matched.judge_replies)
-        notes.append(f"{len(matched.judge_replies)} verdicts of the files' own judge were taken")
+    predictions, said = matched.predictions, matched.judge_replies if benchmark.judging else {}
+    if benchmark.judging is not None and said:
+        predictions = benchmark.judging.applied(predictions, said)
+        notes.append(f"{len(said)} verdicts of {FILES_JUDGE} were taken.")
     num_rows = len(rows) + sum(left_out.values())
     counts = _counts(num_rows, predictions, asked, repeated=matched.repeated, left_out=left_out)
-    return GivenPredictions(predictions, counts, tuple(notes))
+    return GivenPredictions(predictions, counts, matched.predictions, said, tuple(notes))
+
+
+def write_matched(folder: Path, given: GivenPredictions) -> Path | None:
+    """Writes matched.jsonl, the other tools' predictions in medtune's own format, with the verdicts beside it.
+
+    Returns:
+        The file; None where the predictions were in medtune's own format already.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    if given.matched is None:
+        return None
+    path = folder / MATCHED
+    replace_file(path, map(format_line, given.matched))
+    verdicts_path(path).unlink(missing_ok=True)
+    if given.judge_replies:
+        texts = {prediction.key: prediction.text or "" for prediction in given.matched}
+        with VerdictWriter(verdicts_path(path)) as writer:
+            for key, reply in given.judge_replies.items():
+                writer.write(StoredVerdict(key, reply_hash(texts[key]), FILES_JUDGE, reply))
+    return path
 
 
 def _tool_rows(path: Path, asked: Sequence[Question], benchmark: Benchmark) -> ToolRows | None:

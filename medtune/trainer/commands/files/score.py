@@ -22,7 +22,7 @@ from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.commands.arguments import add_split, facet_value
-from medtune.trainer.commands.files.given_predictions import given_predictions
+from medtune.trainer.commands.files.given_predictions import given_predictions, write_matched
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="The folder to write parsed.jsonl and scores.json to (default: the one in which the predictions lie).",
+        help="The folder to write parsed.jsonl, scores.json and matched.jsonl to (default: the one in which the predictions lie).",
     )
     add_split(parser, of="the prepared folder that was answered")
     parser.add_argument(
@@ -98,6 +98,8 @@ def score_file(
 ) -> int:
     """Scores predictions; writes parsed.jsonl and scores.json, prints the tables and returns 0.
 
+    Other tools' predictions are also written to matched.jsonl in medtune's own format.
+
     Args:
         benchmark_name: The benchmark that the questions belong to.
         predictions: A file of medtune's own format, or files and folders of other tools.
@@ -140,7 +142,9 @@ def score_file(
     write_parsed(folder / "parsed.jsonl", asked, found, benchmark)
     write_document(folder / "scores.json", scores_file(scores, label, rows=given.rows))
     print(gain_table({first.stem: scores}, None, benchmark, label=label))
-    print("\n".join((_described(given.rows, len(asked)), *given.notes)))
+    matched = write_matched(folder, given)
+    kept = (f"In medtune's own format, for `medtune judge` and `medtune compare`: {matched}",) if matched else ()
+    print("\n".join((_described(given.rows, len(asked)), *given.notes, *kept)))
     for table in scores.tables:
         print(f"\n{table_text(table)}")
     return 0
