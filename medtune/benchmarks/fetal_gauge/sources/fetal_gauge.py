@@ -157,7 +157,9 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
         media[question.media_id] = ref
         questions.append(question)
     missing = missing_media(rejects, folder, fetch=source().url)
-    return SourceTable(tuple(questions), media, rejects=tuple(rejects), missing=missing)
+    unsized = sum(bool(media[q.media_id].boxes) and "box_size" not in q.facets for q in questions)
+    notes = (f"{unsized} questions without box_size: their boxes cannot be measured without the image",)
+    return SourceTable(tuple(questions), media, notes if unsized else (), tuple(rejects), missing)
 
 
 def _columns(file: Path) -> dict[str, str]:
@@ -247,7 +249,7 @@ def _facets(row: _Row, ref: MediaRef) -> dict[str, str]:
         facets["phantom"] = _PHANTOM[phantom]
     if row.get("box_size") is not None:
         facets["box_size"] = row.choice("box_size", _BOX_SIZES)
-    elif ref.boxes:
+    elif ref.boxes and ref.path.is_file():
         with Place(row.file, row.line).reject_broken(ref.path):
             facets["box_size"] = box_size(ref.boxes[0], *image_size(ref.path))
     return facets

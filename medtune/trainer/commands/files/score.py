@@ -53,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="The folder to write parsed.jsonl, scores.json and matched.jsonl to (default: the one in which the predictions lie).",
+        help="The folder to write parsed.jsonl, scores.json and matched.jsonl to "
+        "(default: the one in which the predictions lie).",
     )
     add_split(parser, of="the prepared folder that was answered")
     parser.add_argument(
