@@ -76,7 +76,12 @@ def read_tool_rows(path: Path) -> list[ToolRow] | None:
             f".to_csv('{path.stem}.tsv', sep='\\t', index=False)\", and score {path.stem}.tsv."
         )
     if path.suffix in _TABLES:
-        return [table_row(fields, f"{path}, row {number}") for number, fields in enumerate(_table(path), start=2)]
+        rows = [table_row(fields, f"{path}, row {number}") for number, fields in enumerate(_table(path), start=2)]
+        if not rows:
+            raise ValueError(
+                f"{path}: the table has no rows. Score one with a column {PREDICTION!r} and replies in it."
+            )
+        return rows
     found = json_list(path) if path.suffix == ".json" else _json_lines(path)
     if not any(map(_is_tools, found)):
         if path.suffix == ".json":
