@@ -39,7 +39,7 @@ class Proof:
         """Returns in words what the row states otherwise than the question; None if there is nothing."""
         if self._text(row, question) is False:
             said = next(row.fields[name] for name in TEXTS if row.fields.get(name))
-            return f"the row asks {said!r:.120}, the question there {question.text!r:.120}"
+            return f"the row asks {' '.join(said.split()):.120}, the question there is {question.text:.120}"
         if row.options and question.options and not shown(row, question):
             return f"the row has the options {_list(row.options)}, the question there {_list(question.options)}"
         if self._truth(row, question) is False:
@@ -128,4 +128,4 @@ def _agrees(truth: str, row: ToolRow, question: Question) -> bool:
 
 
 def _list(options: Sequence[str]) -> str:
-    return "; ".join(f"{option:.60}" for option in options)
+    return "; ".join(f"{' '.join(option.split()):.60}" for option in options)

@@ -149,6 +149,12 @@ def test_rows_of_another_split_or_benchmark(
     assert "by question_id: " in refused(prepared_tiny, file, capsys)
 
 
+def test_a_folder_of_another_benchmark(prepared_tiny: Path, tmp_path: Path, capsys: Capture) -> None:
+    given = ["--predictions", str(tmp_path / "x.tsv"), "--questions", str(prepared_tiny)]
+    assert main(["score", "fetal_gauge", *given]) == 1
+    assert f"{prepared_tiny} was prepared for the benchmark 'busi', not 'fetal_gauge'" in capsys.readouterr().err
+
+
 def test_files_of_medtunes_own_format_are_scored_alone(
     prepared_tiny: Path, rows: list[dict[str, str]], tmp_path: Path, capsys: Capture
 ) -> None:

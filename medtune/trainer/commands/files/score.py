@@ -113,10 +113,16 @@ def score_file(
 
     Raises:
         FileNotFoundError: There is no such file or folder.
-        ValueError: A line cannot be read, or is about a question that the split does not have.
+        ValueError: The folder was prepared for another benchmark, a file cannot be read, or its rows cannot be matched
+            with the questions of the split.
     """
     prepared = open_prepared(questions)
     benchmark = with_prepared_prompts(find_benchmark(benchmark_name), prepared)
+    if prepared.manifest.benchmark != benchmark_name:
+        raise ValueError(
+            f"{questions} was prepared for the benchmark {prepared.manifest.benchmark!r}, not {benchmark_name!r}. "
+            "Name that benchmark, or give another folder with --questions."
+        )
     asked = prepared.questions(split)
     if only:
         asked = tuple(q for q in asked if all(q.facets.get(facet) == value for facet, value in only.items()))
