@@ -82,9 +82,10 @@ def read_tool_rows(path: Path) -> list[ToolRow] | None:
                 f"{path}: the table has no rows. Score one with a column {PREDICTION!r} and replies in it."
             )
         return rows
-    found = json_list(path) if path.suffix == ".json" else _json_lines(path)
+    is_list = path.suffix == ".json" and not _begins_with_a_row(path)
+    found = json_list(path) if is_list else _json_lines(path)
     if not any(map(_is_tools, found)):
-        if path.suffix == ".json":
+        if is_list:
             raise ValueError(f"{path}: no row has a field {PREDICTION!r} or {_REPLIES[1]!r}. Is it a prediction file?")
         return None
     return [_object_row(each, f"{path}, row {number}") for number, each in enumerate(found, start=1)]
@@ -153,6 +154,15 @@ def cell_text(value: object) -> str:
 
 def _is_tools(each: Mapping[str, object]) -> bool:
     return PREDICTION in each or any(name in each for name in _REPLIES)
+
+
+def _begins_with_a_row(path: Path) -> bool:
+    """Returns whether the first line of a file is a row by itself, so that it holds JSON lines, whatever its name."""
+    try:
+        first = json.loads(_text_of(path).lstrip().partition("\n")[0])
+    except ValueError:
+        return False
+    return isinstance(first, dict) and ("question_id" in first or _is_tools(first))
 
 
 def _json_lines(path: Path) -> list[Mapping[str, object]]:

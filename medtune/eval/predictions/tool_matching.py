@@ -127,8 +127,10 @@ def _by_text(rows: Sequence[ToolRow], questions: Sequence[Question], proof: Proo
     found = []
     for row in rows:
         near = [question for words in proof.asked_in(row) for question in alike[words]]
-        fit = [question for question in near if proof.contradiction(row, question) is None][:2]
-        if len(fit) != 1 or len(near) > _MOST_ALIKE:
+        if len(near) > _MOST_ALIKE:
+            break
+        fit = [question for question in near if proof.contradiction(row, question) is None]
+        if len(fit) != 1:
             break
         found.append(fit[0])
     return found

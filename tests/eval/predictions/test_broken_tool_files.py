@@ -149,6 +149,15 @@ def test_rows_of_another_split_or_benchmark(
     assert "by question_id: " in refused(prepared_tiny, file, capsys)
 
 
+def test_json_lines_may_be_named_json(prepared_tiny: Path, rows: list[dict[str, str]], tmp_path: Path) -> None:
+    for reply in ("text", "prediction"):
+        file = tmp_path / "lines.json"
+        lines = [{"question_id": row["question_id"], reply: row["prediction"]} for row in rows]
+        file.write_text("\n".join(map(json.dumps, lines)))
+        assert score(prepared_tiny, file) == 0
+        assert json.loads((tmp_path / "scores.json").read_text())["overall"]["value"] == 1.0
+
+
 def test_a_folder_of_another_benchmark(prepared_tiny: Path, tmp_path: Path, capsys: Capture) -> None:
     given = ["--predictions", str(tmp_path / "x.tsv"), "--questions", str(prepared_tiny)]
     assert main(["score", "fetal_gauge", *given]) == 1
