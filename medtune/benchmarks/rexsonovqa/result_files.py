@@ -21,11 +21,11 @@ from medtune.data.types import Question
 from medtune.eval.predictions.tool_files import (
     ToolRow,
     ToolRows,
-    cell_text,
     json_list,
     read_json_text,
     shown_options,
 )
+from medtune.eval.predictions.tool_tables import cell_text
 
 _REPLY = "model_prediction"
 _NAMES = ("pred_*.json", "score_pred_*.json")

@@ -11,8 +11,6 @@ open-compass/VLMEvalKit at e8e78f0 (smp/file.py, inference.py), only for the nam
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
@@ -21,12 +19,11 @@ from string import ascii_uppercase
 from typing import NamedTuple
 
 from medtune.data.raw.lettered_options import split_options
+from medtune.eval.predictions.tool_tables import PREDICTION, TABLES, cell_text, table_rows, utf8_text
 
-PREDICTION = "prediction"
 PICKLE = ".pkl"
 TEXTS = ("question", "input", "prompt", "query", "problem", "instruction", "text_content")
 """The fields that may hold the question, or the whole prompt with the question in it."""
-_TABLES = (".xlsx", ".tsv", ".csv")
 _REPLIES = ("resps", "filtered_resps")
 
 
@@ -75,8 +72,8 @@ def read_tool_rows(path: Path) -> list[ToolRow] | None:
             f"where it was made: python -c \"import pandas; pandas.read_pickle('{path.name}')"
             f".to_csv('{path.stem}.tsv', sep='\\t', index=False)\", and score {path.stem}.tsv."
         )
-    if path.suffix in _TABLES:
-        rows = [table_row(fields, f"{path}, row {number}") for number, fields in enumerate(_table(path), start=2)]
+    if path.suffix in TABLES:
+        rows = [table_row(fields, f"{path}, row {number}") for number, fields in enumerate(table_rows(path), start=2)]
         if not rows:
             raise ValueError(
                 f"{path}: the table has no rows. Score one with a column {PREDICTION!r} and replies in it."
@@ -93,7 +90,7 @@ def read_tool_rows(path: Path) -> list[ToolRow] | None:
 
 def safe_twin(path: Path) -> Path:
     """Returns the table of the same name that lies beside a pickle; the path itself if it is none, or has no table."""
-    twins = (path.with_suffix(suffix) for suffix in (*_TABLES, ".json"))
+    twins = (path.with_suffix(suffix) for suffix in (*TABLES, ".json"))
     return next((twin for twin in twins if twin.is_file()), path) if path.suffix == PICKLE else path
 
 
@@ -117,7 +114,7 @@ def read_json_text(path: Path) -> object:
         ValueError: The file is not UTF-8 text or not whole.
     """
     try:
-        return json.loads(_text_of(path))
+        return json.loads(utf8_text(path))
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path}: broken or cut-off JSON (line {error.lineno}: {error.msg}). Copy it again."
@@ -144,14 +141,6 @@ def shown_options(fields: Mapping[str, str]) -> tuple[str, ...]:
     return next((found.options for found in inside if found), ())
 
 
-def cell_text(value: object) -> str:
-    """Returns a value of a table or of JSON as text; "" for none."""
-    if value is None:
-        return ""
-    # Spreadsheets turn "3" into 3, and 3 into 3.0.
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
 def _is_tools(each: Mapping[str, object]) -> bool:
     return PREDICTION in each or any(name in each for name in _REPLIES)
 
@@ -159,7 +148,7 @@ def _is_tools(each: Mapping[str, object]) -> bool:
 def _begins_with_a_row(path: Path) -> bool:
     """Returns whether the first line of a file is a row by itself, so that it holds JSON lines, whatever its name."""
     try:
-        first = json.loads(_text_of(path).lstrip().partition("\n")[0])
+        first = json.loads(utf8_text(path).lstrip().partition("\n")[0])
     except ValueError:
         return False
     return isinstance(first, dict) and ("question_id" in first or _is_tools(first))
@@ -172,7 +161,7 @@ def _json_lines(path: Path) -> list[Mapping[str, object]]:
         ValueError: The file is not UTF-8 text, or a later line is broken.
     """
     found: list[Mapping[str, object]] = []
-    for number, line in enumerate(_text_of(path).split("\n"), start=1):
+    for number, line in enumerate(utf8_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -217,51 +206,3 @@ def _flat(value: object) -> Iterable[object]:
             yield from _flat(each)
     elif value is not None:
         yield value
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text (perhaps UTF-16). Save the file as UTF-8.") from error
-
-
-def _table(path: Path) -> Sequence[Mapping[str, str]]:
-    if path.suffix == ".xlsx":
-        return _sheet(path)
-    csv.field_size_limit(1 << 30)
-    delimiter = "\t" if path.suffix == ".tsv" else ","
-    try:
-        reader = csv.reader(io.StringIO(_text_of(path), newline=""), delimiter=delimiter, strict=True)
-        names, *rows = [row for row in reader if row] or [[]]
-    except csv.Error as error:
-        raise ValueError(f"{path}: broken or cut-off table ({error}). Copy it again.") from error
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(names):
-            raise ValueError(f"{path}, row {number}: {len(row)} cells in {len(names)} columns. Copy the table again.")
-    return [dict(zip(names, row, strict=True)) for row in rows]
-
-
-def _sheet(path: Path) -> Sequence[Mapping[str, str]]:
-    # openpyxl loads slowly, and only .xlsx tables need it.
-    from zipfile import BadZipFile
-
-    import openpyxl
-    from openpyxl.utils.exceptions import InvalidFileException
-
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (BadZipFile, InvalidFileException, OSError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: no readable .xlsx table ({type(error).__name__}). Save it again.") from error
-    tables = {
-        sheet.title: [list(map(cell_text, row)) for row in sheet.iter_rows(values_only=True)]
-        for sheet in book.worksheets
-    }
-    fit = [title for title, rows in tables.items() if rows and PREDICTION in rows[0]]
-    if len(fit) != 1:
-        sheets = ", ".join(f"{title} ({', '.join((rows or [[]])[0])})" for title, rows in tables.items())
-        raise ValueError(
-            f"{path}: wanted one sheet with a column {PREDICTION!r}, {len(fit)} have it. Sheets and columns: {sheets}."
-        )
-    names, *rows = tables[fit[0]]
-    return [dict(zip(names, row, strict=False)) for row in rows if any(row)]

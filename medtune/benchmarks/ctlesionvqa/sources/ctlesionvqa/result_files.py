@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from medtune.data.types import Question
-from medtune.eval.predictions.tool_files import ToolRow, ToolRows, cell_text, read_json_text
+from medtune.eval.predictions.tool_files import ToolRow, ToolRows, read_json_text
+from medtune.eval.predictions.tool_tables import cell_text
 
 _REPLIES = ("pred_answer", "raw_output")
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from medtune.benchmarks.u2_bench.sources.u2_bench import COLUMNS
 from medtune.data.types import Question
-from medtune.eval.predictions.tool_files import ToolRow, ToolRows, cell_text
+from medtune.eval.predictions.tool_files import ToolRow, ToolRows
+from medtune.eval.predictions.tool_tables import cell_text, utf8_text
 
 _REPLY = "response"
 
@@ -30,7 +31,7 @@ def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
     """
     if path.suffix != ".jsonl" or not path.is_file():
         return None
-    lines = [line for line in path.read_text("utf-8-sig").split("\n") if line.strip()]
+    lines = [line for line in utf8_text(path).split("\n") if line.strip()]
     if not lines or f'"{_REPLY}"' not in lines[0]:
         return None
     table = _table_beside(path)
@@ -60,7 +61,8 @@ def _table_beside(path: Path) -> Mapping[str, Mapping[str, str]]:
         return {}
     csv.field_size_limit(1 << 30)
     left_out = (None, *COLUMNS["image"], "seg_data")
-    with tables[0].open(encoding="utf-8-sig", newline="") as file:
+    # A byte that is no UTF-8 is in no column that is compared.
+    with tables[0].open(encoding="utf-8-sig", errors="replace", newline="") as file:
         rows = [
             {name: cell for name, cell in row.items() if name not in left_out and isinstance(cell, str)}
             for row in csv.DictReader(file, delimiter="\t")
