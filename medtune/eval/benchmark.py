@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
 from medtune.data.media.augment import AllowedChanges, allow_nothing
@@ -13,6 +14,7 @@ from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts
 from medtune.eval.judge.task import JudgeTask
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.predictions.tool_files import ToolRows
 from medtune.eval.published_numbers import Reference, no_references
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.tables import Table
@@ -76,6 +78,11 @@ def no_tables(evidence: Evidence) -> Sequence[Table]:
     return ()
 
 
+def no_result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
+    """Returns nothing, for a benchmark without result files of its own."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """One benchmark.
@@ -104,6 +111,8 @@ class Benchmark:
         wording: The name of the prompts that `render` returns: "ours", or the name of the official prompts.
         missing: Says how much less some questions are than those of the published numbers, e.g. "6 of its 7,241
             questions"; "" if they are the same.
+        result_rows: A function of (path, questions) that returns the rows of the benchmark's own result files, which
+            are a file or lie in a folder, or None where the path holds no such file.
         workload: The size of the benchmark and substitutes for its data, for `medtune bench`.
     """
 
@@ -128,6 +137,7 @@ class Benchmark:
     wording: str = OUR_WORDING
     missing: Callable[[Sequence[Question]], str] = nothing_missing
     class_facet: str = "task"
+    result_rows: Callable[[Path, Sequence[Question]], ToolRows | None] = no_result_rows
     workload: Workload = field(default_factory=Workload)
 
     @property

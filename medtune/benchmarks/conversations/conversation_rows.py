@@ -73,7 +73,7 @@ class Row(NamedTuple):
 
 
 def conversation_table(
-    conversations: Iterable[Conversation], folder: Path, rejects: Iterable[Reject] = ()
+    conversations: Iterable[Conversation], folder: Path, rejects: Iterable[Reject] = (), *, needs_media: bool
 ) -> SourceTable:
     """Returns a question for each row with one media item, one question and one answer, and notes that count the rest.
 
@@ -84,6 +84,7 @@ def conversation_table(
         conversations: The rows that could be read.
         folder: The folder to which the paths of media are relative.
         rejects: The rows that could not be read, to be added to the table.
+        needs_media: Whether a row is rejected if its media file is missing.
 
     Raises:
         ValueError: No row fits, and none was rejected.
@@ -96,7 +97,7 @@ def conversation_table(
             left_out[why] += 1
         else:
             fit.append(row)
-    taken, lost = read_rows(fit, lambda row: _question(row, folder))
+    taken, lost = read_rows(fit, lambda row: _question(row, folder, needs_media))
     rejects = (*rejects, *lost)
     if not taken and not rejects:
         raise ValueError(f"{folder}: no row has one picture or film, one question and one answer: {dict(left_out)}.")
@@ -107,9 +108,9 @@ def conversation_table(
     return SourceTable(questions, media, notes, rejects, missing, stands_for_patient="media file")
 
 
-def _question(row: Conversation, folder: Path) -> tuple[Question, MediaRef]:
+def _question(row: Conversation, folder: Path, needs_media: bool) -> tuple[Question, MediaRef]:
     kind, written = row.media[0]
-    path = _inside(folder, written, row.place, kind)
+    path = _inside(folder, written, row.place, kind, needs_media)
     user, assistant = (turn for turn in row.turns if turn.role != SYSTEM)
     before = [turn.text.strip() for turn in row.turns if turn.role == SYSTEM]
     question = Question(
@@ -227,12 +228,12 @@ def _unfit(row: Conversation) -> str | None:
     return None if row.turns[-1].text.strip() else "an empty answer"
 
 
-def _inside(folder: Path, written: str, place: Place, kind: MediaKind) -> Path:
+def _inside(folder: Path, written: str, place: Place, kind: MediaKind, needs_media: bool) -> Path:
     path = folder / written
     if not path.resolve().is_relative_to(folder.resolve()):
         raise place.error(
             f"the {kind}'s file lies outside of the folder. Move it in, and write its path relative to it."
         )
-    if not path.is_file():
+    if needs_media and not path.is_file():
         raise place.error(f"there is no such {kind} file. Copy it, or correct the path.", media=path)
     return path

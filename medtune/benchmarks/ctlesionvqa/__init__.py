@@ -21,6 +21,7 @@ from medtune.benchmarks.ctlesionvqa.full_size import workload
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
 from medtune.benchmarks.ctlesionvqa.paper_tables import missing, references
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.result_files import result_rows
 from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, repeated_accuracies, tables
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
@@ -69,6 +70,7 @@ def benchmark() -> Benchmark:
         allowed_changes=allowed_changes,
         judging=judge_task(),
         official=official_prompts(),
+        result_rows=result_rows,
         workload=workload(),
     )
 

@@ -17,6 +17,7 @@ from medtune.benchmarks.rexsonovqa import rubric as free_response
 from medtune.benchmarks.rexsonovqa.judge_task import judge_task
 from medtune.benchmarks.rexsonovqa.official_prompts import official_prompts
 from medtune.benchmarks.rexsonovqa.question_types import TYPES
+from medtune.benchmarks.rexsonovqa.result_files import result_rows
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, rubric
 from medtune.benchmarks.rexsonovqa.tables import missing, references, tables
 from medtune.data.media.augment import NO_CHANGES, Change
@@ -52,6 +53,7 @@ def benchmark() -> Benchmark:
         official=official_prompts(),
         missing=missing,
         allowed_changes=allowed_changes,
+        result_rows=result_rows,
     )
 
 

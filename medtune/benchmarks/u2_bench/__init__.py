@@ -12,6 +12,7 @@ from medtune.benchmarks.u2_bench.official.prompts import official_prompts
 from medtune.benchmarks.u2_bench.parsers import parse_extracted, parse_lenient, parse_strict
 from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.robust_parser import parse
+from medtune.benchmarks.u2_bench.sources.u2_bench.result_files import result_rows
 from medtune.benchmarks.u2_bench.tables import references, tables
 from medtune.benchmarks.u2_bench.weights_and_ranges import CASES
 from medtune.benchmarks.u2_bench.whole import missing
@@ -49,6 +50,7 @@ def benchmark() -> Benchmark:
         judging=judge_task(),
         official=official_prompts(),
         missing=missing,
+        result_rows=result_rows,
         # Comparing texts is slow, so the bench scores no more predictions than the benchmark has cases.
         workload=Workload(max_predictions=sum(CASES.values())),
         protocol=AnswerProtocol(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +30,23 @@ def media_content_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, Copie
             said += [ref.start_s, ref.end_s, ref.region]
         ids[media_id] = _numbered(hashlib.sha256(json.dumps(said).encode()).hexdigest()[:ID_HEX], seen, "-copy")
     return ids
+
+
+def question_content_ids(questions: Iterable[Question]) -> dict[str, str]:
+    """Returns an id made from its questions for each of the source's media ids, for a folder without media.
+
+    It is the first 16 hex digits of SHA-256 over the questions about the media item. Items with the same questions get
+    "-copy2", "-copy3", ... in the source's order.
+    """
+    said: dict[str, list[object]] = {}
+    for question in questions:
+        row = [question.text, question.options, question.answer, sorted(question.facets.items())]
+        said.setdefault(question.media_id, []).append(row)
+    seen: Counter[str] = Counter()
+    return {
+        media_id: _numbered(hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:ID_HEX], seen, "-copy")
+        for media_id, rows in said.items()
+    }
 
 
 def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> StoredMedia:

@@ -50,6 +50,7 @@ class Manifest:
         notes: What the source left out on purpose.
         prompts: "ours", or the name of the official prompts in prompts.json and the scenarios that they leave to our
             wording; every run on this folder uses them.
+        without_media: Whether the folder holds questions alone, which can be scored but not shown to a model.
         unofficial_split: How a set that is meant for evaluation only was divided; None where it was not divided.
         rejected: The number of questions that could not be taken, by kind; rejects.jsonl lists them one by one.
         data_hash: The SHA-256 over all rows, the same for two users with the same files.
@@ -75,6 +76,7 @@ class Manifest:
     near_duplicates: NearDuplicates
     notes: tuple[str, ...]
     prompts: str
+    without_media: bool
     unofficial_split: UnofficialSplit | None
     rejected: Mapping[str, int]
     data_hash: str

@@ -43,7 +43,12 @@ class Prepared:
 
     @property
     def kinds(self) -> frozenset[MediaKind]:
-        """The kinds of media in the folder."""
+        """The kinds of media in the folder.
+
+        Raises:
+            ValueError: The folder was prepared without media.
+        """
+        self._require_media()
         return frozenset(ref.kind for ref in self._media.values())
 
     @property
@@ -72,11 +77,23 @@ class Prepared:
         return tuple(map(self._about_organ, found)) if self.by_organ else tuple(found)
 
     def groups(self, split: Split) -> tuple[MediaGroup, ...]:
-        """Returns the media items of a split, each with all its questions, in the folder's order."""
+        """Returns the media items of a split, each with all its questions, in the folder's order.
+
+        Raises:
+            ValueError: The folder was prepared without media.
+        """
+        self._require_media()
         found: dict[str, list[Question]] = {}
         for question in self.questions(split):
             found.setdefault(question.media_id, []).append(question)
         return tuple(MediaGroup(media_id, self._ref(media_id), tuple(members)) for media_id, members in found.items())
+
+    def _require_media(self) -> None:
+        if self.manifest.without_media:
+            raise ValueError(
+                f"{self.root} was prepared without media: its questions can be scored, but no model can be shown "
+                "anything. Run `medtune prepare` again with the media and without --without-media."
+            )
 
     def _about_organ(self, question: Question) -> Question:
         organ = question.facets.get("organ", "")

@@ -55,5 +55,5 @@ def check_rejected_share(rejects: Sequence[Reject], *, num_taken: int, max_share
     raise ValueError(
         f"{rejects_table(count_rejects(rejects), num_taken)}\nThe first of them:\n{first}\nAll are in {keep}. "
         f"This is more than the share of {max_share:g} that is allowed: correct the files, or allow more with "
-        "--max-rejected."
+        "--max-rejected. Questions whose media are missing can be prepared for scoring alone: --without-media."
     )

@@ -49,6 +49,7 @@ def prepare(
     fractions: Fractions = DEFAULT_FRACTIONS,
     max_rejected: float = rejects.MAX_REJECTED,
     unofficial_split: UnofficialSplit | None = None,
+    without_media: bool = False,
     prompts: Callable[[Sequence[Question]], Prompts] | None = None,
 ) -> Prepared:
     """Reads a source, copies each media file once, assigns splits, and writes the prepared folder `out` as a whole.
@@ -66,6 +67,8 @@ def prepare(
         limit: The highest number of patients to take, chosen so that every task's answers stay present; None takes all.
         fractions: The shares of train, val and test. A source for evaluation only is all test, whatever they say.
         max_rejected: The highest share of questions that may be rejected.
+        without_media: Takes the questions alone, whose media files need not be there; the folder can then be scored but
+            not run.
         unofficial_split: Divides a source for evaluation only by patient; the manifest says so.
         prompts: Chooses the official prompts for the questions that were taken; None keeps our own wording.
 
@@ -83,8 +86,10 @@ def prepare(
         fractions = splits.TEST_ONLY
     with new_folder(out) as draft:
         rejected_list = out.with_name(f"{out.name}.{rejects.REJECTS}")
-        taken = _take(source, root, draft, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list)
-        media, rejected, notes = _described(taken), taken.rejected, taken.table.notes
+        take = _take_questions if without_media else _take
+        taken = take(source, root, draft, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list)
+        media = _undescribed(taken) if without_media else _described(taken)
+        rejected, notes = taken.rejected, taken.table.notes
         stands_for_patient = taken.table.stands_for_patient
         questions = _pseudonymous(source, taken, media, draft)
         # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
@@ -105,6 +110,7 @@ def prepare(
             fractions=fractions,
             notes=(*notes, *split_notes, *(official.notes if official else ())),
             prompts=official.name if official else "ours",
+            without_media=without_media,
             unofficial_split=unofficial_split,
             rejected=rejected,
             stands_for_patient=stands_for_patient,
@@ -158,6 +164,19 @@ def _take(
     return _Taken(table, copied, rejected)
 
 
+def _take_questions(
+    source: Source, root: Path | None, draft: Path, *, seed: int, limit: int | None, max_share: float, keep: Path
+) -> _Taken:
+    """Reads the source's questions and leaves its media where they are, or missing."""
+    scratch = draft / "scratch"
+    scratch.mkdir()
+    table = (source.read_questions or source.read)(root, seed, scratch)
+    shutil.rmtree(scratch)
+    rejects.check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
+    return _Taken(table, {}, table.rejects)
+
+
 class _Media(NamedTuple):
     """The media of a prepared folder.
 
@@ -182,6 +201,12 @@ def _described(taken: _Taken) -> _Media:
     return _Media(ids, files, rows, len({ref.path for ref in media.values()}))
 
 
+def _undescribed(taken: _Taken) -> _Media:
+    """Returns ids made from the questions, for media that were not copied."""
+    ids = content_ids.question_content_ids(taken.table.questions)
+    return _Media(ids, {each: CopiedFile(each, file="") for each in ids.values()}, [], len(ids))
+
+
 def _pseudonymous(source: Source, taken: _Taken, media: _Media, draft: Path) -> Sequence[Question]:
     """Returns the questions under new ids and hashed patients; origins.arrow keeps which raw row each of them was."""
     raw = taken.table.questions
@@ -201,6 +226,7 @@ def _manifest(
     fractions: Fractions,
     notes: tuple[str, ...],
     prompts: str,
+    without_media: bool,
     unofficial_split: UnofficialSplit | None,
     rejected: Sequence[Reject],
     stands_for_patient: str,
@@ -228,6 +254,7 @@ def _manifest(
         near_duplicates=near_duplicates(looks, split_of),
         notes=notes,
         prompts=prompts,
+        without_media=without_media,
         unofficial_split=unofficial_split,
         rejected=rejects.count_rejects(rejected),
         data_hash=data_hash(questions, media.rows),

@@ -73,6 +73,9 @@ class Source:
         write_settings: A function of (folder, number of patients) that writes a simulation's settings into the folder,
             which `read` then takes as its root. It is None for a source that reads the user's files.
         test_only: Whether the release is for evaluation only: everything is test, unless the user asks for a split.
+        read_questions: A function like `read` that also gives the questions whose media files are not in the folder;
+            the paths in its media may then lead to no file. It is None for a source whose questions are made from the
+            media.
         answer_in: A function of (cells by column, question) that returns the true answer in the question's words, as
             another tool's copy of the row states it, or None where it states none. It is None for a source whose rows
             state the answer as it is.
@@ -88,5 +91,6 @@ class Source:
     write_example: Callable[[Path], None] | None
     write_settings: Callable[[Path, int], None] | None = None
     test_only: bool = False
+    read_questions: Callable[[Path | None, int, Path], SourceTable] | None = None
     answer_in: Callable[[Mapping[str, str], Question], str | None] | None = None
     name: str = ""

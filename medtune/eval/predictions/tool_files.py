@@ -1,14 +1,16 @@
 """Reads the prediction files of other evaluation tools: the samples of lmms-eval and the tables of VLMEvalKit.
 
-lmms-eval (`--log_samples`) writes JSON lines with doc_id, doc (the row without its media), target, resps and
-filtered_resps. VLMEvalKit writes a table .xlsx, .tsv, .csv or .json with the benchmark's columns and `prediction`.
+lmms-eval (`--log_samples`) writes JSON lines with doc_id, target, input (the prompt) and filtered_resps; `resps` is
+left out where it says the same, and older versions also have `doc`, the row without its media. VLMEvalKit writes a
+table .xlsx, .tsv or .json with the benchmark's columns and `prediction`, and a .pkl where that fails. A .pkl is never
+opened.
 
-Source: EvolvingLMMs-Lab/lmms-eval and open-compass/VLMEvalKit, only for the names of fields and columns.
+Source: EvolvingLMMs-Lab/lmms-eval at 75571cf (loggers/evaluation_tracker.py, evaluator.py) and
+open-compass/VLMEvalKit at e8e78f0 (smp/file.py, inference.py), only for the names of fields and columns.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
@@ -16,8 +18,13 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import NamedTuple
 
-PREDICTION = "prediction"
-TABLES = (".xlsx", ".tsv", ".csv")
+from medtune.data.raw.lettered_options import split_options
+from medtune.eval.predictions.tool_tables import PREDICTION, TABLES, cell_text, table_rows, utf8_text
+
+PICKLE = ".pkl"
+TEXTS = ("question", "input", "prompt", "query", "problem", "instruction", "text_content")
+"""The fields that may hold the question, or the whole prompt with the question in it."""
+_REPLIES = ("resps", "filtered_resps")
 
 
 class ToolRow(NamedTuple):
@@ -28,12 +35,26 @@ class ToolRow(NamedTuple):
         replies: The model's replies, one for each repeat.
         options: The options in the order that the tool showed; empty if the file does not state it.
         where: The file and line, for messages.
+        verdict: A judge's reply about the model's reply; None if there is none.
     """
 
     fields: Mapping[str, str]
     replies: tuple[str, ...]
     options: tuple[str, ...]
     where: str
+    verdict: str | None = None
+
+
+class ToolRows(NamedTuple):
+    """The rows of other tools' files.
+
+    Attributes:
+        rows: The rows that answer questions.
+        left_out: The number of rows that were left out on purpose, by reason.
+    """
+
+    rows: Sequence[ToolRow]
+    left_out: Mapping[str, int]
 
 
 def read_tool_rows(path: Path) -> list[ToolRow] | None:
@@ -41,43 +62,142 @@ def read_tool_rows(path: Path) -> list[ToolRow] | None:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: A table cannot be read, or has no column of predictions.
+        ValueError: A file cannot be read, has no predictions, or is a pickle.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no prediction file {path}")
+    if path.suffix == PICKLE:
+        raise ValueError(
+            f"{path}: a pickle can run any code when it is opened, so medtune does not open it. Write it as a table "
+            f"where it was made: python -c \"import pandas; pandas.read_pickle('{path.name}')"
+            f".to_csv('{path.stem}.tsv', sep='\\t', index=False)\", and score {path.stem}.tsv."
+        )
     if path.suffix in TABLES:
-        return [_table_row(fields, f"{path}, row {number}") for number, fields in enumerate(_table(path), start=2)]
-    found = _objects(path)
-    if not found or not any(PREDICTION in each or "resps" in each for each in found):
+        rows = [table_row(fields, f"{path}, row {number}") for number, fields in enumerate(table_rows(path), start=2)]
+        if not rows:
+            raise ValueError(
+                f"{path}: the table has no rows. Score one with a column {PREDICTION!r} and replies in it."
+            )
+        return rows
+    is_list = path.suffix == ".json" and not _begins_with_a_row(path)
+    found = json_list(path) if is_list else _json_lines(path)
+    if not any(map(_is_tools, found)):
+        if is_list:
+            raise ValueError(f"{path}: no row has a field {PREDICTION!r} or {_REPLIES[1]!r}. Is it a prediction file?")
         return None
     return [_object_row(each, f"{path}, row {number}") for number, each in enumerate(found, start=1)]
 
 
-def _objects(path: Path) -> list[Mapping[str, object]]:
-    """Returns the objects in a JSON list or in JSON lines; an empty list if the file is neither."""
-    text = path.read_text("utf-8-sig")
+def safe_twin(path: Path) -> Path:
+    """Returns the table of the same name that lies beside a pickle; the path itself if it is none, or has no table."""
+    twins = (path.with_suffix(suffix) for suffix in (*TABLES, ".json"))
+    return next((twin for twin in twins if twin.is_file()), path) if path.suffix == PICKLE else path
+
+
+def json_list(path: Path) -> list[Mapping[str, object]]:
+    """Returns the objects of a file that holds a JSON list.
+
+    Raises:
+        ValueError: The file is not UTF-8 text, not whole, or holds something else.
+    """
+    found = read_json_text(path)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        entries = f"an object with {', '.join(map(str, found))}" if isinstance(found, dict) else type(found).__name__
+        raise ValueError(f"{path}: wanted a JSON list of rows, got {entries}.")
+    return found
+
+
+def read_json_text(path: Path) -> object:
+    """Returns the content of a JSON file.
+
+    Raises:
+        ValueError: The file is not UTF-8 text or not whole.
+    """
     try:
-        lines = [text] if path.suffix == ".json" else [line for line in text.splitlines() if line.strip()]
-        read = [json.loads(line) for line in lines]
-        whole = read[0] if path.suffix == ".json" else read
+        return json.loads(utf8_text(path))
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{path}: broken or cut-off JSON (line {error.lineno}: {error.msg}). Copy it again."
+        ) from error
+
+
+def table_row(fields: Mapping[str, str], where: str) -> ToolRow:
+    """Returns a row with a reply in the column "prediction", and with the options of VLMEvalKit's columns A, B, ...
+
+    Raises:
+        ValueError: There is no such column.
+    """
+    if PREDICTION not in fields:
+        raise ValueError(f"{where}: wanted a column {PREDICTION!r}, there are {', '.join(fields)}.")
+    return ToolRow(fields, (fields[PREDICTION],), shown_options(fields), where)
+
+
+def shown_options(fields: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the options of the columns A, B, C, ..., or those after letters in the question or prompt."""
+    lettered = tuple(takewhile(bool, (fields.get(letter, "") for letter in ascii_uppercase)))
+    if lettered:
+        return lettered
+    inside = (split_options(fields[name]) for name in TEXTS if name in fields)
+    return next((found.options for found in inside if found), ())
+
+
+def _is_tools(each: Mapping[str, object]) -> bool:
+    return PREDICTION in each or any(name in each for name in _REPLIES)
+
+
+def _begins_with_a_row(path: Path) -> bool:
+    """Returns whether the first line of a file is a row by itself, so that it holds JSON lines, whatever its name."""
+    try:
+        first = json.loads(utf8_text(path).lstrip().partition("\n")[0])
     except ValueError:
-        return []
-    return [each for each in whole if isinstance(each, dict)] if isinstance(whole, list) else []
+        return False
+    return isinstance(first, dict) and ("question_id" in first or _is_tools(first))
+
+
+def _json_lines(path: Path) -> list[Mapping[str, object]]:
+    """Returns the objects in JSON lines; an empty list if the first line is none, which then is no tool's file.
+
+    Raises:
+        ValueError: The file is not UTF-8 text, or a later line is broken.
+    """
+    found: list[Mapping[str, object]] = []
+    for number, line in enumerate(utf8_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            each = json.loads(line)
+        except ValueError as error:
+            if not any(map(_is_tools, found)):
+                return []
+            raise ValueError(f"{path}, line {number}: broken or cut-off JSON. Copy the file again.") from error
+        if isinstance(each, dict):
+            found.append(each)
+    return found
 
 
 def _object_row(each: Mapping[str, object], where: str) -> ToolRow:
-    if "resps" not in each:
-        return _table_row({name: _text(value) for name, value in each.items()}, where)
     said = each.get("doc")
     doc = said if isinstance(said, dict) else {}
-    fields = {name: _text(value) for name, value in each.items() if not isinstance(value, list | dict)}
-    fields |= {str(name): _text(value) for name, value in doc.items() if not isinstance(value, list | dict)}
-    # The raw replies are used, because medtune's own parsers remove reasoning in tags.
-    replies = tuple(map(str, _flat(each["resps"])))
+    fields = {name: cell_text(value) for name, value in each.items() if not isinstance(value, list | dict)}
+    fields |= {str(name): cell_text(value) for name, value in doc.items() if not isinstance(value, list | dict)}
+    # The raw replies are used where both are there, because medtune's own parsers remove reasoning in tags.
+    name = next((name for name in _REPLIES if name in each), None)
+    if name is None:
+        return table_row({name: cell_text(value) for name, value in each.items()}, where)
+    replies = tuple(map(str, _flat(each[name])))
     if not replies:
-        raise ValueError(f"{where}: wanted a reply in 'resps', it is empty. Leave the line out for a missing answer.")
+        raise ValueError(f"{where}: wanted a reply in {name!r}, it is empty. Leave the line out for a missing answer.")
+    if _are_likelihoods(replies):
+        raise ValueError(
+            f"{where}: {name!r} holds log-likelihoods of options, not replies. Have the tool generate (generate_until)."
+        )
     listed: list[object] = next((doc[name] for name in ("options", "choices") if isinstance(doc.get(name), list)), [])
-    return ToolRow(fields, replies, tuple(map(str, listed)) or _lettered(fields), where)
+    return ToolRow(fields, replies, tuple(map(str, listed)) or shown_options(fields), where)
+
+
+def _are_likelihoods(replies: Sequence[str]) -> bool:
+    """Returns whether flattened replies are pairs of a number and whether it is the greedy choice."""
+    return len(replies) % 2 == 0 and all(flag in ("True", "False") for flag in replies[1::2])
 
 
 def _flat(value: object) -> Iterable[object]:
@@ -86,39 +206,3 @@ def _flat(value: object) -> Iterable[object]:
             yield from _flat(each)
     elif value is not None:
         yield value
-
-
-def _table_row(fields: Mapping[str, str], where: str) -> ToolRow:
-    if PREDICTION not in fields:
-        raise ValueError(f"{where}: wanted a column {PREDICTION!r}, there are {', '.join(fields)}.")
-    return ToolRow(fields, (fields[PREDICTION],), _lettered(fields), where)
-
-
-def _lettered(fields: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the options of VLMEvalKit's columns A, B, C, ..."""
-    return tuple(takewhile(bool, (fields.get(letter, "") for letter in ascii_uppercase)))
-
-
-def _table(path: Path) -> Sequence[Mapping[str, str]]:
-    if path.suffix != ".xlsx":
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            csv.field_size_limit(1 << 30)
-            return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
-    # openpyxl loads slowly, and only .xlsx tables need it.
-    import openpyxl
-    from openpyxl.utils.exceptions import InvalidFileException
-
-    try:
-        sheet = openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets[0]
-    except (InvalidFileException, OSError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: no readable .xlsx table ({type(error).__name__}). Save it again.") from error
-    rows = sheet.iter_rows(values_only=True)
-    names = [_text(name) for name in next(rows, ())]
-    return [dict(zip(names, map(_text, row), strict=False)) for row in rows]
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    # Spreadsheets turn "3" into 3, and 3 into 3.0.
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

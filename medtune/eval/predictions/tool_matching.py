@@ -1,16 +1,36 @@
-"""Matches the rows of another tool's prediction file with questions, by ids or by the order of the raw files."""
+"""Matches the rows of another tool's file with questions: by texts, ids or order, and never without proof."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from string import ascii_uppercase
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import NamedTuple
 
 from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.predictions.question_texts import QuestionTexts, words_of_text
 from medtune.eval.predictions.tool_files import ToolRow
+from medtune.eval.predictions.tool_proof import MOST_CHANCE, TRUTHS, AnswerIn, Proof, chance_of_agreement, shown
 
-AnswerIn = Callable[[Mapping[str, str], Question], str | None]
 _ID_FIELDS = ("question_id", "qid", "id", "index", "doc_id")
-_TRUTHS = ("answer", "target", "correct_option", "class_label", "classes", "class", "label", "groundtruth")
+_REPEAT = "repeat"
+# Where more questions have one text, rows are not compared with each of them.
+_MOST_ALIKE = 200
+
+
+class MatchedRows(NamedTuple):
+    """The rows of other tools' files as predictions.
+
+    Attributes:
+        predictions: One prediction for each reply to a question.
+        judge_replies: The judge's replies that the rows carry, by the prediction that they are about.
+        repeated: The number of rows that give a question the same reply again; each reply is counted once.
+    """
+
+    predictions: list[Prediction]
+    judge_replies: Mapping[PredictionKey, str]
+    repeated: int
 
 
 def match_rows(
@@ -20,91 +40,183 @@ def match_rows(
     find: Callable[[str], str | None],
     places: Mapping[str, int],
     answer_in: AnswerIn | None = None,
-) -> list[Prediction]:
+) -> MatchedRows:
     """Returns the rows of another tool's file as predictions for the questions that they answer.
 
-    A field that names a question in every row is used: by our own id, or by the id of the row in the raw files. If
-    there is no such field and there are as many rows as questions, the rows are taken in the order of the raw files,
-    after checking that the true answers in the rows agree with those of the questions.
+    A row belongs to a question by the first of these that fits every row: our own question id; its text, options and
+    true answer, where they are those of one question alone; the id of a row in the raw files; a row number, or the
+    order of the rows, in the raw files. Ids of raw rows, numbers and orders count only if the true answers or the
+    texts of the rows agree with those of the questions, and numbers and orders only if a wrong order
+    would not agree too.
 
     Args:
-        rows: The rows of one file.
-        questions: The questions that the file may answer.
+        rows: The rows of the files.
+        questions: The questions that they may answer.
         find: A function from the id of a raw row to the id of its question.
         places: The number of each question in the order of the raw files.
-        answer_in: A function of the source that reads the true answer of a row; columns with usual names are tried too.
+        answer_in: A function of the source that reads the true answer of a row; fields with usual names are tried too.
 
     Raises:
-        ValueError: No field names the questions and the order does not fit, or two rows answer one question.
+        ValueError: No match is proven, or two rows answer one question differently.
     """
-    ids = {question.id for question in questions}
-    others = sorted({name for row in rows for name in row.fields} - set(_ID_FIELDS))
-    for name in (*_ID_FIELDS, *others):
-        values = [row.fields.get(name, "") for row in rows]
-        if len(set(values)) < len(values) or not all(values):
-            continue
-        found = [value if value in ids else find(value) for value in values]
-        if all(each in ids for each in found):
-            return _predictions(rows, [each for each in found if each], questions)
-    return _predictions(rows, _by_order(rows, questions, places, answer_in), questions)
-
-
-def _by_order(
-    rows: Sequence[ToolRow], questions: Sequence[Question], places: Mapping[str, int], answer_in: AnswerIn | None
-) -> list[str]:
-    first = rows[0].where if rows else "the file"
-    wanted = f"no field of {first} names a question in every row ({', '.join(_ID_FIELDS)}, ...)"
-    if len(rows) != len(questions):
-        raise ValueError(
-            f"{wanted}, and {len(rows)} rows cannot be {len(questions)} questions in their order. Give the part of the "
-            "questions that the file answers with --only FACET=VALUE, or a column question_id"
-        )
+    if not rows:
+        raise ValueError("the file has no rows. Score a file with predictions in it.")
     ordered = sorted(questions, key=lambda question: places[question.id])
-    column = next((name for name in _TRUTHS if all(row.fields.get(name) for row in rows)), None)
-    for row, question in zip(rows, ordered, strict=True):
-        truth = answer_in(row.fields, question) if answer_in else None
-        if truth is None and column:
-            truth = row.fields[column]
-        if truth is None:
+    proof = Proof(QuestionTexts(question.text for question in questions), answer_in)
+    reasons = []
+    for attempt in _attempts(rows, ordered, find, proof):
+        wrong = _wrong(attempt, rows, ordered, proof)
+        if wrong is None:
+            return _predictions(rows, attempt.found)
+        reasons.append(f"{attempt.by}: {wrong}")
+        if not attempt.is_order:
+            # Ids of the raw rows that contradict the rows leave nothing to trust in the file.
+            break
+    raise ValueError(_refusal(rows, questions, reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A question for each row.
+
+    Attributes:
+        by: What names the questions, in words.
+        found: The question of each row.
+        needs_proof: Whether the rows have to confirm it; what they state may never contradict it.
+        is_order: Whether it is a number or an order, which a wrong file may have too.
+    """
+
+    by: str
+    found: Sequence[Question]
+    needs_proof: bool = True
+    is_order: bool = False
+
+
+def _attempts(
+    rows: Sequence[ToolRow], ordered: Sequence[Question], find: Callable[[str], str | None], proof: Proof
+) -> Iterator[_Attempt]:
+    by_id = {question.id: question for question in ordered}
+    others = sorted({name for row in rows for name in row.fields} - set(_ID_FIELDS))
+    columns = {name: [row.fields.get(name, "") for row in rows] for name in (*_ID_FIELDS, *others)}
+    for name, values in columns.items():
+        known = [by_id.get(value) for value in values]
+        if any(known):
+            lost = [row for row, question in zip(rows, known, strict=True) if question is None]
+            if lost:
+                raise ValueError(f"{lost[0].where}: {name} {lost[0].fields.get(name)!r} is no question of this split.")
+            yield _Attempt(f"by {name}", [each for each in known if each], needs_proof=False)
+            return
+    by_text = _by_text(rows, ordered, proof)
+    if len(by_text) == len(rows):
+        yield _Attempt("by their texts", by_text)
+    for name, values in columns.items():
+        raw = list(takewhile(bool, (by_id.get(find(value) or "") for value in values)))
+        if len(raw) == len(rows):
+            are_numbers = all(value.isdigit() for value in values)
+            yield _Attempt(f"by {name}", [each for each in raw if each], is_order=are_numbers)
+    yield from _by_numbers(rows, ordered, columns)
+    if len(rows) == len(ordered):
+        yield _Attempt("in the order of the benchmark's files", ordered, is_order=True)
+
+
+def _by_text(rows: Sequence[ToolRow], questions: Sequence[Question], proof: Proof) -> list[Question]:
+    """Returns the one question that each row's text, options and answer fit; shorter than the rows if one has none."""
+    alike = defaultdict(list)
+    for question in questions:
+        alike[words_of_text(question.text)].append(question)
+    found = []
+    for row in rows:
+        near = [question for words in proof.asked_in(row) for question in alike[words]]
+        if len(near) > _MOST_ALIKE:
+            break
+        fit = [question for question in near if proof.contradiction(row, question) is None]
+        if len(fit) != 1:
+            break
+        found.append(fit[0])
+    return found
+
+
+def _by_numbers(
+    rows: Sequence[ToolRow], ordered: Sequence[Question], columns: Mapping[str, Sequence[str]]
+) -> Iterator[_Attempt]:
+    for name in _ID_FIELDS:
+        values = columns[name]
+        if not all(value.isdigit() for value in values):
+            continue
+        numbers = [int(value) for value in values]
+        if max(numbers) < len(ordered):
+            yield _Attempt(f"by {name} as a row number from 0", [ordered[number] for number in numbers], is_order=True)
+        elif len(set(numbers)) == len(numbers) == len(ordered):
+            place = {number: rank for rank, number in enumerate(sorted(numbers))}
+            yield _Attempt(f"in the order of {name}", [ordered[place[number]] for number in numbers], is_order=True)
+
+
+def _wrong(attempt: _Attempt, rows: Sequence[ToolRow], asked: Sequence[Question], proof: Proof) -> str | None:
+    """Returns in words why an attempt is not to be trusted; None if it is proven."""
+    pairs = list(zip(rows, attempt.found, strict=True))
+    for row, question in pairs:
+        if said := proof.contradiction(row, question):
+            return f"{row.where}: {said}"
+    if not attempt.needs_proof:
+        return None
+    if not any(proof.confirms(row, question) for row, question in pairs):
+        return "no row states its true answer or its question"
+    if attempt.is_order and len(asked) > 1:
+        chance = chance_of_agreement(rows, attempt.found, asked, proof)
+        # Where every row states its question's true answer, an exchange of rows with one answer changes no score.
+        have_truths = all(proof.has_truth(row, question) for row, question in pairs)
+        if chance == 1 or (chance > MOST_CHANCE and not have_truths):
+            return f"the rows' answers and texts are so alike that {chance:.0%} of all orders would agree with them"
+    return None
+
+
+def _refusal(rows: Sequence[ToolRow], questions: Sequence[Question], reasons: Sequence[str]) -> str:
+    asked = f"{len(rows)} rows cannot be matched with {len(questions)} questions"
+    tried = "".join(f"\n  {reason}" for reason in reasons) or (
+        "\n  no field names a question, no text is that of one question alone, and there are not as many rows as "
+        "questions"
+    )
+    return (
+        f"{rows[0].where.rpartition(',')[0]}: {asked}, so nothing was scored. Tried:{tried}\n"
+        "Give the part of the questions that the file answers with --only FACET=VALUE, or a column question_id, or add "
+        f"the question or the true answer to each row ({', '.join(TRUTHS[:3])}, ...)."
+    )
+
+
+def _predictions(rows: Sequence[ToolRow], found: Sequence[Question]) -> MatchedRows:
+    of_question: dict[str, list[tuple[ToolRow, Question]]] = {}
+    for row, question in zip(rows, found, strict=True):
+        of_question.setdefault(question.id, []).append((row, question))
+    predictions, judge_replies, repeated = list[Prediction](), dict[PredictionKey, str](), 0
+    for question_id, pairs in of_question.items():
+        taken = _declared_repeats(pairs) or _same_once(pairs)
+        repeated += len(pairs) - len(taken)
+        replies = [(row, question, reply) for row, question in taken for reply in row.replies]
+        for repeat, (row, question, reply) in enumerate(replies):
+            key = PredictionKey(question_id, "image", "generation", repeat)
+            predictions.append(Prediction(key, options_shown=shown(row, question), text=reply))
+            if row.verdict is not None:
+                judge_replies[key] = row.verdict
+    return MatchedRows(predictions, judge_replies, repeated)
+
+
+def _declared_repeats(pairs: Sequence[tuple[ToolRow, Question]]) -> Sequence[tuple[ToolRow, Question]]:
+    """Returns the rows by their numbers in the field "repeat"; nothing where they are not numbered."""
+    numbers = [row.fields.get(_REPEAT, "") for row, _ in pairs]
+    if not all(number.isdigit() for number in numbers) or len(set(numbers)) < len(numbers):
+        return ()
+    return [pair for _, pair in sorted(zip(map(int, numbers), pairs, strict=True), key=lambda each: each[0])]
+
+
+def _same_once(pairs: Sequence[tuple[ToolRow, Question]]) -> Sequence[tuple[ToolRow, Question]]:
+    """Returns the first row, or the first that was judged, of rows that give a question the same reply."""
+    first, question = next((pair for pair in pairs if pair[0].verdict is not None), pairs[0])
+    for row, _ in pairs:
+        is_same = (row.replies, shown(row, question)) == (first.replies, shown(first, question))
+        if not is_same or row.verdict not in (None, first.verdict):
             raise ValueError(
-                f"{wanted}, and no column has the true answers ({', '.join(_TRUTHS)}) to check their order by"
+                f"{row.where} and {first.where} answer one question ({question.id}) with different "
+                f"{'verdicts' if is_same else 'replies'}. Keep one of the two, or number them in a column {_REPEAT!r} "
+                "if they are repeats of one model."
             )
-        if not _agrees(truth, row, question):
-            raise ValueError(
-                f"{wanted}, and they are not in the order of the benchmark's files: {row.where} has the answer "
-                f"{truth!r}, the question there has {question.answer!r}"
-            )
-    return [question.id for question in ordered]
-
-
-def _agrees(said: str, row: ToolRow, question: Question) -> bool:
-    """Returns whether a stated true answer is that of the question: its words, its number or an option's letter."""
-    answer = said.strip().strip("[]'\"")
-    if len(answer) == 1 and answer in ascii_uppercase[: len(row.options)]:
-        answer = row.options[ascii_uppercase.index(answer)]
-    if question.answer_kind == "number":
-        try:
-            return abs(float(answer) - float(question.answer)) <= 1e-6 * abs(float(question.answer))
-        except ValueError:
-            return False
-    return answer.strip().casefold() == question.answer.casefold()
-
-
-def _shown(row: ToolRow, question: Question) -> tuple[str, ...]:
-    """Returns the question's options in the order that the tool showed, so that letters in replies can be read."""
-    own = {option.strip().casefold(): option for option in question.options}
-    found = tuple(own.get(option.strip().casefold(), "") for option in row.options)
-    return found if set(found) == set(question.options) and len(found) == len(question.options) else ()
-
-
-def _predictions(rows: Sequence[ToolRow], ids: Sequence[str], questions: Sequence[Question]) -> list[Prediction]:
-    asked = {question.id: question for question in questions}
-    first: dict[str, str] = {}
-    for row, id_ in zip(rows, ids, strict=True):
-        if first.setdefault(id_, row.where) != row.where:
-            raise ValueError(f"{row.where} and {first[id_]} answer one question; keep one of the two")
-    return [
-        Prediction(PredictionKey(id_, "image", "generation", repeat), options_shown=_shown(row, asked[id_]), text=text)
-        for row, id_ in zip(rows, ids, strict=True)
-        for repeat, text in enumerate(row.replies)
-    ]
+    return [(first, question)]

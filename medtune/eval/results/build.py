@@ -90,9 +90,9 @@ def rescored(
     )
 
 
-def scores_file(phase: PhaseScores, label: DataLabel) -> schema.ScoresFile:
-    """Returns the content of scores.json: one evaluation and the label of its data."""
-    return schema.ScoresFile(**asdict(label), **vars(_phase(phase)))
+def scores_file(phase: PhaseScores, label: DataLabel, *, rows: schema.FileRows | None = None) -> schema.ScoresFile:
+    """Returns the content of scores.json: one evaluation, the label of its data, and the rows of the files scored."""
+    return schema.ScoresFile(**asdict(label), **vars(_phase(phase)), file_rows=rows)
 
 
 def audit_file(audit: Audit, label: DataLabel) -> schema.AuditFile:

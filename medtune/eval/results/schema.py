@@ -373,11 +373,35 @@ class ResultsFile:
         return self.phases["final" if "final" in self.phases else "zero_shot"]
 
 
+@with_config(DOCUMENT)
+@dataclass(frozen=True, kw_only=True)
+class FileRows:
+    """Rows of the files that `medtune score` was given.
+
+    Attributes:
+        rows: Number of rows, those included that were not scored.
+        repeated: Number of rows that give a question the same reply again; each such reply is scored once.
+        left_out: Reason -> number of rows that were not scored.
+        unanswered: Number of questions that no row answers; they count as wrong.
+    """
+
+    rows: Count
+    repeated: Count = 0
+    left_out: Mapping[str, Count] = field(default_factory=dict)
+    unanswered: Count = 0
+
+
 # The fields of the last named class come first in the file.
 @with_config(DOCUMENT)
 @dataclass(frozen=True, kw_only=True)
 class ScoresFile(Phase, Labelled):
-    """scores.json: one evaluation with the label of its data, so that it can be read without the rest of the run."""
+    """scores.json: one evaluation with the label of its data, so that it can be read without the rest of the run.
+
+    Attributes:
+        file_rows: Rows of the files that were scored; left out where a model answered the questions in the same run.
+    """
+
+    file_rows: Annotated[FileRows | None, Field(exclude_if=lambda rows: rows is None)] = None
 
 
 @with_config(DOCUMENT)

@@ -110,6 +110,17 @@ def reading_twice_gives_one_table(example: Example) -> Iterator[str]:
         yield "`read` gives other questions when it is called again; sort the files, and draw with the seed alone"
 
 
+def reading_the_questions_alone_gives_all_of_them(example: Example) -> Iterator[str]:
+    """Complains if `read_questions` leaves out questions that `read` gives, or gives them other answers."""
+    if example.source.read_questions is None:
+        return
+    scratch = example.scratch / "questions"
+    scratch.mkdir()
+    alone = example.source.read_questions(example.root, SEED, scratch).questions
+    if [(q.id, q.text, q.answer) for q in alone] != [(q.id, q.text, q.answer) for q in example.table.questions]:
+        yield "`read_questions` gives other questions than `read`; it may differ only where media files are missing"
+
+
 def its_splits_share_no_patient_and_no_image(example: Example) -> Iterator[str]:
     """Complains about a patient or a media file that occurs in two splits."""
     groups = {split: example.prepared.groups(split) for split in SPLITS}
@@ -172,6 +183,7 @@ CONTRACT = Contract(
         its_ids_are_unique_and_its_media_listed,
         its_answers_are_among_the_options_and_its_tasks_are_named,
         reading_twice_gives_one_table,
+        reading_the_questions_alone_gives_all_of_them,
         its_splits_share_no_patient_and_no_image,
         preparing_twice_gives_the_same_bytes,
         no_patient_id_and_no_file_name_gets_through,

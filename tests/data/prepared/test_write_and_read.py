@@ -215,6 +215,24 @@ def test_missing_folder_says_how_to_make_it(tmp_path: Path) -> None:
         open_prepared(tmp_path / "nowhere")
 
 
+def test_questions_without_media_are_scored_and_not_shown(tiny_busi: Path, tmp_path: Path) -> None:
+    with_media = _prepare(tiny_busi, tmp_path / "with")
+    source = find_source("busi")
+    alone = prepare(source, benchmark="u2_bench", root=tiny_busi, out=tmp_path / "alone", without_media=True)
+    again = prepare(source, benchmark="u2_bench", root=tiny_busi, out=tmp_path / "again", without_media=True)
+    assert _tree(alone.root) == _tree(again.root)
+    assert open_prepared(alone.root).manifest.without_media
+    asked = [(q.text, q.options, q.answer, q.patient_id) for split in SPLITS for q in alone.questions(split)]
+    assert sorted(asked) == sorted(
+        (q.text, q.options, q.answer, q.patient_id) for split in SPLITS for q in with_media.questions(split)
+    )
+    assert len({q.id for split in SPLITS for q in alone.questions(split)}) == len(asked)
+    assert not (alone.root / "media").exists()
+    for use in (lambda: alone.groups("test"), lambda: alone.kinds):
+        with pytest.raises(ValueError, match="was prepared without media: its questions can be scored"):
+            use()
+
+
 def test_raw_folder_is_not_a_prepared_one(tiny_busi: Path) -> None:
     with pytest.raises(ValueError, match="was not prepared by medtune"):
         open_prepared(tiny_busi)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
+
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +51,41 @@ def _score(prepared: Prepared, file: Path, *extra: str) -> int:
     return main(["score", "fetal_gauge", "--predictions", str(file), "--questions", str(prepared.root), *extra])
 
 
+def _rows(file: Path) -> object:
+    return json.loads((file.parent / "scores.json").read_text())["file_rows"]
+
+
 def _accuracy(file: Path) -> float:
     return float(json.loads((file.parent / "scores.json").read_text())["overall"]["value"])
 
 
-def _lmms(prepared: Prepared, file: Path, *, ids: bool = True, replies: Callable[[Question], Sequence[str]]) -> None:
-    with file.open("w") as out:
-        for number, (row_id, row, question) in enumerate(_raw(prepared)):
-            doc = {
-                **({"id": row_id} if ids else {}),
-                "answer": row["answer"],
-                "options": row["options"],
-                "image_size": 3,
-            }
-            sample = {"doc_id": number, "doc": doc, "target": row["answer"], "resps": [list(replies(question))]}
-            out.write(json.dumps({**sample, "filtered_resps": ["cleaned"], "doc_hash": f"{number:064x}"}) + "\n")
+def _lmms(prepared: Prepared, replies: Callable[[Question], Sequence[str]]) -> list[dict[str, object]]:
+    """Returns lines as older versions of lmms-eval wrote them: with the row in `doc` and all replies in `resps`."""
+    lines: list[dict[str, object]] = []
+    for number, (row_id, row, question) in enumerate(_raw(prepared)):
+        doc = {"id": row_id, "answer": row["answer"], "options": row["options"], "image_size": 3}
+        sample = {"doc_id": number, "doc": doc, "target": row["answer"], "resps": [list(replies(question))]}
+        lines.append({**sample, "filtered_resps": ["cleaned"], "doc_hash": f"{number:064x}"})
+    return lines
+
+
+def _lmms_today(prepared: Prepared, *, letters: bool = False) -> list[dict[str, object]]:
+    """Returns lines as lmms-eval's tracker writes them today: no `doc`, and no `resps` where they say the same."""
+    lines: list[dict[str, object]] = []
+    for number, (_, row, question) in enumerate(_raw(prepared)):
+        options = list(map(str, row["options"]))  # type: ignore[call-overload]
+        options = options[::-1] if letters else options
+        listed = "".join(f"{letter}. {option}\n" for letter, option in zip("ABCDEF", options, strict=False))
+        reply = "ABCDEF"[options.index(question.answer)] if letters else question.answer
+        sample = {"doc_id": number, "target": reply, "filtered_resps": reply, "token_counts": [{"output_tokens": 3}]}
+        more = f"{listed}Answer with the option's letter from the given choices directly." if letters else ""
+        lines.append({**sample, "doc_hash": f"{number:064x}", "exact_match": 1.0, "input": f"{row['prompt']}\n{more}"})
+    return lines
+
+
+def _write_lines(file: Path, lines: Sequence[Mapping[str, object]]) -> Path:
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
 
 
 def _table(prepared: Prepared) -> list[dict[str, object]]:
@@ -95,41 +118,152 @@ def _write(file: Path, rows: Sequence[Mapping[str, object]]) -> None:
             writer.writerows(rows)
 
 
-def test_lmms_eval_samples_go_by_the_row_ids_of_the_benchmark(prepared: Prepared, tmp_path: Path) -> None:
-    file = tmp_path / "samples.jsonl"
-    _lmms(prepared, file, replies=lambda question: [f"<think>hm</think> {question.answer}", "nonsense"])
+def test_lmms_eval_samples_with_docs_go_by_the_row_ids_of_the_benchmark(prepared: Prepared, tmp_path: Path) -> None:
+    lines = _lmms(prepared, lambda question: [f"<think>hm</think> {question.answer}", "nonsense"])
+    file = _write_lines(tmp_path / "samples.jsonl", lines[::-1])
     assert _score(prepared, file) == 0
     assert _accuracy(file) == 1.0
+
+
+@pytest.mark.parametrize("letters", [False, True], ids=["words", "letters in the order of the prompt"])
+def test_lmms_eval_samples_of_today_in_any_order(prepared: Prepared, tmp_path: Path, letters: bool) -> None:
+    lines = _lmms_today(prepared, letters=letters)
+    random.Random(3).shuffle(lines)
+    file = _write_lines(tmp_path / "samples.jsonl", lines)
+    assert _score(prepared, file) == 0
+    assert _accuracy(file) == 1.0
+    assert _rows(file) == {"rows": 20, "repeated": 0, "left_out": {}, "unanswered": 0}
+
+
+def test_lmms_eval_samples_with_reasoning_removed_keep_the_raw_reply(prepared: Prepared, tmp_path: Path) -> None:
+    lines = [
+        {**line, "resps": f"<think>hm</think>{line['filtered_resps']}", "filtered_resps": "cleaned"}
+        for line in _lmms_today(prepared)
+    ]
+    file = _write_lines(tmp_path / "samples.jsonl", lines)
+    assert _score(prepared, file) == 0
+    assert _accuracy(file) == 1.0
+
+
+def test_a_part_of_lmms_evals_samples_goes_by_their_row_numbers(prepared: Prepared, tmp_path: Path) -> None:
+    file = _write_lines(tmp_path / "samples.jsonl", _lmms_today(prepared)[12:4:-1])
+    assert _score(prepared, file) == 0
+    assert _accuracy(file) == 8 / 20
+    assert _rows(file) == {"rows": 8, "repeated": 0, "left_out": {}, "unanswered": 12}
+
+
+def test_log_likelihoods_are_no_replies(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    lines = [{**line, "filtered_resps": [["-1.5", "True"], ["-2", "False"]]} for line in _lmms_today(prepared)]
+    assert _score(prepared, _write_lines(tmp_path / "samples.jsonl", lines)) == 1
+    assert "row 1: 'filtered_resps' holds log-likelihoods of options" in capsys.readouterr().err
+
+
+def test_small_ids_in_another_order_are_refused_and_never_scored(tmp_path: Path, capsys: Capture) -> None:
+    raw = tmp_path / "raw"
+    write = fetal_gauge.source().write_example
+    assert write is not None
+    write(raw)
+    rows = [
+        {**json.loads(line), "id": str(n)} for n, line in enumerate((raw / "questions.jsonl").read_text().splitlines())
+    ]
+    _write_lines(raw / "questions.jsonl", rows)
+    small = prepare(find_source("fetal_gauge"), benchmark="fetal_gauge", root=raw, out=tmp_path / "prepared")
+    asked = [row for row in rows if row["split"] == "test"]
+    ids = [row["id"] for row in asked]
+    perfect = [{"id": id_, "prediction": row["answer"]} for id_, row in zip(ids[::-1], asked, strict=True)]
+    file = tmp_path / "theirs.json"
+    file.write_text(json.dumps(perfect))
+    assert _score(small, file) == 1
+    assert "by id: no row states its true answer or its question" in capsys.readouterr().err
+    file.write_text(json.dumps([{**row, "answer": row["prediction"]} for row in perfect]))
+    assert _score(small, file) == 0
+    assert _accuracy(file) == 1.0
+
+
+def test_a_wrong_match_is_refused_with_the_row(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    rows = _table(prepared)
+    ids = [row_id for row_id, _, _ in _raw(prepared)]
+    shifted = [{**row, "index": "", "qid": id_} for row, id_ in zip(rows, ids[1:] + ids[:1], strict=True)]
+    random.Random(3).shuffle(shifted)
+    file = tmp_path / "model.json"
+    _write(file, shifted)
+    assert _score(prepared, file) == 1
+    said = capsys.readouterr().err
+    assert "20 rows cannot be matched with 20 questions, so nothing was scored" in said
+    assert "by qid: " in said
+    assert "the row asks" in said
+    assert not (tmp_path / "scores.json").exists()
+
+
+def test_rows_that_all_say_the_same_prove_no_order(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    rows = [
+        {"question": row["prompt"], "prediction": row["answer"]}
+        for _, row, _ in _raw(prepared)
+        if row["task"] == "view_completeness"
+    ]
+    file = tmp_path / "model.json"
+    _write(file, rows)
+    assert _score(prepared, file, "--only", "task=view_completeness") == 1
+    assert "so alike that 100% of all orders would agree" in capsys.readouterr().err
+
+
+def test_a_row_answered_twice_counts_once_and_is_stated(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    lines = _lmms_today(prepared)
+    extracted = [{**line, "resps": [line["filtered_resps"]], "filtered_resps": "x"} for line in lines[:3]]
+    file = _write_lines(tmp_path / "samples.jsonl", lines[:-1] + extracted)
+    assert _score(prepared, file) == 0
+    assert _rows(file) == {"rows": 22, "repeated": 3, "left_out": {}, "unanswered": 1}
+    said = "Rows: 22, 3 that repeat a reply and count once; 1 of 20 questions are unanswered."
+    assert said in capsys.readouterr().out
+    _write_lines(file, [*lines, {**lines[4], "filtered_resps": "something else"}])
+    assert _score(prepared, file) == 1
+    said = capsys.readouterr().err
+    assert f"{file}, row 21 and {file}, row 5 answer one question" in said
+    assert "number them in a column 'repeat'" in said
+    numbered = [{**line, "repeat": repeat} for repeat in (0, 1) for line in lines]
+    numbered[24]["filtered_resps"] = "something else"
+    _write_lines(file, numbered)
+    assert _score(prepared, file) == 0
+    parsed = [json.loads(line) for line in (tmp_path / "parsed.jsonl").read_text().splitlines()]
+    assert sorted(row["repeat"] for row in parsed) == [0] * 20 + [1] * 20
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".tsv", ".csv", ".json"])
 def test_vlmevalkit_letters_count_by_the_tools_own_order_of_options(
     prepared: Prepared, tmp_path: Path, suffix: str
 ) -> None:
+    rows = _table(prepared)
+    random.Random(5).shuffle(rows)
     file = tmp_path / f"model_gauge{suffix}"
-    _write(file, _table(prepared))
+    _write(file, rows)
     assert _score(prepared, file) == 0
     assert _accuracy(file) == 1.0
 
 
-def test_rows_without_ids_need_the_order_and_its_proof(
-    prepared: Prepared, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "samples.jsonl"
-    _lmms(prepared, file, ids=False, replies=lambda question: [question.answer])
+def test_options_of_another_version_are_refused(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    rows = [{**row, "B": "something new"} for row in _table(prepared)]
+    file = tmp_path / "model.tsv"
+    _write(file, rows)
+    assert _score(prepared, file) == 1
+    assert "the row has the options" in capsys.readouterr().err
+
+
+def test_rows_without_ids_need_the_order_and_its_proof(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "model.json"
+    rows = [{"answer": row["answer"], "prediction": row["answer"]} for _, row, _ in _raw(prepared)]
+    _write(file, rows)
     assert _score(prepared, file) == 0
     assert _accuracy(file) == 1.0
     assert "Prompts: those of the tool that answered." in capsys.readouterr().out
-    lines = file.read_text().splitlines()
-    file.write_text("\n".join(reversed(lines)))
+    _write(file, rows[::-1])
     assert _score(prepared, file) == 1
-    assert "not in the order of the benchmark's files" in capsys.readouterr().err
-    file.write_text("\n".join(lines[:-1]))
+    assert f"in the order of the benchmark's files: {file}, row 1: the row has the answer" in capsys.readouterr().err
+    _write(file, rows[:-1])
     assert _score(prepared, file) == 1
-    assert "cannot be 20 questions in their order. Give the part" in capsys.readouterr().err
+    assert "there are not as many rows as questions\nGive the part" in capsys.readouterr().err
 
 
-def test_a_part_of_the_questions(prepared: Prepared, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_of_the_questions(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
     rows = [
         row
         for row, (_, raw, _) in zip(_table(prepared), _raw(prepared), strict=True)
@@ -143,7 +277,7 @@ def test_a_part_of_the_questions(prepared: Prepared, tmp_path: Path, capsys: pyt
     assert "no question of the split 'test' has task=none" in capsys.readouterr().err
 
 
-def test_table_without_predictions(prepared: Prepared, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_without_predictions(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "x.tsv"
     _write(file, [{"index": 1, "answer": "A"}])
     assert _score(prepared, file) == 1

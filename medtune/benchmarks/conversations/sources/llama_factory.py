@@ -60,11 +60,17 @@ def source() -> Source:
         provenance="released",
         patient_unit=PATIENT_UNIT,
         read=_read,
+        read_questions=_read_questions,
         write_example=_write_example,
     )
 
 
-def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of a folder whether or not their media are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
     """Returns the questions of every data set that dataset_info.json lists.
 
     A broken row, or a row whose media file is missing, is rejected without affecting other rows.
@@ -88,7 +94,8 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     local = {name: entry for name, entry in entries.items() if isinstance(entry, dict) and "file_name" in entry}
     read = [_data_set(folder, name, entry) for name, entry in sorted(local.items())]
     found = [row for of_set in read for row in of_set.taken]
-    return conversation_table(found, folder, [reject for of_set in read for reject in of_set.rejects])
+    rejects = [reject for of_set in read for reject in of_set.rejects]
+    return conversation_table(found, folder, rejects, needs_media=needs_media)
 
 
 def _data_set(folder: Path, name: str, entry: Mapping[str, object]) -> ReadRows[Conversation]:

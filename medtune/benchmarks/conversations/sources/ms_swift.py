@@ -42,11 +42,17 @@ def source() -> Source:
         provenance="released",
         patient_unit=PATIENT_UNIT,
         read=_read,
+        read_questions=_read_questions,
         write_example=_write_example,
     )
 
 
-def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of a folder whether or not their media are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
     """Returns the questions of all *.jsonl files in the folder.
 
     A broken row, or a row whose media file is missing, is rejected without affecting other rows.
@@ -61,7 +67,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     read = [json_rows(file, file=file.name) for file in files]
     found, rejects = read_rows((row for of_file in read for row in of_file.taken), _conversation)
     broken = (reject for of_file in read for reject in of_file.rejects)
-    return conversation_table(found, folder, (*broken, *rejects))
+    return conversation_table(found, folder, (*broken, *rejects), needs_media=needs_media)
 
 
 def _conversation(row: Row) -> Conversation:

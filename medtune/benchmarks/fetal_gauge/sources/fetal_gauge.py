@@ -113,11 +113,17 @@ def source() -> Source:
         provenance="released",
         patient_unit="the patient column; without it one image stands for one patient",
         read=_read,
+        read_questions=_read_questions,
         write_example=_write_example,
     )
 
 
-def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of a folder whether or not their media are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
     """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
 
     A row that does not have the format of the module's docstring is rejected without affecting other rows.
@@ -139,7 +145,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     for file, number, line in ((each, *numbered) for each in files for numbered in _lines(each)):
         try:
             row = _row(folder, file.name, number, line, columns)
-            ref = MediaRef(_image(row), _boxes(row))
+            ref = MediaRef(_image(row, needs_media), _boxes(row))
             question = _question(row, ref)
             if question.id in lines:
                 raise row.error("id", f"this id was used before, in {lines[question.id]}. Ids must be unique.")
@@ -153,9 +159,15 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         questions.append(question)
         units.add("image" if row.get("patient") is None else "patient")
     missing = missing_media(rejects, folder, fetch=source().url)
-    unit = " or ".join(sorted(units))
+    unsized = sum(bool(media[q.media_id].boxes) and "box_size" not in q.facets for q in questions)
+    note = f"{unsized} questions without box_size: their boxes cannot be measured without the image"
     return SourceTable(
-        tuple(questions), media, rejects=tuple(rejects), missing=missing, stands_for_patient=unit or "patient"
+        tuple(questions),
+        media,
+        (note,) if unsized else (),
+        tuple(rejects),
+        missing,
+        stands_for_patient=" or ".join(sorted(units)) or "patient",
     )
 
 
@@ -246,7 +258,7 @@ def _facets(row: _Row, ref: MediaRef) -> dict[str, str]:
         facets["phantom"] = _PHANTOM[phantom]
     if row.get("box_size") is not None:
         facets["box_size"] = row.choice("box_size", _BOX_SIZES)
-    elif ref.boxes:
+    elif ref.boxes and ref.path.is_file():
         with Place(row.file, row.line).reject_broken(ref.path):
             facets["box_size"] = box_size(ref.boxes[0], *image_size(ref.path))
     return facets
@@ -259,12 +271,12 @@ def _split(row: _Row) -> Split | None:
     return next(split for split in SPLITS if split == name)
 
 
-def _image(row: _Row) -> Path:
+def _image(row: _Row, needs_media: bool) -> Path:
     name = row.text("image")
     path = row.folder / name
     if not path.resolve().is_relative_to(row.folder.resolve()):
         raise row.error("image", "wanted a path inside the folder, this one leaves it.")
-    if not path.is_file():
+    if needs_media and not path.is_file():
         raise row.error("image", "there is no image", path)
     return path
 

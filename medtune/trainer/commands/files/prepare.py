@@ -60,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "then marked as unofficial (default: the benchmark's own split).",
     )
     parser.add_argument(
+        "--without-media",
+        action="store_true",
+        help="Takes the questions alone, whose images, videos or volumes need not be there; such a folder can be "
+        "scored but not run (default: media are needed).",
+    )
+    parser.add_argument(
         "--list-missing",
         action="store_true",
         help="Prints the media files that are missing and where to fetch them, and writes nothing.",
@@ -91,6 +97,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         seed=options.seed,
         max_rejected=options.max_rejected,
         unofficial_split=options.unofficial_split,
+        without_media=options.without_media,
         prompts=options.prompts,
     )
 
@@ -105,6 +112,7 @@ def prepare_folder(
     seed: int,
     max_rejected: float,
     unofficial_split: UnofficialSplit | None,
+    without_media: bool,
     prompts: Path | None,
 ) -> int:
     """Writes a prepared folder and prints its contents, and the rows that were rejected with the reasons; returns 0.
@@ -118,6 +126,7 @@ def prepare_folder(
         seed: The seed of splits, of the order of options and of simulations.
         max_rejected: The largest share of unusable rows, from 0 to 1.
         unofficial_split: How to divide a benchmark that has only test questions; None leaves it undivided.
+        without_media: Takes the questions alone, whose media files need not be there.
         prompts: A folder with the benchmark's own prompts; None takes medtune's wording.
 
     Raises:
@@ -133,6 +142,7 @@ def prepare_folder(
         limit=limit,
         max_rejected=max_rejected,
         unofficial_split=unofficial_split,
+        without_media=without_media,
         prompts=_official(benchmark_name, prompts),
     )
     manifest = prepared.manifest
@@ -144,6 +154,8 @@ def prepare_folder(
     if manifest.unofficial_split:
         print(f"unofficial split by {manifest.unofficial_split}: the benchmark itself is for evaluation alone")
     print(f"prompts: {manifest.prompts}")
+    if manifest.without_media:
+        print("without media: these questions can be scored, but no model can be run on them")
     if manifest.identical_media:
         print(f"identical images: {manifest.identical_media}; their patients share a split")
     for note in manifest.notes:

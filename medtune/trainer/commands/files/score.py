@@ -1,4 +1,4 @@
-"""`medtune score`: scores a file of predictions that medtune or any other tool wrote."""
+"""`medtune score`: scores predictions that medtune or any other tool wrote."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.benchmarks import find_benchmark, find_source
-from medtune.data.prepared.question_origins import read_origins
-from medtune.data.prepared.read import Prepared, open_prepared
-from medtune.data.types import Prediction, Question, Split
+from medtune.benchmarks import find_benchmark
+from medtune.data.prepared.read import open_prepared
+from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.data_label import label_of
-from medtune.eval.judge.verdicts import with_verdicts
-from medtune.eval.predictions.files import read_predictions
-from medtune.eval.predictions.tool_files import read_tool_rows
-from medtune.eval.predictions.tool_matching import match_rows
 from medtune.eval.published_protocol import apart_from_published
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.schema import FileRows
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.bertscore import named_model
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.commands.arguments import add_split, facet_value
+from medtune.trainer.commands.files.given_predictions import given_predictions, write_matched
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,8 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--predictions",
         type=Path,
         required=True,
-        metavar="FILE",
-        help="The predictions: JSON lines with question_id and text, or a file of lmms-eval or VLMEvalKit.",
+        nargs="+",
+        metavar="PATH",
+        help="The predictions: JSON lines with question_id and text, files of lmms-eval or VLMEvalKit, or the files "
+        "and folders in which the benchmark's own code writes its results.",
     )
     parser.add_argument(
         "--questions", type=Path, required=True, metavar="DIR", help="The prepared folder that holds the questions."
@@ -51,6 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="The text model, a hub id or a folder, and the number of the layer that BERTScore is computed with "
         "(default: BERTScore is left out).",
     )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="The folder to write parsed.jsonl, scores.json and matched.jsonl to "
+        "(default: the one in which the predictions lie).",
+    )
     add_split(parser, of="the prepared folder that was answered")
     parser.add_argument(
         "--only",
@@ -63,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune score`: scores the file of predictions and returns 0.
+    """Runs `medtune score`: scores the predictions and returns 0.
 
     Raises:
         FileNotFoundError: There is no such file or folder.
@@ -72,6 +78,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     return score_file(
         options.benchmark,
         predictions=options.predictions,
+        out=options.out,
         questions=options.questions,
         parser=options.parser,
         split=options.split,
@@ -83,18 +90,22 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 def score_file(
     benchmark_name: str,
     *,
-    predictions: Path,
+    predictions: Sequence[Path],
+    out: Path | None,
     questions: Path,
     parser: str | None,
     split: Split,
     bertscore: str | None,
     only: Mapping[str, str],
 ) -> int:
-    """Scores a file of predictions; writes parsed.jsonl and scores.json beside it, prints the tables and returns 0.
+    """Scores predictions; writes parsed.jsonl and scores.json, prints the tables and returns 0.
+
+    Other tools' predictions are also written to matched.jsonl in medtune's own format.
 
     Args:
         benchmark_name: The benchmark that the questions belong to.
-        predictions: A file of medtune's own format or of another tool's.
+        predictions: A file of medtune's own format, or files and folders of other tools.
+        out: The folder to write to; None takes the folder in which the predictions lie.
         questions: The prepared folder.
         parser: The parser that reads the replies; None takes the benchmark's first.
         split: The split that was answered.
@@ -103,10 +114,16 @@ def score_file(
 
     Raises:
         FileNotFoundError: There is no such file or folder.
-        ValueError: A line cannot be read, or is about a question that the split does not have.
+        ValueError: The folder was prepared for another benchmark, a file cannot be read, or its rows cannot be matched
+            with the questions of the split.
     """
     prepared = open_prepared(questions)
     benchmark = with_prepared_prompts(find_benchmark(benchmark_name), prepared)
+    if prepared.manifest.benchmark != benchmark_name:
+        raise ValueError(
+            f"{questions} was prepared for the benchmark {prepared.manifest.benchmark!r}, not {benchmark_name!r}. "
+            "Name that benchmark, or give another folder with --questions."
+        )
     asked = prepared.questions(split)
     if only:
         asked = tuple(q for q in asked if all(q.facets.get(facet) == value for facet, value in only.items()))
@@ -114,7 +131,8 @@ def score_file(
             wanted = ", ".join(f"{facet}={value}" for facet, value in only.items())
             raise ValueError(f"--only: no question of the split {split!r} has {wanted}")
     benchmark = benchmark.for_part(asked)
-    found = with_verdicts(_any_predictions(predictions, asked, prepared), predictions, benchmark)
+    given = given_predictions(predictions, asked, prepared, benchmark)
+    found = given.predictions
     if any(prediction.prompt_hash is None for prediction in found):
         benchmark = replace(benchmark, wording=FOREIGN_WORDING)
     label = label_of(prepared.manifest, prompts=benchmark.wording)
@@ -127,19 +145,24 @@ def score_file(
         text_model=named_model(bertscore) if bertscore else None,
         apart=apart_from_published(label, benchmark, asked),
     )
-    write_parsed(predictions.parent / "parsed.jsonl", asked, found, benchmark)
-    write_document(predictions.parent / "scores.json", scores_file(scores, label))
-    print(gain_table({predictions.stem: scores}, None, benchmark, label=label))
+    first = predictions[0]
+    folder = out or (first if first.is_dir() else first.parent)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_parsed(folder / "parsed.jsonl", asked, found, benchmark)
+    write_document(folder / "scores.json", scores_file(scores, label, rows=given.rows))
+    print(gain_table({first.stem: scores}, None, benchmark, label=label))
+    matched = write_matched(folder, given)
+    kept = (f"In medtune's own format, for `medtune judge` and `medtune compare`: {matched}",) if matched else ()
+    print("\n".join((_described(given.rows, len(asked)), *given.notes, *kept)))
     for table in scores.tables:
         print(f"\n{table_text(table)}")
     return 0
 
 
-def _any_predictions(path: Path, asked: Sequence[Question], prepared: Prepared) -> list[Prediction]:
-    """Returns the predictions of a file in medtune's own format or in that of another tool."""
-    rows = read_tool_rows(path)
-    if rows is None:
-        return read_predictions(path)
-    known = read_origins(prepared.root, prepared.manifest.source)
-    answer_in = find_source(prepared.manifest.source).answer_in
-    return match_rows(rows, asked, find=known.find, places=known.places, answer_in=answer_in)
+def _described(rows: FileRows, num_questions: int) -> str:
+    """Returns the counts of the files' rows in a line."""
+    left_out = "".join(f", {count} left out ({why})" for why, count in rows.left_out.items())
+    return (
+        f"Rows: {rows.rows}{left_out}, {rows.repeated} that repeat a reply and count once; "
+        f"{rows.unanswered} of {num_questions} questions are unanswered."
+    )

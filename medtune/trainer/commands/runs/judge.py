@@ -147,7 +147,8 @@ def judge_file(
     print()
     score_file(
         benchmark_name,
-        predictions=predictions,
+        predictions=[predictions],
+        out=None,
         questions=questions,
         parser=None,
         split=split,

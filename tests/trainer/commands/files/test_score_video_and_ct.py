@@ -23,7 +23,7 @@ def test_score_prints_the_benchmarks_own_tables(
     name: str, tiny_busi: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     questions = tmp_path / "questions"
-    prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=questions)
+    prepare(find_source("busi"), benchmark=name, root=tiny_busi, out=questions)
     asked = open_prepared(questions).questions("test")
     predictions = tmp_path / "predictions.jsonl"
     lines = [json.dumps({"question_id": question.id, "text": "Answer: B"}) for question in asked]

@@ -28,6 +28,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import answers, example
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.lesion_sizes import LesionSizes
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.printed_cells import printed_cells
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.released_pictures import INPUT_MODE, MODES, find_pictures
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.result_files import row_id
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.scan_metadata import Scans
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import Row, copied_row, question_files, read_rows
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, category, subtype
@@ -56,6 +57,7 @@ def source() -> Source:
         provenance="released",
         patient_unit="the scan: the release does not say which scans are one patient's",
         read=_read,
+        read_questions=_read_questions,
         write_example=example.write,
         answer_in=_answer_in,
     )
@@ -68,10 +70,13 @@ class _Reader:
     To save memory, equal facets, printed cells and lists of options are stored once and shared by questions.
 
     Attributes:
+        root: The user's folder.
+        needs_media: Whether a question whose scan is not in the folder is rejected.
         cases: The files of each scan, by the scan's name.
         pictures: The released clip or slice of each scan, by the scan's name; shown only if the scan is missing.
         sizes: The sizes of the largest lesions.
         scans: The metadata of the scans.
+        qids: The number of rows with each qid, which version 2 gives its rows.
         questions: The questions so far.
         media: The scans that questions ask about, by media id.
         rejects: The rows that could not be used.
@@ -82,10 +87,13 @@ class _Reader:
         unknown: The number of rows of each unknown subtype.
     """
 
+    root: Path
+    needs_media: bool
     cases: Mapping[str, Case]
     pictures: Mapping[str, MediaRef]
     sizes: LesionSizes
     scans: Scans
+    qids: Counter[str]
     questions: list[Question] = field(default_factory=list)
     media: dict[str, MediaRef] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
@@ -129,7 +137,7 @@ class _Reader:
         if (mode := MODES.get(self.media[scan].kind)) is not None:
             cells = {**cells, INPUT_MODE: mode}
         return Question(
-            id=f"{row.file} {row.line} {kind}",
+            id=self._id(row, kind),
             media_id=scan,
             text=intern(text),
             options=self.options.setdefault(options, options),
@@ -142,6 +150,11 @@ class _Reader:
             printed=self.printed.setdefault(tuple(cells.items()), cells),
         )
 
+    def _id(self, row: Row, kind: str) -> str:
+        """Returns an id made of the row's qid, where it has one of its own, or of its place in its table."""
+        qid = row.get("qid")
+        return row_id(qid, kind) if qid and self.qids[qid] == 1 else f"{row.file} {row.line} {kind}"
+
     def _media(self, row: Row, scan: str) -> MediaRef:
         case = self.cases.get(scan)
         if case is None and scan in self.pictures:
@@ -149,6 +162,8 @@ class _Reader:
         if case is None:
             if not re.fullmatch(r"\w+", scan):
                 raise row.error("image_id", "wanted a scan's name")
+            if not self.needs_media:
+                return MediaRef(self.root / scan / "ct.nii.gz", kind="volume")
             self.missing.setdefault(scan, Missing(f"{scan}/ct.nii.gz", ATLAS))
             raise row.error("image_id", "its scan is not in the folder (list what to fetch with --list-missing)")
         masks = tuple((organ, case.masks[organ]) for organ in ORGANS if organ in case.masks)
@@ -174,7 +189,12 @@ class _Reader:
         return {name: value for name, value in found.items() if value}
 
 
-def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of a folder whether or not their media are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
     """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
 
     A row that is wrong is rejected without affecting other rows.
@@ -189,15 +209,17 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         raise ValueError(
             f"{folder}: wanted a .csv, .parquet, .json or .jsonl table with columns image_id and question, found none."
         )
-    sizes, scans, said = LesionSizes(), Scans(), set[Split | None]()
+    sizes, scans, said, qids = LesionSizes(), Scans(), set[Split | None](), Counter[str]()
     for row, split in _rows(folder, files):
         said.add(split)
+        qids[row.get("qid")] += 1
         sizes.add_answer(row.get("image_id"), _organ(row), subtype(row.get("question_subtype")), row.get("answer"))
     for file in (*others, *(folder / "metadata").glob("*.csv")):
         if file.suffix == ".csv":
             sizes.add_table(file)
             scans.add(read_rows(folder, file))
-    reader = _Reader(find_cases(folder), find_pictures(folder), sizes, scans)
+    cases, pictures = (find_cases(folder), find_pictures(folder)) if needs_media else ({}, {})
+    reader = _Reader(folder, needs_media, cases, pictures, sizes, scans, qids)
     # Version 1 calls its test split "validation".
     is_v1 = "val" in said and "test" not in said
     for row, split in _rows(folder, files):

@@ -50,6 +50,7 @@ def source() -> Source:
         provenance="released",
         patient_unit="the case: the folder that holds its volumes",
         read=_read,
+        read_questions=_read_questions,
         write_example=example.write,
         answer_in=_answer_in,
     )
@@ -67,6 +68,7 @@ class _Reader:
     """Collects the questions, media and rejects while the tables are read."""
 
     root: Path
+    needs_media: bool
     questions: list[Question] = field(default_factory=list)
     media: dict[str, MediaRef] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
@@ -121,7 +123,7 @@ class _Reader:
         path = PurePosixPath(written)
         if not written or path.is_absolute() or ".." in path.parts or path.suffix != ARRAY_SUFFIX:
             raise row.error("Image Path", f"wanted the path of a {ARRAY_SUFFIX} file in the folder, got {written!r}")
-        if not (self.root / path).is_file():
+        if self.needs_media and not (self.root / path).is_file():
             self.missing.setdefault(written, Missing(written, CAP))
             raise row.error("Image Path", "its volume is not in the folder (list what to fetch with --list-missing)")
         return MediaRef(self.root / path, kind="volume")
@@ -152,7 +154,12 @@ def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
         return None
 
 
-def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of a folder whether or not their media are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
     """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
 
     A row that is wrong is rejected without affecting other rows.
@@ -169,7 +176,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         )
     meaning = read_meaning(folder)
     taken = [file for file in files if not (_is_part(file) and any(_is_test(other) for other in files))]
-    reader = _Reader(folder)
+    reader = _Reader(folder, needs_media)
     splits = {file: split_of(file) for file in taken}
     if None in splits.values() and len(set(splits.values())) > 1:
         raise ValueError(f"{folder}: some tables' names state a split and some do not. Move those apart that do not.")

@@ -48,6 +48,7 @@ def source() -> Source:
         patient_unit="the YouTube video",
         test_only=True,
         read=_read,
+        read_questions=_read_questions,
         write_example=example.write,
     )
 
@@ -88,6 +89,7 @@ class _Reader:
     """Collects the questions, media and rejects while the files are read."""
 
     root: Path
+    needs_media: bool
     segments: Mapping[str, Segment]
     videos: Mapping[str, Path]
     questions: list[Question] = field(default_factory=list)
@@ -115,6 +117,9 @@ class _Reader:
         self.counts["that end after their segment, and were cut there"] += end_s > length_s
         # Times are stated in hundredths of a second; rounding removes the errors of binary fractions from their sums.
         end_s = round(min(end_s, length_s), 6)
+        if not self.needs_media:
+            path = self.root / f"videos/{segment.video}.mp4"
+            return MediaRef(path, kind="video", start_s=start_s, end_s=end_s)
         whole = video_segments.whole_video(segment, self.videos)
         if whole is None:
             if name in self.videos:
@@ -130,7 +135,12 @@ class _Reader:
         return MediaRef(whole, kind="video", start_s=start_s, end_s=end_s, region=region)
 
 
-def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of a folder whether or not their media are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
     """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
 
     A question that does not have the released format is rejected without affecting other questions.
@@ -140,9 +150,8 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         ValueError: The folder has no questions, or a whole file does not have the released format.
     """
     folder = raw_folder(root, holds="ReXSonoVQA's benchmark_questions and videos")
-    reader = _Reader(
-        folder, video_segments.read_segments(folder / video_segments.METADATA), video_segments.videos(folder)
-    )
+    segments = video_segments.read_segments(folder / video_segments.METADATA)
+    reader = _Reader(folder, needs_media, segments, video_segments.videos(folder) if needs_media else {})
     for row, name, kind in _rows(folder):
         if not is_kept(row.values):
             reader.counts["that the authors did not keep"] += 1
