@@ -60,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "then marked as unofficial (default: the benchmark's own split).",
     )
     parser.add_argument(
+        "--split-lookalikes",
+        action="store_true",
+        help="Lets images that look alike lie in two splits; every result is then marked (default: images that a "
+        "perceptual hash cannot tell apart are kept in one split, with their patients).",
+    )
+    parser.add_argument(
         "--list-missing",
         action="store_true",
         help="Prints the media files that are missing and where to fetch them, and writes nothing.",
@@ -91,6 +97,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         seed=options.seed,
         max_rejected=options.max_rejected,
         unofficial_split=options.unofficial_split,
+        split_lookalikes=options.split_lookalikes,
         prompts=options.prompts,
     )
 
@@ -105,6 +112,7 @@ def prepare_folder(
     seed: int,
     max_rejected: float,
     unofficial_split: UnofficialSplit | None,
+    split_lookalikes: bool,
     prompts: Path | None,
 ) -> int:
     """Writes a prepared folder and prints its contents, and the rows that were rejected with the reasons; returns 0.
@@ -118,6 +126,7 @@ def prepare_folder(
         seed: The seed of splits, of the order of options and of simulations.
         max_rejected: The largest share of unusable rows, from 0 to 1.
         unofficial_split: How to divide a benchmark that has only test questions; None leaves it undivided.
+        split_lookalikes: Whether images that look alike may lie in two splits.
         prompts: A folder with the benchmark's own prompts; None takes medtune's wording.
 
     Raises:
@@ -133,6 +142,7 @@ def prepare_folder(
         limit=limit,
         max_rejected=max_rejected,
         unofficial_split=unofficial_split,
+        split_lookalikes=split_lookalikes,
         prompts=_official(benchmark_name, prompts),
     )
     manifest = prepared.manifest
@@ -146,6 +156,8 @@ def prepare_folder(
     print(f"prompts: {manifest.prompts}")
     if manifest.identical_media:
         print(f"identical images: {manifest.identical_media}; their patients share a split")
+    for line in manifest.lookalikes.lines():
+        print(f"look-alikes: {line}")
     for note in manifest.notes:
         print(f"note: {note}")
     if manifest.rejected:
