@@ -22,6 +22,7 @@ _MEANING = {
     ),
 }
 _BETWEEN = "; "
+_LOOKALIKES = "Look-alikes are images that a perceptual hash cannot tell from one another."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,18 @@ class DataLabel:
             "patient"; "" if the official split was used.
         unofficial_training: The sets for evaluation alone that the model was trained on, in the form of
             `unofficial_sets`; "" if there are none.
+        split_lookalikes: The number of pairs of images that look alike and lie in two splits, and why, in the words of
+            `Lookalikes.across`; "" if look-alikes were kept together.
+        learnt_lookalikes: The images of other folders that the model learnt from although they look like evaluated
+            ones, with their numbers; "" if there are none.
     """
 
     provenance: str
     prompts: str
     unofficial_split: str = ""
     unofficial_training: str = ""
+    split_lookalikes: str = ""
+    learnt_lookalikes: str = ""
 
     def facts(self) -> dict[str, str]:
         """Returns the fields by name, for a JSON file; empty ones are left out."""
@@ -62,16 +69,27 @@ class DataLabel:
                 "must not be ranked on that benchmark."
             )
             found.append(("Trained on an evaluation set", meaning))
+        if alike := self._lookalikes():
+            meaning = (
+                f"{_LOOKALIKES} Here they are {alike}. An answer about an image with a look-alike in train may be "
+                "remembered, so go by the score without such images."
+            )
+            found.append(("Look-alikes in training and test", meaning))
         return (*found, *([_MEANING[self.provenance]] if self.provenance in _MEANING else []))
 
     def notes(self) -> tuple[str, ...]:
         """Returns the label as short lines of plain text, for tables."""
         found = [f"Data: {self.provenance}. Prompts: {self.prompts}."]
+        if alike := self._lookalikes():
+            found.append(f"Look-alikes: {alike}.")
         if learnt := self.training_note():
             found.insert(0, learnt)
         if self.unofficial_split:
             found.insert(0, f"Unofficial split by {self.unofficial_split}: not comparable with published numbers.")
         return tuple(found)
+
+    def _lookalikes(self) -> str:
+        return _BETWEEN.join(filter(None, (self.split_lookalikes, self.learnt_lookalikes)))
 
     def training_note(self) -> str:
         """Returns the line about the evaluation sets that the model was trained on; "" if there are none."""
@@ -82,9 +100,12 @@ class DataLabel:
 LABEL_FIELDS = tuple(field.name for field in fields(DataLabel))
 
 
-def label_of(manifest: Manifest, *, prompts: str, unofficial_training: str = "") -> DataLabel:
+def label_of(
+    manifest: Manifest, *, prompts: str, unofficial_training: str = "", learnt_lookalikes: str = ""
+) -> DataLabel:
     """Returns the label of numbers about the data of a prepared folder."""
-    return DataLabel(manifest.provenance, prompts, manifest.unofficial_split or "", unofficial_training)
+    divided, alike = manifest.unofficial_split or "", manifest.lookalikes.across
+    return DataLabel(manifest.provenance, prompts, divided, unofficial_training, alike, learnt_lookalikes)
 
 
 def recorded_label(facts: Mapping[str, object]) -> DataLabel:

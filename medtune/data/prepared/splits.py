@@ -61,10 +61,11 @@ def assign_splits(
 ) -> tuple[Question, ...]:
     """Returns the questions with a split each; patients stay whole, and patients with an identical image stay together.
 
-    A unit is a patient, or several patients with identical images or with images that look alike. Units are ordered by (seed, smallest image digest),
-    so that file names, patient ids and the machine do not matter, and divided by `split_evenly`, so that each task's
-    answers are spread evenly. A split that the source brought is kept, and holds for the whole unit. If the source brought
-    several for images that look alike, the rest of the unit joins the last of them: test before val before train.
+    A unit is a patient, or several patients with identical images or with images that look alike. Units are ordered by
+    (seed, smallest image digest), so that file names, patient ids and the machine do not matter, and divided by
+    `split_evenly`, so that each task's answers are spread evenly. A split that the source brought is kept, and holds
+    for the whole unit. If the source brought several for images that look alike, the rest of the unit joins the last of
+    them: test before val before train.
 
     Args:
         questions: The questions; some may have a split already.
@@ -119,8 +120,8 @@ def split_off_val(
 ) -> ValSplit:
     """Returns the questions with a val split taken out of train by patient, if the source brings only train and test.
 
-    Val gets its fraction of train and val, at least one unit; the source's test split stays as it is. Units are those of
-    `assign_splits`.
+    Val gets its fraction of train and val, at least one unit; the source's test split stays as it is. Units are
+    those of `assign_splits`.
 
     Raises:
         ValueError: Train consists of a single unit, which cannot be divided.

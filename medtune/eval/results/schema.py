@@ -15,7 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field, with_config
 from medtune.data.types import Condition, Interval, Reading
 from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.audit.row import AuditRow, Collapse
-from medtune.eval.data_label import NOT_RECORDED, UNKNOWN, DataLabel
+from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.scoring.refusals import Refusals
 from medtune.eval.scoring.tables import Table
 
@@ -263,17 +263,23 @@ class Labelled:
         unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
             "patient"; left out if the official split was used.
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
+        split_lookalikes: Number of pairs of images that look alike and lie in two splits, and why; left out if
+            look-alikes were kept together.
+        learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
+            left out if there are none.
     """
 
     provenance: Fact = ""
     prompts: Fact = ""
     unofficial_split: Fact = ""
     unofficial_training: Fact = ""
+    split_lookalikes: Fact = ""
+    learnt_lookalikes: Fact = ""
 
     @property
     def label(self) -> DataLabel:
         """The label of the data; its fields are unknown if another tool wrote the file without them."""
-        return _label(self.provenance, self.prompts, self.unofficial_split, self.unofficial_training)
+        return recorded_label(vars(self))
 
 
 @with_config(DOCUMENT)
@@ -297,6 +303,10 @@ class ResultsFile:
         unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
             "patient"; left out if the official split was used.
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
+        split_lookalikes: Number of pairs of images that look alike and lie in two splits, and why; left out if
+            look-alikes were kept together.
+        learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
+            left out if there are none.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
     """
 
@@ -318,12 +328,14 @@ class ResultsFile:
     prompts: Fact = ""
     unofficial_split: Fact = ""
     unofficial_training: Fact = ""
+    split_lookalikes: Fact = ""
+    learnt_lookalikes: Fact = ""
     trained_on: Fact = ""
 
     @property
     def label(self) -> DataLabel:
         """The label of the data that the questions came from."""
-        return _label(self.provenance, self.prompts, self.unofficial_split, self.unofficial_training)
+        return recorded_label(vars(self))
 
     @property
     def last(self) -> Phase:
@@ -352,7 +364,3 @@ class AuditFile(Labelled):
     version: Count = 1
     rows: tuple[AuditRow, ...] = ()
     collapse: Mapping[str, Collapse] = field(default_factory=dict)
-
-
-def _label(provenance: str, prompts: str, unofficial_split: str, unofficial_training: str) -> DataLabel:
-    return DataLabel(provenance or UNKNOWN, prompts or NOT_RECORDED, unofficial_split, unofficial_training)

@@ -36,8 +36,7 @@ def perceptual_hash(pixels_HWC: NDArray[np.uint8]) -> int | None:
     import imagehash
 
     small = PIL.Image.fromarray(pixels_HWC).convert("L").resize((_SIDE, _SIDE), PIL.Image.Resampling.LANCZOS)
-    darkest, brightest = small.getextrema()
-    if brightest - darkest < MIN_SPAN:
+    if np.ptp(np.asarray(small).astype(int)) < MIN_SPAN:
         return None
     # The hash scales to 32 x 32 itself, which leaves an image of that size as it is.
     return int.from_bytes(np.packbits(imagehash.phash(small).hash).tobytes(), "big")

@@ -102,7 +102,7 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
     if prepared.manifest.benchmark != name:
         raise ValueError(f"{questions} was prepared for the benchmark {prepared.manifest.benchmark!r}, not {name!r}")
     groups: dict[str, Sequence[MediaGroup]] = {each: prepared.groups(each) for each in SPLITS}
-    findings = findings_of(groups, split=split, near_duplicates=prepared.manifest.near_duplicates)
+    findings = findings_of(groups, split=split, looks=prepared.looks)
     print(findings_text(findings, title=f"Audit of {name}, {questions}, split {split}"))
     label = label_of(prepared.manifest, prompts=prepared.manifest.prompts)
     print("\n".join(label.notes()))

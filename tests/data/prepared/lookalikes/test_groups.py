@@ -23,9 +23,7 @@ def alike(one: int, other: int, most: int) -> bool:
 
 
 @given(LOOKS, st.integers(0, 3))
-def test_two_images_are_in_one_group_if_look_alikes_lead_from_one_to_the_other(
-    looks: dict[str, int], most: int
-) -> None:
+def test_images_are_in_one_group_if_look_alikes_lead_from_one_to_the_other(looks: dict[str, int], most: int) -> None:
     found = lookalike_groups(looks, max_distance=most)
     pairs = [(one, other) for one, other in combinations(sorted(looks), 2) if alike(looks[one], looks[other], most)]
     assert found.num_pairs == len(pairs)

@@ -174,9 +174,7 @@ def test_a_set_that_is_alike_throughout_is_refused_with_what_to_do(tmp_path: Pat
     alike = PIL.Image.open(paths[0])
     for number, path in enumerate(paths[:20]):
         alike.resize((320, 200 + number)).save(path)
-    with pytest.raises(
-        ValueError, match=r"look-alikes tie 20 of 30 patients together, .* with --split-lookalikes"
-    ) as told:
+    with pytest.raises(ValueError, match=r"look-alikes tie 20 of 30 patients .* --split-lookalikes") as told:
         prepared(table_of(paths), tmp_path / "out")
     assert "SECRET" not in str(told.value)
     assert prepared(table_of(paths), tmp_path / "out", split_lookalikes=True).manifest.lookalikes.largest == 20
