@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
 
-_MAX_EDGES = 2_000_000
+_MAX_EDGES = 200_000
 
 
 class LookalikeGroups(NamedTuple):
@@ -88,8 +88,9 @@ def lookalike_groups(looks: Mapping[str, int], *, max_distance: int = MAX_DISTAN
     edges = [np.stack([np.arange(len(names)), group_N])]
     for index, later in _pairs(_codes(looks, names), max_distance):
         num_pairs += len(later)
-        waiting += len(later)
-        edges.append(np.stack([np.full(len(later), index), later]))
+        apart = later[group_N[later] != group_N[index]]
+        waiting += len(apart)
+        edges.append(np.stack([np.full(len(apart), index), apart]))
         # A film cut into frames has more pairs than fit into memory, so that they are joined on the way.
         if waiting > _MAX_EDGES:
             group_N, waiting = joined(edges), 0

@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split-lookalikes",
         action="store_true",
-        help="Lets images that look alike lie in two splits; every result is then marked (default: images that a "
-        "perceptual hash cannot tell apart are kept in one split, with their patients).",
+        help="Lets images that look alike lie in two splits, and marks every result. Without it, images that a "
+        "perceptual hash cannot tell apart are kept in one split, with their patients.",
     )
     parser.add_argument(
         "--list-missing",
