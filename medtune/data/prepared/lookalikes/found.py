@@ -57,7 +57,8 @@ class Lookalikes:
         if self.num_images:
             found.append(
                 f"{self.num_images} images form {self.num_groups} groups (perceptual hashes differ in at most "
-                f"{self.max_distance} of 64 bits); {self.num_pairs} pairs, the largest group has {self.largest} images"
+                f"{self.max_distance} of 64 bits); {self.num_pairs} pairs"
+                + (f", the largest group has {self.largest} images" if self.num_pairs else "")
             )
             found.append(self.across or "each group is in one split")
         if self.num_twins:
