@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
 from medtune.data.prepared.read import Prepared, open_prepared
-from medtune.data.types import SPLITS, Question
+from medtune.data.types import SPLITS, MediaGroup, Question
 from medtune.eval.audit.findings import findings_of
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import DataLabel, label_of
@@ -96,7 +97,7 @@ def test_a_label_says_which_look_alikes_were_split_or_learnt(twins: Prepared, pr
 
 
 def test_an_audit_lists_every_question_of_a_group_in_two_splits(twins: Prepared, prepared_tiny: Path) -> None:
-    groups = {split: twins.groups(split) for split in SPLITS}
+    groups: dict[str, Sequence[MediaGroup]] = {split: twins.groups(split) for split in SPLITS}
     found = {each.name: each for each in findings_of(groups, split="test", looks=twins.looks)}
     alike = found["look_alikes_in_two_splits"]
     marked = {
