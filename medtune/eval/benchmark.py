@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from medtune.data.media.augment import AllowedChanges, allow_nothing
+from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
 from medtune.data.types import AnswerFormat, Condition, Prediction, Prompt, Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts
@@ -154,6 +155,14 @@ class Benchmark:
     def higher_is_better(self) -> bool:
         """True where a higher value of the primary metric is better."""
         return self.primary_metric.higher_is_better
+
+    def facets_of(self, questions: Iterable[Question]) -> tuple[str, ...]:
+        """Returns the names of the facets by which scores of these questions are broken down.
+
+        Where `prepare` found that questions have a look-alike in train, that is a facet too.
+        """
+        marked = any(TRAIN_TWIN in question.facets for question in questions)
+        return (*self.facets, TRAIN_TWIN) if marked else self.facets
 
     def for_part(self, questions: Sequence[Question]) -> Benchmark:
         """Returns the benchmark for some of its questions, with the first metric that covers any of them as primary.

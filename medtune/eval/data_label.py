@@ -24,6 +24,7 @@ _MEANING = {
 _BETWEEN = "; "
 PATIENT = "patient"
 """The unit that stands for a patient where the data say whose images they are."""
+_LOOKALIKES = "Look-alikes are images that a perceptual hash cannot tell from one another."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,10 @@ class DataLabel:
             `unofficial_sets`; "" if there are none.
         stands_for_patient: The unit that is kept in one split and resampled: "patient" if the data say whose images
             they are, else what stands for a patient, e.g. "image" or "image or film"; "" if it is not recorded.
+        split_lookalikes: The number of pairs of images that look alike and lie in two splits, and why, in the words of
+            `Lookalikes.across`; "" if look-alikes were kept together.
+        learnt_lookalikes: The images of other folders that the model learnt from although they look like evaluated
+            ones, with their numbers; "" if there are none.
     """
 
     provenance: str
@@ -47,6 +52,8 @@ class DataLabel:
     unofficial_split: str = ""
     unofficial_training: str = ""
     stands_for_patient: str = ""
+    split_lookalikes: str = ""
+    learnt_lookalikes: str = ""
 
     def facts(self) -> dict[str, str]:
         """Returns the fields by name, for a JSON file; empty ones are left out."""
@@ -67,11 +74,19 @@ class DataLabel:
                 "must not be ranked on that benchmark."
             )
             found.append(("Trained on an evaluation set", meaning))
+        if alike := self._lookalikes():
+            meaning = (
+                f"{_LOOKALIKES} Here they are {alike}. An answer about an image with a look-alike in train may be "
+                "remembered, so go by the score without such images."
+            )
+            found.append(("Look-alikes in training and test", meaning))
         return (*found, *([_MEANING[self.provenance]] if self.provenance in _MEANING else []))
 
     def notes(self) -> tuple[str, ...]:
         """Returns the label as short lines of plain text, for tables."""
         found = [f"Data: {self.provenance}. Prompts: {self.prompts}."]
+        if alike := self._lookalikes():
+            found.append(f"Look-alikes: {alike}.")
         if learnt := self.training_note():
             found.insert(0, learnt)
         if note := self.patient_note():
@@ -90,6 +105,9 @@ class DataLabel:
             "that train and test may share patients"
         )
 
+    def _lookalikes(self) -> str:
+        return _BETWEEN.join(filter(None, (self.split_lookalikes, self.learnt_lookalikes)))
+
     def training_note(self) -> str:
         """Returns the line about the evaluation sets that the model was trained on; "" if there are none."""
         learnt = self.unofficial_training
@@ -99,14 +117,18 @@ class DataLabel:
 LABEL_FIELDS = tuple(field.name for field in fields(DataLabel))
 
 
-def label_of(manifest: Manifest, *, prompts: str, unofficial_training: str = "") -> DataLabel:
+def label_of(
+    manifest: Manifest, *, prompts: str, unofficial_training: str = "", learnt_lookalikes: str = ""
+) -> DataLabel:
     """Returns the label of numbers about the data of a prepared folder."""
     return DataLabel(
         manifest.provenance,
         prompts,
-        manifest.unofficial_split or "",
-        unofficial_training,
-        manifest.stands_for_patient,
+        unofficial_split=manifest.unofficial_split or "",
+        unofficial_training=unofficial_training,
+        stands_for_patient=manifest.stands_for_patient,
+        split_lookalikes=manifest.lookalikes.across,
+        learnt_lookalikes=learnt_lookalikes,
     )
 
 

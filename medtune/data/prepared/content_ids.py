@@ -52,9 +52,10 @@ def question_content_ids(questions: Iterable[Question]) -> dict[str, str]:
 def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> StoredMedia:
     """Returns the row of media.arrow that describes a copied media item."""
     masks = tuple((organ, stored[path].file) for organ, path in ref.masks)
-    file = stored[ref.path].file
+    file = stored[ref.path]
     encoding = None if ref.encoding is None else stored[ref.encoding].file
-    return StoredMedia(media_id, ref.kind, file, ref.boxes, ref.start_s, ref.end_s, ref.region, masks, encoding)
+    clip = ref.start_s, ref.end_s, ref.region
+    return StoredMedia(media_id, ref.kind, file.file, ref.boxes, *clip, masks, encoding, file.look)
 
 
 def with_content_ids(

@@ -34,7 +34,7 @@ from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX as ARRA
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, write_volume
 from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.read import read_volume
-from medtune.data.prepared.near_duplicates import perceptual_hash
+from medtune.data.prepared.lookalikes.perceptual_hash import perceptual_hash
 from medtune.data.types import MediaKind, MediaRef
 
 _MASK_KIND: MediaKind = "volume"
@@ -50,7 +50,7 @@ class CopiedFile:
         digest: The SHA-256 of its content, hex; for an image that of its shape and pixels.
         file: Its name in the media folder.
         size: The width and height of an image or of a video's frames.
-        look: The perceptual hash of an image, 64 bits.
+        look: The perceptual hash of an image, 64 bits; None for other media, and for a flat image.
         extent: The frame size, frame times and duration of a video.
     """
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from medtune.data.prepared.near_duplicates import NearDuplicate, NearDuplicates
+from medtune.data.prepared.lookalikes.found import Lookalikes
 from medtune.data.prepared.question_origins import ORIGINS
 from medtune.data.prepared.rejects import REJECTS
 from medtune.data.prepared.splits import Fractions
@@ -46,7 +46,7 @@ class Manifest:
         num_patients: The number of patients in each split.
         num_media: The number of media items.
         identical_media: The number of files whose content another file has too; their patients share a split.
-        near_duplicates: Images in different splits that look alike.
+        lookalikes: What was found out about images that look alike.
         notes: What the source left out on purpose.
         prompts: "ours", or the name of the official prompts in prompts.json and the scenarios that they leave to our
             wording; every run on this folder uses them.
@@ -73,7 +73,7 @@ class Manifest:
     num_patients: Mapping[Split, int]
     num_media: int
     identical_media: int
-    near_duplicates: NearDuplicates
+    lookalikes: Lookalikes
     notes: tuple[str, ...]
     prompts: str
     without_media: bool
@@ -123,9 +123,8 @@ def read_manifest(folder: Path) -> Manifest:
         wrong = ", ".join(sorted(names ^ set(read)))
         raise ValueError(f"{path}: these entries are missing or unknown: {wrong}. {AGAIN}")
     try:
-        num_pairs, max_distance, closest = read["near_duplicates"]
-        pairs = tuple(NearDuplicate(*pair) for pair in closest)
+        lookalikes = Lookalikes(**read["lookalikes"])
         lists = {"fractions": Fractions(*read["fractions"]), "notes": tuple(read["notes"])}
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: this manifest is damaged ({type(error).__name__}). {AGAIN}") from error
-    return Manifest(**(read | lists | {"near_duplicates": NearDuplicates(num_pairs, max_distance, pairs)}))
+    return Manifest(**(read | lists | {"lookalikes": lookalikes}))

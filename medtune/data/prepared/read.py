@@ -26,6 +26,7 @@ class Prepared:
     Attributes:
         root: The folder.
         manifest: The folder's description of itself.
+        looks: The perceptual hash of each image that was compared with the others, by the name of its file.
         by_organ: Whether the questions about each organ of a volume form a group of their own, with that organ as its
             target. The organ is then part of the media id.
     """
@@ -34,6 +35,7 @@ class Prepared:
     manifest: Manifest
     _questions: pa.Table = field(repr=False)
     _media: Mapping[str, MediaRef] = field(repr=False)
+    looks: Mapping[str, int] = field(repr=False)
     by_organ: bool = False
 
     @property
@@ -132,4 +134,5 @@ def open_prepared(root: Path) -> Prepared:
             f"Copy the folder again as a whole, or run `medtune prepare` again."
         )
     refs = {item.media_id: item.ref(media_folder) for item in media}
-    return Prepared(root, manifest, questions, refs)
+    looks = {item.file: item.look for item in media if item.look is not None}
+    return Prepared(root, manifest, questions, refs, looks)

@@ -1,4 +1,7 @@
-"""Assigns whole patients to train, val and test, and checks that no patient and no image is in two splits."""
+"""Assigns whole patients to train, val and test, and checks that no patient and no image is in two splits.
+
+Patients whose images look alike stay together too, where `alike` says which images do.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,9 @@ class Fractions(NamedTuple):
 
 DEFAULT_FRACTIONS = Fractions(0.7, 0.15, 0.15)
 TEST_ONLY = Fractions(0, 0, 1)
+NONE_ALIKE: Mapping[str, str] = {}
+MOST_TOGETHER = 0.5
+"""The largest share of the patients that look-alikes may tie together; the number is our own choice."""
 
 
 def check_fractions(fractions: Fractions) -> None:
@@ -51,29 +57,30 @@ def assign_splits(
     *,
     seed: int,
     fractions: Fractions = DEFAULT_FRACTIONS,
+    alike: Mapping[str, str] = NONE_ALIKE,
 ) -> tuple[Question, ...]:
     """Returns the questions with a split each; patients stay whole, and patients with an identical image stay together.
 
-    A unit is a patient, or several patients with identical images. Units are ordered by (seed, smallest image digest),
-    so that file names, patient ids and the machine do not matter, and divided by `split_evenly`, so that each task's
-    answers are spread evenly. A split that the source brought is kept, and holds for the whole unit.
+    A unit is a patient, or several patients with identical images or with images that look alike. Units are ordered by
+    (seed, smallest image digest), so that file names, patient ids and the machine do not matter, and divided by
+    `split_evenly`, so that each task's answers are spread evenly. A split that the source brought is kept, and holds
+    for the whole unit. If the source brought several for images that look alike, the rest of the unit joins the last of
+    them: test before val before train.
 
     Args:
         questions: The questions; some may have a split already.
         media_digest: The digest of the pixels, without drawn boxes, of every media id.
         seed: Decides the order of the units.
         fractions: The shares of units in train, val and test.
+        alike: The group of look-alikes of every image that has one, both by digest.
 
     Raises:
-        ValueError: The fractions are not usable, or there are fewer units than splits.
+        ValueError: The fractions are not usable, there are fewer units than splits, or most patients have images that
+            look alike.
     """
     check_fractions(fractions)
-    members = _units(questions, media_digest)
-    given: dict[str, Split] = {}
-    for unit, its_questions in members.items():
-        brought = [question.split for question in its_questions if question.split is not None]
-        if brought:
-            given[unit] = brought[0]
+    members = _units(questions, _joined(media_digest, alike))
+    given = {unit: brought for unit, its_questions in members.items() if (brought := _brought(its_questions))}
     free = sorted(members.keys() - given.keys(), key=lambda unit: (stable_int(seed, "split", unit), unit))
     if free:
         num_wanted = sum(fraction > 0 for fraction in fractions)
@@ -81,11 +88,19 @@ def assign_splits(
             raise ValueError(
                 f"wanted at least {num_wanted} patients without common images, one for each of train, val and test, "
                 f"there are {len(free)}. Add patients or raise the limit."
+                + (" Images that look alike count as common; --split-lookalikes ignores that." if alike else "")
             )
+        if alike and num_wanted > 1:
+            _check_not_all_alike([members[unit] for unit in free], media_digest)
         numbers = split_evenly([answer_labels(members[unit]) for unit in free], split_sizes(len(free), fractions))
         given.update({unit: SPLITS[number] for unit, number in zip(free, numbers, strict=True)})
-    unit_of = {question.id: unit for unit, its_questions in members.items() for question in its_questions}
-    return tuple(q if q.split else replace(q, split=given[unit_of[q.id]]) for q in questions)
+    split_of = {question.id: given[unit] for unit, its_questions in members.items() for question in its_questions}
+    if alike:
+        # What the source brought for a patient or an identical image weighs more than what it brought for look-alikes.
+        for its_questions in _units(questions, media_digest).values():
+            if brought := _brought(its_questions):
+                split_of.update({question.id: brought for question in its_questions})
+    return tuple(q if q.split else replace(q, split=split_of[q.id]) for q in questions)
 
 
 class ValSplit(NamedTuple):
@@ -96,18 +111,25 @@ class ValSplit(NamedTuple):
 
 
 def split_off_val(
-    questions: Sequence[Question], media_digest: Mapping[str, str], *, seed: int, fractions: Fractions
+    questions: Sequence[Question],
+    media_digest: Mapping[str, str],
+    *,
+    seed: int,
+    fractions: Fractions,
+    alike: Mapping[str, str] = NONE_ALIKE,
 ) -> ValSplit:
     """Returns the questions with a val split taken out of train by patient, if the source brings only train and test.
 
-    Val gets its fraction of train and val, at least one unit; the source's test split stays as it is.
+    Val gets its fraction of train and val, at least one unit; the source's test split stays as it is. Units are
+    those of `assign_splits`.
 
     Raises:
         ValueError: Train consists of a single unit, which cannot be divided.
     """
     if {question.split for question in questions} != {"train", "test"} or not fractions.val:
         return ValSplit(questions, ())
-    members = _units([question for question in questions if question.split == "train"], media_digest)
+    learnt = [question for question in questions if question.split == "train"]
+    members = _units(learnt, _joined(media_digest, alike))
     units = sorted(members, key=lambda unit: (stable_int(seed, "val", unit), unit))
     sizes = split_sizes(len(units), (fractions.train, fractions.val))
     numbers = split_evenly([answer_labels(members[unit]) for unit in units], sizes)
@@ -133,6 +155,29 @@ def check_splits(questions: Sequence[Question], media_digest: Mapping[str, str])
         )
     _check_one_split("patient", questions, [question.patient_id for question in questions])
     _check_one_split("image", questions, [media_digest[question.media_id] for question in questions])
+
+
+def _joined(media_digest: Mapping[str, str], alike: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns for every media id the name of its group of look-alikes, or its own digest without one."""
+    return {media_id: alike.get(digest, digest) for media_id, digest in media_digest.items()} if alike else media_digest
+
+
+def _brought(questions: Iterable[Question]) -> Split | None:
+    """Returns the split that the source brought for some of the questions, the last of several; None without any."""
+    return max((q.split for q in questions if q.split is not None), key=SPLITS.index, default=None)
+
+
+def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapping[str, str]) -> None:
+    """Refuses to put most patients into one split because of look-alikes; identical images may do so."""
+    patients = [len({question.patient_id for question in unit}) for unit in units]
+    largest = max(range(len(units)), key=patients.__getitem__)
+    if patients[largest] <= MOST_TOGETHER * sum(patients) or len(_units(units[largest], media_digest)) == 1:
+        return
+    raise ValueError(
+        f"look-alikes tie {patients[largest]} of {sum(patients)} patients together, who would all be in one split: the "
+        "images of this set are so much alike that the perceptual hash cannot tell patients apart. Prepare it with "
+        "--split-lookalikes: then splits are by patient alone, and every output says so."
+    )
 
 
 def _units(questions: Sequence[Question], media_digest: Mapping[str, str]) -> dict[str, list[Question]]:

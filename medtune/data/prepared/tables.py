@@ -46,12 +46,13 @@ _MEDIA_SCHEMA = pa.schema(
         ("region", pa.list_(pa.int32(), 4)),
         ("masks", pa.map_(pa.string(), pa.string())),
         ("encoding", pa.string()),
+        ("look", pa.uint64()),
     ]
 )
 
 
 class StoredMedia(NamedTuple):
-    """A row of media.arrow: a `MediaRef` whose files lie in the media folder."""
+    """A row of media.arrow: a `MediaRef` whose files lie in the media folder, and the perceptual hash of an image."""
 
     media_id: str
     kind: MediaKind
@@ -62,6 +63,7 @@ class StoredMedia(NamedTuple):
     region: Box | None = None
     masks: tuple[tuple[str, str], ...] = ()
     encoding: str | None = None
+    look: int | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -90,8 +92,9 @@ def data_hash(questions: Sequence[Question], media: Sequence[StoredMedia]) -> st
         printed = [sorted(q.printed.items())] if q.printed else []
         digest.update(json.dumps([*row, patient, q.split, *printed]).encode() + b"\n")
     for item in media:
-        said = item if item.encoding is not None else item[:-1]
-        digest.update(json.dumps(said).encode() + b"\n")
+        # The look follows from the file, which has its content in its name.
+        *said, encoding = item[:-1]
+        digest.update(json.dumps(said if encoding is None else [*said, encoding]).encode() + b"\n")
     return digest.hexdigest()
 
 
@@ -147,10 +150,10 @@ def read_questions(table: pa.Table) -> Iterator[Question]:
 def read_media(table: pa.Table) -> Iterator[StoredMedia]:
     """Yields the rows of media.arrow."""
     columns = (table.column(name).to_pylist() for name in _MEDIA_SCHEMA.names)
-    for media_id, kind, file, boxes, start_s, end_s, region, masks, encoding in zip(*columns, strict=True):
+    for media_id, kind, file, boxes, start_s, end_s, region, masks, encoding, look in zip(*columns, strict=True):
         drawn = tuple(Box(*box) for box in boxes)
         seen = None if region is None else Box(*region)
-        yield StoredMedia(media_id, kind, file, drawn, start_s, end_s, seen, tuple(masks), encoding)
+        yield StoredMedia(media_id, kind, file, drawn, start_s, end_s, seen, tuple(masks), encoding, look)
 
 
 def _write_table(path: Path, schema: pa.Schema, batches: Iterable[Mapping[str, Sequence[object]]]) -> None:

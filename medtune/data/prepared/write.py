@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,8 +12,10 @@ import medtune
 from medtune.data.prepared import content_ids, question_origins, question_rows, rejects, splits
 from medtune.data.prepared.atomic_folder import check_replaceable, new_folder
 from medtune.data.prepared.copy_media import CopiedFile, copy_media
+from medtune.data.prepared.lookalikes.found import TRAIN_TWIN, Lookalikes, with_train_twins
+from medtune.data.prepared.lookalikes.groups import LookalikeGroups, lookalike_groups, pairs_across
+from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
 from medtune.data.prepared.manifest import FORMAT_VERSION, MEDIA_FOLDER, Manifest, write_manifest
-from medtune.data.prepared.near_duplicates import near_duplicates
 from medtune.data.prepared.prompts_file import write_prompts
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
@@ -50,6 +52,7 @@ def prepare(
     max_rejected: float = rejects.MAX_REJECTED,
     unofficial_split: UnofficialSplit | None = None,
     without_media: bool = False,
+    split_lookalikes: bool = False,
     prompts: Callable[[Sequence[Question]], Prompts] | None = None,
 ) -> Prepared:
     """Reads a source, copies each media file once, assigns splits, and writes the prepared folder `out` as a whole.
@@ -70,12 +73,13 @@ def prepare(
         without_media: Takes the questions alone, whose media files need not be there; the folder can then be scored but
             not run.
         unofficial_split: Divides a source for evaluation only by patient; the manifest says so.
+        split_lookalikes: Assigns splits by patient alone, so that images that look alike may be in two splits.
         prompts: Chooses the official prompts for the questions that were taken; None keeps our own wording.
 
     Raises:
         FileNotFoundError: `root` or a file in it is missing.
         ValueError: The source cannot be read, more than the share `max_rejected` of its questions is rejected, the
-            splits would leak, or `out` holds something else.
+            splits would leak, most patients have images that look alike, or `out` holds something else.
         OSError: The disk is full or cannot be written; nothing is left behind.
     """
     splits.check_fractions(fractions)
@@ -95,15 +99,19 @@ def prepare(
         # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
         del taken
         digests = {media_id: file.digest for media_id, file in media.files.items()}
-        questions, split_notes = splits.split_off_val(questions, digests, seed=seed, fractions=fractions)
-        questions = splits.assign_splits(questions, digests, seed=seed, fractions=fractions)
+        groups = lookalike_groups(_looks(media))
+        alike = splits.NONE_ALIKE if split_lookalikes else groups.several
+        questions, split_notes = splits.split_off_val(questions, digests, seed=seed, fractions=fractions, alike=alike)
+        questions = splits.assign_splits(questions, digests, seed=seed, fractions=fractions, alike=alike)
         splits.check_splits(questions, digests)
+        questions = with_train_twins(questions, digests, groups.several)
         questions = question_rows.sort_questions(questions, list(media.files))
         official = prompts(questions) if prompts else None
         manifest = _manifest(
             source,
             questions,
             media,
+            lookalikes=_found(source, questions, media, groups, kept_together=not split_lookalikes),
             benchmark=benchmark,
             seed=seed,
             limit=limit,
@@ -155,6 +163,9 @@ def _take(
     media_folder = draft / MEDIA_FOLDER
     media_folder.mkdir()
     copied, broken = copy_media(table.media, media_folder)
+    if source.provenance == "synthetic":
+        # A simulation draws many patients from few shapes and knows them all: what looks alike is not one patient.
+        copied = {path: replace(file, look=None) for path, file in copied.items()}
     shutil.rmtree(scratch)
     table, lost = question_rows.without_media(table, broken)
     rejected = (*table.rejects, *lost)
@@ -215,11 +226,38 @@ def _pseudonymous(source: Source, taken: _Taken, media: _Media, draft: Path) -> 
     return questions
 
 
+def _looks(media: _Media) -> dict[str, int]:
+    """Returns the perceptual hash of each image that has one, by its digest."""
+    return {file.digest: file.look for file in media.files.values() if file.look is not None}
+
+
+def _found(
+    source: Source, questions: Sequence[Question], media: _Media, groups: LookalikeGroups, *, kept_together: bool
+) -> Lookalikes:
+    split_of = {media.files[q.media_id].digest: q.split for q in questions if q.split}
+    kinds = {media.files[row.media_id].digest: row.kind for row in media.rows}
+    num_images = sum(kind == "image" for kind in kinds.values())
+    return Lookalikes(
+        max_distance=MAX_DISTANCE,
+        is_simulated=source.provenance == "synthetic",
+        kept_together=kept_together,
+        num_images=len(groups.group_of),
+        num_flat=num_images - len(groups.group_of),
+        num_others=len(kinds) - num_images,
+        num_groups=groups.num_groups,
+        num_pairs=groups.num_pairs,
+        largest=groups.largest,
+        num_across=pairs_across(_looks(media), groups, split_of),
+        num_twins=sum(question.facets.get(TRAIN_TWIN) == "yes" for question in questions),
+    )
+
+
 def _manifest(
     source: Source,
     questions: Sequence[Question],
     media: _Media,
     *,
+    lookalikes: Lookalikes,
     benchmark: str,
     seed: int,
     limit: int | None,
@@ -231,8 +269,7 @@ def _manifest(
     rejected: Sequence[Reject],
     stands_for_patient: str,
 ) -> Manifest:
-    split_of = {media.files[question.media_id].digest: question.split for question in questions if question.split}
-    looks = {file.digest: file.look for file in media.files.values() if file.look is not None}
+    num_files = len({media.files[question.media_id].digest for question in questions})
     return Manifest(
         format_version=FORMAT_VERSION,
         medtune_version=medtune.__version__,
@@ -250,8 +287,8 @@ def _manifest(
         counts=question_rows.count_questions(questions),
         num_patients=question_rows.count_patients(questions),
         num_media=len(media.rows),
-        identical_media=media.num_sources - len(split_of),
-        near_duplicates=near_duplicates(looks, split_of),
+        identical_media=media.num_sources - num_files,
+        lookalikes=lookalikes,
         notes=notes,
         prompts=prompts,
         without_media=without_media,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from medtune.data.prepared.near_duplicates import NearDuplicates
+from medtune.data.prepared.lookalikes.groups import lookalike_groups
+from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
 from medtune.data.types import Interval, MediaGroup, Question
 from medtune.eval.audit.blind_solver import MAX_QUESTIONS, blind_answers
 from medtune.eval.audit.guessing import CUE_MARGIN, longest_option
@@ -55,7 +56,7 @@ def findings_of(
     groups: Mapping[str, Sequence[MediaGroup]],
     *,
     split: str,
-    near_duplicates: NearDuplicates,
+    looks: Mapping[str, int],
     probes: Sequence[Probe] = (),
     seed: int = 0,
 ) -> list[Finding]:
@@ -64,7 +65,7 @@ def findings_of(
     Args:
         groups: The media groups by split.
         split: The split whose questions are searched for cues. Duplicates and leaks are searched in all splits.
-        near_duplicates: Pairs of images in different splits that look alike, named by their files.
+        looks: The perceptual hash of each image that can be compared, by the name of its file.
         probes: The answers of simple classifiers to the questions of the split that have options.
         seed: Seed of the folds of the classifier of words.
 
@@ -101,9 +102,9 @@ def findings_of(
         ),
         _counted(
             "look_alikes_in_two_splits", "questions about images that look alike in two splits",
-            _look_alikes(groups, near_duplicates), len(everything),
-            f"perceptual hashes differ in at most {near_duplicates.max_distance} of 64 bits; the "
-            f"{len(near_duplicates.closest)} closest of {near_duplicates.num_pairs} pairs",
+            _look_alikes(groups, looks), len(everything),
+            f"groups of images whose perceptual hashes differ in at most {MAX_DISTANCE} of 64 bits; "
+            f"{len(looks)} images compared",
         ),
     ]  # fmt: skip
 
@@ -224,6 +225,7 @@ def _crossing(found: Iterable[tuple[str, str, str]]) -> list[str]:
     return [id_ for name, _, id_ in rows if len(splits[name]) > 1]
 
 
-def _look_alikes(groups: Mapping[str, Sequence[MediaGroup]], near_duplicates: NearDuplicates) -> list[str]:
-    alike = {digest for pair in near_duplicates.closest for digest in (pair.first, pair.second)}
-    return [question.id for _, group, question in _placed(groups) if group.media.path.stem in alike]
+def _look_alikes(groups: Mapping[str, Sequence[MediaGroup]], looks: Mapping[str, int]) -> list[str]:
+    group_of = lookalike_groups(looks).several
+    placed = ((group_of.get(group.media.path.name), name, question.id) for name, group, question in _placed(groups))
+    return _crossing((alike, name, question_id) for alike, name, question_id in placed if alike is not None)

@@ -116,7 +116,7 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
         return replace(gain, unscored=len(first) - len(earlier))
 
     by: dict[str, dict[str, LevelGain]] = {}
-    for facet in benchmark.facets:
+    for facet in benchmark.facets_of(row.question for row in before.rows):
         earlier, later = levels(before.rows, facet), levels(after.rows, facet)
         found = {name: of(rows, later[name]) for name, rows in earlier.items()}
         by[facet] = adjusted_by_holm({name: gain for name, gain in found.items() if gain})

@@ -153,6 +153,7 @@ def reproduction(run: RunData) -> Reproduction:
         "data": f"{run.label.provenance}, SHA-256 {results.data_hash or 'not recorded'}",
         **({"unofficial split": f"by {run.label.unofficial_split}"} if run.label.unofficial_split else {}),
         **({"patients": results.patient_unit} if results.patient_unit else {}),
+        **_lookalikes(run),
         "training": _training(run),
         "results written": run.written.isoformat(),
     }
@@ -172,6 +173,12 @@ def reproduction(run: RunData) -> Reproduction:
         weight_notes=tuple(_weight_notes(run)),
         recipe=run.recipe,
     )
+
+
+def _lookalikes(run: RunData) -> dict[str, str]:
+    label = run.label
+    found = {"look-alikes": label.split_lookalikes, "look-alikes learnt": label.learnt_lookalikes}
+    return {name: text for name, text in found.items() if text}
 
 
 def _training(run: RunData) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
 from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, question_level
 from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.run_data import RunData
@@ -19,7 +20,7 @@ from medtune.eval.report.table import (
     spoken,
     word,
 )
-from medtune.eval.results.schema import LevelGain
+from medtune.eval.results.schema import Level, LevelGain
 from medtune.eval.scoring.tables import Table
 
 PATIENTS = "p (patients)"
@@ -30,22 +31,15 @@ MCNEMAR = "p (McNemar, questions)"
 def gain_table(run: RunData) -> ReportTable:
     """Returns the phases, the gain between them and the last phase's baselines as a table.
 
-    If answers wait for a judge, the table has a column for their number.
+    If answers wait for a judge, the table has a column for their number. If questions have a look-alike in train, each
+    phase has a row for the questions that have none.
     """
     waits = any(phase.overall.unscored for phase in run.phases.values())
-    rows: list[tuple[Cell, ...]] = [
-        (
-            word(phase_title(name)),
-            number(phase.overall.value),
-            count(phase.overall.n),
-            interval(phase.overall.ci95),
-            count(phase.overall.unparsable),
-            count(phase.overall.unanswered),
-            *([count(phase.overall.unscored)] if waits else []),
-            number(phase.overall.baselines.get("random")),
-        )
-        for name, phase in run.phases.items()
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for name, phase in run.phases.items():
+        rows.append(_level_row(phase_title(name), phase.overall, waits=waits))
+        if without := phase.by.get(TRAIN_TWIN, {}).get("no"):
+            rows.append(_level_row(f"{phase_title(name)}, no look-alike in train", without, waits=waits))
     notes = [f"Answers read by {run.last.parser}. Intervals resample patients, because questions of one are alike."]
     if run.gain:
         gained, reach = gain_cells(run.gain, higher_is_better=run.higher_is_better)
@@ -57,6 +51,19 @@ def gain_table(run: RunData) -> ReportTable:
     columns = ["phase", spoken(run.primary), "questions", "95 % interval", "unreadable", "missing"]
     columns += ["unscored", "guessing"] if waits else ["guessing"]
     return ReportTable("Before, after, and the gain", tuple(columns), tuple(rows), tuple(notes), sortable=False)
+
+
+def _level_row(title: str, level: Level, *, waits: bool) -> tuple[Cell, ...]:
+    return (
+        word(title),
+        number(level.value),
+        count(level.n),
+        interval(level.ci95),
+        count(level.unparsable),
+        count(level.unanswered),
+        *([count(level.unscored)] if waits else []),
+        number(level.baselines.get("random")),
+    )
 
 
 def facet_table(run: RunData, facet: str) -> ReportTable:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import cast
 
+from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
 from medtune.data.types import Condition, Reading, Score
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.falls import fall_sentences, falls
@@ -40,7 +41,10 @@ def gain_table(
     """
     *_, last = phases.values()
     rows = [("", benchmark.primary, "n", "95 % interval")]
-    rows += [(name.replace("_", "-"), *_cells(phase.overall.score)) for name, phase in phases.items()]
+    for name, phase in phases.items():
+        rows.append((name.replace("_", "-"), *_cells(phase.overall.score)))
+        if without := phase.by.get(TRAIN_TWIN, {}).get("no"):
+            rows.append(("  no look-alike in train", *_cells(without.score)))
     if gain:
         low, high = gain.overall.ci95
         rows.append(("gain", f"{gain.overall.value:+.3f}", str(gain.overall.n), f"{low:+.3f} to {high:+.3f}"))

@@ -16,7 +16,7 @@ from medtune.data.types import Condition, Interval, Reading
 from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.audit.row import AuditRow, Collapse
 from medtune.eval.comparing.readability import Readability
-from medtune.eval.data_label import NOT_RECORDED, UNKNOWN, DataLabel
+from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.scoring.answer_classes import TaskClasses
 from medtune.eval.scoring.refusals import Refusals
 from medtune.eval.scoring.tables import Table
@@ -295,6 +295,10 @@ class Labelled:
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
         stands_for_patient: Unit that is kept in one split and resampled: "patient" if the data say whose images they
             are, else what stands for a patient, e.g. "image"; left out if it is not recorded.
+        split_lookalikes: Number of pairs of images that look alike and lie in two splits, and why; left out if
+            look-alikes were kept together.
+        learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
+            left out if there are none.
     """
 
     provenance: Fact = ""
@@ -302,13 +306,13 @@ class Labelled:
     unofficial_split: Fact = ""
     unofficial_training: Fact = ""
     stands_for_patient: Fact = ""
+    split_lookalikes: Fact = ""
+    learnt_lookalikes: Fact = ""
 
     @property
     def label(self) -> DataLabel:
         """The label of the data; its fields are unknown if another tool wrote the file without them."""
-        return _label(
-            self.provenance, self.prompts, self.unofficial_split, self.unofficial_training, self.stands_for_patient
-        )
+        return recorded_label(vars(self))
 
 
 @with_config(DOCUMENT)
@@ -334,6 +338,10 @@ class ResultsFile:
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
         stands_for_patient: Unit that is kept in one split and resampled: "patient" if the data say whose images they
             are, else what stands for a patient, e.g. "image"; left out if it is not recorded.
+        split_lookalikes: Number of pairs of images that look alike and lie in two splits, and why; left out if
+            look-alikes were kept together.
+        learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
+            left out if there are none.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
         patient_unit: What stands for a patient, in the words of the source; left out if it is not recorded.
     """
@@ -357,15 +365,15 @@ class ResultsFile:
     unofficial_split: Fact = ""
     unofficial_training: Fact = ""
     stands_for_patient: Fact = ""
+    split_lookalikes: Fact = ""
+    learnt_lookalikes: Fact = ""
     trained_on: Fact = ""
     patient_unit: Fact = ""
 
     @property
     def label(self) -> DataLabel:
         """The label of the data that the questions came from."""
-        return _label(
-            self.provenance, self.prompts, self.unofficial_split, self.unofficial_training, self.stands_for_patient
-        )
+        return recorded_label(vars(self))
 
     @property
     def last(self) -> Phase:
@@ -418,7 +426,3 @@ class AuditFile(Labelled):
     version: Count = 1
     rows: tuple[AuditRow, ...] = ()
     collapse: Mapping[str, Collapse] = field(default_factory=dict)
-
-
-def _label(provenance: str, prompts: str, *others: str) -> DataLabel:
-    return DataLabel(provenance or UNKNOWN, prompts or NOT_RECORDED, *others)

@@ -134,7 +134,7 @@ def score_phase(
         overall=level(range(len(rows))),
         by={
             facet: {name: level(numbers) for name, numbers in _numbers(rows, facet).items()}
-            for facet in benchmark.facets
+            for facet in benchmark.facets_of(row.question for row in rows)
         },
         metrics={
             condition: {name: _every_metric(parsed, benchmark, seed=seed) for name, parsed in parsers.items()}

@@ -40,6 +40,7 @@ class Experiment:
         limit: About how many questions of each split are used; None uses all.
         unofficial_training: The evaluation-only data sets that the model is trained on, in the form of
             `DataLabel.unofficial_training`; "" if there are none.
+        learnt_lookalikes: Says which training sets hold images that look like evaluated ones; "" if none does.
         trained_on: A description of the training sets in words; "" if nothing is trained.
     """
 
@@ -54,13 +55,17 @@ class Experiment:
     world_size: int
     limit: int | None
     unofficial_training: str
+    learnt_lookalikes: str
     trained_on: str
 
     @property
     def label(self) -> DataLabel:
         """The label that every output carries about its data."""
         return label_of(
-            self.prepared.manifest, prompts=self.benchmark.wording, unofficial_training=self.unofficial_training
+            self.prepared.manifest,
+            prompts=self.benchmark.wording,
+            unofficial_training=self.unofficial_training,
+            learnt_lookalikes=self.learnt_lookalikes,
         )
 
     @property
@@ -136,12 +141,15 @@ def open_experiment(
         unofficial_training=unofficial_sets(
             [each.prepared.manifest for each in training_sets], before=unofficial_before(recipe.model)
         ),
+        learnt_lookalikes="; ".join(each.lookalikes for each in training_sets if each.lookalikes),
         trained_on=trained_on,
     )
     if rank == 0:
         begin_or_resume(folder, recipe, resume=resume, command=command, about=experiment.about)
     barrier()
     experiment.say(f"run folder: {folder.root}")
+    for line in (*prepared.manifest.lookalikes.lines(), *filter(None, [experiment.learnt_lookalikes])):
+        experiment.say(f"look-alikes: {line}")
     return experiment
 
 
@@ -176,6 +184,7 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
         world_size=1,
         limit=None,
         unofficial_training=folder.recorded_label().unofficial_training,
+        learnt_lookalikes=folder.recorded_label().learnt_lookalikes,
         trained_on=str(recorded.get("trained_on", "")),
     )
 

@@ -86,6 +86,8 @@ class DataBlock:
         root: The prepared folder of the benchmark, written by `medtune prepare BENCHMARK --from ... --out ROOT`.
         workers: Number of processes that decode training images; 0 decodes in the training process.
         mixture: Prepared folders to train on instead of `root`; the mixture may also contain `root` itself.
+        allow_lookalikes: Whether folders of the mixture may hold training images that look like evaluated ones. Without
+            it, such a folder is refused; with it, every output says how many images these are.
         temperature: How a mixture without weights is mixed: each folder's share is proportional to its number of media
             groups to the power of 1 / temperature. 1 mixes by size, a high value mixes evenly.
         balance: How far questions with frequent answers are reduced in training, from 0 to 1: 0 asks all questions; 1
@@ -102,6 +104,7 @@ class DataBlock:
     root: Path
     workers: int = 0
     mixture: tuple[TrainFolder, ...] = ()
+    allow_lookalikes: bool = False
     temperature: float = 1.0
     balance: float = 0.0
     augment: tuple[Change, ...] = ()

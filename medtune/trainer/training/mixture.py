@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from medtune.data.media.augment import AllowedChanges, Change, allow_nothing, augment_media, changes_allowed_by_all
 from medtune.data.prepared.read import Prepared
-from medtune.data.types import SPLITS, Media, MediaGroup, Prompt, Question, Split, UnofficialSplit
+from medtune.data.types import Media, MediaGroup, Prompt, Question, UnofficialSplit
 from medtune.eval.benchmark import Benchmark
 from medtune.models.media_item import unchanged
-from medtune.trainer.experiment.evaluation_only import whole_test
 from medtune.trainer.experiment.prepared_data import open_for_model, refuse_other_benchmark
 from medtune.trainer.recipe.schema import DataBlock, Recipe, Stage, TrainFolder
 from medtune.trainer.training.balance import Balanced
+from medtune.trainer.training.leaks import refuse_no_train, refuse_same, refuse_seen_lookalikes
 from medtune.trainer.training.sampling import AllGroups, Draw, EndlessRow, Epochs
 from medtune.trainer.training.stages import training_groups
 
@@ -33,11 +32,13 @@ class TrainingSet:
         named: The folder as the recipe names it, with its weight in the mixture.
         prepared: The opened folder.
         benchmark: The benchmark that renders the folder's questions.
+        lookalikes: Says how many evaluated images look like images of its train split; "" if none does.
     """
 
     named: TrainFolder
     prepared: Prepared
     benchmark: Benchmark
+    lookalikes: str = ""
 
 
 def open_training_sets(recipe: Recipe, prepared: Prepared, benchmark: Benchmark) -> tuple[TrainingSet, ...]:
@@ -51,7 +52,8 @@ def open_training_sets(recipe: Recipe, prepared: Prepared, benchmark: Benchmark)
     Raises:
         FileNotFoundError: There is no such folder.
         ValueError: A folder has no train split, was prepared for another benchmark than the recipe says, or shares a
-            patient or an image with the val or test split that the run is evaluated on.
+            patient or an image with the val or test split that the run is evaluated on. Images that look alike count
+            as shared unless `data.allow_lookalikes` is set.
     """
     found = []
     for named in folders_of(recipe.data):
@@ -60,9 +62,17 @@ def open_training_sets(recipe: Recipe, prepared: Prepared, benchmark: Benchmark)
             opened = TrainingSet(named, prepared, benchmark)
         else:
             opened = TrainingSet(named, *open_for_model(named.root, named.benchmark, recipe.model, named_by=_NAMED_BY))
-        check_training_set(opened, prepared)
-        found.append(opened)
+        found.append(_checked(opened, prepared, allow_lookalikes=recipe.data.allow_lookalikes))
     return tuple(found)
+
+
+def _checked(learnt: TrainingSet, evaluated: Prepared, *, allow_lookalikes: bool) -> TrainingSet:
+    refuse_no_train(learnt.prepared)
+    if learnt.prepared is evaluated:
+        return learnt
+    refuse_same(learnt.prepared, evaluated)
+    seen = refuse_seen_lookalikes(learnt.prepared, evaluated, allowed=allow_lookalikes)
+    return replace(learnt, lookalikes=seen)
 
 
 @dataclass(frozen=True)
@@ -196,32 +206,6 @@ def num_changeable(member: Member, augment: Sequence[Change]) -> dict[Change, in
         change for group in member.groups for change in changes_allowed_by_all(group.questions, member.allowed_changes)
     )
     return {change: counts[change] for change in augment}
-
-
-def check_training_set(learnt: TrainingSet, evaluated: Prepared) -> None:
-    """Refuses a training set without a train split, or with patients or images of the evaluated val or test split.
-
-    Raises:
-        ValueError: The training set is refused; the message gives numbers of patients and images, and no names.
-    """
-    root, prepared = learnt.named.root, learnt.prepared
-    if prepared.num_questions("train") == 0:
-        why = whole_test(prepared)
-        otherwise = f"{why}; or leave" if why else "Leave"
-        raise ValueError(f"{root}: the split 'train' is empty. {otherwise} the folder out of data.mixture")
-    if prepared is evaluated:
-        return
-    held_out: list[MediaGroup] = [
-        g for split in SPLITS if split != "train" for g in evaluated.groups(cast("Split", split))
-    ]
-    groups = prepared.groups("train")
-    images = {g.media.path.name for g in groups} & {g.media.path.name for g in held_out}
-    patients = {g.patient_id for g in groups} & {g.patient_id for g in held_out}
-    if images or patients:
-        raise ValueError(
-            f"{root} would teach what {evaluated.root} asks: {len(images)} images and {len(patients)} patients of "
-            "its train split are in the other's val or test. Prepare both from one folder, or leave this one out"
-        )
 
 
 def described(recipe: Recipe, mixture: Mixture) -> str:

@@ -248,7 +248,8 @@ def test_raw_folder_is_not_a_prepared_one(tiny_busi: Path) -> None:
         ({"format_version": 0}, "wanted format 7, this folder has format 0, .* Run `medtune prepare` again"),
         ({"format_version": "x"}, "states no format_version"),
         ({"extra": 1}, "missing or unknown: extra"),
-        ({"near_duplicates": 3}, "this manifest is damaged"),
+        ({"lookalikes": 3}, "this manifest is damaged"),
+        ({"lookalikes": {"num_pairs": 3}}, "this manifest is damaged"),
         ({"counts": {"train": {"diagnosis": 1}}}, "the manifest states 1 questions, the table has 18"),
     ],
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medtune.data.prepared.near_duplicates import NearDuplicate, NearDuplicates
 from medtune.data.seeding import stable_order
 from medtune.data.types import MediaGroup, MediaRef, Question
 from medtune.eval.audit import blind_solver
@@ -18,7 +17,7 @@ from medtune.eval.audit.findings_file import FindingsFile, findings_file
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.typed_json import json_bytes, read_json
 
-NONE_ALIKE = NearDuplicates(0, 4, ())
+NONE_ALIKE: dict[str, int] = {}
 LABELS = ("cyst", "lesion", "shadow", "vessel")
 
 
@@ -47,8 +46,8 @@ def splits(questions: Sequence[Question]) -> dict[str, list[MediaGroup]]:
     return {"train": [group(each) for each in train], "test": [group(each) for each in test]}
 
 
-def by_name(groups: dict[str, list[MediaGroup]], alike: NearDuplicates = NONE_ALIKE) -> dict[str, Finding]:
-    return {each.name: each for each in findings_of(groups, split="test", near_duplicates=alike)}
+def by_name(groups: dict[str, list[MediaGroup]], alike: dict[str, int] = NONE_ALIKE) -> dict[str, Finding]:
+    return {each.name: each for each in findings_of(groups, split="test", looks=alike)}
 
 
 CLEAN = [question(number) for number in range(240)]
@@ -99,7 +98,8 @@ def test_duplicates_contradictions_and_leaks_list_their_items(tmp_path: Path) ->
     seen = groups["train"][0]
     leak = replace(seen.questions[0], id="leak", media_id="elsewhere")
     groups["test"].append(MediaGroup("elsewhere", seen.media, (leak,)))
-    alike = NearDuplicates(1, 4, (NearDuplicate("m1", "m121", 2),))
+    # The images m1 and m121 look alike, and so do m2 and m3, which are in one split.
+    alike = {"m1.png": 0, "m121.png": 2**8 - 1, "m2.png": 2**32 - 1, "m3.png": 2**32 - 2, "m4.png": 2**64 - 1}
     found = by_name(groups, alike)
     assert set(found["duplicate_questions"].items) == {one.id, "twin"}
     assert set(found["contradictory_answers"].items) == {one.id, "twin"}
@@ -135,4 +135,4 @@ def hash_free(patient: str) -> int:
 
 def test_an_empty_split_is_refused() -> None:
     with pytest.raises(ValueError, match="the split 'val' has no question"):
-        findings_of(splits(CLEAN), split="val", near_duplicates=NONE_ALIKE)
+        findings_of(splits(CLEAN), split="val", looks=NONE_ALIKE)

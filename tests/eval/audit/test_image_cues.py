@@ -8,7 +8,6 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medtune.data.prepared.near_duplicates import NearDuplicates
 from medtune.data.types import Box, MediaGroup, MediaRef, Question
 from medtune.eval.audit import image_cues
 from medtune.eval.audit.findings import Finding, findings_of
@@ -55,7 +54,7 @@ def found(train: Sequence[MediaGroup], test: Sequence[MediaGroup]) -> dict[str, 
     findings = findings_of(
         {"train": train, "test": test},
         split="test",
-        near_duplicates=NearDuplicates(0, 4, ()),
+        looks={},
         probes=split_probes(train, test),
     )
     return {each.name: each for each in findings}

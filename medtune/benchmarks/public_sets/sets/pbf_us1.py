@@ -37,7 +37,7 @@ PLANES = (
 TITLE = "PBF-US1, fetal phantom planes"
 PATIENT_UNIT = (
     "a study (one sweep over the phantom) where resume.csv names it; with labels.csv one frame stands for one patient, "
-    "so that frames of one sweep may lie in two splits (see near_duplicates)"
+    "so that frames of one sweep that do not look alike may lie in two splits"
 )
 STANDS_FOR_PATIENT = "sweep"
 _FLAT_COLUMNS = ["file", "class", "value"]

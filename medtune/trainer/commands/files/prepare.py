@@ -66,6 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "scored but not run (default: media are needed).",
     )
     parser.add_argument(
+        "--split-lookalikes",
+        action="store_true",
+        help="Lets images that look alike lie in two splits, and marks every result (default: images that a "
+        "perceptual hash cannot tell apart are kept in one split, with their patients).",
+    )
+    parser.add_argument(
         "--list-missing",
         action="store_true",
         help="Prints the media files that are missing and where to fetch them, and writes nothing.",
@@ -98,6 +104,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         max_rejected=options.max_rejected,
         unofficial_split=options.unofficial_split,
         without_media=options.without_media,
+        split_lookalikes=options.split_lookalikes,
         prompts=options.prompts,
     )
 
@@ -113,6 +120,7 @@ def prepare_folder(
     max_rejected: float,
     unofficial_split: UnofficialSplit | None,
     without_media: bool,
+    split_lookalikes: bool,
     prompts: Path | None,
 ) -> int:
     """Writes a prepared folder and prints its contents, and the rows that were rejected with the reasons; returns 0.
@@ -127,6 +135,7 @@ def prepare_folder(
         max_rejected: The largest share of unusable rows, from 0 to 1.
         unofficial_split: How to divide a benchmark that has only test questions; None leaves it undivided.
         without_media: Takes the questions alone, whose media files need not be there.
+        split_lookalikes: Whether images that look alike may lie in two splits.
         prompts: A folder with the benchmark's own prompts; None takes medtune's wording.
 
     Raises:
@@ -143,6 +152,7 @@ def prepare_folder(
         max_rejected=max_rejected,
         unofficial_split=unofficial_split,
         without_media=without_media,
+        split_lookalikes=split_lookalikes,
         prompts=_official(benchmark_name, prompts),
     )
     manifest = prepared.manifest
@@ -158,6 +168,8 @@ def prepare_folder(
         print("without media: these questions can be scored, but no model can be run on them")
     if manifest.identical_media:
         print(f"identical images: {manifest.identical_media}; their patients share a split")
+    for line in manifest.lookalikes.lines():
+        print(f"look-alikes: {line}")
     for note in manifest.notes:
         print(f"note: {note}")
     if manifest.rejected:

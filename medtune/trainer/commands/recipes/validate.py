@@ -135,6 +135,9 @@ def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
         print(f"           unofficial split by {prepared.manifest.unofficial_split}: not as published")
     for split in SPLITS:
         print(f"           {split:<6}{prepared.num_questions(split):>7} questions")
+    for line in (*prepared.manifest.lookalikes.lines(), *(each.lookalikes for each in data.training_sets)):
+        if line:
+            print(f"           look-alikes: {line}")
     return data
 
 

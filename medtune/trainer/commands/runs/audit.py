@@ -102,7 +102,7 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
     findings = findings_of(
         groups,
         split=split,
-        near_duplicates=prepared.manifest.near_duplicates,
+        looks=prepared.looks,
         probes=() if split == "train" else split_probes(groups["train"], groups[split]),
     )
     print(findings_text(findings, title=f"Audit of {name}, {questions}, split {split}"))

@@ -184,9 +184,8 @@ def _answers_of(predictions: Path, *, like: Answers) -> Answers:
     The wording of the prompts is known only if medtune wrote the file.
     """
     own = all(each.prompt_hash is not None for each in read_predictions(predictions))
-    label = replace(
-        like.about.label, prompts=like.about.label.prompts if own else FOREIGN_WORDING, unofficial_training=""
-    )
+    prompts = like.about.label.prompts if own else FOREIGN_WORDING
+    label = replace(like.about.label, prompts=prompts, unofficial_training="", learnt_lookalikes="")
     return replace(like, about=replace(like.about, name=predictions.name, label=label), predictions=predictions)
 
 

@@ -11,7 +11,7 @@ from medtune.trainer.experiment.environment import environment
 from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import Recipe
 
-_MAY_NAME_FILES = ("notes", "near_duplicates")
+_MAY_NAME_FILES = ("notes",)
 
 
 def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[str, object]:

@@ -1,0 +1,1 @@
+"""Look-alikes: images that a perceptual hash cannot tell from one another."""

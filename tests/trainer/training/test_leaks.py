@@ -1,0 +1,81 @@
+"""Tests that a mixture is checked against the evaluated questions by look-alikes, and what says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks.public_sets.sets import hc18
+from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.write import prepare
+from medtune.data.types import Split
+from medtune.trainer.commands.cli import main
+from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.training.mixture import open_training_sets
+from tests.trainer.conftest import QUICK
+from tests.twins import write_twins
+
+Capture = pytest.CaptureFixture[str]
+HELD_OUT: tuple[Split, ...] = ("val", "test")
+ALLOWED = "data.allow_lookalikes=true"
+
+
+@pytest.fixture(scope="module")
+def enlarged(tiny_busi: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Larger copies of six images under new names, prepared: no image and no patient is the same."""
+    folder = tmp_path_factory.mktemp("enlarged")
+    raw = write_twins(tiny_busi, folder / "raw")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+        prepare(find_source("busi"), benchmark="busi", root=raw, out=folder / "enlarged")
+    return folder / "enlarged"
+
+
+def settings(evaluated: Path, learnt: Path) -> list[str]:
+    return [f"data.root={evaluated}", f"data.mixture=[{{benchmark: busi, root: {learnt}}}]"]
+
+
+def seen(evaluated: Path, learnt: Path) -> set[str]:
+    """Returns the files of val and test that look like a file of the other's train, one by one."""
+    here, there = open_prepared(evaluated), open_prepared(learnt)
+    train = [there.looks[group.media.path.name] for group in there.groups("train")]
+    asked = {group.media.path.name for split in HELD_OUT for group in here.groups(split)}
+    return {file for file in asked if min((here.looks[file] ^ look).bit_count() for look in train) <= 8}
+
+
+def test_a_part_with_look_alikes_of_the_test_is_refused_with_counts_and_no_names(
+    prepared_tiny: Path, enlarged: Path
+) -> None:
+    recipe = read_recipe("nano_busi_lora", settings(prepared_tiny, enlarged))
+    number = len(seen(prepared_tiny, enlarged))
+    assert number > 0
+    message = rf"would teach what .* asks: {number} of 7 val and test images look like images of its train split"
+    with pytest.raises(ValueError, match=message) as told:
+        open_training_sets(recipe, open_prepared(prepared_tiny), find_benchmark("busi"))
+    said = str(told.value)
+    assert "set data.allow_lookalikes=true; every output then says so" in said
+    ids = {group.media_id for split in HELD_OUT for group in open_prepared(prepared_tiny).groups(split)}
+    assert any(media_id in said for media_id in ids)
+    assert not any(name in said for name in ("benign (", "malignant (", "normal ("))
+
+
+def test_allowed_look_alikes_are_said(prepared_tiny: Path, enlarged: Path, capsys: Capture) -> None:
+    recipe = read_recipe("nano_busi_lora", [*settings(prepared_tiny, enlarged), ALLOWED])
+    (opened,) = open_training_sets(recipe, open_prepared(prepared_tiny), find_benchmark("busi"))
+    number = len(seen(prepared_tiny, enlarged))
+    said = f"{number} of 7 val and test images look like images of enlarged that were trained on"
+    assert opened.lookalikes == f"{said}, by data.allow_lookalikes"
+    assert main(["validate", "nano_busi_lora", "--set", *settings(prepared_tiny, enlarged), ALLOWED, *QUICK]) == 0
+    assert f"look-alikes: {said}" in capsys.readouterr().out
+
+
+def test_a_part_without_look_alikes_is_learnt(prepared_tiny: Path, tmp_path: Path) -> None:
+    hc18.write_example(tmp_path / "raw")
+    prepare(find_source("fetal_heads"), benchmark="fetal_heads", root=tmp_path / "raw", out=tmp_path / "heads")
+    assert open_prepared(tmp_path / "heads").looks
+    parts = f"data.mixture=[{{benchmark: fetal_heads, root: {tmp_path / 'heads'}}}]"
+    recipe = read_recipe("nano_busi_lora", [f"data.root={prepared_tiny}", parts])
+    (opened,) = open_training_sets(recipe, open_prepared(prepared_tiny), find_benchmark("busi"))
+    assert opened.lookalikes == ""
