@@ -24,7 +24,7 @@ ASKED = {"blank_image", "other_image", "option_permutation", "permuted_accuracy"
 
 def audit_of(run: Path) -> dict[str, dict[str, Any]]:
     written = json.loads((run / "audit.json").read_text())
-    assert set(written) == {"version", "rows", "collapse", "provenance", "prompts"}
+    assert set(written) == {"version", "rows", "collapse", "provenance", "prompts", "stands_for_patient"}
     return {row["name"]: row for row in written["rows"]}
 
 
