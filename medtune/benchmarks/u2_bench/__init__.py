@@ -12,7 +12,7 @@ from medtune.benchmarks.u2_bench.official.prompts import official_prompts
 from medtune.benchmarks.u2_bench.parsers import parse_extracted, parse_lenient, parse_strict
 from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.robust_parser import parse
-from medtune.benchmarks.u2_bench.tables import references, tables
+from medtune.benchmarks.u2_bench.tables import references, repeat_tables, tables
 from medtune.benchmarks.u2_bench.weights_and_ranges import CASES
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
@@ -41,7 +41,8 @@ def benchmark() -> Benchmark:
         },
         metrics=METRICS,
         examples=_EXAMPLES,
-        tables=lambda evidence: tables(evidence, benchmark()),
+        tables=tables,
+        repeat_tables=repeat_tables,
         references=references,
         allowed_changes=allowed_changes,
         judging=judge_task(),

@@ -15,7 +15,7 @@ from medtune.benchmarks.u2_bench.paper_contradictions import contradictions
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, VALID, family, reply_type
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, VALUE
-from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
@@ -25,20 +25,26 @@ from medtune.eval.scoring.tables import Cell, Table, rank
 _RANDOM = "random"
 
 
-def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
+def tables(evidence: Evidence) -> Sequence[Table]:
     """Returns the report's tables: Table 1, the parsers side by side, instruction following, kinds of replies etc."""
     read = {name: rows for name, rows in evidence.parsed["image"].items() if rows}
     replies = [row for row in read.get("robust", ()) if row.prediction is not None and row.prediction.text is not None]
-    found = outcomes(evidence, benchmark)
     has_values = any(task_of(question) == VALUE for question in evidence.questions)
     return (
         _table_1(read, evidence.text_model),
         _parsers(read),
         *([_values(read)] if has_values else []),
         *([_following(replies), _kinds(replies)] if replies else []),
+        contradictions(),
+    )
+
+
+def repeat_tables(evidence: Evidence) -> Sequence[Table]:
+    """Returns the tables of all passes together: the majority with and without the organ, and a judge's verdicts."""
+    found = outcomes(evidence)
+    return (
         *([_anatomy(found)] if found else []),
         *verdict_table(evidence, judge_task(), by="scenario", title="Reports and captions, by a judge"),
-        contradictions(),
     )
 
 

@@ -129,7 +129,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
     check_comparable(first.about, second.about)
     asked = [benchmark.primary_metric.covered(side.rows) for side in (first, second)]
     _check_questions(first, second)
-    found = [{row.question.id: row for row in rows if row.prediction is not None} for rows in asked]
+    found = [{row.question.id: row for row in rows if row.is_answered} for rows in asked]
     shared = [row.question.id for row in asked[0] if row.question.id in found[0] and row.question.id in found[1]]
     if not shared:
         raise ValueError(
@@ -203,8 +203,8 @@ def _permutation_p(pairs: Sequence[Pair], *, seed: int) -> float:
     sums: dict[str, list[float]] = {}
     for first, second in pairs:
         patient = sums.setdefault(first.question.patient_id, [0.0, 0.0])
-        patient[0] += first.correct
-        patient[1] += second.correct
+        patient[0] += first.share_right
+        patient[1] += second.share_right
     if len(sums) < 2:
         return 1.0
     firsts, seconds = zip(*sums.values(), strict=True)

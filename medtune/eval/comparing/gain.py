@@ -20,13 +20,16 @@ TASK = "task"
 class LevelGain:
     """The gain on some of the questions.
 
+    A question that was asked in several passes is counted as right if more than half of the answers are.
+
     Attributes:
         value: Primary metric after minus before. A value below 0 is a loss, or an improvement if lower is better.
         n: Number of questions whose answers have a score in both phases.
         ci95: 95 % interval of the value, paired by question, resampled by patient.
         mcnemar_p: Two-sided p value of McNemar's exact test of right and wrong answers, which takes questions as
             independent.
-        permutation_p: Two-sided p value of the permutation test of right and wrong answers that flips whole patients.
+        permutation_p: Two-sided p value of the permutation test that flips whole patients, of right and wrong answers
+            or, with several passes, of each question's share of right answers.
         both_right: Number of questions right before and after.
         only_before: Number of questions right before and wrong after.
         only_after: Number of questions wrong before and right after.
@@ -114,7 +117,7 @@ def level_gain(
         ci95=statistic_gain_interval(earlier, later, patients, right=right, bounds=metric.bounds, seed=seed),
         mcnemar_p=mcnemar_exact(only_before, only_after),
         permutation_p=clustered_permutation(
-            [float(first) for first, _ in pairs], [float(second) for _, second in pairs], patients, seed=seed
+            [row.share_right for row in before], [row.share_right for row in after], patients, seed=seed
         ),
         both_right=pairs.count((True, True)),
         only_before=only_before,
