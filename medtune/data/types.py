@@ -297,8 +297,8 @@ class Score:
     """A metric's value, the number of questions behind it and its uncertainty.
 
     Attributes:
-        value: The value, the mean over the passes; NaN where the metric has none on these questions, for instance before
-            any verdict.
+        value: The value, the mean over the passes; NaN where the metric has none on these questions, for instance
+            before any verdict.
         n: The number of questions behind the value; unanswered ones count, unscored ones do not.
         ci95: The 95 % interval from resampled patients; None where there are no questions.
         unparsable: The number of replies from which no answer could be read, in all passes; they count as wrong.

@@ -81,4 +81,3 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
             return Prompt(f"{question.text}\nAnswer with one number{unit}.", (), question.answer)
         case _:
             return Prompt(f"{question.text}\nAnswer with a short phrase.", (), question.answer)
-

@@ -102,6 +102,4 @@ def _votes(evidence: Evidence, condition: Condition) -> dict[str, list[str | Non
     """Returns for each answered question with options the answer of each pass; None where a pass has none."""
     rows = evidence.parsed.get(condition, {}).get(evidence.parser, ())
     answered = [row for row in rows if row.question.options and row.is_answered]
-    return {
-        row.question.id: [reply.parsed for reply in row.passes if reply.prediction is not None] for row in answered
-    }
+    return {row.question.id: [reply.parsed for reply in row.passes if reply.prediction is not None] for row in answered}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import LevelGain, level_gain
 from medtune.eval.data_label import DataLabel
-from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
+from medtune.eval.parsed_reply import ParsedReply, num_passes, scored_everywhere
 from medtune.eval.scoring.score import correctness
 from medtune.eval.statistics.significance import holm, paired_permutation
 
@@ -100,6 +100,7 @@ class Comparison:
         unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
             out.
         uncounted: Number of questions that the parser cannot read, by task; they are left out.
+        repeats: Number of passes of each side: how many times it was asked each question.
     """
 
     names: tuple[str, str]
@@ -116,6 +117,7 @@ class Comparison:
     by_task: Mapping[str, Difference]
     unscored: int = 0
     uncounted: Mapping[str, int] = field(default_factory=dict)
+    repeats: tuple[int, int] = (1, 1)
 
 
 def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:
@@ -158,6 +160,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         by_task=_by_task(pairs, benchmark, seed=seed),
         unscored=len(shared) - len(pairs),
         uncounted=first.uncounted,
+        repeats=(num_passes(first.rows), num_passes(second.rows)),
     )
 
 

@@ -79,6 +79,8 @@ class CompareFile:
         unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
             out.
         uncounted: Task -> number of questions that the parser cannot read; they are left out.
+        repeats: Number of passes of each side: how many times it was asked each question. The numbers of right answers
+            are then those of questions with more than half of their answers right.
     """
 
     names: tuple[str, str]
@@ -95,6 +97,7 @@ class CompareFile:
     by_task: Mapping[str, ComparedLevel]
     unscored: Count
     uncounted: Mapping[str, Count]
+    repeats: tuple[Count, Count] = (1, 1)
 
 
 def compare_file(found: Comparison) -> CompareFile:
@@ -115,6 +118,7 @@ def compare_file(found: Comparison) -> CompareFile:
         by_task={task: _level(each) for task, each in found.by_task.items()},
         unscored=found.unscored,
         uncounted=dict(found.uncounted),
+        repeats=found.repeats,
     )
 
 

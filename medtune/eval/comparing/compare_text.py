@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
+from medtune.eval.passes_text import passes_text
 from medtune.eval.report.table import spoken
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.scoring.uncounted_questions import uncounted_text
@@ -50,6 +51,9 @@ def notes(found: Comparison) -> tuple[str, ...]:
         "McNemar's exact test takes questions as independent. The permutation test flips whole patients;",
         "Holm's correction over the tasks is of its p values.",
     ]
+    if passes := _passes(found):
+        said.append(f"{'; '.join(passes)}. A question counts as right if more than half of its answers are; the")
+        said.append("difference, its interval and the permutation test go by the share of right answers.")
     if found.uncounted:
         said.append(uncounted_text(found.uncounted))
     if found.unscored:
@@ -61,6 +65,13 @@ def notes(found: Comparison) -> tuple[str, ...]:
             f"{found.reworded} questions were worded differently for the two (answer format or version of the prompt)."
         )
     return (*said, *_labels(found))
+
+
+def _passes(found: Comparison) -> tuple[str, ...]:
+    """Returns for each side that was asked repeatedly of how many passes its score is the mean."""
+    return tuple(
+        f"{name}: {passes_text(number)}" for name, number in zip(found.names, found.repeats, strict=True) if number > 1
+    )
 
 
 def _labels(found: Comparison) -> tuple[str, ...]:
@@ -92,7 +103,7 @@ def comparison_plot(found: Comparison) -> str:
         title=f"{second} minus {first}: {found.metric} with 95 % intervals",
         left=f"{first} higher",
         right=f"{second} higher",
-        notes=_labels(found),
+        notes=(*_passes(found), *_labels(found)),
     )
 
 

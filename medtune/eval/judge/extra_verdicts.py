@@ -13,6 +13,7 @@ from dataclasses import replace
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.task import JudgeTask
+from medtune.eval.passes_text import passes_text
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.scoring.think_blocks import without_thinking
 from medtune.eval.statistics.intervals import mean_interval
@@ -88,9 +89,9 @@ def verdict_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -
         levels.setdefault(question.facets.get(by, ""), []).append(question)
     members = {**dict(sorted(levels.items())), "all": asked}
     rows = [_row(name, questions, said, task, num_passes) for name, questions in members.items()]
-    notes = ["A language model's verdicts, by medtune's instructions or the user's: ours, no part of any official score."]
-    notes += [f"Points are the mean of {num_passes} passes."] if num_passes > 1 else []
-    return [Table(title, (by, "points", "95% low", "95% high", "n", "no verdict"), tuple(rows), tuple(notes))]
+    note = "A language model's verdicts, by medtune's instructions or the user's: ours, no part of any official score."
+    notes = (note, *([f"Points: {passes_text(num_passes)}."] if num_passes > 1 else []))
+    return [Table(title, (by, "points", "95% low", "95% high", "n", "no verdict"), tuple(rows), notes)]
 
 
 def _row(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from medtune.eval.passes_text import passes_text
 from medtune.eval.report.audit import blind_scores
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import p_text, plain, signed, span, spoken
@@ -99,6 +100,8 @@ def _metric(run: RunData) -> str:
 
 def _subject(run: RunData, num_patients: int | None) -> str:
     questions = f"measured on {run.last.overall.n:,} questions"
+    if run.last.overall.repeats > 1:
+        questions += f" ({passes_text(run.last.overall.repeats)})"
     split = run.setting("eval", "split")
     unseen = {"test": "whom training never saw", "val": "on whom the checkpoint was chosen"}.get(str(split))
     whom = f" {unseen}" if unseen and run.gain else ""
@@ -145,6 +148,11 @@ def _counted(run: RunData) -> tuple[str, ...]:
     found = []
     if level.unparsable or level.unanswered:
         found.append(f"Counted as wrong: {level.unparsable:,} unreadable and {level.unanswered:,} missing answers.")
+    if level.repeats > 1:
+        found.append(
+            f"Scores are the {passes_text(level.repeats, level.repeat_sd)}; a question counts as right, fixed or broken "
+            "by more than half of its answers."
+        )
     if run.last.uncounted:
         found.append(uncounted_text(run.last.uncounted))
     if run.last.unscored:

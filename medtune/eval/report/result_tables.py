@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from medtune.eval.passes_text import passes_text
 from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
@@ -44,6 +45,7 @@ def gain_table(run: RunData) -> ReportTable:
         for name, phase in run.phases.items()
     ]
     notes = [f"Answers read by {run.last.parser}. Intervals resample patients, because questions of one are alike."]
+    notes += passes_notes(run)
     if run.gain:
         gained, reach = gain_cells(run.gain, higher_is_better=run.higher_is_better)
         rows.append((word("gain", "ours"), gained, count(run.gain.n), reach, *(number(None),) * (4 if waits else 3)))
@@ -53,6 +55,17 @@ def gain_table(run: RunData) -> ReportTable:
     columns = ["phase", spoken(run.primary), "questions", "95 % interval", "unreadable", "missing"]
     columns += ["unscored", "guessing"] if waits else ["guessing"]
     return ReportTable("Before, after, and the gain", tuple(columns), tuple(rows), tuple(notes), sortable=False)
+
+
+def passes_notes(run: RunData) -> list[str]:
+    """Returns for each phase whose questions were asked repeatedly a sentence that says so."""
+    found = []
+    for name, phase in run.phases.items():
+        if (level := phase.overall).repeats > 1:
+            found.append(f"{phase_title(name)}: {passes_text(level.repeats, level.repeat_sd)}.")
+        if level.partly_answered:
+            found.append(f"{phase_title(name)}: {level.partly_answered:,} questions lack replies in some passes.")
+    return found
 
 
 def facet_table(run: RunData, facet: str) -> ReportTable:
@@ -77,6 +90,7 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
             row += [p_value(values.get(level)) for values in tests.values()]
         rows.append(tuple(row))
     notes = ("Holm's correction counts all rows as one family of tests.",) if HOLM in tests else ()
+    notes = (*passes_notes(run), *notes)
     return ReportTable(f"{spoken(run.primary).capitalize()} by {spoken(facet)}", tuple(columns), tuple(rows), notes)
 
 
@@ -112,8 +126,14 @@ def metrics_table(run: RunData) -> ReportTable:
     for reading in run.results.unavailable:
         gaps = (not_available(),) * ((4 if waits else 3) * len(run.phases))
         rows.append((word(spoken(run.primary)), word("image"), word(reading), *gaps))
-    notes = tuple(f"{reading.capitalize()}: not available, {why}." for reading, why in run.results.unavailable.items())
-    return ReportTable("Every metric of every reading", tuple(columns), tuple(rows), notes)
+    notes = [f"{reading.capitalize()}: not available, {why}." for reading, why in run.results.unavailable.items()]
+    repeats = dict.fromkeys((found.condition, found.parser, found.score.repeats) for found in measured)
+    notes += [
+        f"{spoken(condition)}, {spoken(parser)}: {passes_text(number)}."
+        for condition, parser, number in repeats
+        if number > 1
+    ]
+    return ReportTable("Every metric of every reading", tuple(columns), tuple(rows), tuple(notes))
 
 
 def calibration_table(run: RunData) -> ReportTable:

@@ -121,6 +121,7 @@ def _phase(phase: PhaseScores) -> schema.Phase:
         refusals=phase.refusals,
         unscored=phase.unscored,
         uncounted=dict(phase.uncounted),
+        apart=dict(phase.apart),
     )
 
 
@@ -131,6 +132,8 @@ def _measured(score: Score) -> schema.Measured:
         ci95=score.ci95,
         unparsable=score.unparsable,
         unscored=score.unscored,
+        repeats=score.repeats,
+        repeat_sd=score.repeat_sd,
     )
 
 
@@ -138,6 +141,7 @@ def _level(level: LevelScore) -> schema.Level:
     return schema.Level(
         **vars(_measured(level.score)),
         unanswered=level.unanswered,
+        partly_answered=level.partly_answered,
         baselines={name: finite_number(value) for name, value in level.baselines.items()},
     )
 

@@ -28,7 +28,7 @@ def parse_replies(
     reading: Reading,
     condition: Condition = "image",
 ) -> dict[str, list[ParsedReply]]:
-    """Returns, for each parser of a reading, one parsed reply per question in their order, with the replies of all passes.
+    """Returns, for each parser of a reading, one row per question in their order, with the replies of all passes.
 
     A likelihood reading has two parsers and covers the questions that have options. "likelihood" reads the option with
     the highest log-probability; of equal ones, the one shown first. "likelihood_per_token" does the same after division

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from medtune.data.catalog import nearest
-from medtune.data.types import Condition, Prediction, Question, Score
+from medtune.data.types import Condition, Prediction, Question, Reading, Score
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply, num_passes
@@ -59,6 +60,8 @@ class PhaseScores:
         refusals: The refusals among the generations; None where there are no generations.
         unscored: Number of questions with an answer that waits for a judge, whatever the primary metric is about.
         uncounted: Number of questions that the primary metric is about and `parser` cannot read, by task.
+        apart: Number of answers that `overall` and `by` do not count, by condition and reading; `metrics` has their
+            scores.
     """
 
     parser: str
@@ -71,6 +74,7 @@ class PhaseScores:
     refusals: Refusals | None = None
     unscored: int = 0
     uncounted: Mapping[str, int] = field(default_factory=dict)
+    apart: Mapping[str, int] = field(default_factory=dict)
 
 
 def score_phase(
@@ -149,7 +153,14 @@ def score_phase(
         refusals=refusals if refusals.n else None,
         unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
         uncounted=uncounted(questions, rows, metric),
+        apart=_apart(predictions, "generation" if parser in benchmark.parsers else "likelihood"),
     )
+
+
+def _apart(predictions: Sequence[Prediction], reading: Reading) -> dict[str, int]:
+    """Returns the number of predictions of each other condition or reading than the one that the score counts."""
+    kinds = Counter(prediction.key[1:3] for prediction in predictions)
+    return {f"{kind[0]}, {kind[1]}": count for kind, count in kinds.items() if kind != ("image", reading)}
 
 
 def _generation(parser: str, benchmark: Benchmark) -> str:
@@ -173,8 +184,9 @@ def score_rows(
     """Returns a metric's value on parsed replies, with an interval that resamples patients.
 
     If the questions were asked in several passes, the value is the mean over the passes, and `unparsable` counts the
-    replies of all of them; `n` is the number of questions in any case. There is no interval if the metric has no limit and all resamples agree, or if its value is not finite. Rows that
-    wait for a judge are counted and left out; if all rows wait, the value is NaN.
+    replies of all of them; `n` is the number of questions in any case. There is no interval if the metric has no limit
+    and all resamples agree, or if its value is not finite. Rows that wait for a judge are counted and left out; if all
+    rows wait, the value is NaN.
 
     Args:
         rows: The parsed replies, at least one.

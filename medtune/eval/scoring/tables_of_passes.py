@@ -32,7 +32,8 @@ def _mean_table(tables: Sequence[Table], *, num_passes: int) -> Table:
     named = [_named_rows(table, by_place=len({len(table.rows) for table in tables}) == 1) for table in tables]
     keys = dict.fromkeys(key for rows in named for key in rows)
     rows = [[found.get(key, (None,) * len(first.columns)) for found in named] for key in keys]
-    notes = [_note([table.notes for table in tables], place) for place in range(max(len(each.notes) for each in tables))]
+    most = max(len(table.notes) for table in tables)
+    notes = [_note([table.notes for table in tables], place) for place in range(most)]
     return replace(
         first,
         rows=tuple(

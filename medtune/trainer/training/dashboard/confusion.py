@@ -17,8 +17,8 @@ class Confusion:
 
     Attributes:
         classes: The options of the task, and "(not read)" if a reply could not be read.
-        truth: For each question, the index of the true answer in `classes`.
-        read: For each question, the index of the model's answer in `classes`.
+        truth: For each reply, the index of the true answer in `classes`.
+        read: For each reply, the index of the model's answer in `classes`.
     """
 
     classes: tuple[str, ...]
@@ -27,7 +27,7 @@ class Confusion:
 
 
 def confusions(rows: Sequence[ParsedReply]) -> Mapping[str, Confusion]:
-    """Returns the confusion of each task, over its questions with options.
+    """Returns the confusion of each task, over the replies of all passes to its questions with options.
 
     A task with more than `MAX_CLASSES` different options is left out: its questions usually have options of their own,
     so that a matrix would say nothing.
@@ -35,7 +35,7 @@ def confusions(rows: Sequence[ParsedReply]) -> Mapping[str, Confusion]:
     by_task: dict[str, list[ParsedReply]] = {}
     for row in rows:
         if row.question.options:
-            by_task.setdefault(row.question.facets.get("task", ""), []).append(row)
+            by_task.setdefault(row.question.facets.get("task", ""), []).extend(row.passes)
     found = {}
     for task, parsed in by_task.items():
         classes = sorted({option for row in parsed for option in row.question.options})
