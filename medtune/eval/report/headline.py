@@ -150,8 +150,8 @@ def _counted(run: RunData) -> tuple[str, ...]:
         found.append(f"Counted as wrong: {level.unparsable:,} unreadable and {level.unanswered:,} missing answers.")
     if level.repeats > 1:
         found.append(
-            f"Scores are the {passes_text(level.repeats, level.repeat_sd)}; a question counts as right, fixed or broken "
-            "by more than half of its answers."
+            f"Scores are the {passes_text(level.repeats, level.repeat_sd)}; whether a question counts as right, fixed "
+            "or broken is decided by more than half of its answers."
         )
     if run.last.uncounted:
         found.append(uncounted_text(run.last.uncounted))

@@ -9,9 +9,9 @@ from medtune.eval.scoring.score import LevelScore, PhaseScores
 def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict[str, float]:
     """Returns the primary metric with its interval, overall and by facet, and all metrics of each condition and parser.
 
-    A metric without a value is NaN. If questions were asked repeatedly, values are means over the passes, "_repeats" is
-    the number of passes and "_repeat_sd" the standard deviation between them. If the benchmark's scores need a judge, "PHASE/unscored" is the number of answers
-    that wait for it.
+    A metric without a value is NaN. If questions were asked repeatedly, values are means over the passes; "_repeats" is
+    the number of passes and "_repeat_sd" the standard deviation between them. If the benchmark's scores need a judge,
+    "PHASE/unscored" is the number of questions with an answer that waits for it.
     """
     flat = _level(f"{phase}/{benchmark.primary}", scores.overall)
     for facet, levels in scores.by.items():
