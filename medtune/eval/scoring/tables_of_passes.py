@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from medtune.eval.passes_text import passes_text
 from medtune.eval.scoring.tables import Cell, Table
 
 
@@ -40,7 +41,7 @@ def _mean_table(tables: Sequence[Table], *, num_passes: int) -> Table:
             tuple(_cell(cells, name) for cells, name in zip(zip(*each, strict=True), first.columns, strict=True))
             for each in rows
         ),
-        notes=(*notes, f"Each cell is the mean of {len(tables)} passes."),
+        notes=(*notes, *_said_of(len(tables), num_passes)),
     )
 
 
@@ -60,10 +61,18 @@ def _cell(cells: Sequence[Cell], column: str) -> Cell:
         return distinct[0]
     numbers = [cell for cell in cells if cell is not None and not isinstance(cell, str)]
     if len(numbers) < len(cells):
-        return " / ".join(dict.fromkeys(cell for cell in cells if isinstance(cell, str))) or None
+        texts = dict.fromkeys(cell for cell in cells if isinstance(cell, str))
+        return " / ".join(text or "-" for text in texts) if texts else None
     if column == "rank":
         return f"{min(numbers)}-{max(numbers)}"
     return sum(numbers) / len(numbers)
+
+
+def _said_of(found: int, num_passes: int) -> list[str]:
+    said = [f"Each cell is the {text}."] if (text := passes_text(found)) else []
+    return said + (
+        [f"Made of {found} of the {num_passes} passes; the others have no such table."] * (found < num_passes)
+    )
 
 
 def _note(notes: Sequence[Sequence[str]], place: int) -> str:
