@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from medtune.benchmarks import find_benchmark
-from medtune.eval.benchmark import Evidence
+from medtune.benchmarks import find_benchmark, names
+from medtune.data.types import Condition
+from medtune.eval.benchmark import Evidence, no_tables
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.scoring.tables_of_passes import mean_tables
@@ -81,3 +82,17 @@ def test_the_paper_table_of_a_benchmark_shows_the_mean_of_its_passes() -> None:
     table = score_phase(asked, said, GAUGE).tables[0]
     ours = next(row for row in table.rows if str(row[0]).startswith("ours"))
     assert ours[-2] == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("name", names())
+def test_equal_passes_make_the_tables_of_a_single_pass(name: str) -> None:
+    benchmark = replace(find_benchmark(name), repeat_tables=no_tables)
+    asked, asked_times = benchmark.examples, dict[Condition, int](image=3, text_only=2)
+    said = [
+        generated(question, question.answer if number % 2 else "hm", repeat, condition=condition)
+        for condition, num_passes in asked_times.items()
+        for repeat in range(num_passes)
+        for number, question in enumerate(asked)
+    ]
+    once = [each for each in said if not each.key.repeat]
+    assert score_phase(asked, said, benchmark).tables == score_phase(asked, once, benchmark).tables
