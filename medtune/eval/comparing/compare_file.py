@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from pydantic import with_config
 
@@ -81,6 +81,7 @@ class CompareFile:
         uncounted: Task -> number of questions that the parser cannot read; they are left out.
         repeats: Number of passes of each side: how many times it was asked each question. The numbers of right answers
             are then those of questions with more than half of their answers right.
+        apart: For each side condition and reading -> number of its answers that are not compared.
     """
 
     names: tuple[str, str]
@@ -98,6 +99,7 @@ class CompareFile:
     unscored: Count
     uncounted: Mapping[str, Count]
     repeats: tuple[Count, Count] = (1, 1)
+    apart: tuple[Mapping[str, Count], Mapping[str, Count]] = field(default_factory=lambda: ({}, {}))
 
 
 def compare_file(found: Comparison) -> CompareFile:
@@ -119,6 +121,7 @@ def compare_file(found: Comparison) -> CompareFile:
         unscored=found.unscored,
         uncounted=dict(found.uncounted),
         repeats=found.repeats,
+        apart=(dict(found.apart[0]), dict(found.apart[1])),
     )
 
 

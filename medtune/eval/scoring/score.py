@@ -153,12 +153,13 @@ def score_phase(
         refusals=refusals if refusals.n else None,
         unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
         uncounted=uncounted(questions, rows, metric),
-        apart=_apart(predictions, "generation" if parser in benchmark.parsers else "likelihood"),
+        apart=other_answers(predictions, parser, benchmark),
     )
 
 
-def _apart(predictions: Sequence[Prediction], reading: Reading) -> dict[str, int]:
-    """Returns the number of predictions of each other condition or reading than the one that the score counts."""
+def other_answers(predictions: Sequence[Prediction], parser: str, benchmark: Benchmark) -> dict[str, int]:
+    """Returns the number of predictions of each condition and reading that the score by a parser does not count."""
+    reading: Reading = "generation" if parser in benchmark.parsers else "likelihood"
     kinds = Counter(prediction.key[1:3] for prediction in predictions)
     return {f"{kind[0]}, {kind[1]}": count for kind, count in kinds.items() if kind != ("image", reading)}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medtune.eval.data_label import recorded_label
+from medtune.eval.passes_text import passes_text
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.tables import Cell, Table, table_text
@@ -84,6 +85,7 @@ def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
         "metric": results.primary.name,
         "zero_shot": zero_shot.overall.value,
         "final": final.overall.value,
+        "repeats": final.overall.repeats,
         "by_task": {task: found.value for task, found in final.by.get("task", {}).items()},
     }
 
@@ -108,5 +110,6 @@ def grid_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     names = [key.rpartition(".")[2] for key in first["settings"]]
     columns = (*names, "first loss", "last loss", "zero-shot", "final", *tasks)
     note = f"Losses are means of {_ENDS} steps; scores are {first['metric']}, by task those of the final model."
+    note += "".join(f" Scores: {passes_text(repeats)}." for repeats in {row["repeats"] for row in rows} if repeats > 1)
     said = dict.fromkeys(text for row in rows for text in recorded_label(row).notes())
     return Table(f"{len(rows)} runs", columns, tuple(body), (note, *said))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -88,6 +89,9 @@ def test_a_comparison_goes_by_all_passes_and_names_them() -> None:
     assert "one: mean of 5 passes. A question counts as right if more than half" in table_text(comparison_table(found))
     assert "one: mean of 5 passes" in comparison_plot(found)
     assert json.loads(json_bytes(compare_file(found)))["repeats"] == [5, 1]
+    left_out = replace(side("two", passes(FIVE)), apart={"text_only, generation": 12})
+    found = compare(side("one", passes(BEFORE)), left_out, BUSI)
+    assert "Not compared, of two: text_only, generation 12." in table_text(comparison_table(found))
     late = [each for each in passes(FIVE) if each.key.repeat == 4 or each.key.question_id != "q3"]
     assert compare(side("one", late), side("two", passes(FIVE)), BUSI).both == 12
 
