@@ -54,7 +54,7 @@ def test_the_gain_is_of_the_means_and_its_permutation_test_of_each_questions_sha
 def test_the_table_of_a_run_says_how_many_passes_there_are_and_what_was_missing() -> None:
     some = [each for each in passes(FIVE) if each.key != ("q0", "image", "generation", 4)]
     phases = {"zero_shot": score_phase(ASKED, passes(BEFORE), BUSI), "final": score_phase(ASKED, some, BUSI)}
-    text = gain_table(phases, gain_between(*phases.values(), BUSI), BUSI, label=LABEL)
+    text = gain_table(phases, gain_between(phases["zero_shot"], phases["final"], BUSI), BUSI, label=LABEL)
     assert "zero-shot: mean of 5 passes (standard deviation between passes 0.000)." in text
     assert "final: mean of 5 passes (standard deviation between passes 0.2" in text
     assert "final: 1 questions have fewer than 5 replies; each missing one counts as wrong in its pass." in text

@@ -50,7 +50,8 @@ def test_the_judges_table_shows_the_mean_points_of_all_passes() -> None:
     )
     name, value, _, _, n, waiting = table.rows[-1]
     # The second answer to the third question is missing, which has no points.
-    assert (name, value, n, waiting) == ("all", pytest.approx((0.5 + 1 + 0.5) / 3), 3, 0)
+    assert value == pytest.approx((0.5 + 1 + 0.5) / 3)
+    assert (name, n, waiting) == ("all", 3, 0)
     assert table.notes[-1] == "Points: mean of 2 passes."
     waits = [replace(each, verdict=None) if each.key.repeat else each for each in said]
     table = next(
