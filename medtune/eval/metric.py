@@ -72,7 +72,7 @@ class Metric:
         If the questions were asked in several passes, it is the mean of the passes' statistics.
 
         Raises:
-            ValueError: There are no rows, or the questions have different numbers of passes.
+            ValueError: There are no rows.
         """
         return mean_over_passes(self.by_pass(rows))
 
@@ -80,7 +80,7 @@ class Metric:
         """Returns the metric's statistic of each pass on these rows.
 
         Raises:
-            ValueError: There are no rows, or the questions have different numbers of passes.
+            ValueError: There are no rows.
         """
         if not rows:
             raise ValueError("a metric needs at least one question, got none")

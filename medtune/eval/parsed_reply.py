@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -103,14 +104,14 @@ def joined_passes(replies: Sequence[ParsedReply], *, unscored: bool) -> ParsedRe
 def passes_of(rows: Sequence[ParsedReply]) -> list[list[ParsedReply]]:
     """Returns the rows of each pass, every list with one row for each question in the order of `rows`.
 
-    Raises:
-        ValueError: The questions have different numbers of passes.
+    If rows of several evaluations with different numbers of passes stand together, there are as many passes as it takes
+    to count all replies to a question equally often: with five and one, the one is in each of five.
     """
     if not any(row.later for row in rows):
         return [list(rows)]
-    if len({len(row.later) for row in rows}) > 1:
-        raise ValueError("questions have different numbers of passes; a pass without a reply needs a row of its own")
-    return [list(replies) for replies in zip(*(row.passes for row in rows), strict=True)]
+    replies = [row.passes for row in rows]
+    number = math.lcm(*{len(each) for each in replies})
+    return [[each[repeat % len(each)] for each in replies] for repeat in range(number)]
 
 
 def num_passes(rows: Sequence[ParsedReply]) -> int:
