@@ -15,7 +15,7 @@ from medtune.eval.statistics.intervals import statistic_gain_interval, statistic
 from medtune.eval.statistics.passes import mean_over_passes
 from medtune.eval.statistics.resampling import Floats
 
-TRIALS, PATIENTS, SIZE = 2500, 40, 4
+TRIALS, PATIENTS, SIZE = 1000, 40, 4
 NAMES = [str(patient) for patient in np.repeat(np.arange(PATIENTS), SIZE)]
 
 
