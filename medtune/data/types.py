@@ -226,7 +226,7 @@ class Request:
             black one, and "shuffled_frames" shows a video's frames in another order. "with_anatomy" says in words which
             organ the image shows, "without_anatomy" leaves the organ out of official prompts that name it, and
             "stated_answer" says the right answer in words.
-        repeat: 0, 1, ... where one request is made several times.
+        repeat: 0, 1, ... where one request is made several times. All answers with one number are a pass.
     """
 
     question: Question
@@ -300,12 +300,15 @@ class Score:
     """A metric's value, the number of questions behind it and its uncertainty.
 
     Attributes:
-        value: The value; NaN where the metric has none on these questions, for instance before any verdict.
+        value: The value, the mean over the passes; NaN where the metric has none on these questions, for instance
+            before any verdict.
         n: The number of questions behind the value; unanswered ones count, unscored ones do not.
         ci95: The 95 % interval from resampled patients; None where there are no questions.
-        unparsable: The number of replies from which no answer could be read; they count as wrong.
-        unscored: The number of free answers that still need a judge's verdict. They count as neither right nor wrong
-            and are in none of the other numbers.
+        unparsable: The number of replies from which no answer could be read, in all passes; they count as wrong.
+        unscored: The number of questions with a free answer that still needs a judge's verdict. They count as neither
+            right nor wrong and are in none of the other numbers.
+        repeats: The number of passes: how many times each question was asked.
+        repeat_sd: The standard deviation of the passes' values; None for a single pass, or if a pass has no value.
     """
 
     value: float
@@ -313,3 +316,5 @@ class Score:
     ci95: Interval | None
     unparsable: int = 0
     unscored: int = 0
+    repeats: int = 1
+    repeat_sd: float | None = None

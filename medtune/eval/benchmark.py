@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts
 from medtune.eval.judge.task import JudgeTask
 from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply, passes_of
 from medtune.eval.predictions.tool_files import ToolRows
 from medtune.eval.published_numbers import Reference, no_references
 from medtune.eval.scoring.bertscore import BertModel
@@ -30,11 +31,12 @@ class Evidence:
 
     Attributes:
         questions: The questions that were to be answered.
-        predictions: All predictions, all repeats included; `parse_replies` reads any of them.
-        parsed: Parsed replies of the first repeat, by condition and parser.
+        predictions: The predictions.
+        parsed: Parsed replies by condition and parser. `Benchmark.tables` gets those of one pass, so that each row is
+            one reply; `Benchmark.repeat_tables` gets all of them, so that `passes` of a row are the replies to it.
         parser: Name of the primary parser.
         text_model: The model for the BERTScore of free text; None leaves it out.
-        apart: Why the numbers must not stand among published ones, as a clause; "" if they may.
+        unlike_published: Why the numbers must not stand among published ones, as a clause; "" if they may.
     """
 
     questions: Sequence[Question]
@@ -42,7 +44,7 @@ class Evidence:
     parsed: ParsedReplies
     parser: str
     text_model: BertModel | None = None
-    apart: str = ""
+    unlike_published: str = ""
 
     def rows(self, condition: Condition) -> Sequence[ParsedReply]:
         """Returns one parsed reply per question under a condition, read by the primary parser.
@@ -56,6 +58,37 @@ class Evidence:
             for row in rows:
                 found.setdefault(row.question.id, row)
         return list(found.values())
+
+    def by_pass(self) -> list[Evidence]:
+        """Returns the evidence of each pass, with one reply to a question under every condition.
+
+        If conditions were asked in different numbers of passes, there are as many passes as it takes to count all
+        passes of each condition equally often: with five passes with the image and one without it, the one is in each.
+        """
+        passes = {
+            condition: {name: passes_of(rows) for name, rows in parsers.items()}
+            for condition, parsers in self.parsed.items()
+        }
+        numbers = [len(rows) for parsers in passes.values() for rows in parsers.values()]
+        if max(numbers) == 1:
+            return [self]
+        return [self._of_pass(number, passes) for number in range(math.lcm(*numbers))]
+
+    def _of_pass(
+        self, number: int, passes: Mapping[Condition, Mapping[str, Sequence[Sequence[ParsedReply]]]]
+    ) -> Evidence:
+        parsed = {
+            condition: {name: rows[number % len(rows)] for name, rows in parsers.items()}
+            for condition, parsers in passes.items()
+        }
+        said = {
+            row.prediction.key: row.prediction
+            for parsers in parsed.values()
+            for rows in parsers.values()
+            for row in rows
+            if row.prediction is not None
+        }
+        return replace(self, predictions=[*said.values()], parsed=parsed)
 
 
 class Tables(Protocol):
@@ -103,7 +136,10 @@ class Benchmark:
         metrics: The metrics by name; the first is primary.
         examples: Synthetic questions, for the contract tests and as an illustration.
         renders: Functions like `render` for conditions that change the prompt, e.g. "with_anatomy".
-        tables: Makes the tables that `medtune score` prints after the scores.
+        tables: Makes the tables that `medtune score` prints after the scores, from one reply to each question. If the
+            questions were asked in several passes, it makes the tables of each pass, and their mean is shown.
+        repeat_tables: Makes the tables for which the benchmark has a rule of its own for several replies to a question,
+            such as a majority vote. They come after the others.
         references: Returns published numbers of other models that can be compared with the primary metric.
         allowed_changes: Says which changes of a training image leave the answer to a question true.
         judging: How a language model judges free answers; None if no answer needs a judge.
@@ -130,6 +166,7 @@ class Benchmark:
     examples: tuple[Question, ...]
     renders: Mapping[Condition, Render] = field(default_factory=dict)
     tables: Tables = no_tables
+    repeat_tables: Tables = no_tables
     references: Callable[[], Sequence[Reference]] = no_references
     allowed_changes: AllowedChanges = allow_nothing
     judging: JudgeTask | None = None

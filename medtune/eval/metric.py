@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from medtune.data.types import Interval, Question
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply, passes_of
 from medtune.eval.statistics.column_sums import dense_sums, mean_of
+from medtune.eval.statistics.passes import mean_over_passes
 from medtune.eval.statistics.resampling import Floats
 from medtune.eval.statistics.statistic import Recomputed, Statistic
 
@@ -43,8 +44,8 @@ class Metric:
     """A number that is computed from parsed replies; by default a share of all questions, the higher the better.
 
     Attributes:
-        statistic: Returns the metric's statistic of one or more parsed replies, from which its value on any part or
-            resample of them follows. It is made by `mean_of_rows`, `sums_of_rows` or `recomputed`.
+        statistic: Returns the metric's statistic of one or more parsed replies to different questions, from which its
+            value on any part or resample of them follows. It is made by `mean_of_rows`, `sums_of_rows` or `recomputed`.
         worst: The worst possible value: the lowest, or the highest if lower is better; inf for an error without limit.
         best: The value of a model that is always right; it is below `worst` if lower is better.
         silent: The value of a model that gives no answers; None if it is `worst`. An error without limit needs it.
@@ -76,15 +77,25 @@ class Metric:
     def on(self, rows: Sequence[ParsedReply]) -> Statistic:
         """Returns the metric's statistic of these rows, from which its value on any part or resample of them follows.
 
+        If the questions were asked in several passes, it is the mean of the passes' statistics.
+
+        Raises:
+            ValueError: There are no rows.
+        """
+        return mean_over_passes(self.by_pass(rows))
+
+    def by_pass(self, rows: Sequence[ParsedReply]) -> list[Statistic]:
+        """Returns the metric's statistic of each pass on these rows.
+
         Raises:
             ValueError: There are no rows.
         """
         if not rows:
             raise ValueError("a metric needs at least one question, got none")
-        return self.statistic(rows)
+        return [self.statistic(replies) for replies in passes_of(rows)]
 
     def value(self, rows: Sequence[ParsedReply]) -> float:
-        """Returns the metric's value on these rows.
+        """Returns the metric's value on these rows, which is the mean of the passes' values if there are several.
 
         Raises:
             ValueError: There are no rows.

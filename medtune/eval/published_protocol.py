@@ -12,7 +12,7 @@ from medtune.eval.data_label import DataLabel
 RELEASED = "released"
 
 
-def apart_from_published(label: DataLabel, benchmark: Benchmark, questions: Sequence[Question]) -> str:
+def why_unlike_published(label: DataLabel, benchmark: Benchmark, questions: Sequence[Question]) -> str:
     """Returns why numbers must not be ranked among those of the benchmark's paper, as a clause; "" if they may.
 
     They may if the questions are the released ones, all of them, asked with the official prompts where the benchmark

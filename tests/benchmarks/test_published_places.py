@@ -11,19 +11,19 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
-from medtune.eval.published_protocol import apart_from_published
+from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.scoring.score import PhaseScores, score_phase
 
 RELEASED = DataLabel("released", "not recorded")
-APART = "the data are synthetic, not the released ones"
+UNLIKE = "the data are synthetic, not the released ones"
 
 
-def _scored(benchmark: Benchmark, questions: Sequence[Question], *, apart: str) -> PhaseScores:
+def _scored(benchmark: Benchmark, questions: Sequence[Question], *, unlike_published: str) -> PhaseScores:
     """Returns the scores of a model that answers every question rightly."""
     said = [
         Prediction(PredictionKey(question.id, "image", "generation", 0), text=question.answer) for question in questions
     ]
-    return score_phase(questions, said, benchmark.for_part(questions), apart=apart)
+    return score_phase(questions, said, benchmark.for_part(questions), unlike_published=unlike_published)
 
 
 def _whole_u2() -> list[Question]:
@@ -45,37 +45,37 @@ def _whole_u2() -> list[Question]:
 )
 def test_what_departs_from_the_publication_is_named(label: DataLabel, why: str) -> None:
     u2 = find_benchmark("u2_bench")
-    assert why in apart_from_published(label, u2, _whole_u2())
-    assert apart_from_published(RELEASED, u2, _whole_u2()) == ""
+    assert why in why_unlike_published(label, u2, _whole_u2())
+    assert why_unlike_published(RELEASED, u2, _whole_u2()) == ""
 
 
 @pytest.mark.parametrize("name", ["u2_bench", "fetal_gauge", "ctlesionvqa"])
 def test_examples_alone_are_no_whole_benchmark(name: str) -> None:
     benchmark = find_benchmark(name)
-    assert apart_from_published(RELEASED, benchmark, benchmark.examples).startswith("the questions are ")
+    assert why_unlike_published(RELEASED, benchmark, benchmark.examples).startswith("the questions are ")
 
 
 def test_one_published_format_may_be_asked_alone_but_not_a_part_of_it() -> None:
     rex = find_benchmark("rexsonovqa")
     choice = next(question for question in rex.examples if question.options)
     mcq = [replace(choice, id=str(number)) for number in range(249)]
-    assert apart_from_published(RELEASED, rex, mcq) == ""
-    assert "248 of its 249 multiple-choice questions" in apart_from_published(RELEASED, rex, mcq[:-1])
+    assert why_unlike_published(RELEASED, rex, mcq) == ""
+    assert "248 of its 249 multiple-choice questions" in why_unlike_published(RELEASED, rex, mcq[:-1])
 
 
 def test_six_answers_of_one_set_have_no_u2_score_and_no_rank() -> None:
     u2 = find_benchmark("u2_bench")
     diagnosis = next(question for question in u2.examples if question.facets["task"] == "DD")
     questions = [replace(diagnosis, id=str(number), patient_id=str(number)) for number in range(6)]
-    apart = apart_from_published(RELEASED, u2, questions)
-    assert apart == "the questions are 6 of its 7,241 questions"
-    found = _scored(u2, questions, apart=apart)
+    why = why_unlike_published(RELEASED, u2, questions)
+    assert why == "the questions are 6 of its 7,241 questions"
+    found = _scored(u2, questions, unlike_published=why)
     assert u2.for_part(questions).primary == "accuracy"
     assert not any("u2" in name for parsers in found.metrics["image"].values() for name in parsers)
     published, alone = found.tables[:2]
     assert not any(str(row[0]).startswith("ours") for row in published.rows)
     assert "rank" not in alone.columns
-    assert apart in alone.notes[0]
+    assert why in alone.notes[0]
     score = alone.columns.index("U2_Score")
     assert {row[score] for row in alone.rows} == {None}
     parsers = next(table for table in found.tables if "each parser" in table.title)
@@ -91,7 +91,7 @@ def test_a_partial_benchmark_has_no_published_numbers_of_another_metric() -> Non
 def test_four_subtypes_have_no_total_average() -> None:
     ct = find_benchmark("ctlesionvqa")
     recognition = next(question for question in ct.examples if question.facets["subtype"] == "liver lesion existence")
-    found = _scored(ct, [recognition], apart="")
+    found = _scored(ct, [recognition], unlike_published="")
     table = next(table for table in found.tables if table.title.startswith("Table 3"))
     ours = {(row[0], row[1]): row[-2:] for row in table.rows}
     assert ours["Recognition", "liver lesion existence"] == (1.0, 1)
@@ -100,13 +100,13 @@ def test_four_subtypes_have_no_total_average() -> None:
 
 def test_apart_from_the_published_columns_ours_has_a_table_of_its_own() -> None:
     ct = find_benchmark("ctlesionvqa")
-    found = _scored(ct, ct.examples, apart=APART)
+    found = _scored(ct, ct.examples, unlike_published=UNLIKE)
     titles = [table.title for table in found.tables if table.title.startswith("Table 3")]
     assert any(title.endswith("as published") for title in titles)
     for table in found.tables:
         if table.title.endswith("this model alone"):
             assert "rank" not in table.columns
-            assert any(APART in note for note in table.notes)
+            assert any(UNLIKE in note for note in table.notes)
         if table.title.endswith("as published"):
             assert "ours" not in table.columns
             assert "rank" not in table.columns or all(not str(row[0]).startswith("ours") for row in table.rows)
@@ -114,7 +114,7 @@ def test_apart_from_the_published_columns_ours_has_a_table_of_its_own() -> None:
 
 def test_the_whole_benchmark_is_ranked() -> None:
     u2 = find_benchmark("u2_bench")
-    found = _scored(u2, _whole_u2(), apart="")
+    found = _scored(u2, _whole_u2(), unlike_published="")
     table = found.tables[0]
     ours = next(row for row in table.rows if row[0] == "ours, robust")
     assert ours[-1] == 1

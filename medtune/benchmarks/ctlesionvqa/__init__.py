@@ -12,8 +12,6 @@ https://github.com/Schuture/DeepTumorVQA at 1df7460 (branch v2).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
 from medtune.benchmarks.ctlesionvqa.allowed_changes import allowed_changes
 from medtune.benchmarks.ctlesionvqa.examples import EXAMPLES
@@ -22,13 +20,11 @@ from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
 from medtune.benchmarks.ctlesionvqa.paper_tables import missing, references
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.result_files import result_rows
-from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, repeated_accuracies, tables
+from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, repeat_tables, tables
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.benchmark import Benchmark, Evidence
-from medtune.eval.scoring.parse_replies import parse_replies
-from medtune.eval.scoring.tables import Table
+from medtune.eval.benchmark import Benchmark
 
 
 def benchmark() -> Benchmark:
@@ -64,7 +60,8 @@ def benchmark() -> Benchmark:
             None, repeats=5, max_new_tokens=None, source='arXiv 2505.18915, appendix F: "5 repeated experiments"'
         ),
         examples=EXAMPLES,
-        tables=own_tables,
+        tables=tables,
+        repeat_tables=repeat_tables,
         references=references,
         missing=missing,
         allowed_changes=allowed_changes,
@@ -88,16 +85,3 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
             return Prompt(f"{question.text}\nAnswer with one number{unit}.", (), question.answer)
         case _:
             return Prompt(f"{question.text}\nAnswer with a short phrase.", (), question.answer)
-
-
-def own_tables(evidence: Evidence) -> Sequence[Table]:
-    """Returns the report's tables; with intervals over repeats if the predictions contain several passes."""
-    generated = [each for each in evidence.predictions if each.key.condition == "image" and each.text is not None]
-    passes = sorted({each.key.repeat for each in generated})
-    if len(passes) < 2 or evidence.parser not in benchmark().parsers:
-        return tables(evidence, {})
-    parsed = [
-        parse_replies(evidence.questions, generated, benchmark(), reading="generation", repeat=number)[evidence.parser]
-        for number in passes
-    ]
-    return tables(evidence, repeated_accuracies(parsed))

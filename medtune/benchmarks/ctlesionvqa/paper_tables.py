@@ -30,11 +30,11 @@ _TABLE_4 = {
 Cells = Mapping[tuple[str, str], Sequence[ParsedReply]]
 
 
-def table3(cells: Cells, format_: str, apart: str) -> Sequence[Table]:
+def table3(cells: Cells, format_: str, unlike_published: str) -> Sequence[Table]:
     """Returns the half of Table 3 for one format, with our model in the last column.
 
-    There is an average of ours only where all its subtypes were asked about. If `apart` says why our numbers must not
-    stand beside the published ones, they have a table of their own.
+    There is an average of ours only where all its subtypes were asked about. If `unlike_published` says why our
+    numbers must not stand beside the published ones, they have a table of their own.
     """
     means = {
         name: mean
@@ -62,12 +62,12 @@ def table3(cells: Cells, format_: str, apart: str) -> Sequence[Table]:
     notes = (
         f"Ours has {number[0]} of {number[1]} subtypes, and an average where none of its subtypes is missing; as in "
         "the paper it is unweighted. Free-text numbers by mean relative accuracy (strict; right for 0 only if 0).",
-        *([] if apart else [f"Rank among {len(models) + 1} models."]),
+        *([] if unlike_published else [f"Rank among {len(models) + 1} models."]),
     )
     random_column = ("random",) if format_ == "multi_choice" else ()
     columns = ("type", "subtype", *random_column, *models, OURS, "rank")
     table = Table(f"Table 3, {FORMATS[format_]}", columns, tuple(made), notes)
-    return beside_published_columns(table, ours=OURS, labels=2, apart=apart)
+    return beside_published_columns(table, ours=OURS, labels=2, unlike_published=unlike_published)
 
 
 def missing(questions: Sequence[Question]) -> str:
@@ -84,7 +84,7 @@ def references() -> Sequence[Reference]:
     return [Reference(model, value, "format", name) for name in FORMATS for model, value in totals[name].items()]
 
 
-def table4(cells: Cells, apart: str) -> Sequence[Table]:
+def table4(cells: Cells, unlike_published: str) -> Sequence[Table]:
     """Returns Table 4 (multiple choice, in percent) with our model in the last row and its rank by accuracy."""
     printed = published("ctlesionvqa")["table4"]
     keys = [f"{name}_{kind}" for name in _TABLE_4 for kind in ("sens", "spec", "acc")]
@@ -99,14 +99,16 @@ def table4(cells: Cells, apart: str) -> Sequence[Table]:
         if accuracy is not None:
             place = rank(accuracy, [row[f"{name}_acc"] for row in printed])
             places.append(f"{name.replace('_', ' ')} {place}")
-    ranks = [] if apart else [f"Rank of ours by accuracy among {len(printed) + 1}: {', '.join(places) or '-'}."]
+    ranks = (
+        [] if unlike_published else [f"Rank of ours by accuracy among {len(printed) + 1}: {', '.join(places) or '-'}."]
+    )
     notes = (*ranks, "Unread answers of ours are wrong.")
     columns = ("model", *(key.replace("_", " ") for key in keys))
     table = Table("Table 4, lesion recognition, multiple choice, percent", columns, tuple(made), notes, digits=1)
-    return beside_published(table, [tuple(ours)] if places else [], apart=apart)
+    return beside_published(table, [tuple(ours)] if places else [], unlike_published=unlike_published)
 
 
-def rates(cells: Cells, format_: str, apart: str) -> Sequence[Table]:
+def rates(cells: Cells, format_: str, unlike_published: str) -> Sequence[Table]:
     """Returns Table 12 (multiple choice) or 13 (free text): sensitivity and specificity of the recognition subtypes."""
     number = {"multi_choice": 12, "free_text": 13}[format_]
     printed = published("ctlesionvqa")[f"table{number}"]
@@ -120,16 +122,16 @@ def rates(cells: Cells, format_: str, apart: str) -> Sequence[Table]:
     title = f"Table {number}, {FORMATS[format_]}"
     notes = ("Unread answers of ours are wrong on either side.",)
     table = Table(title, ("subtype", "rate", *models, OURS, "rank"), tuple(made), notes)
-    return beside_published_columns(table, ours=OURS, labels=2, apart=apart)
+    return beside_published_columns(table, ours=OURS, labels=2, unlike_published=unlike_published)
 
 
-def repeats_table(ours: Mapping[str, Repeated], format_: str, apart: str) -> Sequence[Table]:
+def repeats_table(ours: Mapping[str, Repeated], format_: str, unlike_published: str) -> Sequence[Table]:
     """Returns Table 10 (multiple choice) or 11 (free text): accuracies with intervals over repeated experiments.
 
     Args:
         ours: Our accuracy over the repeats, by subtype.
         format_: "multi_choice" or "free_text".
-        apart: Why our numbers must not stand beside the published ones; "" if they may.
+        unlike_published: Why our numbers must not stand beside the published ones; "" if they may.
     """
     number = {"multi_choice": 10, "free_text": 11}[format_]
     printed = published("ctlesionvqa")[f"table{number}"]
@@ -144,7 +146,7 @@ def repeats_table(ours: Mapping[str, Repeated], format_: str, apart: str) -> Seq
     repeats = max((each.repeats for each in ours.values()), default=0)
     notes = (f"Ours: Student's interval over {repeats} repeats; the paper has 5 and names no method.",)
     table = Table(f"Table {number}, {FORMATS[format_]}", ("subtype", *models, OURS, "rank"), tuple(made), notes)
-    return beside_published_columns(table, ours=OURS, labels=1, apart=apart)
+    return beside_published_columns(table, ours=OURS, labels=1, unlike_published=unlike_published)
 
 
 def _percent(share: float | None) -> float | None:

@@ -84,10 +84,18 @@ def numeric_score(definition: Callable[[float, float], float]) -> RowScore:
 def row_score(row: ParsedReply) -> float:
     """Returns the score of a row, 0 to 1: the strict MRA of a number; else 1 for the true answer, 0 for any other.
 
+    A phrase is right if the parser returned the truth, because the parser compares phrases as the official code does.
+
     Source:
         CTLesionVQA (arXiv 2505.18915), section 3.1 (task-specific metrics).
     """
-    return _paper(row) if row.question.answer_kind == "number" else float(row.correct)
+    match row.question.answer_kind:
+        case "number":
+            return _paper(row)
+        case "text":
+            return float(row.parsed == row.question.answer)
+        case _:
+            return float(row.correct)
 
 
 def row_scores(parsed: Iterable[ParsedReply]) -> list[float]:

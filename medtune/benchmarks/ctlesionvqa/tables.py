@@ -32,7 +32,7 @@ from medtune.benchmarks.ctlesionvqa.v2_scoring import Json, Pair, V2Row, aggrega
 from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.extra_verdicts import verdict_table
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply, num_passes, passes_of
 from medtune.eval.scoring.tables import Cell, Table
 
 Rows = list[tuple[Cell, ...]]
@@ -49,23 +49,16 @@ _VSI = numeric_score(relative_accuracy.vsi_code)
 _RULES = (yes_no_table.official, yes_no_table.wrong, yes_no_table.skipped)
 
 
-def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> list[Table]:
-    """Returns the tables of one evaluation; a table that would hold none of the model's results is left out.
-
-    Args:
-        evidence: The questions, the predictions and their parsed replies.
-        repeats: The accuracy over repeats by (format, subtype), for the questions that were asked more than once.
-    """
+def tables(evidence: Evidence) -> list[Table]:
+    """Returns the tables of one evaluation; a table that would hold none of the model's results is left out."""
     parsed = evidence.rows("image")
     cells = by_cell(parsed)
     made = []
     for kind in FORMATS:
         if any(format_ == kind for format_, _ in cells):
-            made += [*table3(cells, kind, evidence.apart), *rates(cells, kind, evidence.apart)]
-            ours = {name: each for (format_, name), each in repeats.items() if format_ == kind}
-            made += repeats_table(ours, kind, evidence.apart) if ours else []
+            made += [*table3(cells, kind, evidence.unlike_published), *rates(cells, kind, evidence.unlike_published)]
     made += [
-        *table4(cells, evidence.apart),
+        *table4(cells, evidence.unlike_published),
         *_official_v2(parsed),
         _readings(evidence),
         _definitions(cells),
@@ -73,11 +66,21 @@ def tables(evidence: Evidence, repeats: Mapping[tuple[str, str], Repeated]) -> l
     ]
     made += [_sensitivity_by(cells, facet) for facet in LESION_FACETS]
     made += [_category_by(cells, facet) for facet in SUBGROUPS]
-    made += verdict_table(evidence, judge_task(), by="subtype", title="Phrases in free text, by a judge")
     return [table for table in (*made, contradictions()) if table.rows]
 
 
-def repeated_accuracies(passes: Sequence[Sequence[ParsedReply]]) -> dict[tuple[str, str], Repeated]:
+def repeat_tables(evidence: Evidence) -> list[Table]:
+    """Returns the tables of all passes together: Tables 10 and 11 for several passes, and a judge's verdicts."""
+    made, rows = list[Table](), evidence.parsed["image"][evidence.parser]
+    if num_passes(rows) > 1:
+        accuracies = _repeated_accuracies(passes_of(rows))
+        for kind in FORMATS:
+            ours = {name: each for (format_, name), each in accuracies.items() if format_ == kind}
+            made += repeats_table(ours, kind, evidence.unlike_published) if ours else []
+    return [*made, *verdict_table(evidence, judge_task(), by="subtype", title="Phrases in free text, by a judge")]
+
+
+def _repeated_accuracies(passes: Sequence[Sequence[ParsedReply]]) -> dict[tuple[str, str], Repeated]:
     """Returns the mean score over the passes with Student's interval, by (format, subtype)."""
     cells = [by_cell(parsed) for parsed in passes]
     return {

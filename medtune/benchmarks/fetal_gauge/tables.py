@@ -23,8 +23,8 @@ def tables(evidence: Evidence) -> Sequence[Table]:
     """Returns the tables: main results, box sizes, phantom against clinical, fine-tuning, and contradictions."""
     read = {name: rows for name, rows in evidence.parsed["image"].items() if rows}
     return (
-        *_main(read, evidence.apart),
-        *_box_sizes(read, evidence.apart),
+        *_main(read, evidence.unlike_published),
+        *_box_sizes(read, evidence.unlike_published),
         _phantom(read),
         _fine_tuning(),
         _contradictions(),
@@ -64,7 +64,7 @@ def share_right(rows: Sequence[ParsedReply], facet: str, level: str) -> float | 
     return accuracy().value(chosen) if chosen else None
 
 
-def _main(read: dict[str, Sequence[ParsedReply]], apart: str) -> Sequence[Table]:
+def _main(read: dict[str, Sequence[ParsedReply]], unlike_published: str) -> Sequence[Table]:
     printed = published("fetal_gauge")["main"]
     ours: list[tuple[Cell, ...]] = [
         (f"ours, read by {name}", *(share_right(rows, "task", task) for task in TASKS.values()), accuracy().value(rows))
@@ -85,10 +85,10 @@ def _main(read: dict[str, Sequence[ParsedReply]], apart: str) -> Sequence[Table]
         ),
         digits=2,
     )
-    return beside_published(table, own, apart=apart)
+    return beside_published(table, own, unlike_published=unlike_published)
 
 
-def _box_sizes(read: dict[str, Sequence[ParsedReply]], apart: str) -> Sequence[Table]:
+def _box_sizes(read: dict[str, Sequence[ParsedReply]], unlike_published: str) -> Sequence[Table]:
     printed = published("fetal_gauge")["box_size"]
     ours = [
         (f"ours, read by {name}", *(share_right(rows, "box_size", size) for size in _SIZES))
@@ -104,7 +104,7 @@ def _box_sizes(read: dict[str, Sequence[ParsedReply]], apart: str) -> Sequence[T
         ),
         digits=2,
     )
-    return beside_published(table, ours, apart=apart)
+    return beside_published(table, ours, unlike_published=unlike_published)
 
 
 def _phantom(read: dict[str, Sequence[ParsedReply]]) -> Table:

@@ -42,7 +42,7 @@ def tables(evidence: Evidence) -> list[Table]:
     if waiting := sum(row.unscored for row in video):
         overall = replace(overall, notes=(*overall.notes, _UNSCORED.format(waiting)))
     made = [overall, *groups, _readings(evidence), _constant_letters(video)]
-    made += [*_beside_the_paper(video, blind, evidence.apart), _gemini_by_group(found)]
+    made += [*_beside_the_paper(video, blind, evidence.unlike_published), _gemini_by_group(found)]
     return [table for table in (*made, *_crossings(video, blind), contradictions()) if table.rows]
 
 
@@ -106,7 +106,9 @@ def _key(row: ParsedReply) -> str:
     return LETTERS[place] if place < len(LETTERS) else "later"
 
 
-def _beside_the_paper(video: Sequence[ParsedReply], blind: Sequence[ParsedReply], apart: str) -> Sequence[Table]:
+def _beside_the_paper(
+    video: Sequence[ParsedReply], blind: Sequence[ParsedReply], unlike_published: str
+) -> Sequence[Table]:
     numbers = published("rexsonovqa")
     rows: list[tuple[Cell, ...]] = []
     for model, cells in numbers["mcq"].items():
@@ -127,8 +129,10 @@ def _beside_the_paper(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]
     notes = [f"Rank of ours among {len(rows) + 1}: accuracy {placed[0] or '-'}, free mean {placed[1] or '-'}."]
     columns = ("model", "accuracy", "free mean", "blind accuracy", "blind free mean", "recovery", "loss")
     title = "The paper's models (Tables A1 to A8) and ours"
-    notes = [_NO_BLIND_RUN] if apart else [*notes, _NO_BLIND_RUN]
-    return beside_published(Table(title, columns, tuple(rows), tuple(notes), digits=3), [ours], apart=apart)
+    notes = [_NO_BLIND_RUN] if unlike_published else [*notes, _NO_BLIND_RUN]
+    return beside_published(
+        Table(title, columns, tuple(rows), tuple(notes), digits=3), [ours], unlike_published=unlike_published
+    )
 
 
 def _rank(ours: Sequence[Cell], rows: Sequence[Sequence[Cell]], column: int) -> int | None:

@@ -13,7 +13,7 @@ from medtune.benchmarks.u2_bench.parsers import parse_extracted, parse_lenient, 
 from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.robust_parser import parse
 from medtune.benchmarks.u2_bench.sources.u2_bench.result_files import result_rows
-from medtune.benchmarks.u2_bench.tables import references, tables
+from medtune.benchmarks.u2_bench.tables import references, repeat_tables, tables
 from medtune.benchmarks.u2_bench.weights_and_ranges import CASES
 from medtune.benchmarks.u2_bench.whole import missing
 from medtune.data.media.masks import LOCATIONS
@@ -44,7 +44,8 @@ def benchmark() -> Benchmark:
         },
         metrics=METRICS,
         examples=_EXAMPLES,
-        tables=lambda evidence: tables(evidence, benchmark()),
+        tables=tables,
+        repeat_tables=repeat_tables,
         references=references,
         allowed_changes=allowed_changes,
         judging=judge_task(),

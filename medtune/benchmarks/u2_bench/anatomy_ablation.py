@@ -10,10 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medtune.data.types import Condition, Question, Reading
-from medtune.eval.benchmark import Benchmark, Evidence
-from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN, parse_replies
+from medtune.data.types import Condition, Question
+from medtune.eval.benchmark import Evidence
 from medtune.eval.statistics.significance import mcnemar_exact
 
 
@@ -86,29 +84,22 @@ def paired(questions: Sequence[Question], with_: Sequence[str | None], without: 
     return Paired(pairs[True, True], pairs[True, False], pairs[False, True], pairs[False, False])
 
 
-def outcomes(evidence: Evidence, benchmark: Benchmark) -> Paired | None:
+def outcomes(evidence: Evidence) -> Paired | None:
     """Returns the outcomes of the questions with options that were asked with both prompts; None if there are none.
 
-    The answers without the organ are those to the condition "without_anatomy", which is needed with official prompts,
-    or else those to the condition "image".
+    The answer to a question is the majority of all its passes. The answers without the organ are those to the condition
+    "without_anatomy", which is needed with official prompts, or else those to the condition "image".
     """
-    with_ = _votes(evidence, benchmark, "with_anatomy")
-    without = (_votes(evidence, benchmark, "without_anatomy") or _votes(evidence, benchmark, "image")) if with_ else {}
+    with_ = _votes(evidence, "with_anatomy")
+    without = (_votes(evidence, "without_anatomy") or _votes(evidence, "image")) if with_ else {}
     asked = [question for question in evidence.questions if question.id in with_ and question.id in without]
     if not asked:
         return None
     return paired(asked, *([majority(votes[question.id]) for question in asked] for votes in (with_, without)))
 
 
-def _votes(evidence: Evidence, benchmark: Benchmark, condition: Condition) -> dict[str, list[str | None]]:
-    reading: Reading = "likelihood" if evidence.parser in (LIKELIHOOD, PER_TOKEN) else "generation"
-    passes = {each.key.repeat for each in evidence.predictions if each.key[1:3] == (condition, reading)}
-    found: dict[str, list[str | None]] = {}
-    for repeat in sorted(passes):
-        rows: Sequence[ParsedReply] = parse_replies(
-            evidence.questions, evidence.predictions, benchmark, reading=reading, condition=condition, repeat=repeat
-        )[evidence.parser]
-        for row in rows:
-            if row.prediction is not None and row.question.options:
-                found.setdefault(row.question.id, []).append(row.parsed)
-    return found
+def _votes(evidence: Evidence, condition: Condition) -> dict[str, list[str | None]]:
+    """Returns for each answered question with options the answer of each pass; None where a pass has none."""
+    rows = evidence.parsed.get(condition, {}).get(evidence.parser, ())
+    answered = [row for row in rows if row.question.options and row.is_answered]
+    return {row.question.id: [reply.parsed for reply in row.passes if reply.prediction is not None] for row in answered}

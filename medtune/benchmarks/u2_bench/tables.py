@@ -16,7 +16,7 @@ from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, VALID, family, reply_type
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, VALUE
 from medtune.benchmarks.u2_bench.whole import has_every_task
-from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
@@ -26,20 +26,26 @@ from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 _RANDOM = "random"
 
 
-def tables(evidence: Evidence, benchmark: Benchmark) -> Sequence[Table]:
+def tables(evidence: Evidence) -> Sequence[Table]:
     """Returns the report's tables: Table 1, the parsers side by side, instruction following, kinds of replies etc."""
     read = {name: rows for name, rows in evidence.parsed["image"].items() if rows}
     replies = [row for row in read.get("robust", ()) if row.prediction is not None and row.prediction.text is not None]
-    found = outcomes(evidence, benchmark)
     has_values = any(task_of(question) == VALUE for question in evidence.questions)
     return (
-        *_table_1(read, evidence.text_model, evidence.apart),
+        *_table_1(read, evidence.text_model, evidence.unlike_published),
         _parsers(read),
         *([_values(read)] if has_values else []),
         *([_following(replies), _kinds(replies)] if replies else []),
+        contradictions(),
+    )
+
+
+def repeat_tables(evidence: Evidence) -> Sequence[Table]:
+    """Returns the tables of all passes together: the majority with and without the organ, and a judge's verdicts."""
+    found = outcomes(evidence)
+    return (
         *([_anatomy(found)] if found else []),
         *verdict_table(evidence, judge_task(), by="scenario", title="Reports and captions, by a judge"),
-        contradictions(),
     )
 
 
@@ -57,7 +63,9 @@ def references() -> Sequence[Reference]:
     return found
 
 
-def _table_1(read: Mapping[str, Sequence[ParsedReply]], text_model: BertModel | None, apart: str) -> Sequence[Table]:
+def _table_1(
+    read: Mapping[str, Sequence[ParsedReply]], text_model: BertModel | None, unlike_published: str
+) -> Sequence[Table]:
     printed = published("u2_bench")["table1"]
     columns = tuple(name for name in printed["columns"] if name != "group")
     group = printed["columns"].index("group")
@@ -84,7 +92,7 @@ def _table_1(read: Mapping[str, Sequence[ParsedReply]], text_model: BertModel | 
         ),
         digits=4,
     )
-    return beside_published(table, own, apart=apart)
+    return beside_published(table, own, unlike_published=unlike_published)
 
 
 def _parsers(read: Mapping[str, Sequence[ParsedReply]]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from medtune.data.types import Condition
 from medtune.eval.audit.row import AuditRow, accuracy_row, flagged
-from medtune.eval.audit.subject import Subject
+from medtune.eval.audit.subject import Subject, rights_in
 from medtune.eval.statistics import intervals
 
 LEAK_MARGIN = 0.10
@@ -33,7 +33,7 @@ def blind_rows(subject: Subject) -> list[AuditRow]:
         seen = subject.seen(condition)
         if seen is None:
             continue
-        right = subject.right_of([row.parsed for row in seen])
+        right = rights_in(seen)
         row = accuracy_row(
             condition, title, right, subject.patients, model=subject.right, phase=subject.phase, note=note
         )

@@ -38,7 +38,7 @@ def copying_row(
     if not places:
         return None
     said = subject.answers
-    same = [float(said[number] == copied[number]) for number in places]
+    same = [said[number].count(copied[number]) / len(said[number]) for number in places]
     asked = [subject.questions[number] for number in places]
     chance = sum(1 / len(question.options) for question in asked) / len(asked)
     interval = intervals.mean_interval(same, [question.patient_id for question in asked])

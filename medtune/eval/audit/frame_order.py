@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medtune.eval.audit.row import AuditRow, accuracy_row, flagged
-from medtune.eval.audit.subject import Subject
+from medtune.eval.audit.subject import Subject, rights_in
 
 SHUFFLED = "shuffled_frames"
 
@@ -20,7 +20,7 @@ def frame_order_rows(subject: Subject) -> list[AuditRow]:
     seen = subject.seen("shuffled_frames")
     if seen is None:
         return []
-    right = subject.right_of([row.parsed for row in seen])
+    right = rights_in(seen)
     everything = range(len(subject.questions))
     whole = _row(subject, right, everything, SHUFFLED, "the same model with the frames in another order")
     if whole.gap is not None and whole.gap.ci95.low <= 0:

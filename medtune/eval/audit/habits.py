@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 from medtune.data.types import Question
 from medtune.eval.audit.row import AuditRow, Collapse, accuracy_row, flagged
-from medtune.eval.audit.subject import Subject
+from medtune.eval.audit.subject import Answers, Subject, answers_in, rights_in
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.eval.statistics import intervals
 
@@ -68,12 +69,12 @@ def reading_rows(subject: Subject) -> list[AuditRow]:
     is_likelihood = subject.parser in (LIKELIHOOD, PER_TOKEN)
     other = next(iter(parsers), None) if is_likelihood else (LIKELIHOOD if LIKELIHOOD in image else None)
     if other:
-        said = [row.parsed for row in image[other]]
-        agree = sum(one == two for one, two in zip(said, subject.answers, strict=True)) / len(said)
+        said = answers_in(image[other])
+        agree = sum(map(_agreement, said, subject.answers)) / len(said)
         row = accuracy_row(
             "likelihood_against_generation",
             f"the other reading of the same model ({other})",
-            subject.right_of(said),
+            rights_in(image[other]),
             subject.patients,
             model=subject.right,
             phase=subject.phase,
@@ -91,9 +92,9 @@ def _kind(question: Question) -> str:
     return ": ".join(names) or NO_TASK
 
 
-def _collapse(questions: Sequence[Question], said: Sequence[str | None]) -> Collapse:
-    answer, _ = Counter(said).most_common(1)[0]
-    given = [float(each == answer) for each in said]
+def _collapse(questions: Sequence[Question], said: Sequence[Answers]) -> Collapse:
+    answer, _ = Counter(chain.from_iterable(said)).most_common(1)[0]
+    given = [each.count(answer) / len(each) for each in said]
     true = [float(question.answer == answer) for question in questions]
     excess = intervals.gain_interval(true, given, [question.patient_id for question in questions])
     share, truth_share = sum(given) / len(given), sum(true) / len(true)
@@ -101,6 +102,11 @@ def _collapse(questions: Sequence[Question], said: Sequence[str | None]) -> Coll
     if excess.low > (0 if share >= ALWAYS else COLLAPSE_EXCESS):
         flag = f"{share:.0%} of the answers are {answer!r}, which is the truth for {truth_share:.0%}"
     return Collapse(answer, share, truth_share, excess, len(questions), flag)
+
+
+def _agreement(first: Answers, second: Answers) -> float:
+    """Returns the share of equal answers among all pairs of a pass of one reading and a pass of the other."""
+    return sum(one == two for one in first for two in second) / (len(first) * len(second))
 
 
 def _disagreement(row: AuditRow) -> str | None:
@@ -112,7 +118,7 @@ def _disagreement(row: AuditRow) -> str | None:
 
 
 def _unparsable(subject: Subject, parser: str) -> AuditRow:
-    lost = [float(row.parsed is None) for row in subject.parsed["image"][parser]]
+    lost = [each.count(None) / len(each) for each in answers_in(subject.parsed["image"][parser])]
     value = sum(lost) / len(lost)
     flag = f"{value:.0%} of the replies hold no answer" if value > UNPARSABLE_LIMIT else None
     return AuditRow(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medtune.eval.audit.row import AuditRow, accuracy_row, flagged
-from medtune.eval.audit.subject import Subject
+from medtune.eval.audit.subject import Subject, rights_in
 
 NAMED_SHARE = 0.9
 """The accuracy that a model which can use the answer format should reach. The value is our own choice."""
@@ -24,7 +24,7 @@ def naming_rows(subject: Subject) -> list[AuditRow]:
     row = accuracy_row(
         "stated_answer",
         "the same model with the right answer stated in words (letter binding)",
-        subject.right_of([row.parsed for row in seen]),
+        rights_in(seen),
         subject.patients,
         model=subject.right,
         phase=subject.phase,

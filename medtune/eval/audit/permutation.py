@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 from medtune.data.types import Question
 from medtune.eval.audit.row import AuditRow, accuracy_row
-from medtune.eval.audit.subject import Subject
+from medtune.eval.audit.subject import Subject, rights_in
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.statistics import intervals
 
@@ -14,7 +16,8 @@ def permutation_rows(subject: Subject) -> list[AuditRow]:
 
     Every option moves to another position, so that the second answer is the same option as before, or the option at the
     same position as before, or neither. The value of "option_permutation" is the share of answers that follow the
-    option, among the questions whose answers could be read both times. The row is flagged if more answers follow the
+    option, among the questions whose answers could be read both times; of several passes, each with the image is
+    compared with each under the other order. The row is flagged if more answers follow the
     position, or if the lead of the option over the position is not clearly above 0. If no question has two readable
     answers, the row is left out.
     """
@@ -22,12 +25,14 @@ def permutation_rows(subject: Subject) -> list[AuditRow]:
     if seen is None:
         return []
     pairs = [
-        (row.question, before, row) for before, row in zip(subject.answers, seen, strict=True) if before and row.parsed
+        (row.question, [(before, after) for before in said if before for after in row.passes if after.parsed])
+        for said, row in zip(subject.answers, seen, strict=True)
     ]
+    pairs = [(question, read) for question, read in pairs if read]
     accuracy = accuracy_row(
         "permuted_accuracy",
         "the same model with the options in another order",
-        subject.right_of([row.parsed for row in seen]),
+        rights_in(seen),
         subject.patients,
         model=subject.right,
         phase=subject.phase,
@@ -35,9 +40,9 @@ def permutation_rows(subject: Subject) -> list[AuditRow]:
     )
     if not pairs:
         return [accuracy]
-    option = [float(before == row.parsed) for _, before, row in pairs]
-    place = [float(_place(question, before) == _shown(row)) for question, before, row in pairs]
-    patients = [question.patient_id for question, *_ in pairs]
+    option = [fmean(before == after.parsed for before, after in read) for _, read in pairs]
+    place = [fmean(_place(question, before) == _shown(after) for before, after in read) for question, read in pairs]
+    patients = [question.patient_id for question, _ in pairs]
     lead = intervals.gain_interval(place, option, patients)
     share = sum(option) / len(option), sum(place) / len(place)
     flag = None

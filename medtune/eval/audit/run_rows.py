@@ -14,6 +14,7 @@ from medtune.eval.audit.permutation import permutation_rows
 from medtune.eval.audit.probes import Features, Probe, nearest_answers, regression_answers
 from medtune.eval.audit.row import Audit, AuditRow, accuracy_row, flagged_if_level
 from medtune.eval.audit.subject import Subject
+from medtune.eval.passes_text import passes_text
 
 LOOK_ALIKE = "train_answer_copy"
 PRIOR_COPY = "question_prior_copy"
@@ -34,7 +35,7 @@ def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
         subject.patients,
         model=None,
         phase=subject.phase,
-        note=f"answers read by {subject.parser!r}",
+        note="; ".join(filter(None, [f"answers read by {subject.parser!r}", passes_text(subject.num_passes)])),
     )
     collapse = collapse_by_subtype(subject)
     rows: list[AuditRow | None] = [own, *guessing_rows(subject), *blind_rows(subject)]

@@ -10,9 +10,12 @@ from medtune.data.types import Condition, Prediction, Question
 from medtune.eval.audit.probes import Probe
 from medtune.eval.audit.row import AuditRow, accuracy_row
 from medtune.eval.benchmark import Benchmark, ParsedReplies
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply, num_passes
 from medtune.eval.scoring.baselines import TrainAnswers, train_answers
 from medtune.eval.scoring.parse_replies import parse_all
+
+Answers = tuple[str | None, ...]
+"""The answers to a question, one for each pass; None where no answer could be read."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +42,19 @@ class Subject:
         return [question.patient_id for question in self.questions]
 
     @cached_property
-    def answers(self) -> list[str | None]:
-        """The model's answer to each question; None where no answer could be read."""
-        return [row.parsed for row in self.parsed["image"][self.parser]]
+    def answers(self) -> list[Answers]:
+        """The model's answers to each question, one for each pass."""
+        return answers_in(self.parsed["image"][self.parser])
 
     @cached_property
     def right(self) -> list[float]:
-        """For each question 1 if the model's answer is right, else 0."""
-        return self.right_of(self.answers)
+        """For each question the share of the passes in which the model's answer is right, 0 to 1."""
+        return rights_in(self.parsed["image"][self.parser])
+
+    @property
+    def num_passes(self) -> int:
+        """The number of times that the model was asked each question with its image."""
+        return num_passes(self.parsed["image"][self.parser])
 
     @cached_property
     def learnt(self) -> TrainAnswers | None:
@@ -60,7 +68,7 @@ class Subject:
     def seen(self, condition: Condition) -> Sequence[ParsedReply] | None:
         """Returns the parsed replies under a condition, read by the same parser; None if it was not asked."""
         rows = self.parsed.get(condition, {}).get(self.parser)
-        return rows if rows and any(row.prediction for row in rows) else None
+        return rows if rows and any(row.is_answered for row in rows) else None
 
     def row_of(self, name: str, title: str, answers: Sequence[str | None], *, note: str = "") -> AuditRow:
         """Returns the row of the accuracy of answers that no model gave, with the model's distance to it."""
@@ -114,6 +122,16 @@ def subject_of(
         for condition, parsers in found.items()
     }
     return Subject(phase, parser, asked, parsed, tuple(question for question in train if is_choice(question)))
+
+
+def answers_in(rows: Sequence[ParsedReply]) -> list[Answers]:
+    """Returns the answers to each question, one for each pass; None where no answer could be read."""
+    return [tuple(reply.parsed for reply in row.passes) for row in rows]
+
+
+def rights_in(rows: Sequence[ParsedReply]) -> list[float]:
+    """Returns for each question the share of the passes whose answer is right, 0 to 1."""
+    return [row.share_right for row in rows]
 
 
 def is_choice(question: Question) -> bool:

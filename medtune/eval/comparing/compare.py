@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm, level_gain
 from medtune.eval.data_label import DataLabel
-from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
+from medtune.eval.parsed_reply import ParsedReply, num_passes, scored_everywhere
 from medtune.eval.scoring.score import correctness
 
 
@@ -44,11 +44,13 @@ class Side:
         about: Describes the set.
         rows: All questions of the split that the parser can read; those without a prediction were not answered.
         uncounted: Number of questions by task that the parser cannot read; they are not among the rows.
+        apart: Number of answers by condition and reading that are not among the rows.
     """
 
     about: About
     rows: tuple[ParsedReply, ...]
     uncounted: Mapping[str, int] = field(default_factory=dict)
+    apart: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -102,6 +104,8 @@ class Comparison:
         unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
             out.
         uncounted: Number of questions that the parser cannot read, by task; they are left out.
+        repeats: Number of passes of each side: how many times it was asked each question.
+        apart: Number of answers of each side that are not compared, by condition and reading.
     """
 
     names: tuple[str, str]
@@ -119,6 +123,8 @@ class Comparison:
     by_task: Mapping[str, Difference]
     unscored: int = 0
     uncounted: Mapping[str, int] = field(default_factory=dict)
+    repeats: tuple[int, int] = (1, 1)
+    apart: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: ({}, {}))
 
 
 def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:
@@ -132,7 +138,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
     check_comparable(first.about, second.about)
     asked = [benchmark.primary_metric.covered(side.rows) for side in (first, second)]
     _check_questions(first, second)
-    found = [{row.question.id: row for row in rows if row.prediction is not None} for rows in asked]
+    found = [{row.question.id: row for row in rows if row.is_answered} for rows in asked]
     shared = [row.question.id for row in asked[0] if row.question.id in found[0] and row.question.id in found[1]]
     if not shared:
         raise ValueError(
@@ -162,6 +168,8 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         by_task=_by_task(pairs, benchmark, seed=seed),
         unscored=len(shared) - len(pairs),
         uncounted=first.uncounted,
+        repeats=(num_passes(first.rows), num_passes(second.rows)),
+        apart=(first.apart, second.apart),
     )
 
 

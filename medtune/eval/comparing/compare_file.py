@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from pydantic import with_config
 
@@ -86,6 +86,9 @@ class CompareFile:
         unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
             out.
         uncounted: Task -> number of questions that the parser cannot read; they are left out.
+        repeats: Number of passes of each side: how many times it was asked each question. The numbers of right answers
+            are then those of questions with more than half of their answers right.
+        apart: For each side condition and reading -> number of its answers that are not compared.
     """
 
     names: tuple[str, str]
@@ -102,6 +105,8 @@ class CompareFile:
     by_task: Mapping[str, ComparedLevel]
     unscored: Count
     uncounted: Mapping[str, Count]
+    repeats: tuple[Count, Count] = (1, 1)
+    apart: tuple[Mapping[str, Count], Mapping[str, Count]] = field(default_factory=lambda: ({}, {}))
 
 
 def compare_file(found: Comparison) -> CompareFile:
@@ -122,6 +127,8 @@ def compare_file(found: Comparison) -> CompareFile:
         by_task={task: _level(each, higher_is_better=better) for task, each in found.by_task.items()},
         unscored=found.unscored,
         uncounted=dict(found.uncounted),
+        repeats=found.repeats,
+        apart=(dict(found.apart[0]), dict(found.apart[1])),
     )
 
 

@@ -8,6 +8,7 @@ from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
 from medtune.eval.comparing.gain import LevelGain
 from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, verdict
+from medtune.eval.passes_text import passes_text
 from medtune.eval.report.table import spoken
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.scoring.uncounted_questions import uncounted_text
@@ -59,6 +60,12 @@ def notes(found: Comparison) -> tuple[str, ...]:
     ]
     if one_each:
         said.append(one_question_note(one_each, len(found.by_task)))
+    if passes := _passes(found):
+        said.append(f"{'; '.join(passes)}. A question counts as right if more than half of its answers are; the")
+        said.append("difference, its interval and the permutation test go by the share of right answers.")
+    for name, kinds in zip(found.names, found.apart, strict=True):
+        if kinds:
+            said.append(f"Not compared, of {name}: {', '.join(f'{kind} {count:,}' for kind, count in kinds.items())}.")
     if found.uncounted:
         said.append(uncounted_text(found.uncounted))
     if found.unscored:
@@ -81,6 +88,13 @@ def judgement(found: Comparison) -> str:
         "unclear": "The difference cannot be told from chance.",
     }[verdict(found.overall.paired, higher_is_better=found.higher_is_better)]
     return f"{said} {grounds(found.overall.paired)}."
+
+
+def _passes(found: Comparison) -> tuple[str, ...]:
+    """Returns for each side that was asked repeatedly of how many passes its score is the mean."""
+    return tuple(
+        f"{name}: {passes_text(number)}" for name, number in zip(found.names, found.repeats, strict=True) if number > 1
+    )
 
 
 def _labels(found: Comparison) -> tuple[str, ...]:
@@ -112,7 +126,7 @@ def comparison_plot(found: Comparison) -> str:
         title=f"{second} minus {first}: {found.metric} with 95 % intervals",
         left=f"{first} higher",
         right=f"{second} higher",
-        notes=(FILLED, *_labels(found)),
+        notes=(FILLED, *_passes(found), *_labels(found)),
     )
 
 

@@ -37,6 +37,8 @@ Name = TypeVar("Name")
 class LevelGain:
     """The gain on some of the questions.
 
+    A question that was asked in several passes is counted as right if more than half of the answers are.
+
     Attributes:
         value: Primary metric after minus before. A value below 0 is a loss, or an improvement if lower is better.
         before: Primary metric before, of the questions counted in `n`.

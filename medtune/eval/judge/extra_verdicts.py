@@ -13,6 +13,7 @@ from dataclasses import replace
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.task import JudgeTask
+from medtune.eval.passes_text import passes_text
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.scoring.think_blocks import without_thinking
 from medtune.eval.statistics.intervals import mean_interval
@@ -66,37 +67,55 @@ def read_points(text: str) -> int | None:
 def verdict_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -> list[Table]:
     """Returns a table of the judge's mean points by a facet, as shares of the most points; none without verdicts.
 
-    An answer without words gets no points. Answers without a verdict are counted separately and are in no mean.
+    If questions were asked in several passes, a question has the mean points of its answers. An answer without words
+    gets no points. Questions with an answer without a verdict are counted separately and are in no mean.
+
+    Args:
+        evidence: The answers of all passes.
+        task: How the answers were judged.
+        by: The facet.
+        title: The title of the table.
     """
-    first = {each.key: each for each in evidence.predictions if each.key[1:] == ("image", "generation", 0)}
-    if all(each.verdict is None for each in first.values()):
+    said: dict[str, list[Prediction]] = {}
+    for each in evidence.predictions:
+        if each.key[1:3] == ("image", "generation"):
+            said.setdefault(each.key.question_id, []).append(each)
+    if all(each.verdict is None for replies in said.values() for each in replies):
         return []
     asked = [question for question in evidence.questions if task.covers(question)]
+    num_passes = len({each.key.repeat for replies in said.values() for each in replies})
     levels: dict[str, list[Question]] = {}
     for question in asked:
         levels.setdefault(question.facets.get(by, ""), []).append(question)
-    rows = [_row(name, members, first, task) for name, members in (*sorted(levels.items()), ("all", asked))]
+    members = {**dict(sorted(levels.items())), "all": asked}
+    rows = [_row(name, questions, said, task, num_passes) for name, questions in members.items()]
     note = "A language model's verdicts, by medtune's instructions or the user's: ours, no part of any official score."
-    return [Table(title, (by, "points", "95% low", "95% high", "n", "no verdict"), tuple(rows), (note,))]
+    notes = (note, *([f"Points: {passes_text(num_passes)}."] if num_passes > 1 else []))
+    return [Table(title, (by, "points", "95% low", "95% high", "n", "no verdict"), tuple(rows), notes)]
 
 
 def _row(
-    name: str, asked: Sequence[Question], said: Mapping[PredictionKey, Prediction], task: JudgeTask
+    name: str, asked: Sequence[Question], said: Mapping[str, Sequence[Prediction]], task: JudgeTask, num_passes: int
 ) -> tuple[Cell, ...]:
     shares, patients, waiting = list[float](), list[str](), 0
     for question in asked:
-        each = said.get(PredictionKey(question.id, "image", "generation", 0))
-        is_silent = each is None or not without_thinking(each.text or "")
-        points = 0 if is_silent else None if each is None or each.verdict is None else read_points(each.verdict)
-        if points is None:
+        points = [_read(each) for each in said.get(question.id, ())]
+        known = [each for each in points if each is not None]
+        if len(known) < len(points):
             waiting += 1
         else:
-            shares.append(points / task.levels[-1])
+            shares.append(sum(known) / num_passes / task.levels[-1])
             patients.append(question.patient_id)
     if not shares:
         return name, None, None, None, 0, waiting
     low, high = mean_interval(shares, patients)
     return name, sum(shares) / len(shares), low, high, len(shares), waiting
+
+
+def _read(said: Prediction) -> int | None:
+    if not without_thinking(said.text or ""):
+        return 0
+    return None if said.verdict is None else read_points(said.verdict)
 
 
 def _beside(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from medtune.data.types import Question
 from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply, comparable
 from medtune.eval.statistics.column_sums import Sums
 from medtune.eval.statistics.resampling import Floats
 
@@ -16,7 +17,7 @@ def metric() -> Metric:
     """Returns the unweighted mean F1, 0 to 1, over all labels that occur as a true or as a parsed answer.
 
     A label that is answered but never true has F1 = 0. The same holds for the label "unparsable", so that a single
-    unparsable reply lowers the score.
+    unparsable reply lowers the score. Free texts that are compared as equal, such as "Left" and "left.", are one label.
 
     Example:
         >>> from medtune.data.types import Question
@@ -33,10 +34,15 @@ def metric() -> Metric:
 
 def _of_all_labels(parsed: Sequence[ParsedReply]) -> Sums:
     # Sorted, because a floating-point sum depends on the order of its terms, and the order of a set differs by process.
-    labels = sorted({row.question.answer for row in parsed} | {row.parsed for row in parsed if row.parsed is not None})
+    true = [_label(row.question.answer, row.question) for row in parsed]
+    said = [None if row.parsed is None else _label(row.parsed, row.question) for row in parsed]
+    labels = sorted({*true, *(label for label in said if label is not None)})
     place: dict[str | None, int] = {label: number for number, label in enumerate([None, *labels])}
-    true = [place[row.question.answer] for row in parsed]
-    return label_sums(true, [place[row.parsed] for row in parsed], num_labels=len(place))
+    return label_sums([place[label] for label in true], [place[label] for label in said], num_labels=len(place))
+
+
+def _label(answer: str, question: Question) -> str:
+    return comparable(answer) if question.answer_kind == "text" else answer
 
 
 def label_sums(true: Sequence[int], said: Sequence[int], num_labels: int, starts: Sequence[int] = (0,)) -> Sums:

@@ -175,7 +175,7 @@ def audit_table(run: RunData) -> ReportTable:
     rows = [_blind_row(blind, phase, run) for blind in blind_scores(phase.overall)]
     rows += _other_readings(phase, run)
     if phase.overall.n:
-        share = phase.overall.unparsable / phase.overall.n
+        share = phase.overall.unparsable / (phase.overall.n * phase.overall.repeats)
         rows.append(
             (
                 word("Answers that could not be read"),

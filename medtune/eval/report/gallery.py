@@ -123,6 +123,7 @@ class Gallery:
         num_questions: Number of all questions of the run.
         num_patients: Number of patients that they are about; None if the prepared folder is missing.
         counts: (outcome or change in words, number of questions of the run).
+        passes: Number of times that each question was asked; the reply of the first pass is shown and counted.
         missing: The reason why there are no questions; None if there are some.
     """
 
@@ -130,6 +131,7 @@ class Gallery:
     num_questions: int
     num_patients: int | None
     counts: tuple[tuple[str, int], ...]
+    passes: int = 1
     missing: str | None = None
 
     @property
@@ -171,6 +173,7 @@ def gallery(run: RunData) -> Gallery:
         num_questions=len(answered),
         num_patients=len({one.question.patient_id for one in answered}),
         counts=_counts(answered),
+        passes=max(phase.overall.repeats for phase in run.phases.values()),
     )
 
 

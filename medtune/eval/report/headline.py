@@ -9,6 +9,7 @@ from medtune.eval.comparing.falls import Fall, fall_sentences, falls
 from medtune.eval.comparing.readability import readability_text
 from medtune.eval.comparing.verdict import VERDICTS, grounds, question_level, verdict
 from medtune.eval.data_label import PATIENT, several
+from medtune.eval.passes_text import passes_text
 from medtune.eval.report.audit import Strongest, strongest_check
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import plain, signed, span, spoken
@@ -116,8 +117,9 @@ def _subject(run: RunData, num_patients: int | None) -> str:
     kind = f"simulated {unit}" if unit and run.label.provenance == "synthetic" else unit
     about = several(kind, num_patients or 2) if kind else "patients or what stands for them, which is not recorded"
     number = "" if num_patients is None else f"{num_patients:,} "
-    note = run.label.patient_note()
-    return f"measured on {run.last.overall.n:,} questions{of} about {number}{about}{whom}{note and f' ({note})'}"
+    note, level = run.label.patient_note(), run.last.overall
+    asked = f"{level.n:,} questions" + (f" ({passes_text(level.repeats)})" if level.repeats > 1 else "")
+    return f"measured on {asked}{of} about {number}{about}{whom}{note and f' ({note})'}"
 
 
 def _better(rival: Strongest | None) -> list[str]:
@@ -142,6 +144,11 @@ def _counted(run: RunData) -> tuple[str, ...]:
         found.append(f"Counted as wrong: {level.unparsable:,} unreadable and {level.unanswered:,} missing answers.")
     if run.gain and run.gain.readability:
         found.append(readability_text(run.gain.readability))
+    if level.repeats > 1:
+        found.append(
+            f"Scores are the {passes_text(level.repeats, level.repeat_sd)}; whether a question counts as right, fixed "
+            "or broken is decided by more than half of its answers."
+        )
     if run.last.uncounted:
         found.append(uncounted_text(run.last.uncounted))
     if run.last.unscored:

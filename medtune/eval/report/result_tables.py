@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
 from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, question_level
+from medtune.eval.passes_text import passes_text
 from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
@@ -41,6 +42,7 @@ def gain_table(run: RunData) -> ReportTable:
         if without := phase.by.get(TRAIN_TWIN, {}).get("no"):
             rows.append(_level_row(f"{phase_title(name)}, no look-alike in train", without, waits=waits))
     notes = [f"Answers read by {run.last.parser}. Intervals resample patients, because questions of one are alike."]
+    notes += passes_notes(run)
     if run.gain:
         gained, reach = gain_cells(run.gain, higher_is_better=run.higher_is_better)
         rows.append((word("gain", "ours"), gained, count(run.gain.n), reach, *(number(None),) * (4 if waits else 3)))
@@ -66,6 +68,17 @@ def _level_row(title: str, level: Level, *, waits: bool) -> tuple[Cell, ...]:
     )
 
 
+def passes_notes(run: RunData) -> list[str]:
+    """Returns for each phase whose questions were asked repeatedly a sentence that says so."""
+    found = []
+    for name, phase in run.phases.items():
+        if (level := phase.overall).repeats > 1:
+            found.append(f"{phase_title(name)}: {passes_text(level.repeats, level.repeat_sd)}.")
+        if level.partly_answered:
+            found.append(f"{phase_title(name)}: {level.partly_answered:,} questions lack replies in some passes.")
+    return found
+
+
 def facet_table(run: RunData, facet: str) -> ReportTable:
     """Returns a table with one row for each level of a facet, with the gain if there are two phases."""
     levels = {name: phase.by.get(facet, {}) for name, phase in run.phases.items()}
@@ -88,7 +101,7 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
             row += [p_value(values.get(level)) for values in tests.values()]
         rows.append(tuple(row))
     caption = f"{spoken(run.primary).capitalize()} by {spoken(facet)}"
-    return ReportTable(caption, tuple(columns), tuple(rows), _test_notes(changes, tests))
+    return ReportTable(caption, tuple(columns), tuple(rows), (*passes_notes(run), *_test_notes(changes, tests)))
 
 
 def answers_table(run: RunData) -> ReportTable | None:
@@ -155,8 +168,14 @@ def metrics_table(run: RunData) -> ReportTable:
     for reading in run.results.unavailable:
         gaps = (not_available(),) * ((4 if waits else 3) * len(run.phases))
         rows.append((word(spoken(run.primary)), word("image"), word(reading), *gaps))
-    notes = tuple(f"{reading.capitalize()}: not available, {why}." for reading, why in run.results.unavailable.items())
-    return ReportTable("Every metric of every reading", tuple(columns), tuple(rows), notes)
+    notes = [f"{reading.capitalize()}: not available, {why}." for reading, why in run.results.unavailable.items()]
+    repeats = dict.fromkeys((found.condition, found.parser, found.score.repeats) for found in measured)
+    notes += [
+        f"{spoken(condition)}, {spoken(parser)}: {passes_text(number)}."
+        for condition, parser, number in repeats
+        if number > 1
+    ]
+    return ReportTable("Every metric of every reading", tuple(columns), tuple(rows), tuple(notes))
 
 
 def calibration_table(run: RunData) -> ReportTable:

@@ -10,6 +10,7 @@ from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.charts import BarChart, Measure, bar_chart
 from medtune.eval.report.html import render
 from medtune.eval.report.markdown import banner_lines, escaped, table_lines
+from medtune.eval.report.result_tables import passes_notes
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
     Cell,
@@ -169,7 +170,9 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
     left_out = [f"{name}: {uncounted_text(run.last.uncounted)}" for name, run in members if run.last.uncounted]
     waiting = [f"{name} {run.last.unscored:,}" for name, run in members if run.last.unscored]
     unscored = [f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}."] * bool(waiting)
-    return ReportTable("The runs", tuple(columns), tuple(rows), (note, tests, readings, *left_out, *unscored))
+    passes = [f"{name}: {text}" for name, run in members for text in passes_notes(run)]
+    notes = (note, tests, readings, *passes, *left_out, *unscored)
+    return ReportTable("The runs", tuple(columns), tuple(rows), notes)
 
 
 def _gains(members: Sequence[tuple[str, RunData]]) -> dict[str, LevelGain]:

@@ -126,6 +126,7 @@ def _phase(phase: PhaseScores) -> schema.Phase:
         uncounted=dict(phase.uncounted),
         classes=phase.classes.found,
         without_classes=dict(phase.classes.left_out),
+        apart=dict(phase.apart),
     )
 
 
@@ -136,6 +137,8 @@ def _measured(score: Score) -> schema.Measured:
         ci95=score.ci95,
         unparsable=score.unparsable,
         unscored=score.unscored,
+        repeats=score.repeats,
+        repeat_sd=score.repeat_sd,
     )
 
 
@@ -143,6 +146,7 @@ def _level(level: LevelScore) -> schema.Level:
     return schema.Level(
         **vars(_measured(level.score)),
         unanswered=level.unanswered,
+        partly_answered=level.partly_answered,
         baselines={name: finite_number(value) for name, value in level.baselines.items()},
     )
 

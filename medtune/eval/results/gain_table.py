@@ -14,6 +14,7 @@ from medtune.eval.comparing.gain import Gain
 from medtune.eval.comparing.readability import readability_text
 from medtune.eval.comparing.verdict import VERDICTS, grounds, question_level, verdict
 from medtune.eval.data_label import DataLabel
+from medtune.eval.passes_text import passes_text
 from medtune.eval.results.build import NOTHING
 from medtune.eval.scoring.refusals import refusals_text
 from medtune.eval.scoring.score import PhaseScores
@@ -67,10 +68,15 @@ def gain_table(
 def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benchmark) -> list[str]:
     *_, last = phases.values()
     score = last.overall.score
+    of = f"{score.n * score.repeats} replies to {score.n} questions" if score.repeats > 1 else f"{score.n}"
     notes = [
         f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}; intervals resample patients.",
-        f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {score.n}.",
+        f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {of}.",
+        *_passes(phases),
     ]
+    if last.apart:
+        kinds = "; ".join(f"{kind} {count:,}" for kind, count in last.apart.items())
+        notes.append(f"Scored apart, and not in {benchmark.primary} above: {kinds}.")
     if last.uncounted:
         notes.append(uncounted_text(last.uncounted))
     waiting = [f"{name.replace('_', '-')} {phase.unscored}" for name, phase in phases.items() if phase.unscored]
@@ -84,13 +90,31 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
         level = gain.overall
         if level.unscored:
             notes.append(f"Left out of the gain: {level.unscored} questions with an unscored answer before or after.")
+        in_passes = "In most of its passes right" if score.repeats > 1 else "Right"
         notes.append(
-            f"Right before and after {level.both_right}, only before {level.only_before}, "
+            f"{in_passes} before and after {level.both_right}, only before {level.only_before}, "
             f"only after {level.only_after}, neither {level.both_wrong}."
         )
         judged = verdict(level, higher_is_better=benchmark.higher_is_better)
         notes += [f"{VERDICTS[judged]}. {grounds(level)}.", f"{question_level(level)}."]
         notes += fall_sentences(falls(judged, gain.by, gain.answers, higher_is_better=benchmark.higher_is_better))
+    return notes
+
+
+def _passes(phases: Mapping[str, PhaseScores]) -> list[str]:
+    """Returns the sentences about repeated answers: the passes of each phase, their spread, and missing replies."""
+    notes = []
+    for name, phase in phases.items():
+        score = phase.overall.score
+        if score.repeats > 1:
+            notes.append(f"{name.replace('_', '-')}: {passes_text(score.repeats, score.repeat_sd)}.")
+        if phase.overall.partly_answered:
+            notes.append(
+                f"{name.replace('_', '-')}: {phase.overall.partly_answered} questions have fewer than {score.repeats} "
+                "replies; each missing one counts as wrong in its pass."
+            )
+    if notes:
+        notes.append("The intervals contain the noise of repeats: a patient is drawn with the replies of all passes.")
     return notes
 
 

@@ -57,11 +57,14 @@ class Measured:
     """The value of a metric, with its interval and the number of questions behind it.
 
     Attributes:
-        value: Value of the metric; None if it has none on these questions.
+        value: Value of the metric, the mean over the passes; None if it has none on these questions.
         n: Number of questions behind the value, with unanswered questions and without unscored ones.
-        ci95: 95 % interval from resampled patients; None if there is none.
-        unparsable: Number of replies from which no answer could be read; they count as wrong.
-        unscored: Number of answers that wait for a judge; they are not counted in `n`.
+        ci95: 95 % interval from resampled patients; None if there is none. A patient is drawn with the answers of all
+            passes, so that it contains the noise of repeats.
+        unparsable: Number of replies from which no answer could be read, in all passes; they count as wrong.
+        unscored: Number of questions with an answer that waits for a judge; they are not counted in `n`.
+        repeats: Number of passes: how many times each question was asked.
+        repeat_sd: Standard deviation of the passes' values; None for a single pass, or if a pass has no value.
     """
 
     value: float | None = None
@@ -69,6 +72,8 @@ class Measured:
     ci95: Interval | None = None
     unparsable: Count
     unscored: Count = 0
+    repeats: Count = 1
+    repeat_sd: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +81,13 @@ class Level(Measured):
     """The primary metric on some of the questions.
 
     Attributes:
-        unanswered: Number of questions without a prediction; they count as wrong.
+        unanswered: Number of missing replies, in all passes; they count as wrong.
+        partly_answered: Number of questions that were answered in some passes and not in others.
         baselines: Name of a baseline, which does not see the image -> its primary metric; None if it does not apply.
     """
 
     unanswered: Count
+    partly_answered: Count = 0
     baselines: Mapping[str, float | None] = field(default_factory=dict)
 
 
@@ -147,10 +154,11 @@ class Phase:
         tables: Tables in the form of the benchmark's paper.
         calibration: Calibration of the likelihood reading; None if there is no likelihood reading.
         refusals: Numbers of refusals among the generated replies; None if no reply was generated.
-        unscored: Number of answers that wait for a judge, among all questions.
+        unscored: Number of questions with an answer that waits for a judge, among all questions.
         uncounted: Task -> number of questions that `parser` cannot read, which no score in `overall` and `by` counts.
         classes: Confusion matrix and scores of the answer classes of each task whose questions share a few answers.
         without_classes: Other task with closed questions -> the reason why it has no answer classes.
+        apart: Condition and reading -> number of answers that `overall` and `by` do not count, but `metrics` does.
     """
 
     parser: str = "unknown"
@@ -164,6 +172,7 @@ class Phase:
     uncounted: Mapping[str, Count] = field(default_factory=dict)
     classes: tuple[ClassesOfTask, ...] = ()
     without_classes: Mapping[str, str] = field(default_factory=dict)
+    apart: Mapping[str, Count] = field(default_factory=dict)
 
     def every_metric(self) -> Iterator[MetricScore]:
         """Yields every metric of every reading under every condition, in the order of the file."""
@@ -176,6 +185,8 @@ class Phase:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
     """The number of questions that were answered right before, after, both times or never.
+
+    A question that was asked in several passes counts as right if more than half of its answers are.
 
     Attributes:
         both_right: Number of questions right before and after.

@@ -1,4 +1,4 @@
-"""Parses replies: every parser of a benchmark reads every prediction, with one row for each question."""
+"""Parses replies: every parser of a benchmark reads every prediction of every pass, with one row for each question."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import get_args
 
 from medtune.data.catalog import nearest
-from medtune.data.types import Condition, Prediction, Question, Reading
+from medtune.data.types import Condition, Prediction, PredictionKey, Question, Reading
 from medtune.eval.benchmark import Benchmark, ParsedReplies
-from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.predictions.files import replace_file
+from medtune.eval.parsed_reply import ParsedReply, joined_passes
+from medtune.eval.predictions.files import describe_key, replace_file
 from medtune.eval.scoring.think_blocks import without_thinking
 
 LIKELIHOOD = "likelihood"
@@ -27,9 +27,8 @@ def parse_replies(
     *,
     reading: Reading,
     condition: Condition = "image",
-    repeat: int = 0,
 ) -> dict[str, list[ParsedReply]]:
-    """Returns, for each parser of a reading, one parsed reply per question in their order.
+    """Returns, for each parser of a reading, one row per question in their order, with the replies of all passes.
 
     A likelihood reading has two parsers and covers the questions that have options. "likelihood" reads the option with
     the highest log-probability; of equal ones, the one shown first. "likelihood_per_token" does the same after division
@@ -37,34 +36,47 @@ def parse_replies(
     parsers. A question without a prediction has a row with `prediction=None`. A free answer that no judge has judged is
     `unscored`. An empty answer is not, because no judge could give it points: it counts as unparsable.
 
+    The passes are the numbers of repeats that occur among these predictions. A question without a prediction in one of
+    them counts as unanswered there, as it does in a single pass.
+
     Args:
         questions: The questions, whose order the rows have.
-        predictions: The predictions, in any order; those of another reading, condition or repeat are skipped.
+        predictions: The predictions, in any order; those of another reading or condition are skipped.
         benchmark: The benchmark whose parsers are used.
         reading: The reading to parse.
         condition: The condition to parse.
-        repeat: The repeat to parse, from 0.
 
     Raises:
-        ValueError: A prediction is of an unknown question, or does not fit its question's options.
+        ValueError: A prediction is of an unknown question, does not fit its question's options, or has the key of
+            another one.
     """
     by_id = index(questions)
-    found: dict[str, Prediction] = {}
+    found: dict[PredictionKey, Prediction] = {}
     for prediction in predictions:
-        known = question_of(prediction, by_id)
-        if prediction.key[1:] == (condition, reading, repeat):
-            found[known.id] = prediction
+        question_of(prediction, by_id)
+        if prediction.key[1:3] != (condition, reading):
+            continue
+        earlier = found.setdefault(prediction.key, prediction)
+        if earlier is not prediction and earlier != prediction:
+            raise ValueError(
+                f"{describe_key(prediction.key)} has two different predictions; keep one, or number them as repeats"
+            )
     if reading == "likelihood":
         questions = [question for question in questions if question.options]
-    parsed = {id_: parse(by_id[id_], prediction, benchmark) for id_, prediction in found.items()}
+    parsed = {key: parse(by_id[key.question_id], prediction, benchmark) for key, prediction in found.items()}
     names = [*benchmark.parsers] if reading == "generation" else [LIKELIHOOD, PER_TOKEN]
     if not all(PER_TOKEN in row for row in parsed.values()) and reading == "likelihood":
         names.remove(PER_TOKEN)
+    passes = sorted({key.repeat for key in found}) or [0]
 
     def row(question: Question, name: str) -> ParsedReply:
-        said, read = found.get(question.id), parsed.get(question.id, {}).get(name)
-        waits = said is not None and read is None and needs_judge(question, said, benchmark)
-        return ParsedReply(question, said, read, unscored=waits)
+        replies, waits = list[ParsedReply](), False
+        for repeat in passes:
+            key = PredictionKey(question.id, condition, reading, repeat)
+            said, read = found.get(key), parsed.get(key, {}).get(name)
+            waits = waits or (said is not None and read is None and needs_judge(question, said, benchmark))
+            replies.append(ParsedReply(question, said, read))
+        return joined_passes(replies, unscored=waits)
 
     return {name: [row(question, name) for question in questions] for name in names}
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from medtune.data.catalog import nearest
-from medtune.data.types import Condition, Prediction, Question, Score
+from medtune.data.types import Condition, Prediction, Question, Reading, Score
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.parsed_reply import ParsedReply, num_passes
 from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
 from medtune.eval.scoring.baselines import BASELINES, blind, train_answers
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all
 from medtune.eval.scoring.refusals import Refusals, count_refusals
 from medtune.eval.scoring.tables import Table
+from medtune.eval.scoring.tables_of_passes import mean_tables
 from medtune.eval.scoring.uncounted_questions import uncounted
 from medtune.eval.statistics.calibration import Calibration, calibrated, true_place
 from medtune.eval.statistics.intervals import statistic_interval
+from medtune.eval.statistics.passes import mean_over_passes, spread
 from medtune.eval.statistics.statistic import Statistic
 
 _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
@@ -31,7 +34,8 @@ class LevelScore:
 
     Attributes:
         score: The primary metric.
-        unanswered: Number of questions without a prediction, which count as wrong.
+        unanswered: Number of missing replies, in all passes; they count as wrong.
+        partly_answered: Number of questions that were answered in some passes and not in others.
         baselines: The primary metric of answers that do not see the image, by name; None if a baseline does not apply,
             or if none of its answers has been judged.
     """
@@ -39,6 +43,7 @@ class LevelScore:
     score: Score
     unanswered: int
     baselines: Mapping[str, float | None]
+    partly_answered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,12 @@ class PhaseScores:
         tables: The benchmark's own tables.
         calibration: The calibration of the likelihood reading under condition "image"; None without such a reading.
         refusals: The refusals among the generations; None where there are no generations.
-        unscored: Number of answers that wait for a judge, to all questions, whatever the primary metric is about.
+        unscored: Number of questions with an answer that waits for a judge, whatever the primary metric is about.
         uncounted: Number of questions that the primary metric is about and `parser` cannot read, by task.
         classes: The answer classes of each task with closed questions.
         likelihoods: The likelihood readings under condition "image", one for each question that has options.
+        apart: Number of answers that `overall` and `by` do not count, by condition and reading; `metrics` has their
+            scores.
     """
 
     parser: str
@@ -72,6 +79,7 @@ class PhaseScores:
     uncounted: Mapping[str, int] = field(default_factory=dict)
     classes: ByTask = NO_CLASSES
     likelihoods: tuple[ParsedReply, ...] = ()
+    apart: Mapping[str, int] = field(default_factory=dict)
 
 
 def score_phase(
@@ -82,7 +90,7 @@ def score_phase(
     train: Sequence[Question] = (),
     parser: str | None = None,
     text_model: BertModel | None = None,
-    apart: str = "",
+    unlike_published: str = "",
     seed: int = 0,
 ) -> PhaseScores:
     """Returns all scores of one evaluation.
@@ -95,7 +103,8 @@ def score_phase(
         parser: Name of the primary parser; by default "likelihood" where the predictions have one under
             condition "image" and all questions have options, else the benchmark's first.
         text_model: The model for the BERTScore of free text; None leaves it out.
-        apart: Why the numbers must not stand among published ones (`apart_from_published`); "" if they may.
+        unlike_published: Why the numbers must not stand among published ones (`why_unlike_published`), ""
+            if they may.
         seed: Seed of the resampling.
 
     Raises:
@@ -113,21 +122,25 @@ def score_phase(
     # Every condition has the same questions in the same order, so that row numbers are valid for all of them.
     unseeing = {condition: metric.covered(replies.get(condition, {}).get(parser, ())) for condition in _BLIND}
     measured = {condition: metric.on(seen) for condition, seen in unseeing.items() if seen}
-    statistic = metric.on(rows)
+    passes = metric.by_pass(rows)
 
     def level(numbers: Sequence[int]) -> LevelScore:
         chosen = [rows[number] for number in numbers]
         found = baselines.of(numbers)
         for condition in _BLIND:
             seen = [number for number in numbers if condition in measured and not unseeing[condition][number].unscored]
-            is_seen = any(unseeing[condition][number].prediction for number in seen)
+            is_seen = any(unseeing[condition][number].is_answered for number in seen)
             found[condition] = measured[condition].part(seen).value() if is_seen else None
         return LevelScore(
-            score=score_rows(chosen, metric, statistic=statistic.part(numbers), seed=seed),
-            unanswered=sum(row.prediction is None for row in chosen),
+            score=score_rows(chosen, metric, passes=[each.part(numbers) for each in passes], seed=seed),
+            unanswered=sum(reply.prediction is None for row in chosen for reply in row.passes),
             baselines={name: found[name] for name in BASELINES},
+            partly_answered=sum(
+                row.is_answered and any(reply.prediction is None for reply in row.passes) for row in chosen
+            ),
         )
 
+    evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published)
     return PhaseScores(
         parser=parser,
         rows=tuple(rows),
@@ -140,14 +153,25 @@ def score_phase(
             condition: {name: _every_metric(parsed, benchmark, seed=seed) for name, parsed in parsers.items()}
             for condition, parsers in replies.items()
         },
-        tables=tuple(benchmark.tables(Evidence(questions, predictions, replies, parser, text_model, apart))),
+        tables=(
+            *mean_tables([benchmark.tables(each) for each in evidence.by_pass()]),
+            *benchmark.repeat_tables(evidence),
+        ),
         calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
         refusals=refusals if refusals.n else None,
         unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
         uncounted=uncounted(questions, rows, metric),
         classes=classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet, seed=seed),
         likelihoods=tuple(replies["image"].get(LIKELIHOOD, ())),
+        apart=other_answers(predictions, parser, benchmark),
     )
+
+
+def other_answers(predictions: Sequence[Prediction], parser: str, benchmark: Benchmark) -> dict[str, int]:
+    """Returns the number of predictions of each condition and reading that the score by a parser does not count."""
+    reading: Reading = "generation" if parser in benchmark.parsers else "likelihood"
+    kinds = Counter(prediction.key[1:3] for prediction in predictions)
+    return {f"{kind[0]}, {kind[1]}": count for kind, count in kinds.items() if kind != ("image", reading)}
 
 
 def _generation(parser: str, benchmark: Benchmark) -> str:
@@ -159,11 +183,12 @@ def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
     answered = [
         (
             said.option_logprobs,
-            float(row.correct),
+            float(reply.correct),
             true_place(said.options_shown or row.question.options, row.question.answer),
         )
         for row in rows
-        if (said := row.prediction) is not None and said.option_logprobs
+        for reply in row.passes
+        if (said := reply.prediction) is not None and said.option_logprobs
     ]
     if not answered:
         return None
@@ -172,39 +197,47 @@ def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
 
 
 def score_rows(
-    rows: Sequence[ParsedReply], metric: Metric, *, statistic: Statistic | None = None, seed: int = 0
+    rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[Statistic] = (), seed: int = 0
 ) -> Score:
     """Returns a metric's value on parsed replies, with an interval that resamples patients.
 
-    There is no interval if the metric has no limit and all resamples agree, or if its value is not finite. Rows that
-    wait for a judge are counted and left out; if all rows wait, the value is NaN.
+    If the questions were asked in several passes, the value is the mean over the passes, and `unparsable` counts the
+    replies of all of them; `n` is the number of questions in any case. There is no interval if the metric has no limit
+    and all resamples agree, or if its value is not finite. Rows that wait for a judge are counted and left out; if all
+    rows wait, the value is NaN.
 
     Args:
         rows: The parsed replies, at least one.
         metric: The metric to compute.
-        statistic: The metric's statistic of all these rows, if it is known already.
+        passes: The metric's statistic of each pass on all these rows, if they are known already.
         seed: Seed of the resampling.
 
     Raises:
         ValueError: There are no rows, or the metric leaves its bounds.
     """
     parsed = [number for number, row in enumerate(rows) if not row.unscored]
-    unscored = len(rows) - len(parsed)
+    unscored, repeats = len(rows) - len(parsed), num_passes(rows)
+    if not parsed:
+        return Score(value=math.nan, n=0, ci95=None, unscored=unscored, repeats=repeats)
     if unscored:
         rows = [rows[number] for number in parsed]
-        if not rows:
-            return Score(value=math.nan, n=0, ci95=None, unscored=unscored)
-        statistic = statistic and statistic.part(parsed)
-    statistic = statistic or metric.on(rows)
-    value = statistic.value()
-    unparsable = sum(row.prediction is not None and row.parsed is None for row in rows)
-    if not math.isfinite(value):
-        return Score(value=value, n=len(rows), ci95=None, unparsable=unparsable, unscored=unscored)
-    right, patients = correctness(rows), [row.question.patient_id for row in rows]
-    interval = statistic_interval(statistic, patients, right=right, bounds=metric.bounds, seed=seed)
-    has_width = interval.low < interval.high
-    ci95 = interval if has_width else None
-    return Score(value=value, n=len(rows), ci95=ci95, unparsable=unparsable, unscored=unscored)
+        passes = [each.part(parsed) for each in passes]
+    passes = passes or metric.by_pass(rows)
+    statistic = mean_over_passes(passes)
+    value, ci95 = statistic.value(), None
+    if math.isfinite(value):
+        right, patients = correctness(rows), [row.question.patient_id for row in rows]
+        interval = statistic_interval(statistic, patients, right=right, bounds=metric.bounds, seed=seed)
+        ci95 = interval if interval.low < interval.high else None
+    return Score(
+        value=value,
+        n=len(rows),
+        ci95=ci95,
+        unparsable=sum(reply.prediction is not None and reply.parsed is None for row in rows for reply in row.passes),
+        unscored=unscored,
+        repeats=repeats,
+        repeat_sd=spread([each.value() for each in passes]),
+    )
 
 
 def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark, *, seed: int) -> dict[str, Score]:
@@ -213,10 +246,10 @@ def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark, *, seed: in
 
 
 def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:
-    """Returns each row's score, 1.0 if right and 0.0 if wrong; None if some rows are not simply right or wrong."""
+    """Returns the share of right answers to each question; None if some answers are not simply right or wrong."""
     if any(row.question.answer_kind not in ("choice", "yes_no") for row in rows):
         return None
-    return [float(row.correct) for row in rows]
+    return [row.share_right for row in rows]
 
 
 def levels(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[ParsedReply]]:

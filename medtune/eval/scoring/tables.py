@@ -70,19 +70,19 @@ def rank(value: float, others: Sequence[float], *, higher_is_better: bool = True
     return 1 + sum(better)
 
 
-def beside_published(table: Table, ours: Sequence[tuple[Cell, ...]], *, apart: str) -> tuple[Table, ...]:
+def beside_published(table: Table, ours: Sequence[tuple[Cell, ...]], *, unlike_published: str) -> tuple[Table, ...]:
     """Returns a published table with our rows below the published ones, or in a table of their own.
 
     Args:
         table: The table with the published rows; a column "rank" comes last, if there is one.
         ours: Our rows, with the same columns.
-        apart: Why our rows must not stand among the published ones; "" if they may.
+        unlike_published: Why our rows must not stand among the published ones; "" if they may.
     """
-    if not apart:
+    if not unlike_published:
         return (replace(table, rows=(*table.rows, *ours)),)
     has_rank = table.columns[-1] == RANK
     rows = tuple(row[:-1] if has_rank else row for row in ours)
-    note = f"Not among the published rows, and without a rank: {apart}."
+    note = f"Not among the published rows, and without a rank: {unlike_published}."
     alone = replace(
         table,
         title=f"{table.title}; this model alone",
@@ -94,20 +94,20 @@ def beside_published(table: Table, ours: Sequence[tuple[Cell, ...]], *, apart: s
     return (published, alone) if rows else (published,)
 
 
-def beside_published_columns(table: Table, *, ours: str, labels: int, apart: str) -> tuple[Table, ...]:
+def beside_published_columns(table: Table, *, ours: str, labels: int, unlike_published: str) -> tuple[Table, ...]:
     """Returns a table whose column `ours` stands behind the published ones, or two tables with the columns apart.
 
     Args:
         table: The table; its last two columns are `ours` and "rank".
         ours: Name of our column.
         labels: Number of columns at the left that name a row.
-        apart: Why our column must not stand beside the published ones; "" if it may.
+        unlike_published: Why our column must not stand beside the published ones; "" if it may.
     """
-    if not apart:
+    if not unlike_published:
         return (table,)
     if table.columns[-2:] != (ours, RANK):
         raise ValueError(f"wanted a table that ends with the columns {ours!r} and {RANK!r}, got {table.columns}")
-    note = f"Not beside the published columns, and without a rank: {apart}."
+    note = f"Not beside the published columns, and without a rank: {unlike_published}."
     published = replace(
         table,
         title=f"{table.title}; as published",

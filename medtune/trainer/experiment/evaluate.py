@@ -15,7 +15,7 @@ from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import ONCE
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.shards import MERGED
-from medtune.eval.published_protocol import apart_from_published
+from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
@@ -70,7 +70,7 @@ def evaluate_phase(
         experiment.benchmark,
         train=train_questions(experiment.prepared),
         parser=experiment.primary_parser,
-        apart=apart(experiment, questions),
+        unlike_published=departure(experiment, questions),
     )
     if experiment.rank == 0:
         write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)
@@ -79,9 +79,9 @@ def evaluate_phase(
     return scores
 
 
-def apart(experiment: Experiment, questions: Sequence[Question]) -> str:
+def departure(experiment: Experiment, questions: Sequence[Question]) -> str:
     """Returns why the scores of these questions must not stand among published ones, as a clause; "" if they may."""
-    return apart_from_published(experiment.label, experiment.benchmark, questions) or departure_from_published(
+    return why_unlike_published(experiment.label, experiment.benchmark, questions) or departure_from_published(
         experiment.recipe, experiment.benchmark
     )
 

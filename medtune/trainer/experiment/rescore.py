@@ -17,7 +17,7 @@ from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
-from medtune.trainer.experiment.evaluate import apart, train_questions
+from medtune.trainer.experiment.evaluate import departure, train_questions
 from medtune.trainer.experiment.experiment import Experiment
 
 
@@ -58,7 +58,7 @@ def _rescored(experiment: Experiment, path: Path, *, parser: str) -> PhaseScores
         experiment.benchmark,
         train=train_questions(experiment.prepared),
         parser=parser,
-        apart=apart(experiment, questions),
+        unlike_published=departure(experiment, questions),
     )
     write_parsed(path.parent / "parsed.jsonl", questions, predictions, experiment.benchmark)
     write_document(path.parent / "scores.json", scores_file(scores, experiment.label))

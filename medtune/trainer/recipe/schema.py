@@ -220,7 +220,7 @@ class EvalBlock:
         max_new_tokens: Largest number of tokens in a reply.
         temperature: Temperature at which a model in this process draws its replies, which are the same for the same
             train.seed; 0 is greedy. A served model has model.endpoint.temperature instead.
-        repeats: How often each reply is drawn; greedy replies do not differ.
+        repeats: How often each reply is drawn; greedy replies do not differ. Scores are the mean over the repeats.
         condition_repeats: How often the replies under single conditions are drawn, if not as often as `repeats` says.
             The replies under "image", with which they are compared, are drawn as often as the most frequent of them.
         protocol: recipe uses the values of this block; published uses the temperature, repeats and max_new_tokens that

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medtune.eval.data_label import recorded_label
+from medtune.eval.passes_text import passes_text
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.tables import Cell, Table, table_text
@@ -87,6 +88,7 @@ def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
         "final": final.overall.value,
         "gain": results.gain.value if results.gain else None,
         "permutation_p": results.gain.permutation_p if results.gain else None,
+        "repeats": final.overall.repeats,
         "by_task": {task: found.value for task, found in final.by.get("task", {}).items()},
     }
 
@@ -118,5 +120,6 @@ def grid_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     columns = (*names, "first loss", "last loss", "zero-shot", "final", "gain", "p (patients, Holm)", *tasks)
     note = f"Losses are means of {_ENDS} steps; scores are {first['metric']}, by task those of the final model."
     tests = "p: before and after are swapped for whole patients; Holm's correction over the runs."
+    note += "".join(f" Scores: {passes_text(repeats)}." for repeats in {row["repeats"] for row in rows} if repeats > 1)
     said = dict.fromkeys(text for row in rows for text in recorded_label(row).notes())
     return Table(f"{len(rows)} runs", columns, tuple(body), (note, tests, *said))

@@ -10,7 +10,8 @@ from pathlib import Path
 from medtune.data.types import Interval, Question
 from medtune.eval.comparing.seeds import MIN_SEEDS, SeedsGain, seeds_gain
 from medtune.eval.judge.verdicts import with_verdicts
-from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
+from medtune.eval.parsed_reply import ParsedReply, num_passes, scored_everywhere
+from medtune.eval.passes_text import passes_text
 from medtune.eval.predictions.shards import MERGED, stored_predictions
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import levels
@@ -112,6 +113,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
             ],
             "gain": _json(whole),
             "unscored": unscored,
+            "repeats": num_passes(runs[0].phases[0]),
             "by": {"task": {task: _json(found) for task, found in by_task.items()}},
         },
     )
@@ -129,6 +131,8 @@ def compare_seeds(out: Path, *, number: int) -> str:
         "p of a seed: before and after of this run are swapped for whole patients; Holm's correction over the seeds. "
         "It is about that run; the interval is about the recipe.",
     ]
+    if (repeats := num_passes(runs[0].phases[0])) > 1:
+        notes.append(f"Each score is the {passes_text(repeats)}.")
     if unscored:
         notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
     table = Table(

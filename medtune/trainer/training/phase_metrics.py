@@ -9,8 +9,9 @@ from medtune.eval.scoring.score import LevelScore, PhaseScores
 def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict[str, float]:
     """Returns the primary metric with its interval, overall and by facet, and all metrics of each condition and parser.
 
-    A metric without a value is NaN. If the benchmark's scores need a judge, "PHASE/unscored" is the number of answers
-    that wait for it.
+    A metric without a value is NaN. If questions were asked repeatedly, values are means over the passes; "_repeats" is
+    the number of passes and "_repeat_sd" the standard deviation between them. If the benchmark's scores need a judge,
+    "PHASE/unscored" is the number of questions with an answer that waits for it.
     """
     flat = _level(f"{phase}/{benchmark.primary}", scores.overall)
     for facet, levels in scores.by.items():
@@ -28,6 +29,10 @@ def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict
 def _level(name: str, level: LevelScore) -> dict[str, float]:
     score = level.score
     flat = {name: score.value, f"{name}_n": float(score.n)}
+    if score.repeats > 1:
+        flat[f"{name}_repeats"] = float(score.repeats)
+    if score.repeat_sd is not None:
+        flat[f"{name}_repeat_sd"] = score.repeat_sd
     if score.ci95 is not None:
         flat |= {f"{name}_ci95_low": score.ci95.low, f"{name}_ci95_high": score.ci95.high}
     return flat

@@ -14,7 +14,7 @@ from medtune.benchmarks.ctlesionvqa import benchmark, scoring, yes_no_table
 from medtune.benchmarks.ctlesionvqa.paper_contradictions import contradictions, table3_columns
 from medtune.benchmarks.ctlesionvqa.relative_accuracy import inclusive, paper, strict, v2_code, vsi_code
 from medtune.benchmarks.ctlesionvqa.repeats import repeated
-from medtune.benchmarks.ctlesionvqa.scoring import averages, question_mean, subtype_mean, youden
+from medtune.benchmarks.ctlesionvqa.scoring import averages, question_mean, row_score, subtype_mean, youden
 from medtune.benchmarks.ctlesionvqa.subtypes import V1, V2_ONLY, answer_type, category, subtype
 from medtune.benchmarks.ctlesionvqa.v2_scoring import aggregate_free_text, aggregate_letters, score_numeric
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable
@@ -216,6 +216,13 @@ def test_numbers_stay_in_the_tables_where_likelihood_is_primary() -> None:
     stage = score_phase(tuple(asked.values()), [likely, said], benchmark(), parser="likelihood")
     rows = {(table.title, str(row[1])): row for table in stage.tables for row in table.rows}
     assert rows["Table 3, free text", "organ volume measurement"][-2:] == (1.0, 1)
+
+
+def test_a_phrase_is_right_where_the_official_match_says_so_and_nowhere_else() -> None:
+    phrase = replace(next(each for each in benchmark().examples if each.answer_kind == "text"), answer="A 5 cm² mass")
+    reader = benchmark().parsers["robust"]
+    scores = [row_score(parsed(phrase, reader(reply, phrase))) for reply in ("a 5 CM² mass", "a 5 cm2 mass", "mass")]
+    assert scores == [1.0, 0.0, 0.0]
 
 
 def test_repeats_make_tables_10_and_11() -> None:

@@ -57,12 +57,18 @@ def test_letters_and_logprobs_follow_the_order_that_the_prediction_was_shown() -
     assert parse_replies(ASKED[:1], [found], BUSI, reading="likelihood")["likelihood"][0].correct
 
 
-def test_other_conditions_and_repeats_are_not_mixed_in() -> None:
+def test_other_conditions_are_not_mixed_in() -> None:
     blind = Prediction(PredictionKey("q0", "text_only", "generation", 0), text="benign")
     again = Prediction(PredictionKey("q0", "image", "generation", 1), text="benign")
-    assert not any(row.correct for row in parse_replies(ASKED, [blind, again], BUSI, reading="generation")["robust"])
+    assert not any(row.correct for row in parse_replies(ASKED, [blind], BUSI, reading="generation")["robust"])
     assert parse_replies(ASKED, [blind], BUSI, reading="generation", condition="text_only")["robust"][0].correct
-    assert parse_replies(ASKED, [again], BUSI, reading="generation", repeat=1)["robust"][0].correct
+    assert parse_replies(ASKED, [blind, again], BUSI, reading="generation")["robust"][0].correct
+
+
+def test_two_different_predictions_of_one_key_are_refused_and_equal_ones_count_once() -> None:
+    with pytest.raises(ValueError, match=r"question 'q0' \(image, generation\) has two different predictions"):
+        parse_replies(ASKED, [said("q0", "benign"), said("q0", "normal")], BUSI, reading="generation")
+    assert len(parse_replies(ASKED, [said("q0", "benign")] * 2, BUSI, reading="generation")["robust"][0].passes) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.data_label import label_of
-from medtune.eval.published_protocol import apart_from_published
+from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.gain_table import gain_table
 from medtune.eval.results.schema import FileRows
@@ -143,7 +143,7 @@ def score_file(
         train=prepared.questions("train"),
         parser=parser,
         text_model=named_model(bertscore) if bertscore else None,
-        apart=apart_from_published(label, benchmark, asked),
+        unlike_published=why_unlike_published(label, benchmark, asked),
     )
     first = predictions[0]
     folder = out or (first if first.is_dir() else first.parent)

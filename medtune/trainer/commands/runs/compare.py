@@ -23,6 +23,7 @@ from medtune.eval.predictions.files import read_predictions, replace_file
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import parse_all
+from medtune.eval.scoring.score import other_answers
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.scoring.uncounted_questions import uncounted
 from medtune.trainer.experiment.experiment import Experiment, open_run
@@ -211,7 +212,8 @@ def _side(answers: Answers, experiment: Experiment) -> Side:
             f"sides have; here: {', '.join(parsed)}"
         )
     rows = tuple(parsed[parser])
-    return Side(answers.about, rows, uncounted(asked, rows, benchmark.primary_metric))
+    left_out = uncounted(asked, rows, benchmark.primary_metric)
+    return Side(answers.about, rows, left_out, other_answers(predictions, parser, benchmark))
 
 
 def _read_by(answers: Answers, parser: str) -> Answers:

@@ -39,7 +39,7 @@ Cell = str | bool | float | PIL.Image.Image | None
 
 
 class Said(NamedTuple):
-    """The model's answers to one question under the condition "image", by reading.
+    """The model's answers to one question under the condition "image" in the first pass, by reading.
 
     Attributes:
         likelihood: The likelihoods of the options; None if this reading was not asked.
@@ -56,7 +56,7 @@ UNASKED = Said(None, None)
 def case_rows(
     rows: Sequence[ParsedReply], media: Mapping[str, MediaRef], *, predictions: Path, images: bool
 ) -> list[list[Cell]]:
-    """Returns one row for each shown question, with cells in the order of `COLUMNS`.
+    """Returns one row for each shown question, with the reply of the first pass, in the order of `COLUMNS`.
 
     Args:
         rows: The scored replies of a phase.
@@ -111,7 +111,7 @@ def _row(row: ParsedReply, ref: MediaRef, said: Said, *, images: bool) -> list[C
         " | ".join(question.options),
         question.answer if images or is_fixed else WITHHELD,
         row.parsed if images or is_fixed or row.parsed is None else WITHHELD,
-        None if row.unscored else row.correct,
+        None if row.unscored else row.passes[0].correct,
         reply if images or reply is None else WITHHELD,
         " | ".join(f"{name} {share:.3f}" for name, share in sorted(shares.items(), key=lambda each: -each[1])),
         shares.get(question.answer),

@@ -164,15 +164,18 @@ def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, f
     "gain_p" is the p value over all questions from swaps of before and after for whole patients, and
     "gain_p_holm/TASK" that of a task after Holm's correction. "gain_p_mcnemar" is McNemar's, which takes questions as
     independent. A phase whose score has no value, because no answer was judged yet, has no score here. "PHASE_unscored"
-    is the number of answers that wait for a judge, and "PHASE_uncounted" the number of answers that the primary reading
-    cannot read.
+    is the number of answers that wait for a judge, "PHASE_repeats" the number of passes that the score is the mean of,
+    if there are several, and "PHASE_uncounted" the number of answers that the primary reading cannot read.
     """
     values = {name: phase.overall.score.value for name, phase in phases.items()}
     found = {name: value for name, value in values.items() if math.isfinite(value)}
     found |= {f"{name}_unscored": float(phase.unscored) for name, phase in phases.items() if phase.unscored}
     found |= {f"{name}_uncounted": float(sum(left.values())) for name, s in phases.items() if (left := s.uncounted)}
     for name, phase in phases.items():
-        ci95 = phase.overall.score.ci95
+        score = phase.overall.score
+        if score.repeats > 1:
+            found[f"{name}_repeats"] = float(score.repeats)
+        ci95 = score.ci95
         if ci95:
             found |= {f"{name}_ci95_low": ci95.low, f"{name}_ci95_high": ci95.high}
     if gain:

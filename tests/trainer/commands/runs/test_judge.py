@@ -118,6 +118,7 @@ def test_run_is_judged_and_scored_again(
 ) -> None:
     free, before = free_questions(clips), (run / "zero_shot" / "predictions.jsonl").read_bytes()
     waiting = {"value": None, "n": 0, "ci95": None, "unparsable": 0, "unscored": len(free)}
+    waiting |= {"repeats": 1, "repeat_sd": None}
     assert rubric(run) == waiting
     assert f"Unscored: {len(free)} free answers wait for a judge" in (run / "report.md").read_text()
     assert "waits for a judge" in (run / "report.html").read_text()
