@@ -111,7 +111,7 @@ def level_gain(
     return LevelGain(
         value=later.value() - earlier.value(),
         n=len(before),
-        ci95=statistic_gain_interval(earlier, later, patients, right=right, bounds=metric.bounds, seed=seed),
+        ci95=statistic_gain_interval(earlier, later, patients, right=right, bounds=metric.bounds),
         mcnemar_p=mcnemar_exact(only_before, only_after),
         permutation_p=clustered_permutation(
             [float(first) for first, _ in pairs], [float(second) for _, second in pairs], patients, seed=seed

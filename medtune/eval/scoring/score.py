@@ -77,7 +77,6 @@ def score_phase(
     train: Sequence[Question] = (),
     parser: str | None = None,
     text_model: BertModel | None = None,
-    seed: int = 0,
 ) -> PhaseScores:
     """Returns all scores of one evaluation.
 
@@ -89,7 +88,6 @@ def score_phase(
         parser: Name of the primary parser; by default "likelihood" where the predictions have one under
             condition "image" and all questions have options, else the benchmark's first.
         text_model: The model for the BERTScore of free text; None leaves it out.
-        seed: Seed of the resampling.
 
     Raises:
         ValueError: No questions, no such parser, or a prediction does not fit the questions.
@@ -116,7 +114,7 @@ def score_phase(
             is_seen = any(unseeing[condition][number].prediction for number in seen)
             found[condition] = measured[condition].part(seen).value() if is_seen else None
         return LevelScore(
-            score=score_rows(chosen, metric, statistic=statistic.part(numbers), seed=seed),
+            score=score_rows(chosen, metric, statistic=statistic.part(numbers)),
             unanswered=sum(row.prediction is None for row in chosen),
             baselines={name: found[name] for name in BASELINES},
         )
@@ -130,7 +128,7 @@ def score_phase(
             for facet in benchmark.facets
         },
         metrics={
-            condition: {name: _every_metric(parsed, benchmark, seed=seed) for name, parsed in parsers.items()}
+            condition: {name: _every_metric(parsed, benchmark) for name, parsed in parsers.items()}
             for condition, parsers in replies.items()
         },
         tables=tuple(benchmark.tables(Evidence(questions, predictions, replies, parser, text_model))),
@@ -155,19 +153,16 @@ def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
     return calibrated([found for found, _ in answered], [right for _, right in answered]) if answered else None
 
 
-def score_rows(
-    rows: Sequence[ParsedReply], metric: Metric, *, statistic: Statistic | None = None, seed: int = 0
-) -> Score:
-    """Returns a metric's value on parsed replies, with an interval that resamples patients.
+def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, statistic: Statistic | None = None) -> Score:
+    """Returns a metric's value on parsed replies, with an interval that takes patients as clusters.
 
-    There is no interval if the metric has no limit and all resamples agree, or if its value is not finite. Rows that
+    There is no interval if the metric has no limit and its rows do not differ, or if its value is not finite. Rows that
     wait for a judge are counted and left out; if all rows wait, the value is NaN.
 
     Args:
         rows: The parsed replies, at least one.
         metric: The metric to compute.
         statistic: The metric's statistic of all these rows, if it is known already.
-        seed: Seed of the resampling.
 
     Raises:
         ValueError: There are no rows, or the metric leaves its bounds.
@@ -185,15 +180,15 @@ def score_rows(
     if not math.isfinite(value):
         return Score(value=value, n=len(rows), ci95=None, unparsable=unparsable, unscored=unscored)
     right, patients = correctness(rows), [row.question.patient_id for row in rows]
-    interval = statistic_interval(statistic, patients, right=right, bounds=metric.bounds, seed=seed)
+    interval = statistic_interval(statistic, patients, right=right, bounds=metric.bounds)
     has_width = interval.low < interval.high
     ci95 = interval if has_width else None
     return Score(value=value, n=len(rows), ci95=ci95, unparsable=unparsable, unscored=unscored)
 
 
-def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark, *, seed: int) -> dict[str, Score]:
+def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark) -> dict[str, Score]:
     found = {name: metric.covered(rows) for name, metric in benchmark.metrics.items()}
-    return {name: score_rows(rows, benchmark.metrics[name], seed=seed) for name, rows in found.items() if rows}
+    return {name: score_rows(rows, benchmark.metrics[name]) for name, rows in found.items() if rows}
 
 
 def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:

@@ -105,7 +105,7 @@ def test_golden_statistics_cluster_bootstraps() -> None:
         def mean(picked: Numbers, values: list[float] = right) -> float:
             return float(np.mean(np.asarray(values)[picked]))
 
-        recomputed = statistic_interval(Recomputed(mean, len(right)), clusters, right=right, resamples=10_000)
+        recomputed = statistic_interval(Recomputed(mean, len(right)), clusters, right=right)
         by_row = mean_interval(right, [str(number) for number in range(len(right))])
         for interval, kind in (
             (mean_interval(right, clusters), "cluster_percentile_95"),
