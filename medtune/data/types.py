@@ -299,7 +299,7 @@ class Score:
     Attributes:
         value: The value; NaN where the metric has none on these questions, for instance before any verdict.
         n: The number of questions behind the value; unanswered ones count, unscored ones do not.
-        ci95: The 95 % interval from resampled patients; None where there are no questions.
+        ci95: The 95 % interval, with patients as clusters; None where there are no questions.
         unparsable: The number of replies from which no answer could be read; they count as wrong.
         unscored: The number of free answers that still need a judge's verdict. They count as neither right nor wrong
             and are in none of the other numbers.

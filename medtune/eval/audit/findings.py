@@ -30,7 +30,7 @@ class Finding:
         metric: Name of the measure: "accuracy" or "questions".
         value: Accuracy, or number of questions concerned.
         n: Number of questions that were looked at.
-        ci95: 95 % interval of the accuracy, resampled by patient; None if the value is a number of questions.
+        ci95: 95 % interval of the accuracy, with patients as clusters; None if the value is a number of questions.
         chance: Accuracy of guessing; None if the value is a number of questions.
         items: Ids of the questions concerned.
         flag: The reason to be suspicious; None if there is none.

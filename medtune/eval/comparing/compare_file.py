@@ -10,6 +10,7 @@ from pydantic import with_config
 from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.results.schema import DOCUMENT, Count, Labelled
 from medtune.eval.scoring.tables import finite_number
+from medtune.eval.statistics.intervals import METHOD
 
 Ends = tuple[float | None, float | None]
 
@@ -40,7 +41,8 @@ class ComparedLevel:
         first: Primary metric of the first side; None if it has no value.
         second: Primary metric of the second side; None if it has no value.
         difference: Second minus first; None if one of them has no value.
-        ci95: 95 % interval of the difference, paired by question, resampled by patient; None for an end without value.
+        ci95: 95 % interval of the difference, paired by question, with patients as clusters; None for an end without
+            value.
         mcnemar_p: Two-sided p value of McNemar's exact test; None if answers are not simply right or wrong.
         permutation_p: Two-sided p value of the permutation test that flips whole patients; None in the same case.
         holm_p: `permutation_p` of a task after Holm's correction over the tasks; None for all questions together.
@@ -79,6 +81,7 @@ class CompareFile:
         unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
             out.
         uncounted: Task -> number of questions that the parser cannot read; they are left out.
+        interval_method: Name of the method of the 95 % intervals.
     """
 
     names: tuple[str, str]
@@ -95,6 +98,7 @@ class CompareFile:
     by_task: Mapping[str, ComparedLevel]
     unscored: Count
     uncounted: Mapping[str, Count]
+    interval_method: str
 
 
 def compare_file(found: Comparison) -> CompareFile:
@@ -115,6 +119,7 @@ def compare_file(found: Comparison) -> CompareFile:
         by_task={task: _level(each) for task, each in found.by_task.items()},
         unscored=found.unscored,
         uncounted=dict(found.uncounted),
+        interval_method=METHOD,
     )
 
 

@@ -9,6 +9,7 @@ from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
 from medtune.eval.report.table import spoken
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.scoring.uncounted_questions import uncounted_text
+from medtune.eval.statistics.intervals import METHOD
 
 PLOT = "compare.svg"
 
@@ -46,7 +47,8 @@ def notes(found: Comparison) -> tuple[str, ...]:
         f"{found.neither} without any answer.",
         f"Of the {found.both}: both right {whole.both_right}, only {first} {whole.only_before}, only {second} "
         f"{whole.only_after}, both wrong {whole.both_wrong}.",
-        "Difference: second minus first, paired by question; its interval resamples patients.",
+        "Difference: second minus first, paired by question.",
+        f"95 % intervals: {METHOD}.",
         "McNemar's exact test takes questions as independent. The permutation test flips whole patients;",
         "Holm's correction over the tasks is of its p values.",
     ]

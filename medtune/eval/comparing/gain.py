@@ -23,7 +23,7 @@ class LevelGain:
     Attributes:
         value: Primary metric after minus before. A value below 0 is a loss, or an improvement if lower is better.
         n: Number of questions whose answers have a score in both phases.
-        ci95: 95 % interval of the value, paired by question, resampled by patient.
+        ci95: 95 % interval of the value, paired by question, with patients as clusters.
         mcnemar_p: Two-sided p value of McNemar's exact test of right and wrong answers, which takes questions as
             independent.
         permutation_p: Two-sided p value of the permutation test of right and wrong answers that flips whole patients.

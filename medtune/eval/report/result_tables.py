@@ -43,7 +43,11 @@ def gain_table(run: RunData) -> ReportTable:
         )
         for name, phase in run.phases.items()
     ]
-    notes = [f"Answers read by {run.last.parser}. Intervals resample patients, because questions of one are alike."]
+    notes = [
+        f"Answers read by {run.last.parser}. Intervals take patients as clusters, because questions of one are alike."
+    ]
+    if run.results.interval_method:
+        notes.append(f"95 % intervals: {run.results.interval_method}.")
     if run.gain:
         gained, reach = gain_cells(run.gain, higher_is_better=run.higher_is_better)
         rows.append((word("gain", "ours"), gained, count(run.gain.n), reach, *(number(None),) * (4 if waits else 3)))

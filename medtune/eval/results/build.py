@@ -14,6 +14,7 @@ from medtune.eval.results import schema
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.eval.scoring.tables import finite_number, finite_table
 from medtune.eval.statistics.calibration import Calibration
+from medtune.eval.statistics.intervals import METHOD
 
 NOTHING: Mapping[Reading, str] = {}
 
@@ -70,6 +71,7 @@ def results_file(
         recipe=facts.recipe,
         data_hash=facts.data_hash,
         trained_on=facts.trained_on,
+        interval_method=METHOD,
         **asdict(facts.label),
     )
 
@@ -84,17 +86,18 @@ def rescored(
         primary=_primary(benchmark),
         phases=_phases(phases),
         gain=_gain(gain),
+        interval_method=METHOD,
     )
 
 
 def scores_file(phase: PhaseScores, label: DataLabel) -> schema.ScoresFile:
     """Returns the content of scores.json: one evaluation and the label of its data."""
-    return schema.ScoresFile(**asdict(label), **vars(_phase(phase)))
+    return schema.ScoresFile(**asdict(label), **vars(_phase(phase)), interval_method=METHOD)
 
 
 def audit_file(audit: Audit, label: DataLabel) -> schema.AuditFile:
     """Returns the content of audit.json."""
-    return schema.AuditFile(**asdict(label), rows=audit.rows, collapse=audit.collapse)
+    return schema.AuditFile(**asdict(label), rows=audit.rows, collapse=audit.collapse, interval_method=METHOD)
 
 
 def _primary(benchmark: Benchmark) -> schema.Primary:

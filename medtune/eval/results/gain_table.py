@@ -14,6 +14,7 @@ from medtune.eval.results.build import NOTHING
 from medtune.eval.scoring.refusals import refusals_text
 from medtune.eval.scoring.score import PhaseScores
 from medtune.eval.scoring.uncounted_questions import uncounted_text
+from medtune.eval.statistics.intervals import METHOD
 
 NOT_AVAILABLE = "n/a"
 
@@ -61,7 +62,8 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
     *_, last = phases.values()
     score = last.overall.score
     notes = [
-        f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}; intervals resample patients.",
+        f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}.",
+        f"95 % intervals: {METHOD}.",
         f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {score.n}.",
     ]
     if last.uncounted:

@@ -49,7 +49,7 @@ class Measured:
     Attributes:
         value: Value of the metric; None if it has none on these questions.
         n: Number of questions behind the value, with unanswered questions and without unscored ones.
-        ci95: 95 % interval from resampled patients; None if there is none.
+        ci95: 95 % interval with patients as clusters; None if there is none.
         unparsable: Number of replies from which no answer could be read; they count as wrong.
         unscored: Number of answers that wait for a judge; they are not counted in `n`.
     """
@@ -182,7 +182,7 @@ class LevelGain:
         value: Primary metric after minus before.
         n: Number of questions whose answers have a score both before and after.
         unscored: Number of questions left out because an answer, before or after, waits for a judge.
-        ci95: 95 % interval of the value, paired by question, resampled by patient; None if it is not recorded.
+        ci95: 95 % interval of the value, paired by question, with patients as clusters; None if it is not recorded.
         mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent.
         mcnemar_p_holm: `mcnemar_p` of a task after Holm's correction over the tasks; None for everything but tasks.
         permutation_p: Two-sided p value of the permutation test that flips whole patients; None if it is not recorded.
@@ -298,6 +298,7 @@ class ResultsFile:
             "patient"; left out if the official split was used.
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
+        interval_method: Name of the method of the 95 % intervals; left out if it is not recorded.
     """
 
     benchmark: str
@@ -319,6 +320,7 @@ class ResultsFile:
     unofficial_split: Fact = ""
     unofficial_training: Fact = ""
     trained_on: Fact = ""
+    interval_method: Fact = ""
 
     @property
     def label(self) -> DataLabel:
@@ -335,7 +337,13 @@ class ResultsFile:
 @with_config(DOCUMENT)
 @dataclass(frozen=True, kw_only=True)
 class ScoresFile(Phase, Labelled):
-    """scores.json: one evaluation with the label of its data, so that it can be read without the rest of the run."""
+    """scores.json: one evaluation with the label of its data, so that it can be read without the rest of the run.
+
+    Attributes:
+        interval_method: Name of the method of the 95 % intervals; left out if it is not recorded.
+    """
+
+    interval_method: Fact = ""
 
 
 @with_config(DOCUMENT)
@@ -347,11 +355,13 @@ class AuditFile(Labelled):
         version: Version of the file's format.
         rows: Rows of the audit, the model's own accuracy first.
         collapse: Subtype, or task for questions without subtype -> its most frequent answer.
+        interval_method: Name of the method of the 95 % intervals; left out if it is not recorded.
     """
 
     version: Count = 1
     rows: tuple[AuditRow, ...] = ()
     collapse: Mapping[str, Collapse] = field(default_factory=dict)
+    interval_method: Fact = ""
 
 
 def _label(provenance: str, prompts: str, unofficial_split: str, unofficial_training: str) -> DataLabel:

@@ -11,7 +11,7 @@ without bounds, such as an error in mm, has the t interval. Two things widen an 
 - If no patient has a wrong answer, or none a right one, or no answer changed, the effective number is that of patients,
   as if all answers about a patient were equal. With other answers it is at least this number, made smaller by t.
 
-Simulated intervals hold the truth in 93.5 % of all cases or more, with 2 to 200 patients: docs/explanations/statistics.
+Simulated intervals hold the truth in 93.5 % of all cases or more, with 2 to 200 patients: docs/intervals.md.
 
 Sources:
     Effective number in a score interval, t quantile: Korn & Graubard 1998, Survey Methodology 24(2), 193-201; Dean &
@@ -35,8 +35,8 @@ from medtune.eval.statistics.spread import Spread, Term, spread
 from medtune.eval.statistics.statistic import Statistic
 
 METHOD = (
-    "score interval (value: Wilson, gain: Tango) with the effective number of questions about correlated patients and "
-    "t quantiles; t interval where a value has no bounds"
+    "Wilson's score interval, for gains Tango's, of the effective number of questions with patients as clusters and t "
+    "quantiles; for values without bounds the t interval"
 )
 SHARE = Interval(0.0, 1.0)
 # With this number of patients with a changed answer, all changed alike, the sign-flip test does not reject yet.

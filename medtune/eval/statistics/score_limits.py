@@ -68,9 +68,9 @@ def tango(up: float, down: float, n: float, *, confidence: float = CONFIDENCE) -
         ValueError: `n` is not positive, a share is negative, or the shares add up to more than 1.
 
     Example:
-        >>> low, high = tango(9 / 40, 2 / 40, 40)
+        >>> low, high = tango(0, 0, 40)
         >>> round(low, 4), round(high, 4)
-        (0.0131, 0.3410)
+        (-0.0876, 0.0876)
 
     Source:
         Tango 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<891::AID-SIM780>3.0.CO;2-B.

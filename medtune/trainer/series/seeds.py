@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from medtune.data.types import Interval, Question
-from medtune.eval.comparing.seeds import MIN_SEEDS, SeedsGain, seeds_gain
+from medtune.eval.comparing.seeds import MIN_SEEDS, SEEDS_METHOD, SeedsGain, seeds_gain
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.predictions.shards import MERGED, stored_predictions
@@ -95,6 +95,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
             "version": VERSION,
             **label.facts(),
             "metric": benchmark.primary,
+            "interval_method": SEEDS_METHOD,
             "runs": [
                 {"seed": run.seed, "folder": run.folder.name, "zero_shot": before, "final": after}
                 for run, (before, after) in zip(runs, values, strict=True)
@@ -112,10 +113,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
         (name, None, None, f"{found.value:+.3f}", _interval(found.ci95))
         for name, found in {"all seeds": whole, **by_task}.items()
     ]
-    notes = [
-        "The interval is a bootstrap over seeds and patients. "
-        f"The gain's standard deviation over seeds is {whole.seed_sd:.3f}."
-    ]
+    notes = [f"95 % intervals: {SEEDS_METHOD}. The gain's standard deviation over seeds is {whole.seed_sd:.3f}."]
     if unscored:
         notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
     table = Table(

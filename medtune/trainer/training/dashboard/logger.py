@@ -19,6 +19,7 @@ from medtune.data.types import MediaRef, Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import Gain, LevelGain
 from medtune.eval.scoring.score import PhaseScores
+from medtune.eval.statistics.intervals import METHOD
 from medtune.eval.statistics.significance import holm
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.run_folder import RunFolder
@@ -124,6 +125,7 @@ class Dashboard(WandbLogger):
             columns, rows = _gain_rows(gain)
             panels["gain/by task"] = wandb.Table(columns=columns, data=rows)
         self.experiment.log({**panels, STEP: last_step})
+        self.experiment.config.update({"interval_method": METHOD}, allow_val_change=True)
         self.experiment.summary.update(summary(phases, gain))
         path = Path(self.experiment.dir) / WORKSPACE
         group, project = str(self._wandb_init["group"]), str(self._project)
