@@ -161,10 +161,10 @@ def audit_text(audit: Audit, *, title: str) -> str:
         for kind, found in audit.collapse.items()
     )
     answers = Table("Most frequent answer per subtype", (SUBTYPE, "answer", "share", "true share", "n", ""), collapse)
-    flags = [f"FLAG {row.title}: {row.flag}" for row in audit.flagged]
+    notes = [f"95 % intervals: {intervals.METHOD}.", *(f"FLAG {row.title}: {row.flag}" for row in audit.flagged)]
     return "\n".join(
         [
-            table_text(Table(title, columns, cells, (f"95 % intervals: {intervals.METHOD}.", *flags))),
+            table_text(Table(title, columns, cells, tuple(notes))),
             *(["", table_text(answers)] if collapse else []),
         ]
     )

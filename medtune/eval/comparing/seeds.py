@@ -2,9 +2,9 @@
 
 The gain varies with the patients that were asked and with the seed of the run. All runs answer the same questions, so
 that its variance has two parts: that of the mean over the runs, by patients, and that of the runs' gains, by seeds. The
-interval is that of a gain with the sum of both. A handful of seeds says little about how much seeds vary, so that its t
-quantile is the mean of those of patients and of seeds, weighted by their variances. Chance in the answers counts in both
-parts, which makes the interval too wide rather than too narrow.
+interval is that of a gain with the sum of both. Because a handful of seeds says little about how much seeds vary, its t
+quantile is the mean of those of patients and of seeds, weighted by their variances. Chance in the answers counts in
+both parts, which makes the interval too wide rather than too narrow.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ def seeds_gain(runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]
 
 def _changes(runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]]]) -> Floats | None:
     """Returns correctness after minus before, a line for each run; None if answers are not simply right or wrong."""
-    right = [(correctness(before), correctness(after)) for before, after in runs]
-    if any(phase is None for run in right for phase in run):
-        return None
-    return np.array([np.subtract(after, before) for before, after in right], dtype=np.float64)
+    found = []
+    for before, after in runs:
+        earlier, later = correctness(before), correctness(after)
+        if earlier is None or later is None:
+            return None
+        found.append(np.subtract(later, earlier))
+    return np.array(found, dtype=np.float64)

@@ -127,9 +127,9 @@ def _evidence(verdict: Verdict, change: LevelGain) -> str:
     if change.permutation_p is not None:
         who += f", a permutation of whole patients p {_equals(change.permutation_p)}"
     meaning = {
-        "gain": f"The interval, with patients as clusters, lies {'above' if change.value > 0 else 'below'} zero",
-        "loss": "The interval, with patients as clusters, lies on the side of a loss",
-        "unclear": "The interval, with patients as clusters, includes zero: more patients or a larger effect are needed",
+        "gain": f"The interval over patients lies {'above' if change.value > 0 else 'below'} zero",
+        "loss": "The interval over patients lies on the side of a loss",
+        "unclear": "The interval over patients includes zero: more patients or a larger effect are needed",
         "single": "",
     }[verdict]
     return f"{meaning}. {who}."

@@ -43,9 +43,7 @@ def gain_table(run: RunData) -> ReportTable:
         )
         for name, phase in run.phases.items()
     ]
-    notes = [
-        f"Answers read by {run.last.parser}. Intervals take patients as clusters, because questions of one are alike."
-    ]
+    notes = [f"Answers read by {run.last.parser}. Intervals go by patients, because questions of one are alike."]
     if run.results.interval_method:
         notes.append(f"95 % intervals: {run.results.interval_method}.")
     if run.gain:

@@ -2,12 +2,12 @@
 
 No interval draws random numbers. The variance of a statistic is measured by leaving out patients (`spread`), and gives
 the effective number of questions: as many independent questions would tell as much. With this number, a value between
-two bounds has Wilson's interval, and a gain has Tango's interval of paired shares; neither can leave its bounds. A value
-without bounds, such as an error in mm, has the t interval. Two things widen an interval where there are few patients:
+two bounds has Wilson's interval, and a gain has Tango's interval of paired shares; neither can leave its bounds. A
+value without bounds, such as an error in mm, has the t interval. Two things widen an interval of few patients:
 
-- The normal quantile is replaced by that of t. The degrees of freedom are the number of patients with a wrong answer, or
-  with a right one if those are fewer (for a gain: with a changed answer), and at most the number of patients less one.
-  Where answers are not simply right or wrong, they follow from the kurtosis of the patients' influences.
+- The normal quantile is replaced by that of t. The degrees of freedom are the number of patients with a wrong answer,
+  or with a right one if those are fewer (for a gain: with a changed answer), and at most the number of patients less
+  one. Where answers are not simply right or wrong, they follow from the kurtosis of the patients' influences.
 - If no patient has a wrong answer, or none a right one, or no answer changed, the effective number is that of patients,
   as if all answers about a patient were equal. With other answers it is at least this number, made smaller by t.
 
@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from medtune.data.types import Interval
 from medtune.eval.statistics.column_sums import mean_of
@@ -236,9 +236,9 @@ def _freedom(found: Spread, telling: int | None) -> float:
     return found.freedom if telling is None else float(max(min(telling, found.clusters - 1), 1))
 
 
-def _fewest(codes: Numbers, *kinds: NDArray[np.bool_]) -> int:
+def _fewest(codes: Numbers, *kinds: ArrayLike) -> int:
     """Returns the number of clusters with a row of the kind that fewest clusters have."""
-    return min(np.unique(codes[kind]).size for kind in kinds)
+    return min(np.unique(codes[np.asarray(kind, dtype=np.bool_)]).size for kind in kinds)
 
 
 def _is_finite(bounds: Interval) -> bool:

@@ -1,8 +1,8 @@
 """Times the scoring of 400,000 made-up predictions of one benchmark, and compares two ways to compute its intervals.
 
 The default is the first benchmark that simulates images. Questions and replies are made from the benchmark's own
-examples. medtune computes confidence intervals from sums over columns, without each patient; here these are compared with metrics
-that are computed again without each patient, on a smaller number of rows.
+examples. medtune computes confidence intervals from sums over columns, without each patient; here these are compared
+with metrics that are computed again without each patient, on a smaller number of rows.
 """
 
 from __future__ import annotations

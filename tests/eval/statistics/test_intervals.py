@@ -12,9 +12,9 @@ from medtune.eval.statistics.intervals import (
     mean_interval,
     statistic_gain_interval,
     statistic_interval,
-    wilson,
 )
 from medtune.eval.statistics.resampling import Numbers
+from medtune.eval.statistics.score_limits import wilson
 from medtune.eval.statistics.statistic import Recomputed
 
 

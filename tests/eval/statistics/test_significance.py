@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from statsmodels.stats import contingency_tables
 
 from medtune.eval.statistics import significance
-from medtune.eval.statistics.intervals import mean_interval, statistic_interval, wilson
+from medtune.eval.statistics.intervals import mean_interval, statistic_interval
 from medtune.eval.statistics.resampling import Numbers
+from medtune.eval.statistics.score_limits import wilson
 from medtune.eval.statistics.significance import holm, mcnemar_exact, paired_permutation
 from medtune.eval.statistics.statistic import Recomputed
 from tests.eval.golden import near, recorded

@@ -31,9 +31,8 @@ def test_the_design_effect_is_kishs_with_the_correlation_by_analysis_of_variance
 
 def test_the_variance_is_that_of_simulated_data() -> None:
     sizes = [2, 4, 6, 8, 10, 20, 30, 40] * 3
-    found = [
-        spread([Term(1, mean_of(clustered(sizes, 0.3, seed)[0]))], clustered(sizes, 0.3)[1]) for seed in range(400)
-    ]
+    drawn = [clustered(sizes, 0.3, seed) for seed in range(400)]
+    found = [spread([Term(1, mean_of(values))], codes) for values, codes in drawn]
     true = np.var([each.value for each in found])
     assert np.mean([each.variance for each in found]) == pytest.approx(true, rel=0.15)
 
