@@ -114,7 +114,7 @@ def findings_text(findings: Sequence[Finding], *, title: str) -> str:
         )
         for each in findings
     )
-    notes = []
+    notes = [f"95 % intervals: {intervals.METHOD}."]
     for each in findings:
         if each.flag:
             more = ", ..." if len(each.items) > _SHOWN else ""

@@ -13,7 +13,7 @@ import numpy as np
 
 from medtune.data.types import Condition, Interval, PredictionKey
 from medtune.eval.scoring.tables import Cell, Table
-from medtune.eval.statistics.intervals import statistic_interval
+from medtune.eval.statistics.intervals import METHOD, statistic_interval
 from medtune.eval.statistics.resampling import Numbers
 from medtune.eval.statistics.statistic import Recomputed
 
@@ -148,7 +148,8 @@ def agreement_tables(found: Agreement, *, judge: str) -> list[Table]:
         ("judge minus person, mean points", f"{found.difference:+.3f}", None),
     ]
     notes = [
-        f"{found.n} answers scored by both; {found.without_verdict} of the person's have no verdict and are left out."
+        f"{found.n} answers scored by both; {found.without_verdict} of the person's have no verdict and are left out.",
+        f"95 % intervals: {METHOD}.",
     ]
     if found.quadratic is None:
         notes.append("Kappa is not defined: both gave all answers the same points.")

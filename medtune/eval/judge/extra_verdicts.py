@@ -15,7 +15,7 @@ from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.task import JudgeTask
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.scoring.think_blocks import without_thinking
-from medtune.eval.statistics.intervals import mean_interval
+from medtune.eval.statistics.intervals import METHOD, mean_interval
 
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")
 
@@ -77,7 +77,14 @@ def verdict_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -
         levels.setdefault(question.facets.get(by, ""), []).append(question)
     rows = [_row(name, members, first, task) for name, members in (*sorted(levels.items()), ("all", asked))]
     note = "A language model's verdicts, by medtune's instructions or the user's: ours, no part of any official score."
-    return [Table(title, (by, "points", "95% low", "95% high", "n", "no verdict"), tuple(rows), (note,))]
+    return [
+        Table(
+            title,
+            (by, "points", "95% low", "95% high", "n", "no verdict"),
+            tuple(rows),
+            (note, f"95 % intervals: {METHOD}."),
+        )
+    ]
 
 
 def _row(

@@ -292,13 +292,13 @@ class ResultsFile:
         protocol: Settings with which the questions were answered, and those that the benchmark's authors published.
         recipe: Name of the recipe.
         data_hash: SHA-256 of the prepared folder that the questions came from, in hex digits.
+        interval_method: Name of the method of the 95 % intervals; left out if it is not recorded.
         provenance: Origin of the data: "released", "reconstruction" or "synthetic".
         prompts: Author of the prompts: "ours", or the name of official prompts.
         unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
             "patient"; left out if the official split was used.
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
-        interval_method: Name of the method of the 95 % intervals; left out if it is not recorded.
     """
 
     benchmark: str
@@ -315,12 +315,12 @@ class ResultsFile:
     protocol: Annotated[ProtocolFacts | None, Field(exclude_if=lambda facts: facts is None)] = None
     recipe: Fact = ""
     data_hash: Fact = ""
+    interval_method: Fact = ""
     provenance: Fact = ""
     prompts: Fact = ""
     unofficial_split: Fact = ""
     unofficial_training: Fact = ""
     trained_on: Fact = ""
-    interval_method: Fact = ""
 
     @property
     def label(self) -> DataLabel:

@@ -35,8 +35,8 @@ from medtune.eval.statistics.spread import Spread, Term, spread
 from medtune.eval.statistics.statistic import Statistic
 
 METHOD = (
-    "Wilson's score interval, for gains Tango's, of the effective number of questions with patients as clusters and t "
-    "quantiles; for values without bounds the t interval"
+    "Wilson's score interval, for differences Tango's, of the effective number of questions with patients as clusters "
+    "and t quantiles; for values without bounds the t interval"
 )
 SHARE = Interval(0.0, 1.0)
 # With this number of patients with a changed answer, all changed alike, the sign-flip test does not reject yet.

@@ -85,14 +85,14 @@ def test_intervals_of_a_mean_hold_the_truth_as_often_as_they_say() -> None:
         lambda answers: mean_interval(answers.before, answers.patients),
         lambda setting: setting.before,
         lambda answers: answers.before,
-        data_sets=800,
+        data_sets=1500,
     )
 
 
 @pytest.mark.slow
 def test_intervals_of_a_gain_hold_the_truth_as_often_as_they_say() -> None:
     settings = rotated([(0.05, 0.05, 0.8), (0.5, 0.5, 0.0), (0.3, 0.6, 0.5), (0.9, 0.98, 0.8), (0.05, 0.95, 0.5)])
-    covered(settings, of_gain, true_gain, change, data_sets=500)
+    covered(settings, of_gain, true_gain, change, data_sets=1000)
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_intervals_of_a_gain_hold_the_truth_where_few_patients_change() -> None:
             strict=False,
         )
     ]
-    covered(settings, of_gain, true_gain, change, data_sets=500)
+    covered(settings, of_gain, true_gain, change, data_sets=1000)
 
 
 @pytest.mark.slow
