@@ -77,14 +77,8 @@ def verdict_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -
         levels.setdefault(question.facets.get(by, ""), []).append(question)
     rows = [_row(name, members, first, task) for name, members in (*sorted(levels.items()), ("all", asked))]
     note = "A language model's verdicts, by medtune's instructions or the user's: ours, no part of any official score."
-    return [
-        Table(
-            title,
-            (by, "points", "95% low", "95% high", "n", "no verdict"),
-            tuple(rows),
-            (note, f"95 % intervals: {METHOD}."),
-        )
-    ]
+    notes = note, f"95 % intervals: {METHOD}."
+    return [Table(title, (by, "points", "95% low", "95% high", "n", "no verdict"), tuple(rows), notes)]
 
 
 def _row(

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from medtune.data.types import Interval
-from medtune.eval.statistics.intervals import gain_interval, mean_interval
+from medtune.eval.statistics.column_sums import mean_of
+from medtune.eval.statistics.intervals import gain_interval, mean_interval, statistic_interval
 from tests.eval.statistics.simulated_answers import (
     Answers,
     Setting,
@@ -106,6 +107,21 @@ def test_intervals_of_a_gain_hold_the_truth_where_few_patients_change() -> None:
         )
     ]
     covered(settings, of_gain, true_gain, change, data_sets=1000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("patients", "size_cv"), [(10, 0.0), (20, 1.0), (40, 0.0), (200, 2.0)])
+def test_a_skewed_error_without_bounds_is_covered_nearly_as_often(patients: int, size_cv: float) -> None:
+    repeats, held = 1000, 0
+    rng, setting = np.random.default_rng(patients), Setting(patients, size_cv, 0.0, 0.5)
+    for _ in range(repeats):
+        names = simulated(rng, setting).patients
+        own = rng.normal(0, 0.4, patients)[np.array(names, dtype=np.intp)]
+        error_mm = np.exp(own + rng.normal(0, 0.6, len(names)))
+        low, high = statistic_interval(mean_of(error_mm), names, right=None, bounds=Interval(0.0, math.inf))
+        held += low <= math.exp((0.4**2 + 0.6**2) / 2) <= high
+    print(f"error in mm, {patients} patients, size cv {size_cv}: covers {held / repeats:.3f}")
+    assert 0.92 <= held / repeats <= 0.985
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from medtune.eval.statistics.intervals import (
 )
 from medtune.eval.statistics.resampling import Numbers
 from medtune.eval.statistics.score_limits import wilson
+from medtune.eval.statistics.significance import mcnemar_exact
 from medtune.eval.statistics.statistic import Recomputed
 
 
@@ -124,10 +127,43 @@ def test_recomputed_gain_is_near_the_vectorised_one() -> None:
     assert recomputed == pytest.approx(gain_interval(before, after, clusters), abs=1e-9)
 
 
-def test_gain_interval_of_a_flawless_stage_allows_for_errors_not_seen() -> None:
+def test_gain_interval_of_a_flawless_stage_is_no_narrower_than_that_of_the_answers_before() -> None:
     before, clusters = clustered(18, 4)
-    low, _ = gain_interval(before, [1.0] * len(before), clusters)
-    assert low < 1 - mean_interval(before, clusters).high
+    low, high = gain_interval(before, [1.0] * len(before), clusters)
+    least, most = mean_interval(before, clusters)
+    assert low <= 1 - most + 1e-9
+    assert high >= 1 - least - 1e-9
+
+
+@pytest.mark.parametrize("num_patients", [12, 20, 40, 100])
+def test_gain_interval_of_one_question_each_excludes_0_where_the_exact_test_rejects(num_patients: int) -> None:
+    patients = [str(number) for number in range(num_patients)]
+    for up, down in product(range(13), range(13)):
+        same = num_patients - up - down
+        if same >= 0:
+            before, after = [0.0] * up + [1.0] * down + [0.0] * same, [1.0] * up + [0.0] * down + [0.0] * same
+            low, high = gain_interval(before, after, patients)
+            assert (low <= 0 <= high) == (mcnemar_exact(down, up) > 0.05), (up, down)
+
+
+def test_nine_patients_up_and_two_down_of_forty_are_no_sure_gain() -> None:
+    before, after = [0.0] * 9 + [1.0] * 2 + [0.0] * 29, [1.0] * 9 + [0.0] * 2 + [0.0] * 29
+    low, high = gain_interval(before, after, [str(number) for number in range(40)])
+    assert low < 0 < high
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
+def test_intervals_hold_the_value_and_stay_within_bounds(answers: list[tuple[int, int, int]]) -> None:
+    patients = [f"p{patient}" for patient, _, _ in answers]
+    before, after = ([row[phase] / 4 for row in answers] for phase in (1, 2))
+    low, high = mean_interval(before, patients)
+    assert 0 <= low <= np.mean(before) + 1e-9
+    assert np.mean(before) - 1e-9 <= high <= 1
+    low, high = gain_interval(before, after, patients)
+    gain = float(np.mean(after) - np.mean(before))
+    assert -1 <= low <= gain + 1e-9
+    assert gain - 1e-9 <= high <= 1
+    assert gain_interval(after, before, patients) == pytest.approx((-high, -low), abs=1e-6)
 
 
 @pytest.mark.parametrize(
