@@ -69,7 +69,7 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str]) -> Interval:
     Example:
         >>> low, high = mean_interval([1, 1, 0, 1], ["a", "b", "c", "d"])
         >>> round(low, 3), round(high, 3)
-        (0.031, 0.995)
+        (0.163, 0.979)
     """
     return statistic_interval(mean_of(values), clusters, right=values)
 

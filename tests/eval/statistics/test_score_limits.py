@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import doctest
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm, t
 
-from medtune.eval.statistics import score_limits
+from medtune.eval.statistics import column_sums, intervals, resampling, score_limits, statistic
 from medtune.eval.statistics.score_limits import normal_quantile, t_quantile, tango, wilson
 
 Z = float(norm.ppf(0.975))
@@ -65,5 +66,8 @@ def test_quantiles_equal_scipys() -> None:
     assert t_quantile(3.5) == pytest.approx(t.ppf(0.975, 3.5))
 
 
-def test_doctests_pass() -> None:
-    assert doctest.testmod(score_limits).failed == 0
+@pytest.mark.parametrize("module", [score_limits, intervals, resampling, statistic, column_sums])
+def test_doctests_pass(module: ModuleType) -> None:
+    tried = doctest.testmod(module)
+    assert tried.attempted > 0
+    assert tried.failed == 0
