@@ -155,7 +155,7 @@ class Question:
         options: The answers to choose from, in the shuffled order that is shown; empty for free text.
         answer: The true answer; one of `options` where there are options.
         answer_kind: The form of the answer.
-        patient_id: The patient, which is the unit of splitting and of resampling; a keyed hash in prepared folders.
+        patient_id: The patient, which is the unit of splitting and of intervals; a keyed hash in prepared folders.
         facets: The properties by which scores are broken down, e.g. {"task": "diagnosis"}.
         unit: The unit of a number, e.g. "mm"; None for other kinds of answers.
         split: The split; None until splits are assigned.
@@ -303,7 +303,7 @@ class Score:
         value: The value, the mean over the passes; NaN where the metric has none on these questions, for instance
             before any verdict.
         n: The number of questions behind the value; unanswered ones count, unscored ones do not.
-        ci95: The 95 % interval from resampled patients; None where there are no questions.
+        ci95: The 95 % interval, with patients as clusters; None where there are no questions.
         unparsable: The number of replies from which no answer could be read, in all passes; they count as wrong.
         unscored: The number of questions with a free answer that still needs a judge's verdict. They count as neither
             right nor wrong and are in none of the other numbers.

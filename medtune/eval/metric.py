@@ -3,8 +3,9 @@
 Accuracy, an error in millimetres, a Dice score and corpus BLEU are all written as `Metric(statistic, ...)`. The
 statistic is made by `mean_of_rows` where each reply has a number of its own, by `sums_of_rows` where a few counts per
 reply are added up and a formula gives the value (RMSE, corpus BLEU), and by `recomputed` from any function of the
-replies. The first two give intervals of 400,000 questions in about a second; the third computes the function anew for
-each of a thousand resamples. Nothing outside this file needs to know which of them a metric uses.
+replies. The first two give intervals of 400,000 questions in about a second; the third computes the function anew
+without each patient and each reply, at most 500 of each. Nothing outside this file needs to know which of them a metric
+uses.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy as np
 
 from medtune.data.types import Interval, Question
 from medtune.eval.parsed_reply import ParsedReply, passes_of
+from medtune.eval.statistics.clusters import Floats
 from medtune.eval.statistics.column_sums import dense_sums, mean_of
 from medtune.eval.statistics.passes import mean_over_passes
-from medtune.eval.statistics.resampling import Floats
 from medtune.eval.statistics.statistic import Recomputed, Statistic
 
 OnRows = Callable[[Sequence[ParsedReply]], Statistic]
@@ -45,7 +46,7 @@ class Metric:
 
     Attributes:
         statistic: Returns the metric's statistic of one or more parsed replies to different questions, from which its
-            value on any part or resample of them follows. It is made by `mean_of_rows`, `sums_of_rows` or `recomputed`.
+            value on any part of them follows. It is made by `mean_of_rows`, `sums_of_rows` or `recomputed`.
         worst: The worst possible value: the lowest, or the highest if lower is better; inf for an error without limit.
         best: The value of a model that is always right; it is below `worst` if lower is better.
         silent: The value of a model that gives no answers; None if it is `worst`. An error without limit needs it.
@@ -75,7 +76,7 @@ class Metric:
         return self.best > self.worst
 
     def on(self, rows: Sequence[ParsedReply]) -> Statistic:
-        """Returns the metric's statistic of these rows, from which its value on any part or resample of them follows.
+        """Returns the metric's statistic of these rows, from which its value on any part of them follows.
 
         If the questions were asked in several passes, it is the mean of the passes' statistics.
 

@@ -29,7 +29,7 @@ def repeated(values: Sequence[float]) -> Repeated:
 
     The paper states "5 repeated experiments" and prints symmetric intervals without naming a method; Student's t
     interval is the usual one for this case. It does not cover the choice of patients, so read it together with the
-    interval that resamples patients. If all repeats agree, its width is 0, whereas the paper prints +-.007 for models
+    interval over patients. If all repeats agree, its width is 0, whereas the paper prints +-.007 for models
     that always give the same answer.
 
     Raises:

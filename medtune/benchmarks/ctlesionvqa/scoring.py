@@ -19,8 +19,8 @@ from medtune.data.types import Question
 from medtune.eval.metric import Metric, mean_of_rows, sums_of_rows
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.number_parsers import read_number
+from medtune.eval.statistics.clusters import Floats
 from medtune.eval.statistics.column_sums import Sums
-from medtune.eval.statistics.resampling import Floats
 
 RowScore = Callable[[ParsedReply], float]
 _REMEMBERED = 1 << 19

@@ -25,8 +25,8 @@ from medtune.eval.metric import OnRows
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.macro_f1 import label_sums
 from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.statistics.clusters import Floats
 from medtune.eval.statistics.column_sums import Sums
-from medtune.eval.statistics.resampling import Floats
 
 Blocks = Mapping[tuple[str, str], Floats]
 """The block of each (task, data set): the columns of the sums that belong to it."""

@@ -33,7 +33,7 @@ class Finding:
         metric: Name of the measure: "accuracy" or "questions".
         value: Accuracy, or number of questions concerned.
         n: Number of questions that were looked at.
-        ci95: 95 % interval of the accuracy, resampled by patient; None if the value is a number of questions.
+        ci95: 95 % interval of the accuracy, with patients as clusters; None if the value is a number of questions.
         chance: Accuracy of guessing; None if the value is a number of questions.
         items: Ids of the questions concerned.
         flag: The reason to be suspicious; None if there is none.
@@ -124,7 +124,7 @@ def findings_text(findings: Sequence[Finding], *, title: str) -> str:
         )
         for each in findings
     )
-    notes = []
+    notes = [f"95 % intervals: {intervals.METHOD}."]
     for each in findings:
         if each.flag:
             more = ", ..." if len(each.items) > _SHOWN else ""

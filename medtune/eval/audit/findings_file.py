@@ -9,7 +9,9 @@ from pydantic import with_config
 
 from medtune.eval.audit.findings import Finding
 from medtune.eval.data_label import DataLabel
-from medtune.eval.results.schema import DOCUMENT, Count, Labelled
+from medtune.eval.results.phase_schema import Count
+from medtune.eval.results.schema import DOCUMENT, Labelled
+from medtune.eval.statistics.intervals import METHOD
 
 
 @with_config(DOCUMENT)
@@ -23,6 +25,7 @@ class FindingsFile(Labelled):
         split: The split whose questions were searched for cues.
         data_hash: SHA-256 of the prepared folder, in hex digits.
         findings: The ways in which the benchmark could be easier than it looks, flagged or not.
+        interval_method: Name of the method of the 95 % intervals.
     """
 
     version: Count = 1
@@ -30,6 +33,7 @@ class FindingsFile(Labelled):
     split: str
     data_hash: str
     findings: tuple[Finding, ...]
+    interval_method: str = METHOD
 
 
 def findings_file(

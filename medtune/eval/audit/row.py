@@ -22,7 +22,7 @@ class Gap:
 
     Attributes:
         value: The model's accuracy minus the row's, on the same questions.
-        ci95: 95 % interval of the difference, paired by question, resampled by patient.
+        ci95: 95 % interval of the difference, paired by question, with patients as clusters.
     """
 
     value: float
@@ -40,7 +40,7 @@ class AuditRow:
         metric: Name of the measure, e.g. "accuracy".
         value: Value of the measure.
         n: Number of questions behind the value.
-        ci95: 95 % interval, resampled by patient; None for an expected value, or if there is nothing to resample.
+        ci95: 95 % interval with patients as clusters; None for an expected value.
         gap: The difference between the model's accuracy and the value; None if the value is not an accuracy.
         flag: The reason to be suspicious; None if there is none.
         note: Describes how the row was made.
@@ -66,7 +66,7 @@ class Collapse:
         answer: The answer; None stands for replies that could not be read.
         share: Share of the subtype's questions that got this answer.
         truth_share: Share of the subtype's questions whose true answer it is.
-        excess_ci95: 95 % interval of `share - truth_share`, resampled by patient.
+        excess_ci95: 95 % interval of `share - truth_share`, with patients as clusters.
         n: Number of questions of the subtype.
         flag: The reason to be suspicious; None if there is none.
     """
@@ -164,9 +164,12 @@ def audit_text(audit: Audit, *, title: str) -> str:
         for kind, found in audit.collapse.items()
     )
     answers = Table("Most frequent answer per subtype", (SUBTYPE, "answer", "share", "true share", "n", ""), collapse)
-    flags = [f"FLAG {row.title}: {row.flag}" for row in audit.flagged]
+    notes = [f"95 % intervals: {intervals.METHOD}.", *(f"FLAG {row.title}: {row.flag}" for row in audit.flagged)]
     return "\n".join(
-        [table_text(Table(title, columns, cells, (*flags,))), *(["", table_text(answers)] if collapse else [])]
+        [
+            table_text(Table(title, columns, cells, tuple(notes))),
+            *(["", table_text(answers)] if collapse else []),
+        ]
     )
 
 

@@ -9,8 +9,10 @@ from pydantic import with_config
 
 from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.comparing.verdict import Verdict, verdict
-from medtune.eval.results.schema import DOCUMENT, Count, Labelled
+from medtune.eval.results.phase_schema import Count
+from medtune.eval.results.schema import DOCUMENT, Labelled
 from medtune.eval.scoring.tables import finite_number
+from medtune.eval.statistics.intervals import METHOD
 
 Ends = tuple[float | None, float | None]
 
@@ -41,7 +43,8 @@ class ComparedLevel:
         first: Primary metric of the first side; None if it has no value.
         second: Primary metric of the second side; None if it has no value.
         difference: Second minus first; None if one of them has no value.
-        ci95: 95 % interval of the difference, paired by question, resampled by patient; None for an end without value.
+        ci95: 95 % interval of the difference, paired by question, with patients as clusters; None for an end without
+            value.
         num_patients: Number of patients that the questions are about.
         verdict: "gain" if the second side is better, "loss" if the first is, both by `permutation_p` (by `holm_p` for a
             task) and by `ci95`; else "unclear".
@@ -89,6 +92,7 @@ class CompareFile:
         repeats: Number of passes of each side: how many times it was asked each question. The numbers of right answers
             are then those of questions with more than half of their answers right.
         apart: For each side condition and reading -> number of its answers that are not compared.
+        interval_method: Name of the method of the 95 % intervals.
     """
 
     names: tuple[str, str]
@@ -107,6 +111,7 @@ class CompareFile:
     uncounted: Mapping[str, Count]
     repeats: tuple[Count, Count] = (1, 1)
     apart: tuple[Mapping[str, Count], Mapping[str, Count]] = field(default_factory=lambda: ({}, {}))
+    interval_method: str = METHOD
 
 
 def compare_file(found: Comparison) -> CompareFile:
@@ -129,6 +134,7 @@ def compare_file(found: Comparison) -> CompareFile:
         uncounted=dict(found.uncounted),
         repeats=found.repeats,
         apart=(dict(found.apart[0]), dict(found.apart[1])),
+        interval_method=METHOD,
     )
 
 

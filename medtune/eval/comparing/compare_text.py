@@ -12,6 +12,7 @@ from medtune.eval.passes_text import passes_text
 from medtune.eval.report.table import spoken
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.scoring.uncounted_questions import uncounted_text
+from medtune.eval.statistics.intervals import METHOD
 from medtune.eval.statistics.significance import p_text
 
 PLOT = "compare.svg"
@@ -53,7 +54,8 @@ def notes(found: Comparison) -> tuple[str, ...]:
         f"{found.neither} without any answer.",
         f"Of the {found.both}: both right {whole.both_right}, only {first} {whole.only_before}, only {second} "
         f"{whole.only_after}, both wrong {whole.both_wrong}.",
-        "Difference: second minus first, paired by question; its interval resamples patients.",
+        "Difference: second minus first, paired by question.",
+        f"95 % intervals: {METHOD}.",
         "p (patients) is of the difference of the metric itself, from swaps of the two sides for whole patients;",
         "p (Holm) corrects it for the number of tasks. McNemar's exact test takes questions as independent and decides "
         "nothing.",

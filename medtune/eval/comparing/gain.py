@@ -45,7 +45,7 @@ class LevelGain:
         after: Primary metric after, of the same questions.
         n: Number of questions whose answers have a score in both phases.
         num_patients: Number of patients that these questions are about.
-        ci95: 95 % interval of the value, paired by question, resampled by patient.
+        ci95: 95 % interval of the value, paired by question, with patients as clusters.
         permutation_p: Two-sided p value of the primary metric's change, from swaps of before and after for whole
             patients.
         mcnemar_p: Two-sided p value of McNemar's exact test of right and wrong answers, which takes questions as
@@ -151,7 +151,7 @@ def level_gain(
         after=second,
         n=len(before),
         num_patients=len(set(patients)),
-        ci95=statistic_gain_interval(earlier, later, patients, right=right, bounds=metric.bounds, seed=seed),
+        ci95=statistic_gain_interval(earlier, later, patients, right=right, bounds=metric.bounds),
         permutation_p=patient_p(metric.on([*before, *after]), patients, seed=seed),
         mcnemar_p=mcnemar_exact(only_before, only_after),
         both_right=pairs.count((True, True)),

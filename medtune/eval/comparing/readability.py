@@ -23,7 +23,7 @@ class Readability:
         neither: Number of questions whose reply could be read neither before nor after.
         both: Number of questions whose reply could be read before and after.
         value: The gain on those questions; None if there are none.
-        ci95: Its 95 % interval, paired by question, resampled by patient; None if there is none.
+        ci95: Its 95 % interval, paired by question, with patients as clusters; None if there is none.
     """
 
     only_before: int

@@ -13,8 +13,8 @@ import numpy as np
 
 from medtune.data.types import Condition, Interval, PredictionKey
 from medtune.eval.scoring.tables import Cell, Table
-from medtune.eval.statistics.intervals import statistic_interval
-from medtune.eval.statistics.resampling import Numbers
+from medtune.eval.statistics.clusters import Numbers
+from medtune.eval.statistics.intervals import METHOD, statistic_interval
 from medtune.eval.statistics.statistic import Recomputed
 
 BOUNDS = Interval(-1.0, 1.0)
@@ -31,9 +31,9 @@ class Agreement:
         without_verdict: The number of answers that the person scored and the judge did not; they are left out.
         quadratic: Cohen's kappa with squared weights; None if both gave all answers the same points, because kappa is
             not defined then.
-        quadratic_ci95: Its 95 % interval from resampled patients.
+        quadratic_ci95: Its 95 % interval, with patients as clusters.
         linear: Cohen's kappa with linear weights; None in the same case.
-        linear_ci95: Its 95 % interval from resampled patients.
+        linear_ci95: Its 95 % interval, with patients as clusters.
         equal: The share of answers with equal points.
         difference: The mean of the judge's points minus the person's.
         counts: The number of answers by the person's points (rows, lowest first) and the judge's points (columns).
@@ -88,16 +88,14 @@ def agreement(
     patients: Mapping[str, str],
     *,
     levels: Sequence[int],
-    seed: int = 0,
 ) -> Agreement:
     """Returns how far a judge agrees with a person.
 
     Args:
         human: The person's points by prediction.
         judge: The judge's points by prediction.
-        patients: The patient of each question id; patients are the unit of resampling.
+        patients: The patient of each question id; answers about one patient may depend on each other.
         levels: All possible points.
-        seed: The seed of the resampling.
 
     Raises:
         ValueError: A scored question is unknown, or no answer was scored by both.
@@ -122,7 +120,7 @@ def agreement(
         value = kappa(np.arange(len(both)))
         defined = not math.isnan(value)
         interval = (
-            statistic_interval(Recomputed(kappa, len(both)), clusters, right=None, bounds=BOUNDS, seed=seed)
+            statistic_interval(Recomputed(kappa, len(both)), clusters, right=None, bounds=BOUNDS)
             if defined and len(set(clusters)) > 1
             else None
         )
@@ -150,7 +148,8 @@ def agreement_tables(found: Agreement, *, judge: str) -> list[Table]:
         ("judge minus person, mean points", f"{found.difference:+.3f}", None),
     ]
     notes = [
-        f"{found.n} answers scored by both; {found.without_verdict} of the person's have no verdict and are left out."
+        f"{found.n} answers scored by both; {found.without_verdict} of the person's have no verdict and are left out.",
+        f"95 % intervals: {METHOD}.",
     ]
     if found.quadratic is None:
         notes.append("Kappa is not defined: both gave all answers the same points.")

@@ -16,7 +16,7 @@ from medtune.eval.judge.task import JudgeTask
 from medtune.eval.passes_text import passes_text
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.scoring.think_blocks import without_thinking
-from medtune.eval.statistics.intervals import mean_interval
+from medtune.eval.statistics.intervals import METHOD, mean_interval
 
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")
 
@@ -90,7 +90,11 @@ def verdict_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -
     members = {**dict(sorted(levels.items())), "all": asked}
     rows = [_row(name, questions, said, task, num_passes) for name, questions in members.items()]
     note = "A language model's verdicts, by medtune's instructions or the user's: ours, no part of any official score."
-    notes = (note, *([f"Points: {passes_text(num_passes)}."] if num_passes > 1 else []))
+    notes = (
+        note,
+        f"95 % intervals: {METHOD}.",
+        *([f"Points: {passes_text(num_passes)}."] if num_passes > 1 else []),
+    )
     return [Table(title, (by, "points", "95% low", "95% high", "n", "no verdict"), tuple(rows), notes)]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from medtune.eval.metric import Metric, sums_of_rows
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.statistics.resampling import Floats
+from medtune.eval.statistics.clusters import Floats
 
 
 def metric() -> Metric:

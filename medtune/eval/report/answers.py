@@ -14,7 +14,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.report.run_data import RunData
-from medtune.eval.results.schema import Count
+from medtune.eval.results.phase_schema import Count
 from medtune.eval.results.typed_json import read_json_lines
 from medtune.eval.statistics.calibration import option_probabilities
 

@@ -24,7 +24,7 @@ from medtune.eval.report.table import (
     spoken,
     word,
 )
-from medtune.eval.results.schema import Level, Phase
+from medtune.eval.results.phase_schema import Level, Phase
 
 TITLES = {
     "random": "Guessing among the options",

@@ -6,7 +6,8 @@ from typing import Literal
 
 from medtune.eval.comparing.verdict import verdict
 from medtune.eval.report.table import Cell, change, interval, number
-from medtune.eval.results.schema import LevelGain, Measured
+from medtune.eval.results.phase_schema import Measured
+from medtune.eval.results.schema import LevelGain
 
 
 def value_cells(measured: Measured | None) -> list[Cell]:

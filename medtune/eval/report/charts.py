@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from medtune.data.types import Interval
 from medtune.eval.report.run_data import CurvePoint, RunData
 from medtune.eval.report.table import phase_title, plain, span, spoken
-from medtune.eval.results.schema import Reliability
+from medtune.eval.results.phase_schema import Reliability
 
 MAX_POINTS = 400
 MAX_LABEL = 36

@@ -21,7 +21,8 @@ from medtune.eval.report.table import (
     spoken,
     word,
 )
-from medtune.eval.results.schema import Level, LevelGain
+from medtune.eval.results.phase_schema import Level
+from medtune.eval.results.schema import LevelGain
 from medtune.eval.scoring.tables import Table
 
 PATIENTS = "p (patients)"
@@ -41,7 +42,9 @@ def gain_table(run: RunData) -> ReportTable:
         rows.append(_level_row(phase_title(name), phase.overall, waits=waits))
         if without := phase.by.get(TRAIN_TWIN, {}).get("no"):
             rows.append(_level_row(f"{phase_title(name)}, no look-alike in train", without, waits=waits))
-    notes = [f"Answers read by {run.last.parser}. Intervals resample patients, because questions of one are alike."]
+    notes = [f"Answers read by {run.last.parser}. Intervals go by patients, because questions of one are alike."]
+    if run.results.interval_method:
+        notes.append(f"95 % intervals: {run.results.interval_method}.")
     notes += passes_notes(run)
     if run.gain:
         gained, reach = gain_cells(run.gain, higher_is_better=run.higher_is_better)

@@ -14,7 +14,8 @@ from pydantic import with_config
 
 from medtune.data.types import Interval
 from medtune.eval.data_label import DataLabel
-from medtune.eval.results.schema import DOCUMENT, AuditFile, Gain, Phase, ResultsFile
+from medtune.eval.results.phase_schema import Phase
+from medtune.eval.results.schema import DOCUMENT, AuditFile, Gain, ResultsFile
 from medtune.eval.results.typed_json import AGAIN, read_json
 
 

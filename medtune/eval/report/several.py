@@ -168,10 +168,12 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
     )
     readings += "n/a where a model cannot give it."
     left_out = [f"{name}: {uncounted_text(run.last.uncounted)}" for name, run in members if run.last.uncounted]
+    methods = dict.fromkeys(run.results.interval_method for _, run in members)
+    by = [f"95 % intervals: {method}." for method in methods if method]
     waiting = [f"{name} {run.last.unscored:,}" for name, run in members if run.last.unscored]
     unscored = [f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}."] * bool(waiting)
     passes = [f"{name}: {text}" for name, run in members for text in passes_notes(run)]
-    notes = (note, tests, readings, *passes, *left_out, *unscored)
+    notes = (note, tests, readings, *by, *passes, *left_out, *unscored)
     return ReportTable("The runs", tuple(columns), tuple(rows), notes)
 
 

@@ -10,10 +10,11 @@ from medtune.eval.audit.row import Audit
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing import gain as compared
 from medtune.eval.data_label import DataLabel
-from medtune.eval.results import schema
+from medtune.eval.results import phase_schema, schema
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.eval.scoring.tables import finite_number, finite_table
 from medtune.eval.statistics.calibration import Calibration
+from medtune.eval.statistics.intervals import METHOD
 
 NOTHING: Mapping[Reading, str] = {}
 
@@ -73,6 +74,7 @@ def results_file(
         data_hash=facts.data_hash,
         trained_on=facts.trained_on,
         patient_unit=facts.patient_unit,
+        interval_method=METHOD,
         **asdict(facts.label),
     )
 
@@ -87,29 +89,30 @@ def rescored(
         primary=_primary(benchmark),
         phases=_phases(phases),
         gain=_gain(gain),
+        interval_method=METHOD,
     )
 
 
 def scores_file(phase: PhaseScores, label: DataLabel, *, rows: schema.FileRows | None = None) -> schema.ScoresFile:
     """Returns the content of scores.json: one evaluation, the label of its data, and the rows of the files scored."""
-    return schema.ScoresFile(**asdict(label), **vars(_phase(phase)), file_rows=rows)
+    return schema.ScoresFile(**asdict(label), **vars(_phase(phase)), file_rows=rows, interval_method=METHOD)
 
 
 def audit_file(audit: Audit, label: DataLabel) -> schema.AuditFile:
     """Returns the content of audit.json."""
-    return schema.AuditFile(**asdict(label), rows=audit.rows, collapse=audit.collapse)
+    return schema.AuditFile(**asdict(label), rows=audit.rows, collapse=audit.collapse, interval_method=METHOD)
 
 
 def _primary(benchmark: Benchmark) -> schema.Primary:
     return schema.Primary(name=benchmark.primary, higher_is_better=benchmark.higher_is_better)
 
 
-def _phases(phases: Mapping[str, PhaseScores]) -> dict[str, schema.Phase]:
+def _phases(phases: Mapping[str, PhaseScores]) -> dict[str, phase_schema.Phase]:
     return {name: _phase(phase) for name, phase in phases.items()}
 
 
-def _phase(phase: PhaseScores) -> schema.Phase:
-    return schema.Phase(
+def _phase(phase: PhaseScores) -> phase_schema.Phase:
+    return phase_schema.Phase(
         parser=phase.parser,
         overall=_level(phase.overall),
         by={facet: {name: _level(score) for name, score in found.items()} for facet, found in phase.by.items()},
@@ -130,8 +133,8 @@ def _phase(phase: PhaseScores) -> schema.Phase:
     )
 
 
-def _measured(score: Score) -> schema.Measured:
-    return schema.Measured(
+def _measured(score: Score) -> phase_schema.Measured:
+    return phase_schema.Measured(
         value=finite_number(score.value),
         n=score.n,
         ci95=score.ci95,
@@ -142,8 +145,8 @@ def _measured(score: Score) -> schema.Measured:
     )
 
 
-def _level(level: LevelScore) -> schema.Level:
-    return schema.Level(
+def _level(level: LevelScore) -> phase_schema.Level:
+    return phase_schema.Level(
         **vars(_measured(level.score)),
         unanswered=level.unanswered,
         partly_answered=level.partly_answered,
@@ -151,12 +154,12 @@ def _level(level: LevelScore) -> schema.Level:
     )
 
 
-def _reliability(found: Calibration) -> schema.Reliability:
-    return schema.Reliability(
+def _reliability(found: Calibration) -> phase_schema.Reliability:
+    return phase_schema.Reliability(
         ece=found.ece,
         brier=found.brier,
         bins=tuple(
-            schema.ConfidenceBin(
+            phase_schema.ConfidenceBin(
                 low=each.index / found.num_bins,
                 high=(each.index + 1) / found.num_bins,
                 n=each.n,

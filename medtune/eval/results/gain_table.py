@@ -19,6 +19,7 @@ from medtune.eval.results.build import NOTHING
 from medtune.eval.scoring.refusals import refusals_text
 from medtune.eval.scoring.score import PhaseScores
 from medtune.eval.scoring.uncounted_questions import uncounted_text
+from medtune.eval.statistics.intervals import METHOD
 
 NOT_AVAILABLE = "n/a"
 
@@ -70,7 +71,8 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
     score = last.overall.score
     of = f"{score.n * score.repeats} replies to {score.n} questions" if score.repeats > 1 else f"{score.n}"
     notes = [
-        f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}; intervals resample patients.",
+        f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}.",
+        f"95 % intervals: {METHOD}.",
         f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {of}.",
         *_passes(phases),
     ]

@@ -18,7 +18,6 @@ from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.eval.statistics.calibration import brier_score, option_probabilities, true_place
 from medtune.eval.statistics.intervals import mean_interval
-from medtune.eval.statistics.resampling import RESAMPLES_RECOMPUTED
 from medtune.eval.statistics.roc_area import roc_area, roc_area_interval
 
 MAX_CLASSES = 20
@@ -36,7 +35,7 @@ class ClassScore:
     Attributes:
         value: The number, 0 to 1; None if it is not defined on these questions.
         n: Number of questions behind it.
-        ci95: 95 % interval from resampled patients; None without a value.
+        ci95: 95 % interval with patients as clusters; None without a value.
         reason: Reason why there is no value; "" if there is one.
     """
 
@@ -76,7 +75,7 @@ class TaskClasses:
         task: Name of the task.
         n: Number of questions.
         classes: The classes in the order of the matrix.
-        confusion: For each true class the number of questions that were answered with each class; the last number
+        confusion: For each true class the number of replies, in all passes, with each class; the last number
             counts those without a readable answer.
         probabilities: Name of the reading that gives the probabilities; "" if there is none.
         brier: Brier score of the probabilities, 0 to 1, lower is better.
@@ -115,7 +114,7 @@ class _Shares(NamedTuple):
     brier: float
 
 
-def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str, facet: str, seed: int = 0) -> ByTask:
+def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str, facet: str) -> ByTask:
     """Returns the answer classes of each task with closed questions, in order of appearance.
 
     Args:
@@ -123,7 +122,6 @@ def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str,
         parser: Name of the parser whose answers are counted. The probabilities are those of the likelihood reading,
             per token if this is the name of that reading.
         facet: The facet whose levels are told apart (`Benchmark.class_facet`).
-        seed: Seed of the resampling.
     """
     reading = PER_TOKEN if parser == PER_TOKEN else LIKELIHOOD
     likelihoods = {row.question.id: row.prediction for row in parsed.get(reading, ()) if row.prediction}
@@ -143,7 +141,7 @@ def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str,
         else:
             read = [(row, likelihoods.get(row.question.id)) for row in rows]
             shares = [_shares(row, said, reading) for row, said in read if said and said.option_logprobs]
-            found.append(_task(name, rows, classes, shares, reading=reading, seed=seed))
+            found.append(_task(name, rows, classes, shares, reading=reading))
     return ByTask(tuple(found), left_out)
 
 
@@ -175,54 +173,59 @@ def _task(
     shares: Sequence[_Shares],
     *,
     reading: str,
-    seed: int,
 ) -> TaskClasses:
     place = {label: number for number, label in enumerate(classes)}
-    true = [place[row.question.answer] for row in rows]
+    replies = [reply for row in rows for reply in row.passes]
+    true = [place[reply.question.answer] for reply in replies]
     # The last column holds the replies from which no class could be read.
-    said = [len(classes) if row.parsed is None else place.get(row.parsed, len(classes)) for row in rows]
+    said = [len(classes) if reply.parsed is None else place.get(reply.parsed, len(classes)) for reply in replies]
     cells = np.zeros((len(classes), len(classes) + 1), dtype=np.intp)
     np.add.at(cells, (true, said), 1)
-    brier = _mean([each.brier for each in shares], [each.patient for each in shares], _NO_SHARES, seed)
+    brier = _mean([each.brier for each in shares], [each.patient for each in shares], _NO_SHARES)
     return TaskClasses(
         name=name,
         task=rows[0].question.facets.get("task", "all"),
         n=len(rows),
-        classes=tuple(_class(label, rows, shares, seed=seed) for label in classes),
+        classes=tuple(_class(label, rows, shares) for label in classes),
         confusion=tuple(tuple(line) for line in cells.tolist()),
         probabilities=reading if shares else "",
         brier=brier,
     )
 
 
-def _class(label: str, rows: Sequence[ParsedReply], shares: Sequence[_Shares], *, seed: int) -> AnswerClass:
+def _class(label: str, rows: Sequence[ParsedReply], shares: Sequence[_Shares]) -> AnswerClass:
     own = [row for row in rows if row.question.answer == label]
     rest = [row for row in rows if row.question.answer != label and label in (row.question.options or (label,))]
     return AnswerClass(
         name=label,
         support=len(own),
         offered=len(own) + len(rest),
-        sensitivity=_mean([float(row.parsed == label) for row in own], _patients(own), _NONE_TRUE, seed),
-        specificity=_mean([float(row.parsed != label) for row in rest], _patients(rest), _NONE_ELSE, seed),
-        auc=_area(label, [each for each in shares if label in each.of], seed=seed),
+        sensitivity=_mean([_share_said(label, row) for row in own], _patients(own), _NONE_TRUE),
+        specificity=_mean([1 - _share_said(label, row) for row in rest], _patients(rest), _NONE_ELSE),
+        auc=_area(label, [each for each in shares if label in each.of]),
     )
 
 
-def _area(label: str, shares: Sequence[_Shares], *, seed: int) -> ClassScore:
+def _share_said(label: str, row: ParsedReply) -> float:
+    """Returns the share of the passes whose reply to a question is the class."""
+    return sum(reply.parsed == label for reply in row.passes) / len(row.passes)
+
+
+def _area(label: str, shares: Sequence[_Shares]) -> ClassScore:
     if not shares:
         return ClassScore(value=None, n=0, reason=_NO_SHARES)
     is_true = [each.true == label for each in shares]
     if len(set(is_true)) < 2:
         return ClassScore(value=None, n=len(shares), reason=_NONE_ELSE if any(is_true) else _NONE_TRUE)
     scores, patients = [each.of[label] for each in shares], [each.patient for each in shares]
-    ci95 = roc_area_interval(scores, is_true, patients, seed=seed)
+    ci95 = roc_area_interval(scores, is_true, patients)
     return ClassScore(value=roc_area(scores, is_true).value(), n=len(shares), ci95=ci95)
 
 
-def _mean(values: Sequence[float], patients: Sequence[str], without: str, seed: int) -> ClassScore:
+def _mean(values: Sequence[float], patients: Sequence[str], without: str) -> ClassScore:
     if not values:
         return ClassScore(value=None, n=0, reason=without)
-    ci95 = mean_interval(values, patients, resamples=RESAMPLES_RECOMPUTED, seed=seed)
+    ci95 = mean_interval(values, patients)
     return ClassScore(value=sum(values) / len(values), n=len(values), ci95=ci95)
 
 

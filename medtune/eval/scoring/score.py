@@ -91,7 +91,6 @@ def score_phase(
     parser: str | None = None,
     text_model: BertModel | None = None,
     unlike_published: str = "",
-    seed: int = 0,
 ) -> PhaseScores:
     """Returns all scores of one evaluation.
 
@@ -105,7 +104,6 @@ def score_phase(
         text_model: The model for the BERTScore of free text; None leaves it out.
         unlike_published: Why the numbers must not stand among published ones (`why_unlike_published`), ""
             if they may.
-        seed: Seed of the resampling.
 
     Raises:
         ValueError: No questions, no such parser, or a prediction does not fit the questions.
@@ -132,7 +130,7 @@ def score_phase(
             is_seen = any(unseeing[condition][number].is_answered for number in seen)
             found[condition] = measured[condition].part(seen).value() if is_seen else None
         return LevelScore(
-            score=score_rows(chosen, metric, passes=[each.part(numbers) for each in passes], seed=seed),
+            score=score_rows(chosen, metric, passes=[each.part(numbers) for each in passes]),
             unanswered=sum(reply.prediction is None for row in chosen for reply in row.passes),
             baselines={name: found[name] for name in BASELINES},
             partly_answered=sum(
@@ -150,7 +148,7 @@ def score_phase(
             for facet in benchmark.facets_of(row.question for row in rows)
         },
         metrics={
-            condition: {name: _every_metric(parsed, benchmark, seed=seed) for name, parsed in parsers.items()}
+            condition: {name: _every_metric(parsed, benchmark) for name, parsed in parsers.items()}
             for condition, parsers in replies.items()
         },
         tables=(
@@ -161,7 +159,7 @@ def score_phase(
         refusals=refusals if refusals.n else None,
         unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
         uncounted=uncounted(questions, rows, metric),
-        classes=classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet, seed=seed),
+        classes=classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet),
         likelihoods=tuple(replies["image"].get(LIKELIHOOD, ())),
         apart=other_answers(predictions, parser, benchmark),
     )
@@ -196,21 +194,18 @@ def _calibration(rows: Sequence[ParsedReply]) -> Calibration | None:
     return calibrated(logprobs, correct, true)
 
 
-def score_rows(
-    rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[Statistic] = (), seed: int = 0
-) -> Score:
-    """Returns a metric's value on parsed replies, with an interval that resamples patients.
+def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[Statistic] = ()) -> Score:
+    """Returns a metric's value on parsed replies, with an interval that takes patients as clusters.
 
     If the questions were asked in several passes, the value is the mean over the passes, and `unparsable` counts the
     replies of all of them; `n` is the number of questions in any case. There is no interval if the metric has no limit
-    and all resamples agree, or if its value is not finite. Rows that wait for a judge are counted and left out; if all
-    rows wait, the value is NaN.
+    and its rows do not differ, or if its value is not finite. Rows that wait for a judge are counted and left out; if
+    all rows wait, the value is NaN.
 
     Args:
         rows: The parsed replies, at least one.
         metric: The metric to compute.
         passes: The metric's statistic of each pass on all these rows, if they are known already.
-        seed: Seed of the resampling.
 
     Raises:
         ValueError: There are no rows, or the metric leaves its bounds.
@@ -227,7 +222,7 @@ def score_rows(
     value, ci95 = statistic.value(), None
     if math.isfinite(value):
         right, patients = correctness(rows), [row.question.patient_id for row in rows]
-        interval = statistic_interval(statistic, patients, right=right, bounds=metric.bounds, seed=seed)
+        interval = statistic_interval(statistic, patients, right=right, bounds=metric.bounds)
         ci95 = interval if interval.low < interval.high else None
     return Score(
         value=value,
@@ -240,9 +235,9 @@ def score_rows(
     )
 
 
-def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark, *, seed: int) -> dict[str, Score]:
+def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark) -> dict[str, Score]:
     found = {name: metric.covered(rows) for name, metric in benchmark.metrics.items()}
-    return {name: score_rows(rows, benchmark.metrics[name], seed=seed) for name, rows in found.items() if rows}
+    return {name: score_rows(rows, benchmark.metrics[name]) for name, rows in found.items() if rows}
 
 
 def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:

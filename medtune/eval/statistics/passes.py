@@ -19,8 +19,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from medtune.eval.statistics.clusters import Floats
 from medtune.eval.statistics.column_sums import Sums
-from medtune.eval.statistics.resampling import Floats
 from medtune.eval.statistics.statistic import Recomputed, Statistic
 
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.eval.statistics.clusters import Floats, Numbers, cluster_codes, num_clusters
 from medtune.eval.statistics.column_sums import Sums
-from medtune.eval.statistics.resampling import Floats, Numbers, cluster_codes, num_clusters
 from medtune.eval.statistics.statistic import Statistic
 
 MAX_ARRANGEMENTS = 2**16
 _MIN_DRAWS = 1_000
+_RECOMPUTED_DRAWS = 1_000
 _NUMBERS_AT_ONCE = 4_000_000
 _NUMBERS_DRAWN = 20_000_000
 _TIE = 1e-9
@@ -32,8 +33,8 @@ def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> flo
 
     Under the null hypothesis it does not matter which of a patient's two sets of answers is called "before", however
     these answers depend on each other. The p value is the share of arrangements whose difference is at least as large
-    as the observed one in either direction. All arrangements are tried if they are at most `MAX_ARRANGEMENTS` (or the
-    statistic's `max_resamples`, if each is computed anew). With C patients whose swap changes something, p is then at
+    as the observed one in either direction. All arrangements are tried if they are at most `MAX_ARRANGEMENTS` (or
+    1,000, if each is computed anew). With C patients whose swap changes something, p is then at
     least 2^(1 - C). Otherwise arrangements are drawn, and p is (b + 1) / (m + 1) if b of m are at least as large. An
     arrangement without a value counts as at least as large, and a difference without a value has the p value 1.
 
@@ -130,7 +131,7 @@ def _of_rows(both: Statistic, codes: Numbers) -> _Swapped:
     def differences(swaps_AC: Swaps) -> Floats:
         return np.array([difference(swaps_C) for swaps_C in swaps_AC])
 
-    return _Swapped(num_clusters(codes), 1, both.max_resamples, differences)
+    return _Swapped(num_clusters(codes), 1, _RECOMPUTED_DRAWS, differences)
 
 
 def _every(number: int, at_once: int) -> Iterator[Swaps]:

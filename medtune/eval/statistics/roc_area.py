@@ -1,4 +1,4 @@
-"""Computes the area under the ROC curve of one class against the rest, with an interval that resamples patients."""
+"""Computes the area under the ROC curve of one class against the rest, with an interval over patients."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from medtune.data.types import Interval
+from medtune.eval.statistics.clusters import Floats
 from medtune.eval.statistics.column_sums import Sums
-from medtune.eval.statistics.intervals import FEW_CLUSTERS, statistic_interval, wilson
-from medtune.eval.statistics.resampling import RESAMPLES_RECOMPUTED, Floats
+from medtune.eval.statistics.intervals import statistic_interval
+from medtune.eval.statistics.score_limits import wilson
+
+FEW_PATIENTS = 5
+"""With fewer patients on one side of the curve, leaving one out tells too little about how much the area varies."""
 
 MAX_LEVELS = 256
-"""The largest number of different scores in resamples. More scores are joined into quantiles, which changes the area of
+"""The largest number of different scores in an interval. More are joined into quantiles, which changes the area of
 10,000 simulated scores by less than 0.0001."""
 
 
@@ -54,26 +58,23 @@ def roc_area(scores: Sequence[float] | Floats, is_true: Sequence[bool]) -> Sums:
     )
 
 
-def roc_area_interval(
-    scores: Sequence[float], is_true: Sequence[bool], patients: Sequence[str], *, seed: int = 0
-) -> Interval:
-    """Returns the 95 % interval of the area under the ROC curve, resampled by patient.
+def roc_area_interval(scores: Sequence[float], is_true: Sequence[bool], patients: Sequence[str]) -> Interval:
+    """Returns the 95 % interval of the area under the ROC curve, with patients as clusters.
 
-    If fewer than `FEW_CLUSTERS` patients are on one of the two sides, a bootstrap has nothing to draw from. The
-    interval is then Wilson's with n = number of patients on the smaller side.
+    If fewer than `FEW_PATIENTS` patients are on one of the two sides, the interval is Wilson's with n = number of
+    patients on the smaller side.
 
     Args:
         scores: For each question the score of the class.
         is_true: For each question whether the class is the true answer; both sides occur.
         patients: The patient of each question.
-        seed: Seed of the resampling.
     """
     sides = ({p for p, true in zip(patients, is_true, strict=True) if true is side} for side in (True, False))
     fewest = min(map(len, sides))
-    if fewest < FEW_CLUSTERS:
+    if fewest < FEW_PATIENTS:
         return wilson(roc_area(scores, is_true).value() * fewest, fewest)
     statistic = roc_area(_joined(np.asarray(scores, dtype=np.float64)), is_true)
-    return statistic_interval(statistic, patients, right=None, resamples=RESAMPLES_RECOMPUTED, seed=seed)
+    return statistic_interval(statistic, patients, right=None)
 
 
 def _joined(scores: Floats) -> Floats:

@@ -1,24 +1,28 @@
-"""Defines the Statistic protocol: a number that can be computed for any part of some rows and any resample of them."""
+"""Defines the Statistic protocol: a number that can be computed for any part of some rows, and without some of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Protocol
 
 import numpy as np
 
-from medtune.eval.statistics import resampling
-from medtune.eval.statistics.resampling import Floats, Numbers, check_codes, drawn_clusters, num_clusters
+from medtune.eval.statistics.clusters import Floats, Numbers, check_codes
+
+MOST_LEFT_OUT = 500
 
 
 class Statistic(Protocol):
-    """A number that is computed from rows, and that can be computed for any part or resample of them."""
+    """A number that is computed from rows, and that can be computed for any part of them."""
 
     @property
-    def max_resamples(self) -> int:
-        """The largest number of resamples of an interval."""
+    def num_rows(self) -> int:
+        """The number of rows."""
+
+    @property
+    def most_left_out(self) -> int:
+        """The largest number of clusters, and of rows, that an interval leaves out one at a time."""
 
     def value(self) -> float:
         """Returns the statistic of all rows."""
@@ -26,13 +30,12 @@ class Statistic(Protocol):
     def part(self, chosen: Sequence[int] | Numbers) -> Statistic:
         """Returns the same statistic for the rows with these numbers; no number may occur twice."""
 
-    def resampled(self, codes: Numbers, *, resamples: int, seed: int) -> Floats:
-        """Returns the statistic of each resample of whole clusters.
+    def without(self, codes: Numbers, chosen: Numbers) -> Floats:
+        """Returns the statistic without the rows of each chosen cluster, one cluster at a time.
 
         Args:
             codes: Cluster of each row (`cluster_codes`).
-            resamples: Number of resamples, >= 1; a single cluster has only one, itself.
-            seed: Seed of the draws; the same seed draws the same clusters for all statistics.
+            chosen: The numbers of the clusters that are left out; no number may occur twice.
 
         Raises:
             ValueError: There is not one code for each row.
@@ -41,10 +44,10 @@ class Statistic(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recomputed:
-    """A statistic that is any function of rows; it is computed anew for every part and every resample.
+    """A statistic that is any function of rows; it is computed anew for every part.
 
     Attributes:
-        function: Returns the statistic of the rows with some numbers, which may occur repeatedly in resamples.
+        function: Returns the statistic of the rows with some numbers.
         num_rows: Number of rows.
     """
 
@@ -52,9 +55,9 @@ class Recomputed:
     num_rows: int
 
     @property
-    def max_resamples(self) -> int:
-        """The largest number of resamples, 1,000, because each costs as much as the statistic itself."""
-        return resampling.RESAMPLES_RECOMPUTED
+    def most_left_out(self) -> int:
+        """The largest number of clusters and of rows left out, 500, as each costs as much as the statistic itself."""
+        return MOST_LEFT_OUT
 
     def value(self) -> float:
         """Returns the statistic of all rows."""
@@ -71,10 +74,15 @@ class Recomputed:
         numbers = np.asarray(chosen, dtype=np.intp)
         return Recomputed(lambda places: self.function(numbers[places]), len(numbers))
 
-    def resampled(self, codes: Numbers, *, resamples: int, seed: int) -> Floats:
-        """Returns the statistic of each resample, computed anew."""
+    def without(self, codes: Numbers, chosen: Numbers) -> Floats:
+        """Returns the statistic without each chosen cluster, computed anew; NaN where no row is left.
+
+        Example:
+            >>> values = np.array([1.0, 5.0, 3.0])
+            >>> mean = Recomputed(lambda rows: float(values[rows].mean()), 3)
+            >>> mean.without(np.array([0, 0, 1]), np.array([0, 1])).tolist()
+            [3.0, 3.0]
+        """
         check_codes(codes, self.num_rows)
-        order = np.argsort(codes, kind="stable")
-        members = np.split(order, np.cumsum(np.bincount(codes))[:-1])
-        draws = chain.from_iterable(drawn_clusters(num_clusters(codes), resamples, seed))
-        return np.array([self.function(np.concatenate([members[cluster] for cluster in drawn])) for drawn in draws])
+        rest = (np.flatnonzero(codes != cluster) for cluster in chosen)
+        return np.array([self.function(rows) if rows.size else np.nan for rows in rest])

@@ -1,8 +1,8 @@
 """Times the scoring of 400,000 made-up predictions of one benchmark, and compares two ways to compute its intervals.
 
 The default is the first benchmark that simulates images. Questions and replies are made from the benchmark's own
-examples. medtune computes confidence intervals from sums over columns; here these are compared with metrics that are
-computed again from every resample of the rows, on a smaller number of rows.
+examples. medtune computes confidence intervals from sums over columns, without each patient; here these are compared
+with metrics that are computed again without each patient, on a smaller number of rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import score_phase
-from medtune.eval.statistics.resampling import Floats, Numbers, cluster_codes
+from medtune.eval.statistics.clusters import Floats, Numbers, cluster_codes, num_clusters
 from medtune.eval.statistics.statistic import Recomputed
 from medtune.trainer.benches.measuring.measured import Limit, Measured, TwoWays, peak_memory_gb, timed
 from medtune.trainer.benches.measuring.subjects import first_simulated
@@ -32,7 +32,7 @@ NUMBER = 400_000
 PER_PATIENT = 43
 """The number of questions about one media item: the largest that any benchmark asks (about a CT)."""
 COMPARED = 100 * PER_PATIENT
-RESAMPLES = 50
+MOST_PATIENTS = 50
 TARGET = 10.0
 MAX_S, MAX_GB = 60.0, 2.0
 _SAYINGS = ("{0}", "The answer is {0}.", "{0}", "Seen at {1} mm, so this is {0}", "Hm, {1}.")
@@ -71,7 +71,7 @@ def measured(name: str, *, number: int, compared: int) -> Measured:
     parsed = parse_all(some, replies, benchmark)["image"]
     limits = (Limit("read and scored", score_s, MAX_S, "s"), Limit("peak memory", peak_gb, MAX_GB, "GB"))
     rows = parsed[next(iter(benchmark.parsers))]
-    return Measured(f"{number} predictions of {name}", (resampled_two_ways(rows, benchmark),), limits)
+    return Measured(f"{number} predictions of {name}", (left_out_two_ways(rows, benchmark),), limits)
 
 
 def made_up(benchmark: Benchmark, number: int, path: Path) -> list[Question]:
@@ -99,17 +99,17 @@ def made_up(benchmark: Benchmark, number: int, path: Path) -> list[Question]:
     return questions
 
 
-def resampled_two_ways(rows: Sequence[ParsedReply], benchmark: Benchmark) -> TwoWays:
-    """Returns the comparison of two ways to compute every metric on the same resamples: from column sums, or again."""
+def left_out_two_ways(rows: Sequence[ParsedReply], benchmark: Benchmark) -> TwoWays:
+    """Returns the comparison of two ways to compute every metric without each patient: from column sums, or again."""
 
     def by_sums(metric: Metric, chosen: Sequence[ParsedReply]) -> Floats:
-        return metric.on(chosen).resampled(_codes(chosen), resamples=RESAMPLES, seed=0)
+        return metric.on(chosen).without(*_codes(chosen))
 
     def anew(metric: Metric, chosen: Sequence[ParsedReply]) -> Floats:
         def value(numbers: Numbers) -> float:
             return metric.value([chosen[number] for number in numbers])
 
-        return Recomputed(value, len(chosen)).resampled(_codes(chosen), resamples=RESAMPLES, seed=0)
+        return Recomputed(value, len(chosen)).without(*_codes(chosen))
 
     def all_of(way: Callable[[Metric, Sequence[ParsedReply]], Floats]) -> Floats:
         return np.concatenate([way(metric, chosen) for metric, chosen in _metrics(rows, benchmark)])
@@ -117,7 +117,7 @@ def resampled_two_ways(rows: Sequence[ParsedReply], benchmark: Benchmark) -> Two
     summed, quick_s = timed(lambda: all_of(by_sums))
     plain, plain_s = timed(lambda: all_of(anew))
     return TwoWays(
-        title=f"{RESAMPLES} resamples of every metric on {len(rows)} questions",
+        title=f"every metric without each of {MOST_PATIENTS} patients at most, on {len(rows)} questions",
         quick="column sums",
         plain="computed anew",
         quick_s=quick_s,
@@ -135,8 +135,10 @@ def _metrics(rows: Sequence[ParsedReply], benchmark: Benchmark) -> Iterator[tupl
             yield metric, chosen
 
 
-def _codes(rows: Sequence[ParsedReply]) -> Numbers:
-    return cluster_codes([row.question.patient_id for row in rows])
+def _codes(rows: Sequence[ParsedReply]) -> tuple[Numbers, Numbers]:
+    """Returns the patient of each row, and the patients that are left out."""
+    codes = cluster_codes([row.question.patient_id for row in rows])
+    return codes, np.arange(min(num_clusters(codes), MOST_PATIENTS))
 
 
 def _apart(one: Floats, other: Floats) -> float:

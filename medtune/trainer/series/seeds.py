@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from medtune.data.types import Interval, Question
-from medtune.eval.comparing.seeds import MIN_SEEDS, SeedsGain, seeds_gain
+from medtune.eval.comparing.seeds import MIN_SEEDS, SEEDS_METHOD, SeedsGain, seeds_gain
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.parsed_reply import ParsedReply, num_passes, scored_everywhere
 from medtune.eval.passes_text import passes_text
@@ -100,6 +100,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
             "version": VERSION,
             **label.facts(),
             "metric": benchmark.primary,
+            "interval_method": SEEDS_METHOD,
             "runs": [
                 {
                     "seed": run.seed,
@@ -126,8 +127,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
         for name, found in {"all seeds": whole, **by_task}.items()
     ]
     notes = [
-        "The interval is a bootstrap over seeds and patients. "
-        f"The gain's standard deviation over seeds is {whole.seed_sd:.3f}.",
+        f"95 % intervals: {SEEDS_METHOD}. The gain's standard deviation over seeds is {whole.seed_sd:.3f}.",
         "p of a seed: before and after of this run are swapped for whole patients; Holm's correction over the seeds. "
         "It is about that run; the interval is about the recipe.",
     ]

@@ -11,6 +11,7 @@ from medtune.eval.audit.row import audit_text
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.build import audit_file
 from medtune.eval.results.typed_json import json_bytes
+from medtune.eval.statistics.intervals import METHOD
 from tests.eval.audit.world import AlwaysA, Blind, Copier, Habit, Honest, PromptReader, World, row
 
 
@@ -89,12 +90,14 @@ def test_a_model_that_looks_is_not_accused(world: World, out: Path) -> None:
 def test_audit_json_has_the_designed_shape(world: World, out: Path) -> None:
     audit = world.audit(AlwaysA(), out)
     written = json.loads(json_bytes(audit_file(audit, DataLabel("synthetic", "ours"))))
-    assert set(written) == {"provenance", "prompts", "version", "rows", "collapse"}
+    assert set(written) == {"provenance", "prompts", "version", "rows", "collapse", "interval_method"}
+    assert written["interval_method"] == METHOD
     names = {"name", "title", "phase", "metric", "value", "n", "ci95", "gap", "flag", "note"}
     for each in written["rows"]:
         assert set(each) == names
         assert each["ci95"] is None or len(each["ci95"]) == 2
         assert each["gap"] is None or set(each["gap"]) == {"value", "ci95"}
     text = audit_text(audit, title="Audit")
+    assert METHOD in text
     assert "FLAG answers that follow the option when options are permuted: " in text
     assert all(each.title in text for each in audit.rows)

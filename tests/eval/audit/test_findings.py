@@ -115,7 +115,7 @@ def test_duplicates_contradictions_and_leaks_list_their_items(tmp_path: Path) ->
     (tmp_path / "findings.json").write_bytes(json_bytes(file))
     assert read_json(tmp_path / "findings.json", FindingsFile) == file
     assert list(json.loads(json_bytes(file))) == [
-        "provenance", "prompts", "version", "benchmark", "split", "data_hash", "findings",
+        "provenance", "prompts", "version", "benchmark", "split", "data_hash", "findings", "interval_method",
     ]  # fmt: skip
 
 

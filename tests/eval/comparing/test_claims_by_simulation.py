@@ -13,10 +13,10 @@ from medtune.eval.comparing.falls import falls
 from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm
 from medtune.eval.comparing.verdict import verdict
 from medtune.eval.statistics import patient_swaps
+from medtune.eval.statistics.clusters import Floats, Numbers
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval
 from medtune.eval.statistics.patient_swaps import patient_p
-from medtune.eval.statistics.resampling import Floats, Numbers
 from medtune.eval.statistics.significance import ALPHA, holm, mcnemar_exact
 
 TASKS = 5
@@ -70,7 +70,7 @@ def level(part: Study, *, seed: int) -> LevelGain:
     names = [str(patient) for patient in part.patients]
     p = patient_p(mean_of([*part.before, *part.after]), names, seed=seed)
     before, after = part.before.tolist(), part.after.tolist()
-    reach = gain_interval(before, after, names, resamples=500, seed=seed) if p <= ALPHA else Interval(-1, 1)
+    reach = gain_interval(before, after, names) if p <= ALPHA else Interval(-1, 1)
     fixed, broken = int(((1 - part.before) * part.after).sum()), int((part.before * (1 - part.after)).sum())
     return LevelGain(
         value=float(part.after.mean() - part.before.mean()), before=float(part.before.mean()),

@@ -22,7 +22,7 @@ from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.tables import table_text
-from medtune.eval.statistics.intervals import gain_interval
+from medtune.eval.statistics.intervals import METHOD, gain_interval
 
 BUSI = find_benchmark("busi")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -216,6 +216,8 @@ def test_table_json_and_markdown_say_the_same(found: Comparison) -> None:
     text = table_text(comparison_table(found))
     assert "1 that only one answered, 2 that only two answered" in text
     whole = json.loads(json_bytes(compare_file(found)), parse_constant=pytest.fail)
+    assert whole["interval_method"] == METHOD
+    assert any(METHOD in note for note in comparison_table(found).notes)
     assert whole["overall"]["difference"] == pytest.approx(5 / 11)
     assert whole["by_task"]["diagnosis"]["counts"]["only_second"] == 4
     row = next(line for line in comparison_markdown(found).splitlines() if line.startswith("| diagnosis"))

@@ -17,6 +17,7 @@ from medtune.eval.results.build import results_file
 from medtune.eval.results.gain_table import gain_table
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase
+from medtune.eval.statistics.intervals import METHOD
 from tests.eval.answerers import Guessing, Oracle, groups, questions
 from tests.eval.run_facts import run_facts
 
@@ -122,6 +123,7 @@ def test_gain_table_names_every_row_with_its_n_and_interval(phases: dict[str, Ph
         assert f" {len(ASKED)} " in rows[name]
         assert " to " in rows[name]
     assert "McNemar" in table
+    assert METHOD in table
     assert "Counted as wrong: 0 unparsable and 0 unanswered" in table
 
 

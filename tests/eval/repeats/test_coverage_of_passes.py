@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from medtune.data.types import Interval
+from medtune.eval.statistics.clusters import Floats
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import statistic_gain_interval, statistic_interval
 from medtune.eval.statistics.passes import mean_over_passes
-from medtune.eval.statistics.resampling import Floats
 
 TRIALS, PATIENTS, SIZE = 1000, 40, 4
 NAMES = [str(patient) for patient in np.repeat(np.arange(PATIENTS), SIZE)]

@@ -15,6 +15,7 @@ from medtune.eval.results.build import audit_file
 from medtune.eval.results.schema import AuditFile, ResultsFile, ScoresFile
 from medtune.eval.results.typed_json import json_bytes, read_json, read_json_lines, write_document
 from medtune.eval.scoring.tables import Table
+from medtune.eval.statistics.intervals import METHOD
 from tests.eval.report.folders import change_json, write_run
 
 LABEL = DataLabel(
@@ -62,7 +63,7 @@ def test_files_have_their_fields_in_the_designed_order(run: Path) -> None:
     results = json.loads((run / "results.json").read_bytes())
     assert list(results) == [
         "benchmark", "benchmark_version", "model", "primary", "phases", "gain", "unavailable", "protocol", "recipe",
-        "data_hash", "provenance", "prompts", "stands_for_patient",
+        "data_hash", "interval_method", "provenance", "prompts", "stands_for_patient",
     ]  # fmt: skip
     final = results["phases"]["final"]
     assert list(final) == phase
@@ -70,7 +71,8 @@ def test_files_have_their_fields_in_the_designed_order(run: Path) -> None:
     assert list(final["metrics"]["image"]["robust"]["accuracy"]) == score
     assert list(final["calibration"]["bins"][0]) == ["low", "high", "n", "confidence", "accuracy"]
     scores = json.loads((run / "final" / "scores.json").read_bytes())
-    assert list(scores) == ["provenance", "prompts", "stands_for_patient", *phase]
+    assert list(scores) == ["provenance", "prompts", "stands_for_patient", *phase, "interval_method"]
+    assert {file["interval_method"] for file in (results, scores)} == {METHOD}
     assert {name: scores[name] for name in phase} == final
 
 
@@ -89,6 +91,7 @@ def test_facts_that_say_nothing_are_left_out(run: Path) -> None:
 def test_files_of_earlier_versions_and_of_others_are_read(run: Path) -> None:
     whole = read_json(run / "results.json", ResultsFile)
     content = json.loads((run / "results.json").read_bytes())
+    del content["interval_method"]
     lost = ("protocol", "recipe", "data_hash", "provenance", "prompts", "stands_for_patient", "unavailable")
     for name in (*lost, "benchmark_version"):
         del content[name]

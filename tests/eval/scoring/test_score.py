@@ -11,7 +11,7 @@ from medtune.eval.asking.ask import evaluate
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.score import score_phase
-from medtune.eval.statistics.intervals import wilson
+from medtune.eval.statistics.score_limits import wilson
 from tests.eval.answerers import Guessing, Oracle, Silent, groups, questions
 
 BUSI = find_benchmark("busi")

@@ -12,9 +12,9 @@ from medtune.eval.metric import Metric
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.statistics.clusters import Numbers, cluster_codes
 from medtune.eval.statistics.column_sums import Sums, dense_sums, mean_of
 from medtune.eval.statistics.intervals import statistic_gain_interval, statistic_interval
-from medtune.eval.statistics.resampling import Numbers, cluster_codes
 from medtune.eval.statistics.statistic import Recomputed
 
 LABELS = ("a", "b", "c")
@@ -46,8 +46,8 @@ def test_interval_of_sums_equals_the_recomputed_one(metric: Metric) -> None:
     def anew(numbers: Numbers) -> float:
         return metric.value([rows[number] for number in numbers])
 
-    summed = statistic_interval(metric.on(rows), clusters, right=right, resamples=300)
-    recomputed = statistic_interval(Recomputed(anew, len(rows)), clusters, right=right, resamples=300)
+    summed = statistic_interval(metric.on(rows), clusters, right=right)
+    recomputed = statistic_interval(Recomputed(anew, len(rows)), clusters, right=right)
     assert summed == pytest.approx(recomputed, abs=1e-12)
 
 
@@ -55,16 +55,16 @@ def test_many_columns_give_the_same_interval_as_few() -> None:
     rng = np.random.default_rng(0)
     values = rng.random(400)
     wide = Sums(
-        rows=np.arange(400),
-        columns=10_000 * np.ones(400, dtype=np.intp),
-        values=values,
+        rows=np.tile(np.arange(400), 2),
+        columns=np.repeat([10_000, 0], 400),
+        values=np.concatenate([values, np.ones(400)]),
         num_rows=400,
         width=10_001,
-        finish=lambda sums: sums[..., 10_000] / 400,
+        finish=lambda sums: sums[..., 10_000] / sums[..., 0],
     )
     clusters = [f"p{n}" for n in range(400)]
-    found = statistic_interval(wide, clusters, right=None, resamples=200)
-    assert found == pytest.approx(statistic_interval(mean_of(values), clusters, right=None, resamples=200), abs=1e-12)
+    found = statistic_interval(wide, clusters, right=None)
+    assert found == pytest.approx(statistic_interval(mean_of(values), clusters, right=None), abs=1e-12)
 
 
 def test_totals_of_fractions_are_the_same_in_any_order() -> None:
@@ -85,7 +85,7 @@ def test_bounds_other_than_0_and_1_widen_in_their_own_units() -> None:
     assert wide == pytest.approx((10 * gain.low, 10.0))
 
 
-def test_resamples_that_hold_no_row_of_the_statistic_are_left_out() -> None:
+def test_a_patient_without_whom_the_statistic_has_no_value_is_not_left_out() -> None:
     table = np.zeros((20, 2))
     table[0] = 1.0, 1.0
     with np.errstate(invalid="ignore"):
@@ -97,7 +97,7 @@ def test_resamples_that_hold_no_row_of_the_statistic_are_left_out() -> None:
 
 def test_statistics_need_a_row_per_question() -> None:
     with pytest.raises(ValueError, match="one row of the statistic per question"):
-        Recomputed(lambda rows: 1.0, 1).resampled(cluster_codes(["p", "q"]), resamples=1, seed=0)
+        Recomputed(lambda rows: 1.0, 1).without(cluster_codes(["p", "q"]), np.arange(2))
     with pytest.raises(ValueError, match="one row of the statistic per question"):
         statistic_interval(mean_of([1.0]), ["p", "q"], right=None)
     with pytest.raises(ValueError, match="at least one question"):

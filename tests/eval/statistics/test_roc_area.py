@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from medtune.eval.statistics import roc_area as module
-from medtune.eval.statistics.intervals import wilson
-from medtune.eval.statistics.resampling import cluster_codes, times_drawn
+from medtune.eval.statistics.clusters import cluster_codes
 from medtune.eval.statistics.roc_area import roc_area, roc_area_interval
+from medtune.eval.statistics.score_limits import wilson
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=40).filter(
     lambda pairs: len({true for _, true in pairs}) == 2
@@ -24,15 +24,14 @@ def test_area_equals_sklearn_with_ties(pairs: list[tuple[int, bool]]) -> None:
     assert roc_area(scores, is_true).value() == pytest.approx(roc_auc_score(is_true, scores), abs=1e-12)
 
 
-def test_resamples_equal_sklearn_with_each_patient_weighted_by_its_draws() -> None:
+def test_area_without_a_patient_equals_sklearn() -> None:
     rng = np.random.default_rng(3)
     patients = [f"p{number // 3}" for number in range(60)]
-    is_true = [bool(flag) for flag in rng.random(60) < 0.4]
+    is_true = rng.random(60) < 0.4
     scores = np.round(rng.normal(size=60) + is_true, 1)
     codes = cluster_codes(patients)
-    found = roc_area(scores, is_true).resampled(codes, resamples=50, seed=7)
-    weights = times_drawn(20, 50, 7)[:, codes]
-    expected = [roc_auc_score(is_true, scores, sample_weight=each) for each in weights]
+    found = roc_area(scores, is_true.tolist()).without(codes, np.arange(20))
+    expected = [roc_auc_score(is_true[codes != patient], scores[codes != patient]) for patient in range(20)]
     assert found == pytest.approx(expected, abs=1e-12)
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from statsmodels.stats import contingency_tables
 
 from medtune.eval.statistics import patient_swaps, significance
-from medtune.eval.statistics.intervals import mean_interval, statistic_interval, wilson
-from medtune.eval.statistics.resampling import Numbers
+from medtune.eval.statistics.clusters import Numbers
+from medtune.eval.statistics.intervals import mean_interval, statistic_interval
+from medtune.eval.statistics.score_limits import wilson
 from medtune.eval.statistics.significance import holm, mcnemar_exact, p_equals, p_text
 from medtune.eval.statistics.statistic import Recomputed
 from tests.eval.golden import near, recorded
@@ -103,7 +104,7 @@ def test_golden_statistics_cluster_bootstraps() -> None:
         def mean(picked: Numbers, values: list[float] = right) -> float:
             return float(np.mean(np.asarray(values)[picked]))
 
-        recomputed = statistic_interval(Recomputed(mean, len(right)), clusters, right=right, resamples=10_000)
+        recomputed = statistic_interval(Recomputed(mean, len(right)), clusters, right=right)
         by_row = mean_interval(right, [str(number) for number in range(len(right))])
         for interval, kind in (
             (mean_interval(right, clusters), "cluster_percentile_95"),

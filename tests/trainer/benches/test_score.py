@@ -20,9 +20,9 @@ def test_every_metric_of_a_benchmark_is_the_same_both_ways(name: str) -> None:
     assert [limit.unit for limit in found.limits] == ["s", "GB"]
 
 
-def test_other_resamples_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = Recomputed.resampled
-    monkeypatch.setattr(Recomputed, "resampled", lambda *given, **more: drawn(*given, **{**more, "seed": 1}))
+def test_other_patients_left_out_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = Recomputed.without
+    monkeypatch.setattr(Recomputed, "without", lambda self, codes, chosen: left(self, codes, chosen[::-1]))
     (ways,) = measured("fetal_gauge", number=430, compared=129).ways
     assert not ways.agree
 

@@ -17,6 +17,7 @@ from lightning_utilities.core.rank_zero import rank_zero_only
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.read import open_prepared
+from medtune.eval.statistics.intervals import METHOD
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.loggers import build_loggers
 from tests.trainer.conftest import Nano
@@ -63,6 +64,7 @@ def test_run_has_config_tags_and_group(offline: OfflineRun) -> None:
     config = offline.config()
     assert config["model"]["name"] == "nano_pocket"
     assert config["train"]["max_steps"] == 4
+    assert config["interval_method"] == METHOD
     assert len(config["manifest"]["data_hash"]) == 64
     assert config["environment"]["packages"]["wandb"]
     assert "16384" in json.dumps(config["trainable_parts"]), "the adapters of the language model"

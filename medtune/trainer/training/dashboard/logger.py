@@ -20,6 +20,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import Gain, LevelGain
 from medtune.eval.scoring.answer_classes import TaskClasses
 from medtune.eval.scoring.score import PhaseScores
+from medtune.eval.statistics.intervals import METHOD
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import LogBlock
@@ -126,6 +127,7 @@ class Dashboard(WandbLogger):
             columns, rows = _gain_rows(gain)
             panels["gain/by task"] = wandb.Table(columns=columns, data=rows)
         self.experiment.log({**panels, STEP: last_step})
+        self.experiment.config.update({"interval_method": METHOD}, allow_val_change=True)
         self.experiment.summary.update(summary(phases, gain))
         path = Path(self.experiment.dir) / WORKSPACE
         group, project = str(self._wandb_init["group"]), str(self._project)

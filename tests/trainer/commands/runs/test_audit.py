@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from medtune.eval.comparing.seeds import SEEDS_METHOD
+from medtune.eval.statistics.intervals import METHOD
 from medtune.trainer.commands.cli import main
 from tests.trainer.conftest import Nano
 
@@ -88,8 +90,11 @@ def test_audit_of_nothing_and_of_other_data_is_refused(
 def test_audit_of_a_benchmark_prints_and_lists_items(prepared_tiny: Path, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "findings.json"
     assert main(["audit", "busi", "--questions", str(prepared_tiny), "--split", "train", "--out", str(file)]) == 0
-    assert "answered from the words alone" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "answered from the words alone" in printed
+    assert METHOD in printed
     written = json.loads(file.read_text())
+    assert written["interval_method"] == METHOD
     assert written["benchmark"] == "busi"
     assert {finding["name"] for finding in written["findings"]} >= {"blind_solvability", "patients_in_two_splits"}
     assert main(["audit", "fetal_gauge", "--questions", str(prepared_tiny)]) == 1
@@ -103,7 +108,9 @@ def test_seeds_are_runs_of_their_own_with_one_interval(nano: Nano, tmp_path: Pat
     said = capsys.readouterr().out
     assert "accuracy over 2 seeds" in said
     assert "Holm's correction over the seeds" in said
+    assert SEEDS_METHOD in said
     written = json.loads((out / "seeds.json").read_text())
+    assert written["interval_method"] == SEEDS_METHOD
     assert [run["seed"] for run in written["runs"]] == [5, 6]
     gains = [run["final"] - run["zero_shot"] for run in written["runs"]]
     assert written["gain"]["value"] == pytest.approx(sum(gains) / 2)

@@ -12,7 +12,8 @@ import pytest
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Question
 from medtune.eval.comparing.compare_file import CompareFile
-from medtune.eval.results.schema import Level, Phase, Primary, ResultsFile
+from medtune.eval.results.phase_schema import Level, Phase
+from medtune.eval.results.schema import Primary, ResultsFile
 from medtune.eval.results.typed_json import json_bytes, read_json, write_document
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml

@@ -1,21 +1,16 @@
-"""Draws whole clusters with replacement: the resamples that every interval is taken from.
+"""Numbers the clusters of questions, such as patients, and chooses which rows a jackknife leaves out one at a time.
 
-Clusters are numbered in order of appearance, so that other names for the same patients give the same intervals. The
-same seed draws the same clusters for every statistic, however the statistic is computed.
+Clusters are numbered in order of appearance, so that other names for the same patients give the same intervals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-RESAMPLES = 10_000
-RESAMPLES_RECOMPUTED = 1_000
-NUMBERS_AT_ONCE = 2_000_000
-_KEPT_DRAWS = 4
+_SEED = 0
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.intp]
@@ -59,26 +54,18 @@ def num_clusters(codes: Numbers) -> int:
     return int(codes.max()) + 1
 
 
-def drawn_clusters(number: int, resamples: int, seed: int) -> Iterator[Numbers]:
-    """Yields drawn cluster numbers of shape (some resamples, clusters); a single cluster has one resample, itself."""
-    if number == 1:
-        yield np.zeros((1, 1), dtype=np.intp)
-        return
-    rng = np.random.default_rng(seed)
-    at_once = max(1, NUMBERS_AT_ONCE // number)
-    for start in range(0, resamples, at_once):
-        yield rng.integers(0, number, (min(at_once, resamples - start), number))
+def merged(codes: Numbers, at_most: int) -> Numbers:
+    """Returns codes of at most so many clusters, for which every `at_most`-th cluster is merged into one.
 
-
-@lru_cache(maxsize=_KEPT_DRAWS)
-def times_drawn(number: int, resamples: int, seed: int) -> NDArray[np.uint16]:
-    """Returns how often each resample contains each cluster, as a table of shape (resamples, clusters).
-
-    The last few tables are kept in memory, because most levels and metrics of a phase use the same draws.
+    Example:
+        >>> merged(np.array([0, 1, 2, 2, 3]), 2).tolist()
+        [0, 1, 0, 0, 1]
     """
-    found = []
-    for drawn in drawn_clusters(number, resamples, seed):
-        places = drawn + number * np.arange(len(drawn))[:, None]
-        times = np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        found.append(times.astype(np.uint16))
-    return np.concatenate(found)
+    return codes % at_most if num_clusters(codes) > at_most else codes
+
+
+def some_rows(number: int, at_most: int) -> Numbers:
+    """Returns the numbers of all rows, or of `at_most` of them, drawn without replacement and always the same."""
+    if number <= at_most:
+        return np.arange(number)
+    return np.sort(np.random.default_rng(_SEED).choice(number, at_most, replace=False))

@@ -1,0 +1,162 @@
+"""Defines the types of one evaluation in results.json and scores.json, field by field in the order of the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from medtune.data.types import Interval
+from medtune.eval.scoring.answer_classes import TaskClasses
+from medtune.eval.scoring.refusals import Refusals
+from medtune.eval.scoring.tables import Table
+
+
+def _rectangular(table: Table) -> Table:
+    if any(len(row) != len(table.columns) for row in table.rows):
+        raise ValueError(f"wanted {len(table.columns)} cells in each row of the table {table.title!r}")
+    return table
+
+
+def _fitting(task: TaskClasses) -> TaskClasses:
+    rows = len(task.classes)
+    if len(task.confusion) != rows or any(len(line) != rows + 1 for line in task.confusion):
+        raise ValueError(f"wanted a matrix of {rows} rows of {rows + 1} numbers for the task {task.name!r}")
+    return task
+
+
+Count = Annotated[int, Field(ge=0)]
+ClassesOfTask = Annotated[TaskClasses, AfterValidator(_fitting)]
+PaperTable = Annotated[Table, AfterValidator(_rectangular)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The value of a metric, with its interval and the number of questions behind it.
+
+    Attributes:
+        value: Value of the metric, the mean over the passes; None if it has none on these questions.
+        n: Number of questions behind the value, with unanswered questions and without unscored ones.
+        ci95: 95 % interval with patients as clusters; None if there is none. A patient counts with the answers of all
+            passes, so that it contains the noise of repeats.
+        unparsable: Number of replies from which no answer could be read, in all passes; they count as wrong.
+        unscored: Number of questions with an answer that waits for a judge; they are not counted in `n`.
+        repeats: Number of passes: how many times each question was asked.
+        repeat_sd: Standard deviation of the passes' values; None for a single pass, or if a pass has no value.
+    """
+
+    value: float | None = None
+    n: Count
+    ci95: Interval | None = None
+    unparsable: Count
+    unscored: Count = 0
+    repeats: Count = 1
+    repeat_sd: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level(Measured):
+    """The primary metric on some of the questions.
+
+    Attributes:
+        unanswered: Number of missing replies, in all passes; they count as wrong.
+        partly_answered: Number of questions that were answered in some passes and not in others.
+        baselines: Name of a baseline, which does not see the image -> its primary metric; None if it does not apply.
+    """
+
+    unanswered: Count
+    partly_answered: Count = 0
+    baselines: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfidenceBin:
+    """The answers whose confidence lies in one bin.
+
+    Attributes:
+        low: Lower end of the bin, 0 to 1.
+        high: Upper end of the bin, 0 to 1.
+        n: Number of answers.
+        confidence: Mean confidence of the answers, 0 to 1; None if it is not recorded.
+        accuracy: Share of right answers, 0 to 1; None if it is not recorded.
+    """
+
+    low: float
+    high: float
+    n: Count
+    confidence: float | None = None
+    accuracy: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reliability:
+    """The calibration of likelihood readings: how well their confidence agrees with their accuracy.
+
+    Attributes:
+        ece: Expected calibration error, 0 to 1.
+        brier: Brier score of the options' probabilities, 0 to 1, lower is better; None if it is not recorded.
+        bins: The bins from the lowest to the highest confidence, without empty bins.
+    """
+
+    ece: float
+    brier: float | None = None
+    bins: tuple[ConfidenceBin, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MetricScore:
+    """One metric of the replies under one condition, as read by one parser.
+
+    Attributes:
+        condition: Name of the condition.
+        parser: Name of the parser.
+        metric: Name of the metric.
+        score: Value of the metric.
+    """
+
+    condition: str
+    parser: str
+    metric: str
+    score: Measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """One evaluation of a model on the questions of a benchmark.
+
+    Attributes:
+        parser: Name of the parser whose answers `overall` and `by` count.
+        overall: The primary metric on all questions.
+        by: Facet -> level -> the primary metric on the questions of that level.
+        metrics: Condition -> parser -> metric -> its value.
+        tables: Tables in the form of the benchmark's paper.
+        calibration: Calibration of the likelihood reading; None if there is no likelihood reading.
+        refusals: Numbers of refusals among the generated replies; None if no reply was generated.
+        unscored: Number of questions with an answer that waits for a judge, among all questions.
+        uncounted: Task -> number of questions that `parser` cannot read, which no score in `overall` and `by` counts.
+        classes: Confusion matrix and scores of the answer classes of each task whose questions share a few answers.
+        without_classes: Other task with closed questions -> the reason why it has no answer classes.
+        apart: Condition and reading -> number of answers that `overall` and `by` do not count, but `metrics` does.
+    """
+
+    parser: str = "unknown"
+    overall: Level
+    by: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, Mapping[str, Measured]]] = field(default_factory=dict)
+    tables: tuple[PaperTable, ...] = ()
+    calibration: Reliability | None = None
+    refusals: Refusals | None = None
+    unscored: Count = 0
+    uncounted: Mapping[str, Count] = field(default_factory=dict)
+    classes: tuple[ClassesOfTask, ...] = ()
+    without_classes: Mapping[str, str] = field(default_factory=dict)
+    apart: Mapping[str, Count] = field(default_factory=dict)
+
+    def every_metric(self) -> Iterator[MetricScore]:
+        """Yields every metric of every reading under every condition, in the order of the file."""
+        for condition, parsers in self.metrics.items():
+            for parser, scores in parsers.items():
+                for metric, score in scores.items():
+                    yield MetricScore(condition, parser, metric, score)
