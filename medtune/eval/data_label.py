@@ -40,7 +40,8 @@ class DataLabel:
         unofficial_training: The sets for evaluation alone that the model was trained on, in the form of
             `unofficial_sets`; "" if there are none.
         stands_for_patient: The unit that is kept in one split, and a cluster of intervals: "patient" if the data say
-            whose images they are, else what stands for a patient, e.g. "image" or "image or film"; "" if it is not recorded.
+            whose images they are, else what stands for a patient, e.g. "image" or "image or film"; "" if it is not
+            recorded.
         split_lookalikes: The number of pairs of images that look alike and lie in two splits, and why, in the words of
             `Lookalikes.across`; "" if look-alikes were kept together.
         learnt_lookalikes: The images of other folders that the model learnt from although they look like evaluated
