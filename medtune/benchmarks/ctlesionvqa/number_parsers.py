@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from medtune.eval.scoring.number_words import first_number_in_words
+from medtune.eval.scoring.parsers.number_words import first_number_in_words
 
 _V2 = re.compile(r"-?\d+\.?\d*")
 _VSI = re.compile(r"-?\d+(?:\.\d+)?")

@@ -20,9 +20,9 @@ from medtune.benchmarks.ctlesionvqa.word_parsers import (
     robust_yes_no,
 )
 from medtune.data.types import Question
-from medtune.eval.scoring.choice_parsers import parse_choice
-from medtune.eval.scoring.number_parsers import read_number
-from medtune.eval.scoring.think_blocks import without_thinking
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.number_parsers import read_number
+from medtune.eval.scoring.parsers.think_blocks import without_thinking
 
 
 def robust(reply: str, question: Question) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from medtune.eval.scoring.think_blocks import after_thoughts, without_thinking
+from medtune.eval.scoring.parsers.think_blocks import after_thoughts, without_thinking
 
 LETTERS = "ABCD"
 _STANDING_ALONE = re.compile(r"\b([A-D])\b")

@@ -14,7 +14,7 @@ from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.scoring.choice_parsers import parse_choice, parse_choice_strict
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
 
 
 def benchmark() -> Benchmark:

@@ -19,7 +19,7 @@ from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.scoring.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 
 
 def benchmark() -> Benchmark:

@@ -12,7 +12,7 @@ import re
 from medtune.data.types import Question
 from medtune.eval.judge.marked_verdicts import JUDGE_MARK, marked_verdicts
 from medtune.eval.judge.task import JudgeTask
-from medtune.eval.scoring.think_blocks import without_thinking
+from medtune.eval.scoring.parsers.think_blocks import without_thinking
 
 _WRONG = f"{JUDGE_MARK}wrong"
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")

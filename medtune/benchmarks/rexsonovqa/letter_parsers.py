@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from medtune.data.types import Question
-from medtune.eval.scoring.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 
 LETTERS = "ABCD"
 
@@ -53,5 +53,5 @@ def official(reply: str, question: Question) -> str | None:
 
 
 def robust(reply: str, question: Question) -> str | None:
-    """Returns the option that the reply chooses by letter or words, or None; see `eval.scoring.choice_parsers`."""
+    """Returns the option that the reply chooses by letter or words, or None; see `parse_choice`."""
     return parse_choice(reply, question)

@@ -15,7 +15,7 @@ from medtune.benchmarks.u2_bench.robust_parser import parse_number
 from medtune.benchmarks.u2_bench.tasks_and_sets import DETECTION, TEXT, VALUE
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
-from medtune.eval.scoring.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 
 VALID, EMPTY = "valid", "empty"
 FORMAT, EXPLANATORY = "format_violation", "explanatory"

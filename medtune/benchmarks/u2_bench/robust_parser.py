@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from medtune.data.types import Question
-from medtune.eval.scoring.choice_parsers import parse_choice
-from medtune.eval.scoring.number_parsers import read_number
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.number_parsers import read_number
 
 
 def parse(reply: str, question: Question) -> str | None:

@@ -80,7 +80,9 @@ def grounds(change: Change) -> str:
         return f"The evidence is not enough: the 95 % interval excludes zero, but {said}{_at_least(change)}"
     if is_small:
         return f"The evidence is not enough: {said}, but the 95 % interval includes zero"
-    return f"The 95 % interval includes zero, and {said}: more patients or a larger effect are needed"
+    return (
+        f"The 95 % interval includes zero, and {said}{_at_least(change)}: more patients or a larger effect are needed"
+    )
 
 
 def question_level(change: Change) -> str:

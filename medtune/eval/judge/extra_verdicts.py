@@ -14,8 +14,8 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.task import JudgeTask
 from medtune.eval.passes_text import passes_text
+from medtune.eval.scoring.parsers.think_blocks import without_thinking
 from medtune.eval.scoring.tables import Cell, Table
-from medtune.eval.scoring.think_blocks import without_thinking
 from medtune.eval.statistics.intervals import METHOD, mean_interval
 
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")

@@ -13,7 +13,7 @@ from medtune.data.types import Condition, Prediction, PredictionKey, Question, R
 from medtune.eval.benchmark import Benchmark, ParsedReplies
 from medtune.eval.parsed_reply import ParsedReply, joined_passes
 from medtune.eval.predictions.files import describe_key, replace_file
-from medtune.eval.scoring.think_blocks import without_thinking
+from medtune.eval.scoring.parsers.think_blocks import without_thinking
 
 LIKELIHOOD = "likelihood"
 PER_TOKEN = "likelihood_per_token"

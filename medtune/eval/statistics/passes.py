@@ -55,8 +55,8 @@ def spread(values: Sequence[float]) -> float | None:
     """Returns the standard deviation of the values of several passes; None for one pass, or if a value is not finite.
 
     Example:
-        >>> spread([0.5, 0.5, 0.8]), spread([0.5])
-        (0.17320508075688773, None)
+        >>> round(spread([0.5, 0.5, 0.8]), 6), spread([0.5])
+        (0.173205, None)
     """
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return None

@@ -17,7 +17,7 @@ from medtune.benchmarks.ctlesionvqa.v2_scoring import (
     score_numeric,
 )
 from medtune.benchmarks.ctlesionvqa.word_parsers import normalised, official_letter, official_yes_no
-from medtune.eval.scoring.think_blocks import without_thinking
+from medtune.eval.scoring.parsers.think_blocks import without_thinking
 from tests.benchmarks.ctlesionvqa.vsi_scoring import vsi_score
 from tests.eval.golden import near, recorded, rows
 

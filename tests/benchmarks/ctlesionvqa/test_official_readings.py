@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.ctlesionvqa.number_parsers import official_number
+from medtune.benchmarks.ctlesionvqa.scoring import row_score
 from medtune.benchmarks.ctlesionvqa.v2_scoring import (
     Pair,
     V2Row,
@@ -28,7 +29,7 @@ from medtune.benchmarks.ctlesionvqa.v2_scoring import (
 from medtune.benchmarks.ctlesionvqa.word_parsers import normalised, official_letter, official_yes_no
 from medtune.data.types import AnswerKind, Question
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.think_blocks import without_thinking
+from medtune.eval.scoring.parsers.think_blocks import without_thinking
 from tests.benchmarks.ctlesionvqa import generated_replies
 
 RECORD = json.loads(Path(__file__).with_name("official_readings.json").read_text("utf-8"))
@@ -73,7 +74,7 @@ def test_every_recorded_reply_is_read_as_the_official_code_reads_it(kind: str) -
                 fits = parsed is None if not is_number else parsed is not None and float(parsed) == expected
             case _:
                 read = [normalised(found), normalised(found) == normalised(truth)]
-                fits = ParsedReply(question, None, parsed).correct == expected[1]
+                fits = row_score(ParsedReply(question, None, parsed)) == expected[1]
         if read != expected or not fits:
             wrong.append((reply, truth, read, parsed, expected))
     assert not wrong, wrong[:5]

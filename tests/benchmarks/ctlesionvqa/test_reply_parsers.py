@@ -20,7 +20,7 @@ from medtune.benchmarks.ctlesionvqa.word_parsers import (
     robust_yes_no,
 )
 from medtune.data.types import Question
-from medtune.eval.scoring.number_parsers import read_number
+from medtune.eval.scoring.parsers.number_parsers import read_number
 
 MODULES = ["number_parsers", "word_parsers", "relative_accuracy", "repeats", "scoring"]
 ANYTHING = st.one_of(

@@ -16,7 +16,7 @@ from medtune.benchmarks.rexsonovqa.question_types import is_kept
 from medtune.data.raw.lettered_options import split_options
 from medtune.data.types import Question
 from tests.eval.golden import recorded, rows
-from tests.eval.scoring.generated_replies import replies
+from tests.eval.scoring.parsers.generated_replies import replies
 
 OPTIONS = ("the liver", "the left kidney", "the spleen", "a gallstone")
 # Two of the folders lie in ../shared/real; the other two are in the authors' repository, and are read where they exist.

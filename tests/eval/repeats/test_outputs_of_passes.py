@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
-from medtune.trainer.training.dashboard.confusion import confusions
 
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.prepared.read import open_prepared
@@ -96,9 +96,9 @@ def test_the_dashboard_counts_every_reply_and_names_the_passes(prepared_tiny: Pa
     asked = open_prepared(prepared_tiny).questions("test")
     said = [generated(each, each.answer if repeat else wrong(each), repeat) for repeat in range(3) for each in asked]
     phase = score_phase(asked, said, BUSI)
-    pairs = [pair for each in confusions(phase.rows).values() for pair in zip(each.truth, each.read, strict=True)]
-    assert len(pairs) == 27
-    assert sum(one == other for one, other in pairs) == 18
+    cells = [np.array(task.confusion) for task in phase.classes.found]
+    assert sum(int(each.sum()) for each in cells) == 27
+    assert sum(int(each.trace()) for each in cells) == 18
     flat = phase_metrics("final", phase, BUSI)
     assert flat["final/accuracy_repeats"] == 3
     assert flat["final/accuracy_repeat_sd"] == pytest.approx(3**-0.5)

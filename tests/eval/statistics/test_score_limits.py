@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm, t
 
-from medtune.eval.statistics import column_sums, intervals, resampling, score_limits, statistic
+from medtune.eval.statistics import column_sums, intervals, passes, score_limits, statistic
 from medtune.eval.statistics.score_limits import normal_quantile, t_quantile, tango, wilson
 
 Z = float(norm.ppf(0.975))
@@ -66,7 +66,7 @@ def test_quantiles_equal_scipys() -> None:
     assert t_quantile(3.5) == pytest.approx(t.ppf(0.975, 3.5))
 
 
-@pytest.mark.parametrize("module", [score_limits, intervals, resampling, statistic, column_sums])
+@pytest.mark.parametrize("module", [score_limits, intervals, passes, statistic, column_sums])
 def test_doctests_pass(module: ModuleType) -> None:
     tried = doctest.testmod(module)
     assert tried.attempted > 0

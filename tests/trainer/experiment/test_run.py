@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from medtune.eval.statistics.intervals import METHOD
 from medtune.trainer.recipe.read import read_recipe
 from tests.trainer.conftest import Nano
 
@@ -40,7 +41,8 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
         for file in ("predictions.jsonl", "parsed.jsonl", "scores.json"):
             assert (whole_run / phase / file).is_file()
         label = {"provenance": "reconstruction", "prompts": "ours", "stands_for_patient": "image"}
-        assert json.loads((whole_run / phase / "scores.json").read_text()) == label | results["phases"][phase]
+        written = json.loads((whole_run / phase / "scores.json").read_text())
+        assert written == label | results["phases"][phase] | {"interval_method": METHOD}
     gain = results["gain"]
     assert gain["n"] == 9
     assert gain["ci95"][0] <= gain["value"] <= gain["ci95"][1]

@@ -63,13 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--without-media",
         action="store_true",
         help="Takes the questions alone, whose images, videos or volumes need not be there; such a folder can be "
-        "scored but not run (default: media are needed).",
+        "scored but not run.",
     )
     parser.add_argument(
         "--split-lookalikes",
         action="store_true",
-        help="Lets images that look alike lie in two splits, and marks every result (default: images that a "
-        "perceptual hash cannot tell apart are kept in one split, with their patients).",
+        help="Lets images that look alike lie in two splits, and marks every result. Without it, images that a "
+        "perceptual hash cannot tell apart are kept in one split, with their patients.",
     )
     parser.add_argument(
         "--list-missing",

@@ -26,7 +26,9 @@ ASKED = {"blank_image", "other_image", "option_permutation", "permuted_accuracy"
 
 def audit_of(run: Path) -> dict[str, dict[str, Any]]:
     written = json.loads((run / "audit.json").read_text())
-    assert set(written) == {"version", "rows", "collapse", "provenance", "prompts", "stands_for_patient"}
+    assert set(written) == {
+        "version", "rows", "collapse", "interval_method", "provenance", "prompts", "stands_for_patient",
+    }  # fmt: skip
     return {row["name"]: row for row in written["rows"]}
 
 

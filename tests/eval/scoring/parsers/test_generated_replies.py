@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medtune.data.types import Question
-from medtune.eval.scoring.choice_parsers import parse_choice
-from tests.eval.scoring.generated_replies import MEANT, GeneratedReply, generated_replies, replies
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from tests.eval.scoring.parsers.generated_replies import MEANT, GeneratedReply, generated_replies, replies
 
 OPTION_SETS = (
     ("the liver", "the left kidney", "the spleen", "a gallstone"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from medtune.eval.scoring.answer_marks import plain_characters, without_emphasis
-from medtune.eval.scoring.choice_statements import NEGATION
+from medtune.eval.scoring.parsers.answer_marks import plain_characters, without_emphasis
+from medtune.eval.scoring.parsers.choice_statements import NEGATION
 
 _EDGE = " …\t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\"
 _SENTENCE = re.compile(r"(?:[^\n.!?\u3002]|[.!?](?!\s|\Z))+[.!?\u3002]*")

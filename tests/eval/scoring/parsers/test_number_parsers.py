@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.benchmarks.ctlesionvqa.word_parsers import robust_yes_no
-from medtune.eval.scoring.number_parsers import read_number
-from tests.eval.scoring.generated_numbers import MEANT, generated_numbers, number_replies, yes_no_replies
+from medtune.eval.scoring.parsers.number_parsers import read_number
+from tests.eval.scoring.parsers.generated_numbers import MEANT, generated_numbers, number_replies, yes_no_replies
 
 
 @pytest.mark.parametrize(

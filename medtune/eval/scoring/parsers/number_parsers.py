@@ -23,9 +23,9 @@ import math
 import re
 import unicodedata
 
-from medtune.eval.scoring.answer_marks import marked_answers, without_emphasis
-from medtune.eval.scoring.number_words import first_number_in_words
-from medtune.eval.scoring.think_blocks import after_thoughts
+from medtune.eval.scoring.parsers.answer_marks import marked_answers, without_emphasis
+from medtune.eval.scoring.parsers.number_words import first_number_in_words
+from medtune.eval.scoring.parsers.think_blocks import after_thoughts
 
 _PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")

@@ -33,10 +33,10 @@ from functools import lru_cache
 from string import ascii_uppercase
 
 from medtune.data.types import Question
-from medtune.eval.scoring import choice_statements as statements
-from medtune.eval.scoring.answer_marks import marked_answers, plain_characters, without_emphasis
-from medtune.eval.scoring.choice_words import begins_with, names_any, plain_words, worded
-from medtune.eval.scoring.think_blocks import after_thoughts
+from medtune.eval.scoring.parsers import choice_statements as statements
+from medtune.eval.scoring.parsers.answer_marks import marked_answers, plain_characters, without_emphasis
+from medtune.eval.scoring.parsers.choice_words import begins_with, names_any, plain_words, worded
+from medtune.eval.scoring.parsers.think_blocks import after_thoughts
 
 _KEPT_REPLIES = 10_000
 _Told = set[str] | None

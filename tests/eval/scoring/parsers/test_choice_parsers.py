@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from medtune.data.types import Question
-from medtune.eval.scoring.choice_parsers import parse_choice, parse_choice_strict
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
 
 CELLS = ("upper left", "center", "center left", "not visible", "lower right")
 CLASSES = ("benign", "malignant", "normal")
