@@ -173,7 +173,7 @@ def _notes(run: RunData, reasons: dict[str, None]) -> tuple[str, ...]:
     notes = [
         "Sensitivity: share of the questions with this true answer that were answered so. Specificity: share of the "
         "others that were not. ROC area: how often a question with this true answer has the higher probability of it "
-        "than another one (0.5 is chance). In brackets: 95 % intervals that resample patients.",
+        "than another one (0.5 is chance). In brackets: 95 % intervals with patients as clusters.",
         "An unread reply lowers the sensitivity of the true answer, and is no false alarm for another one.",
     ]
     if reasons:

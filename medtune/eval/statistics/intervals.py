@@ -11,7 +11,7 @@ value without bounds, such as an error in mm, has the t interval. Two things wid
 - If no patient has a wrong answer, or none a right one, or no answer changed, the effective number is that of patients,
   as if all answers about a patient were equal. With other answers it is at least this number, made smaller by t.
 
-Simulated intervals hold the truth in 93.5 % of all cases or more, with 2 to 200 patients: docs/intervals.md.
+How often simulated intervals hold the truth, with 2 to 200 patients: docs/intervals.md.
 
 Sources:
     Effective number in a score interval, t quantile: Korn & Graubard 1998, Survey Methodology 24(2), 193-201; Dean &

@@ -1,8 +1,8 @@
 """Averages a statistic over passes, in which a model answered the same questions several times.
 
 Each pass is scored as a whole, so that a metric which is no mean over questions, such as macro F1, is the mean of what
-a single pass would give. An interval of this mean needs no draws of passes: a resample of whole patients takes all
-their replies with them, and a patient's mean over the passes varies by the patient and by the noise of the replies.
+a single pass would give. An interval of this mean needs nothing more than one of a single pass: a patient that is left
+out goes with all its replies, and a patient's mean over the passes varies by the patient and by the noise of the replies.
 
 Source: Davison & Hinkley 1997, "Bootstrap Methods and their Application", section 3.8: of nested samples, the outer
 units are resampled with replacement and the inner ones are kept, which has the right variance up to a factor of
@@ -25,7 +25,7 @@ from medtune.eval.statistics.statistic import Recomputed, Statistic
 
 
 def mean_over_passes(passes: Sequence[Statistic]) -> Statistic:
-    """Returns the statistic whose value is the mean over passes, on every part and every resample of the questions.
+    """Returns the statistic whose value is the mean over passes, on every part of the questions.
 
     Args:
         passes: The statistic of each pass, at least one, about the same questions in the same order.
@@ -64,7 +64,7 @@ def spread(values: Sequence[float]) -> float | None:
 
 
 def _side_by_side(passes: Sequence[Sums]) -> Sums:
-    """Returns the passes' sums as blocks of columns of one table, so that each resample is one matrix product."""
+    """Returns the passes' sums as blocks of columns of one table, so that they are summed in one go."""
     starts = np.cumsum([0, *(each.width for each in passes)])
 
     def finish(sums: Floats) -> Floats:
