@@ -70,7 +70,7 @@ def test_six_answers_of_one_set_have_no_u2_score_and_no_rank() -> None:
     why = why_unlike_published(RELEASED, u2, questions)
     assert why == "the questions are 6 of its 7,241 questions"
     found = _scored(u2, questions, unlike_published=why)
-    assert u2.for_part(questions).primary == "accuracy"
+    assert u2.for_part(questions).primary == "mean_accuracy"
     assert not any("u2" in name for parsers in found.metrics["image"].values() for name in parsers)
     published, alone = found.tables[:2]
     assert not any(str(row[0]).startswith("ours") for row in published.rows)

@@ -79,6 +79,10 @@ def _is_text(question: Question) -> bool:
     return task_of(question) in TEXT
 
 
+def _is_no_text(question: Question) -> bool:
+    return task_of(question) not in TEXT
+
+
 def _is_class(question: Question) -> bool:
     return task_of(question) in CLASSIFICATION
 
@@ -94,6 +98,8 @@ def _is_diagnosis(question: Question) -> bool:
 METRICS = {
     "u2_score": u2_score(),
     "u2_score_exact_weights": u2_score_exact_weights(),
+    # Of a part of the benchmark, which has no U2-Score, this metric is primary.
+    "mean_accuracy": mean_accuracy().only(_is_no_text),
     "accuracy": mean_accuracy().only(_is_class),
     "macro_f1": macro_f1(),
     "position_accuracy": mean_accuracy().only(_is_position),
