@@ -6,7 +6,7 @@ independent, stands beside it. The p values of a facet's levels are adjusted by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -16,19 +16,15 @@ from medtune.eval.comparing.readability import Readability, readability
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
+from medtune.eval.scoring.answer_classes import is_closed, task_name
 from medtune.eval.scoring.score import PhaseScores, correctness, levels
 from medtune.eval.statistics.intervals import statistic_gain_interval
 from medtune.eval.statistics.patient_swaps import patient_p
 from medtune.eval.statistics.significance import holm, mcnemar_exact
 
-MAX_ANSWERS = 10
-"""The largest number of different true answers of a task whose answers are compared one by one. The value is our own
-choice."""
 MIN_QUESTIONS = 5
 """The smallest number of questions with a true answer for which this answer is compared. The value is our own choice.
 """
-NO_TASK = "all"
-"""The name of the questions without a task."""
 
 Name = TypeVar("Name")
 
@@ -84,8 +80,8 @@ class Gain:
         by: The gain by facet and level, without levels that have no question with a score in both phases.
         readability: The part of replies that became readable in the gain; None if every reply could be read.
         answers: The change of the share of right ones by task and true answer: of each class how many were found.
-            Only tasks with at most `MAX_ANSWERS` different true answers are in it, and of their answers those of at
-            least `MIN_QUESTIONS` questions. Holm's correction is over all of these answers.
+            The tasks are those that have answer classes (`answer_classes`), and the answers those of at least
+            `MIN_QUESTIONS` questions. Holm's correction is over all of these answers.
     """
 
     overall: LevelGain
@@ -128,7 +124,9 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
     metric = benchmark.primary_metric
     scored_before, scored_after = scored_everywhere([before.rows, after.rows])
     read = readability(scored_before, scored_after, lambda first, second: level_gain(first, second, metric, seed=seed))
-    return Gain(overall, by, _answers(before.rows, after.rows, seed=seed), readability=read)
+    tasks = {task.name for task in after.classes.found}
+    answers = _answers(scored_before, scored_after, tasks, facet=benchmark.class_facet, seed=seed)
+    return Gain(overall, by, answers, readability=read)
 
 
 def level_gain(
@@ -162,21 +160,17 @@ def level_gain(
 
 
 def _answers(
-    before: Sequence[ParsedReply], after: Sequence[ParsedReply], *, seed: int
+    before: Sequence[ParsedReply], after: Sequence[ParsedReply], tasks: Collection[str], *, facet: str, seed: int
 ) -> dict[str, dict[str, LevelGain]]:
-    tasks: dict[str, dict[str, list[tuple[ParsedReply, ParsedReply]]]] = {}
-    for one, two in zip(*scored_everywhere([before, after]), strict=True):
-        question = one.question
-        if question.options:
-            answers = tasks.setdefault(question.facets.get("task", NO_TASK), {})
-            answers.setdefault(question.answer, []).append((one, two))
-    found = {}
-    for task, answers in tasks.items():
-        if 2 <= len(answers) <= MAX_ANSWERS:
-            for answer, pairs in answers.items():
-                if len(pairs) >= MIN_QUESTIONS:
-                    first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-                    found[task, answer] = level_gain(first, second, accuracy(), seed=seed)
+    pairs: dict[tuple[str, str], list[tuple[ParsedReply, ParsedReply]]] = {}
+    for one, two in zip(before, after, strict=True):
+        if is_closed(one) and (task := task_name(one, facet)) in tasks:
+            pairs.setdefault((task, one.question.answer), []).append((one, two))
+    found = {
+        name: level_gain([one for one, _ in both], [two for _, two in both], accuracy(), seed=seed)
+        for name, both in pairs.items()
+        if len(both) >= MIN_QUESTIONS
+    }
     by: dict[str, dict[str, LevelGain]] = {}
     for (task, answer), level in adjusted_by_holm(found).items():
         by.setdefault(task, {})[answer] = level

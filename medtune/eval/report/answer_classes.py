@@ -25,8 +25,8 @@ class MatrixCell:
     """A cell of a confusion matrix.
 
     Attributes:
-        count: Number of questions.
-        shade: Share of the row's questions, from 0 for none to 5 for nearly all, which is shown as a colour too.
+        count: Number of replies.
+        shade: Share of the row's replies, from 0 for none to 5 for nearly all, which is shown as a colour too.
         is_right: True if the answer is the true one.
     """
 

@@ -67,9 +67,9 @@ def _run_lines(report: Report) -> Iterator[str]:
         )
     for facet in report.facets:
         yield from ("", *table_lines(facet.table))
+    yield from _class_lines(report)
     if report.answers:
         yield from ("", *table_lines(report.answers))
-    yield from _class_lines(report)
     yield from ("## Audit", "", *table_lines(report.audit))
     if report.collapse:
         yield from table_lines(report.collapse)

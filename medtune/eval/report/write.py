@@ -50,8 +50,8 @@ def run_html(report: Report) -> str:
     """Returns the HTML page of one run."""
     sections = {
         "result": "Result",
-        "breakdown": "By task" if report.facets or report.answers else "",
-        "classes": "By answer" if report.classes else "",
+        "breakdown": "By task" if report.facets else "",
+        "classes": "By answer" if report.classes or report.answers else "",
         "audit": "Audit",
         "training": "Training" if report.curves else "",
         "calibration": "Calibration" if report.reliability else "",

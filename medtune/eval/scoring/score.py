@@ -22,7 +22,7 @@ from medtune.eval.scoring.tables_of_passes import mean_tables
 from medtune.eval.scoring.uncounted_questions import uncounted
 from medtune.eval.statistics.calibration import Calibration, calibrated, true_place
 from medtune.eval.statistics.intervals import statistic_interval
-from medtune.eval.statistics.passes import mean_over_passes, spread
+from medtune.eval.statistics.passes import mean_over_passes, sd_of_passes
 from medtune.eval.statistics.statistic import Statistic
 
 _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
@@ -231,7 +231,7 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
         unparsable=sum(reply.prediction is not None and reply.parsed is None for row in rows for reply in row.passes),
         unscored=unscored,
         repeats=repeats,
-        repeat_sd=spread([each.value() for each in passes]),
+        repeat_sd=sd_of_passes([each.value() for each in passes]),
     )
 
 

@@ -51,11 +51,11 @@ def mean_over_passes(passes: Sequence[Statistic]) -> Statistic:
     )
 
 
-def spread(values: Sequence[float]) -> float | None:
+def sd_of_passes(values: Sequence[float]) -> float | None:
     """Returns the standard deviation of the values of several passes; None for one pass, or if a value is not finite.
 
     Example:
-        >>> round(spread([0.5, 0.5, 0.8]), 6), spread([0.5])
+        >>> round(sd_of_passes([0.5, 0.5, 0.8]), 6), sd_of_passes([0.5])
         (0.173205, None)
     """
     if len(values) < 2 or not all(map(math.isfinite, values)):

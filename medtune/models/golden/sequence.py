@@ -183,7 +183,7 @@ def _loss_weights(labels_BL: Tensor, samples: Sequence[Mapping[str, Any]], famil
     """
     weights_BL = (labels_BL != IGNORED).float()
     for row, sample in enumerate(samples):
-        for words in sample["emphasised_words"]:
+        for words in sample.get("emphasised_words", ()):
             ids = list(family.layout_scans(words, None, positions=()).ids[1:])
             for start in range(labels_BL.shape[1] - len(ids) + 1):
                 if labels_BL[row, start : start + len(ids)].tolist() == ids:

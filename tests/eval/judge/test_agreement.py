@@ -11,6 +11,7 @@ from statsmodels.stats.inter_rater import cohens_kappa
 from medtune.data.types import PredictionKey
 from medtune.eval.judge.agreement import Agreement, agreement, agreement_tables, read_human_scores
 from medtune.eval.scoring.tables import table_text
+from medtune.eval.statistics.intervals import METHOD
 
 LEVELS = (0, 1, 2)
 
@@ -53,6 +54,7 @@ def test_interval_widens_when_answers_come_from_few_patients() -> None:
     alone, together = compared(person, judge), compared(person, judge, per_patient=24)
     widths = [one.quadratic_ci95.high - one.quadratic_ci95.low for one in (alone, together) if one.quadratic_ci95]
     assert widths[1] > widths[0]
+    assert f"95 % intervals: {METHOD}." in table_text(agreement_tables(alone, judge="j")[0])
 
 
 def test_same_points_everywhere_have_no_kappa() -> None:

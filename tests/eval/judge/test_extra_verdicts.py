@@ -15,6 +15,7 @@ from medtune.eval.judge.judge_predictions import judge_predictions
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
+from medtune.eval.statistics.intervals import METHOD
 
 PHRASE = Question(
     "p", "m", "Which kind?", (), "cyst", "text", "p",
@@ -73,6 +74,7 @@ def test_phrases_are_judged_by_subtype_and_other_answers_are_not(tmp_path: Path)
     assert isinstance(high, float)
     assert low < 0.25 < high
     assert last == ("all", points, low, high, n, waiting)
+    assert f"95 % intervals: {METHOD}." in table.notes
 
 
 @pytest.mark.parametrize(

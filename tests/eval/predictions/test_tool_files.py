@@ -69,11 +69,17 @@ def _lmms(prepared: Prepared, replies: Callable[[Question], Sequence[str]]) -> l
     return lines
 
 
+def _options(row: Mapping[str, object]) -> list[str]:
+    listed = row["options"]
+    assert isinstance(listed, list)
+    return list(map(str, listed))
+
+
 def _lmms_today(prepared: Prepared, *, letters: bool = False) -> list[dict[str, object]]:
     """Returns lines as lmms-eval's tracker writes them today: no `doc`, and no `resps` where they say the same."""
     lines: list[dict[str, object]] = []
     for number, (_, row, question) in enumerate(_raw(prepared)):
-        options = list(map(str, row["options"]))  # type: ignore[call-overload]
+        options = _options(row)
         options = options[::-1] if letters else options
         listed = "".join(f"{letter}. {option}\n" for letter, option in zip("ABCDEF", options, strict=False))
         reply = "ABCDEF"[options.index(question.answer)] if letters else question.answer
@@ -91,7 +97,7 @@ def _write_lines(file: Path, lines: Sequence[Mapping[str, object]]) -> Path:
 def _table(prepared: Prepared) -> list[dict[str, object]]:
     rows = []
     for number, (_, row, question) in enumerate(_raw(prepared)):
-        options = list(reversed(list(map(str, row["options"]))))  # type: ignore[call-overload]
+        options = _options(row)[::-1]
         letter = "ABCDEF"[options.index(question.answer)]
         lettered = {"ABCDEF"[i]: option for i, option in enumerate(options)}
         rows.append(

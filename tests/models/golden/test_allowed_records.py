@@ -96,6 +96,13 @@ def test_golden_scans_keep_their_numbers_whatever_their_order(tmp_path: Path) ->
     assert _verified(said, tmp_path) == (None, 4)
 
 
+def test_golden_sample_may_name_no_emphasised_words(tmp_path: Path) -> None:
+    sample = {"question": "is there a mass ?", "answer": "yes .", "image_positions": [{"question": 0}]}
+    said = _radfm([0, "is there a mass ?"], ["yes ."], sample)
+    del said["text"]["case"]["samples"][0]["emphasised_words"]
+    assert _verified(said, tmp_path) == (None, 4)
+
+
 def test_golden_row_may_end_inside_a_scan(tmp_path: Path) -> None:
     words = " ".join(["liver"] * 60)
     sample = {"question": words, "answer": "yes .", "image_positions": [{"question": 0}, {"answer": 0}]}
