@@ -3,11 +3,13 @@
 No interval draws random numbers. The variance of a statistic is measured by leaving out patients (`spread`), and gives
 the effective number of questions: as many independent questions would tell as much. With this number, a value between
 two bounds has Wilson's interval, and a gain has Tango's interval of paired shares; neither can leave its bounds. A
-value without bounds, such as an error in mm, has the t interval. Two things widen an interval of few patients:
+value without bounds, such as an error in mm, has the t interval. Three things widen an interval of few patients:
 
 - The normal quantile is replaced by that of t. The degrees of freedom are the number of patients with a wrong answer,
   or with a right one if those are fewer (for a gain: with a changed answer), and at most the number of patients less
   one. Where answers are not simply right or wrong, they follow from the kurtosis of the patients' influences.
+- If fewer than 8 patients have a wrong answer in a phase, or a right one, a gain also contains the interval that
+  follows from those of its two phases: ten patients that are all wrong do not prove that nobody can be right.
 - If no patient has a wrong answer, or none a right one, or no answer changed, the effective number is that of patients,
   as if all answers about a patient were equal. With other answers it is at least this number, made smaller by t.
 
@@ -30,7 +32,7 @@ from numpy.typing import ArrayLike
 from medtune.data.types import Interval
 from medtune.eval.statistics.clusters import Floats, Numbers, cluster_codes
 from medtune.eval.statistics.column_sums import mean_of
-from medtune.eval.statistics.score_limits import normal_quantile, t_quantile, tango, wilson
+from medtune.eval.statistics.score_limits import difference_of_two, normal_quantile, t_quantile, tango, wilson
 from medtune.eval.statistics.spread import Spread, Term, spread
 from medtune.eval.statistics.statistic import Statistic
 
@@ -41,6 +43,9 @@ METHOD = (
 SHARE = Interval(0.0, 1.0)
 # With this number of patients with a changed answer, all changed alike, the sign-flip test does not reject yet.
 _FEW_CHANGED = 4
+# With this number of patients with a wrong answer, or with a right one, a phase tells how much it varies.
+_FEW_TELLING = 8
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +147,22 @@ def statistic_gain_interval(
         ValueError: No rows or lengths differ.
     """
     codes = cluster_codes(clusters, *(right or ()))
-    change = None if right is None else (np.asarray(right[1], dtype=np.float64) - np.asarray(right[0]))[None]
-    return gain_limits(spread([Term(-1.0, before), Term(1.0, after)], codes), codes, change, bounds=bounds)
+    found = spread([Term(-1.0, before), Term(1.0, after)], codes)
+    if right is None:
+        return gain_limits(found, codes, None, bounds=bounds)
+    phases = [np.asarray(phase, dtype=np.float64) for phase in right]
+    limits = gain_limits(found, codes, (phases[1] - phases[0])[None], bounds=bounds)
+    if not _is_finite(bounds) or min(_fewest(codes, phase > 0, phase < 1) for phase in phases) >= _FEW_TELLING:
+        return limits
+    # What hardly occurs in a phase varies more than the differences of the patients show.
+    own = [
+        statistic_interval(each, clusters, right=phase.tolist(), bounds=bounds)
+        for each, phase in zip((before, after), phases, strict=True)
+    ]
+    wide = difference_of_two(
+        (before.value(), own[0]), (after.value(), own[1]), correlation=_correlation(codes, *phases)
+    )
+    return Interval(min(limits.low, wide.low), max(limits.high, wide.high))
 
 
 def gain_limits(
@@ -239,6 +258,15 @@ def _freedom(found: Spread, telling: int | None) -> float:
 def _fewest(codes: Numbers, *kinds: ArrayLike) -> int:
     """Returns the number of clusters with a row of the kind that fewest clusters have."""
     return min(np.unique(codes[np.asarray(kind, dtype=np.bool_)]).size for kind in kinds)
+
+
+def _correlation(codes: Numbers, before: Floats, after: Floats) -> float:
+    """Returns the correlation of the patients' deviations in the two phases, 0 to 1; 0 if a phase has none."""
+    of_patients = [np.bincount(codes, weights=phase - phase.mean()) for phase in (before, after)]
+    lengths = [float(np.linalg.norm(each)) for each in of_patients]
+    if min(lengths) < _ROUNDING:
+        return 0.0
+    return min(max(float(of_patients[0] @ of_patients[1]) / (lengths[0] * lengths[1]), 0.0), 1.0)
 
 
 def _is_finite(bounds: Interval) -> bool:

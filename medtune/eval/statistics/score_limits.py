@@ -55,6 +55,34 @@ def wilson(successes: float, n: float, *, confidence: float = CONFIDENCE) -> Int
     return Interval(0.0 if successes == 0 else middle - half, 1.0 if successes == n else middle + half)
 
 
+def difference_of_two(first: tuple[float, Interval], second: tuple[float, Interval], *, correlation: float) -> Interval:
+    """Returns the interval of second - first that follows from the intervals of the two.
+
+    Args:
+        first: The first value and its interval.
+        second: The second value and its interval.
+        correlation: Correlation of the two values, 0 to 1.
+
+    Example:
+        >>> low, high = difference_of_two((0.15, wilson(1.5, 10)), (0.0, wilson(0, 10)), correlation=0.0)
+        >>> round(low, 3), round(high, 3)
+        (-0.459, 0.15)
+
+    Source:
+        Square-and-add: Newcombe 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I; with a
+        correlation: Zou & Donner 2008, doi:10.1002/sim.3095.
+    """
+
+    def reach(one: float, other: float) -> float:
+        return math.sqrt(max(one**2 + other**2 - 2 * correlation * one * other, 0.0))
+
+    (before, of_before), (after, of_after) = first, second
+    return Interval(
+        after - before - reach(after - of_after.low, of_before.high - before),
+        after - before + reach(of_after.high - after, before - of_before.low),
+    )
+
+
 def tango(up: float, down: float, n: float, *, confidence: float = CONFIDENCE) -> Interval:
     """Returns Tango's score interval of the difference of two paired shares.
 
