@@ -44,13 +44,13 @@ class Side:
         about: Describes the set.
         rows: All questions of the split that the parser can read; those without a prediction were not answered.
         uncounted: Number of questions by task that the parser cannot read; they are not among the rows.
-        apart: Number of answers by condition and reading that are not among the rows.
+        other_answers: Number of answers by condition and reading that are not among the rows.
     """
 
     about: About
     rows: tuple[ParsedReply, ...]
     uncounted: Mapping[str, int] = field(default_factory=dict)
-    apart: Mapping[str, int] = field(default_factory=dict)
+    other_answers: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class Comparison:
             out.
         uncounted: Number of questions that the parser cannot read, by task; they are left out.
         repeats: Number of passes of each side: how many times it was asked each question.
-        apart: Number of answers of each side that are not compared, by condition and reading.
+        other_answers: Number of answers of each side that are not compared, by condition and reading.
     """
 
     names: tuple[str, str]
@@ -124,7 +124,7 @@ class Comparison:
     unscored: int = 0
     uncounted: Mapping[str, int] = field(default_factory=dict)
     repeats: tuple[int, int] = (1, 1)
-    apart: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: ({}, {}))
+    other_answers: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: ({}, {}))
 
 
 def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:
@@ -169,7 +169,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         unscored=len(shared) - len(pairs),
         uncounted=first.uncounted,
         repeats=(num_passes(first.rows), num_passes(second.rows)),
-        apart=(first.apart, second.apart),
+        other_answers=(first.other_answers, second.other_answers),
     )
 
 

@@ -91,7 +91,7 @@ class CompareFile:
         uncounted: Task -> number of questions that the parser cannot read; they are left out.
         repeats: Number of passes of each side: how many times it was asked each question. The numbers of right answers
             are then those of questions with more than half of their answers right.
-        apart: For each side condition and reading -> number of its answers that are not compared.
+        other_answers: For each side condition and reading -> number of its answers that are not compared.
         interval_method: Name of the method of the 95 % intervals.
     """
 
@@ -110,7 +110,7 @@ class CompareFile:
     unscored: Count
     uncounted: Mapping[str, Count]
     repeats: tuple[Count, Count] = (1, 1)
-    apart: tuple[Mapping[str, Count], Mapping[str, Count]] = field(default_factory=lambda: ({}, {}))
+    other_answers: tuple[Mapping[str, Count], Mapping[str, Count]] = field(default_factory=lambda: ({}, {}))
     interval_method: str = METHOD
 
 
@@ -133,7 +133,7 @@ def compare_file(found: Comparison) -> CompareFile:
         unscored=found.unscored,
         uncounted=dict(found.uncounted),
         repeats=found.repeats,
-        apart=(dict(found.apart[0]), dict(found.apart[1])),
+        other_answers=(dict(found.other_answers[0]), dict(found.other_answers[1])),
         interval_method=METHOD,
     )
 

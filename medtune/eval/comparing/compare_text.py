@@ -65,7 +65,7 @@ def notes(found: Comparison) -> tuple[str, ...]:
     if passes := _passes(found):
         said.append(f"{'; '.join(passes)}. A question counts as right if more than half of its answers are; the")
         said.append("difference, its interval and the permutation test go by the share of right answers.")
-    for name, kinds in zip(found.names, found.apart, strict=True):
+    for name, kinds in zip(found.names, found.other_answers, strict=True):
         if kinds:
             said.append(f"Not compared, of {name}: {', '.join(f'{kind} {count:,}' for kind, count in kinds.items())}.")
     if found.uncounted:

@@ -129,7 +129,7 @@ def _phase(phase: PhaseScores) -> phase_schema.Phase:
         uncounted=dict(phase.uncounted),
         classes=phase.classes.found,
         without_classes=dict(phase.classes.left_out),
-        apart=dict(phase.apart),
+        other_answers=dict(phase.other_answers),
     )
 
 

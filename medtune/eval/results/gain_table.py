@@ -76,8 +76,8 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
         f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {of}.",
         *_passes(phases),
     ]
-    if last.apart:
-        kinds = "; ".join(f"{kind} {count:,}" for kind, count in last.apart.items())
+    if last.other_answers:
+        kinds = "; ".join(f"{kind} {count:,}" for kind, count in last.other_answers.items())
         notes.append(f"Scored apart, and not in {benchmark.primary} above: {kinds}.")
     if last.uncounted:
         notes.append(uncounted_text(last.uncounted))

@@ -138,7 +138,8 @@ class Phase:
         uncounted: Task -> number of questions that `parser` cannot read, which no score in `overall` and `by` counts.
         classes: Confusion matrix and scores of the answer classes of each task whose questions share a few answers.
         without_classes: Other task with closed questions -> the reason why it has no answer classes.
-        apart: Condition and reading -> number of answers that `overall` and `by` do not count, but `metrics` does.
+        other_answers: Condition and reading -> number of answers that `overall` and `by` do not count, but `metrics`
+            does.
     """
 
     parser: str = "unknown"
@@ -152,7 +153,7 @@ class Phase:
     uncounted: Mapping[str, Count] = field(default_factory=dict)
     classes: tuple[ClassesOfTask, ...] = ()
     without_classes: Mapping[str, str] = field(default_factory=dict)
-    apart: Mapping[str, Count] = field(default_factory=dict)
+    other_answers: Mapping[str, Count] = field(default_factory=dict)
 
     def every_metric(self) -> Iterator[MetricScore]:
         """Yields every metric of every reading under every condition, in the order of the file."""

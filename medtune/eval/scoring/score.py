@@ -63,8 +63,8 @@ class PhaseScores:
         uncounted: Number of questions that the primary metric is about and `parser` cannot read, by task.
         classes: The answer classes of each task with closed questions.
         likelihoods: The likelihood readings under condition "image", one for each question that has options.
-        apart: Number of answers that `overall` and `by` do not count, by condition and reading; `metrics` has their
-            scores.
+        other_answers: Number of answers that `overall` and `by` do not count, by condition and reading; `metrics` has
+            their scores.
     """
 
     parser: str
@@ -79,7 +79,7 @@ class PhaseScores:
     uncounted: Mapping[str, int] = field(default_factory=dict)
     classes: ByTask = NO_CLASSES
     likelihoods: tuple[ParsedReply, ...] = ()
-    apart: Mapping[str, int] = field(default_factory=dict)
+    other_answers: Mapping[str, int] = field(default_factory=dict)
 
 
 def score_phase(
@@ -161,7 +161,7 @@ def score_phase(
         uncounted=uncounted(questions, rows, metric),
         classes=classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet),
         likelihoods=tuple(replies["image"].get(LIKELIHOOD, ())),
-        apart=other_answers(predictions, parser, benchmark),
+        other_answers=other_answers(predictions, parser, benchmark),
     )
 
 

@@ -75,7 +75,7 @@ def test_answers_that_the_score_does_not_count_are_counted_in_the_output() -> No
     assert "Scored apart, and not in accuracy above: with_anatomy, generation 24." in gain_table(
         {"final": phase}, None, BUSI, label=LABEL
     )
-    assert json.loads(json_bytes(scores_file(phase, LABEL)))["apart"] == {"with_anatomy, generation": 24}
+    assert json.loads(json_bytes(scores_file(phase, LABEL)))["other_answers"] == {"with_anatomy, generation": 24}
 
 
 def test_scores_json_has_the_number_of_passes_and_their_spread() -> None:
@@ -94,7 +94,7 @@ def test_a_comparison_goes_by_all_passes_and_names_them() -> None:
     assert "one: mean of 5 passes. A question counts as right if more than half" in table_text(comparison_table(found))
     assert "one: mean of 5 passes" in comparison_plot(found)
     assert json.loads(json_bytes(compare_file(found)))["repeats"] == [5, 1]
-    left_out = replace(side("two", passes(FIVE)), apart={"text_only, generation": 12})
+    left_out = replace(side("two", passes(FIVE)), other_answers={"text_only, generation": 12})
     found = compare(side("one", passes(BEFORE)), left_out, BUSI)
     assert "Not compared, of two: text_only, generation 12." in table_text(comparison_table(found))
     late = [each for each in passes(FIVE) if each.key.repeat == 4 or each.key.question_id != "q3"]

@@ -124,7 +124,7 @@ def test_levels_baselines_and_conditions_count_all_passes() -> None:
     assert phase.by["task"]["diagnosis"].score == phase.overall.score
     assert phase.overall.baselines["text_only"] == pytest.approx((8 + 10) / 24)
     assert phase.metrics["text_only"]["robust"]["accuracy"].repeats == 2
-    assert phase.apart == {"text_only, generation": 24}
+    assert phase.other_answers == {"text_only, generation": 24}
 
 
 def test_a_question_with_one_reply_of_a_pass_unread_is_right_by_more_than_half() -> None:
