@@ -26,6 +26,18 @@ class Assemble(Protocol):
         ...
 
 
+class Skeleton(Protocol):
+    """A function that builds the modules of a model without weights or network, on the meta device."""
+
+    def __call__(self, loading: Loading = DEFAULT, /) -> Model:
+        """Returns the modules without weights.
+
+        Args:
+            loading: The recipe's settings; they decide the modules of a model that is put together from parts.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class HubWeights:
     """A repository on the hub that holds a model's weights.
@@ -62,7 +74,7 @@ class ZooEntry:
     title: str
     licence: str
     assemble: Assemble
-    skeleton: Callable[[], Model]
+    skeleton: Skeleton
     hub: HubWeights | None = None
     files: tuple[str, ...] = ("model.safetensors.index.json", "model.safetensors")
     folder: str | None = None

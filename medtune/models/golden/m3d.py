@@ -31,12 +31,12 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
             depth=golden.count(_VIT + "blocks."),
             heads=int(golden.config["heads"]),
         )
-        pool = int(golden.config["projector"]["pooling_size"])
+        side = int(golden.config["projector"]["pooling_size"])
         pooling = golden.config["per_input"][name]["pooling"]
         with torch.device("meta"):
             tower = M3DViT(config)
             projector = SpatialPoolProjector(
-                config.width, golden.width_of(linears[-1]), pool=pool, layers=len(linears), pooling=pooling
+                config.width, golden.width_of(linears[-1]), pool=(side,) * 3, layers=len(linears), pooling=pooling
             )
         model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
         load_published(model, golden.tensors(name), m3d.LAMED, where=str(golden.path))

@@ -61,7 +61,7 @@ def nano_entry(title: str, family: str, build: Callable[[], Nano], twin: Twin) -
         title,
         "Apache-2.0",
         assemble,
-        lambda: skeleton(build().config, find_family(family)),
+        lambda _=DEFAULT: skeleton(build().config, find_family(family)),
         family=family,
         twin=twin,
     )

@@ -77,4 +77,6 @@ def nano_entry(
             provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
         )
 
-    return ZooEntry(title, "Apache-2.0", assemble, lambda: skeleton(parts), variants=variants or {}, twin=twin)
+    return ZooEntry(
+        title, "Apache-2.0", assemble, lambda _=DEFAULT: skeleton(parts), variants=variants or {}, twin=twin
+    )

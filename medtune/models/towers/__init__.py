@@ -1,8 +1,9 @@
 """Vision towers, which turn pixels or voxels into a grid of features. Each architecture is one module.
 
-A module that defines `def tower(size: Size) -> Tower` is a tower that `model.vision` may name; the module's name is the
-tower's name. These towers are small enough to be trained from random weights, so that any of them can be combined with
-any projector. Towers of published models are built at full size by their zoo entries.
+A module that defines `def tower(size: Size) -> Tower` is a tower over volumes that `model.vision` may name; the
+module's name is the tower's name. These towers start from random weights, and any of them can be combined with any
+projector. `timm_tower` gives every image encoder of the timm library the same form, under the name timm:ENCODER.
+Towers of published models are built at full size by their zoo entries.
 
 Source: the seed paper's section 4.2b compares such pairs. The blocks are those of the published models; the small sizes
 are medtune's own.
@@ -26,15 +27,17 @@ class Tower:
     """A tower that can be built.
 
     Attributes:
-        build: Returns the tower with random weights, a module that maps volumes (B, 1, *size) to features
-            (B, *grid, width).
+        build: Returns the tower with random weights, a module that maps its input to features (B, *grid, width). The
+            input is a batch of volumes (B, 1, *size), or of pictures (B, pictures, 3, height, width).
         width: Width of the features.
-        grid: Number of features along each axis.
+        grid: Number of features along each axis; the first axis counts pictures where the input is pictures.
+        load: Returns the tower with pretrained weights, and their origin in words; None where there are none.
     """
 
     build: Callable[[], nn.Module]
     width: int
     grid: Size
+    load: Callable[[], tuple[nn.Module, str]] | None = None
 
 
 def find_tower(name: str, size: Size) -> Tower:

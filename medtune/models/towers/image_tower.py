@@ -108,27 +108,27 @@ def load_by_name(tower: GridTower, tensors: dict[str, Tensor], *, left_out: tupl
     tower.backbone.load_state_dict(wanted)
 
 
-def load_by_order(tower: GridTower, tensors: dict[str, Tensor], *, where: str) -> None:
-    """Fills the backbone from tensors that have other names but the same order and shapes.
+def load_by_order(backbone: nn.Module, tensors: dict[str, Tensor], *, where: str) -> None:
+    """Fills a network from tensors that have other names but the same order and shapes.
 
-    Further tensors behind the backbone's (a classification head) are left out.
+    Further tensors behind the network's (a classification head) are left out.
 
     Args:
-        tower: The tower that is filled.
+        backbone: The network that is filled.
         tensors: The tensors, in the order of the file.
         where: The file, for messages.
 
     Raises:
         ValueError: A shape differs, or the file has too few tensors.
     """
-    own = tower.backbone.state_dict()
+    own = backbone.state_dict()
     if len(tensors) < len(own):
-        raise ValueError(f"{where}: {len(tensors)} tensors where the tower has {len(own)}")
+        raise ValueError(f"{where}: {len(tensors)} tensors where the network has {len(own)}")
     renamed: dict[str, Tensor] = {}
     for (name, target), (source_name, value) in zip(own.items(), tensors.items(), strict=False):
         if target.shape != value.shape:
             raise ValueError(
-                f"{where}: {source_name} is {tuple(value.shape)} where the tower's {name} is {tuple(target.shape)}"
+                f"{where}: {source_name} is {tuple(value.shape)} where the network's {name} is {tuple(target.shape)}"
             )
         renamed[name] = value
-    tower.backbone.load_state_dict(renamed)
+    backbone.load_state_dict(renamed)

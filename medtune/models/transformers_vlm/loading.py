@@ -43,7 +43,9 @@ def hub_entry(
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
         return pretrained(loading.weights or hub.repo_id, find_family(family), loading)
 
-    return ZooEntry(title, licence, assemble, lambda: skeleton(config(), find_family(family)), hub, family=family)
+    return ZooEntry(
+        title, licence, assemble, lambda _=DEFAULT: skeleton(config(), find_family(family)), hub, family=family
+    )
 
 
 def skeleton(config: PreTrainedConfig, family: Family) -> TransformersVlm:

@@ -20,14 +20,18 @@ class Loading:
         image_max_pixels: Number of pixels to which larger images are scaled down, where a model takes any size; None
             takes the limit of the model's own processor.
         video_frames: Largest number of frames of a video that are shown, where a model takes any number; None is 16.
+            With model.name parts every clip and volume is shown as exactly so many pictures, and None reads images
+            alone.
         video_frames_per_s: Number of frames of each second that are shown; None spreads them over the whole clip.
         variant: Name of the input's preparation, where a model has several: that of the paper or of the public code,
-            or codes (ct_chat), which shows the code ids of the model's own tower and needs the tower frozen. None
-            takes the first.
+            or codes (ct_chat), which shows the code ids of the model's own tower and needs the tower frozen; organs,
+            m3d, merlin or ct_chat where model.name is parts and its tower reads voxels. None takes the first.
         volumes_as: Form in which a model of images and videos is shown a CT: slices is MedGemma's (up to 85 axial
             slices in three windows), video is DeepTumorVQA's (up to 150 grey frames), and slice is one grey slice, the
             middle one; video_frames lowers the number. None leaves such a model without volumes.
-        vision: Name of a tower, where a model is put together from parts (pocket_ct); None takes the model's own.
+        vision: Name of a tower, where a model is put together from parts (parts, pocket_ct): timm:ENCODER is any image
+            encoder of timm for images, clips (video_frames) and volumes (volumes_as), in parts alone; the others read
+            voxels. None takes the model's own.
         projector: Name of a projector, where a model is put together from parts; None takes the model's own.
         language: Hub id or local folder of any causal language model of transformers, where a model is put together
             from parts; None takes the model's own.

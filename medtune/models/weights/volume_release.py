@@ -62,7 +62,7 @@ def release_entry(
         title,
         licence,
         assemble,
-        lambda: skeleton(chosen(variants, None)),
+        lambda _=DEFAULT: skeleton(chosen(variants, None)),
         hub=None if hub is None else HubWeights(hub, gated=False),
         files=(release.files,),
         folder=None if hub is not None else f"{release.key_map.checkpoint} ({release.files}) and its tokenizer",

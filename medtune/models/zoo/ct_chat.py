@@ -38,7 +38,7 @@ def entry() -> ZooEntry:
         "CT-CHAT: CTViT codes + attentional pooling (256 tokens) + Llama-3.1-8B-Instruct",
         "CC-BY-NC-SA-4.0; Llama 3.1 Community License",
         assemble,
-        lambda: skeleton(parts()),
+        lambda _=DEFAULT: skeleton(parts()),
         files=(PROJECTOR_FILE,),
         folder=f"CT-CLIP_v2.pt, {PROJECTOR_FILE} and, in {LANGUAGE_FOLDER}, Llama-3.1-8B-Instruct with its tokenizer",
         variants=variants(),

@@ -19,7 +19,7 @@ def entry() -> ZooEntry:
         "LLaVA-Video-7B-Qwen2: SigLIP so400m + two-layer projector + Qwen2-7B, a line break behind each row of a frame",
         "Apache-2.0",
         _assemble,
-        lambda: skeleton(architecture(), find_family("llava_video")),
+        lambda _=DEFAULT: skeleton(architecture(), find_family("llava_video")),
         HUB,
         family="llava_video",
     )

@@ -63,6 +63,6 @@ def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
     )
 
 
-def _skeleton() -> VisionLanguageModel:
+def _skeleton(_: Loading = DEFAULT, /) -> VisionLanguageModel:
     with torch.device("meta"):
         return _modules(len(byte_tokenizer()))

@@ -9,8 +9,8 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.nano import volume
 from medtune.models.nano.transformers_vlm import byte_tokenizer
 from medtune.models.nano.twin import Twin
+from medtune.models.parts.entry import OwnParts, parts_entry
 from medtune.models.pocket.smollm2 import LanguageModel
-from medtune.models.pocket.volumes import pocket_entry
 from medtune.models.sequence.chatml import CLOSE, OPEN
 
 TWIN = Twin(
@@ -27,11 +27,10 @@ TWIN = Twin(
 
 def entry() -> ZooEntry:
     """Returns the zoo entry."""
-    return pocket_entry(
+    return parts_entry(
         "nano_pocket_ct",
         "A small 3D tower and projector of one's choice + random Llama of width 32; for tests",
-        load=_load,
-        architecture=_architecture,
+        OwnParts("resnet3d", "linear", _load, _architecture, crops_organs=True),
         twin=TWIN,
     )
 

@@ -12,6 +12,7 @@ import yaml
 from medtune import benchmarks
 from medtune.data import catalog
 from medtune.models.assemble import ServedEntry, any_entry
+from medtune.models.towers.timm_tower import PREFIX
 from medtune.models.tuning.apply import apply_tuning
 from medtune.trainer.contracts.contract import Contract
 from medtune.trainer.recipe.read import find_recipe, read_recipe, recipe_from_tree, recipe_to_yaml
@@ -59,7 +60,7 @@ def everything_it_names_exists(found: Opened) -> Iterator[str]:
     model = found.recipe.model
     named = [("data.benchmark", found.recipe.data.benchmark, benchmarks.names())]
     named += [("data.mixture", part.benchmark, benchmarks.names()) for part in found.recipe.data.mixture]
-    if model.vision is not None:
+    if model.vision is not None and not model.vision.startswith(PREFIX):
         named.append(("model.vision", model.vision, catalog.names(catalog.TOWERS)))
     if model.projector is not None:
         named.append(("model.projector", model.projector, catalog.names(catalog.PROJECTORS)))
@@ -68,7 +69,7 @@ def everything_it_names_exists(found: Opened) -> Iterator[str]:
             yield f"{field} is {name!r}, which is not there.{catalog.nearest(name, known)}"
     entry = any_entry(model.name)
     if not isinstance(entry, ServedEntry):
-        apply_tuning(entry.skeleton(), model.tuning, seed=0)
+        apply_tuning(entry.skeleton(model), model.tuning, seed=0)
     elif model.endpoint is None:
         yield f"model.name is {model.name!r} and model.endpoint is missing; name the server there"
 

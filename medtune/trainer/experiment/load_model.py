@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from medtune.models.contract import Assembled, Model
 from medtune.models.endpoint.pictures import SLICES_INSTEAD, read_kinds
 from medtune.models.endpoint.served import Served
 from medtune.models.endpoint.settings import Endpoint, read_key
+from medtune.models.parts.pictures import PictureInput
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.precision import narrow_frozen, resolved
@@ -170,7 +171,11 @@ def _fetched(experiment: Experiment) -> Assembled:
     if experiment.rank != 0:
         assembled = assemble_model(block.name, seed, block)
     reads = assembled.transform.kinds
-    otherwise = ", or show this one slices (model.volumes_as)" if "video" in reads else ""
+    otherwise: dict[MediaKind, str] = {}
+    if "video" in reads or isinstance(assembled.transform, PictureInput):
+        otherwise["volume"] = ", or show this one slices (model.volumes_as)"
+    if isinstance(assembled.transform, PictureInput):
+        otherwise["video"] = ", or say how many pictures this one sees (model.video_frames)"
     _refuse_media(reads, experiment.prepared, model=block.name, otherwise=otherwise)
     assembled = _with_volume_cache(experiment, assembled)
     if block.language_bits is not None:
@@ -208,15 +213,17 @@ def _served(experiment: Experiment, endpoint: Endpoint) -> Served:
             variable with the key is not set.
     """
     name = experiment.recipe.model.name
-    _refuse_media(read_kinds(endpoint), experiment.prepared, model=name, otherwise=f", or {SLICES_INSTEAD}")
+    _refuse_media(read_kinds(endpoint), experiment.prepared, model=name, otherwise={"volume": f", or {SLICES_INSTEAD}"})
     read_key(endpoint, where="model.endpoint")
     return Served(endpoint, experiment.folder.spending)
 
 
-def _refuse_media(reads: Sequence[MediaKind], prepared: Prepared, *, model: str, otherwise: str = "") -> None:
-    """Refuses media of a kind that the model does not read. For volumes, the message ends with the hint `otherwise`."""
+def _refuse_media(
+    reads: Sequence[MediaKind], prepared: Prepared, *, model: str, otherwise: Mapping[MediaKind, str]
+) -> None:
+    """Refuses media of a kind that the model does not read; the message ends with the kind's hint in `otherwise`."""
     if odd := sorted(prepared.kinds - set(reads)):
         raise ValueError(
             f"{prepared.root} holds {odd[0]}s; model.name {model} reads {' and '.join(f'{kind}s' for kind in reads)} "
-            f"only. Take another model (`medtune list models`){otherwise if odd[0] == 'volume' else ''}"
+            f"only. Take another model (`medtune list models`){otherwise.get(odd[0], '')}"
         )

@@ -42,4 +42,4 @@ def test_unknown_names_and_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="does not divide"):
         find_tower("vit3d", (15, 16, 8))
     with pytest.raises(ValueError, match="needs a grid"):
-        find_projector("spatial_pool", find_tower("vit3d", (2, 16, 8)))
+        find_projector("spatial_pool", find_tower("vit3d", (16, 2, 8)))

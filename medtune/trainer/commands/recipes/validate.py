@@ -92,7 +92,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
     assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model) if loadable else None
-    model = entry.skeleton() if assembled is None else assembled.model
+    model = entry.skeleton(recipe.model) if assembled is None else assembled.model
     if recipe.model.language_bits is not None:
         device = torch.device("meta" if assembled is None else "cpu")
         quantize_language(model, precision=recipe.train.precision, device=device)

@@ -22,6 +22,15 @@ def test_every_extension_says_what_it_is(kind: str, capsys: Capture) -> None:
     assert all(len(line.split()) > 2 for line in lines)
 
 
+def test_encoders_of_timm_are_listed_as_a_recipe_names_them(capsys: Capture) -> None:
+    assert main(["list", "encoders"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "timm:vit_small_patch16_dinov3.lvd1689m" in lines
+    assert lines == sorted(lines, key=str.lower) or len(set(lines)) == len(lines)
+    assert main(["list", "towers"]) == 0
+    assert "timm:ENCODER" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [

@@ -1,0 +1,193 @@
+"""Makes zoo entries of models whose tower, projector and language model a recipe chooses by name.
+
+Images, clips and volumes go the same way: the tower gives a grid of features with three axes, the projector turns the
+grid into tokens of the language model's width, and any causal language model of transformers reads them. A tower over
+pictures (timm:ENCODER) has the pictures as its first axis: one for an image, the frames of a clip, or the slices of a
+volume. A tower over volumes reads voxels, in the preparation that `model.variant` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+
+from medtune.data.catalog import nearest
+from medtune.data.media.volumes.slices import axial_pictures
+from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin
+from medtune.data.media.volumes.transforms.pocket import POCKET
+from medtune.data.media.volumes.transforms.transform import VolumeTransform
+from medtune.models.assemble import ZooEntry
+from medtune.models.contract import Assembled, Transform
+from medtune.models.nano.twin import Twin
+from medtune.models.parts.pictures import PictureInput
+from medtune.models.pocket.smollm2 import LanguageModel
+from medtune.models.projectors import Projector, find_projector
+from medtune.models.sequence.chat_template import ChatTemplate
+from medtune.models.sequence.chatml import ChatML
+from medtune.models.sequence.context_limit import ContextLimited
+from medtune.models.towers import Size, Tower, find_tower
+from medtune.models.towers.timm_tower import PREFIX, find_encoder
+from medtune.models.vlm import VisionLanguageModel
+from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.weights.causal_language import context_of, load_language
+from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+from medtune.models.weights.volume_release import release_folder
+
+
+class Preparation(NamedTuple):
+    """A preparation of volumes for towers over voxels.
+
+    Attributes:
+        transform: Turns a volume into the tower's input.
+        size: Number of voxels along each axis of that input.
+    """
+
+    transform: VolumeTransform
+    size: Size
+
+
+PREPARATIONS: Mapping[str, Preparation] = {
+    "organs": Preparation(POCKET, POCKET.shape),
+    "m3d": Preparation(m3d.HU_MINMAX, m3d.HU_MINMAX.size),
+    "merlin": Preparation(merlin.PUBLIC, merlin.PUBLIC.size),
+    "ct_chat": Preparation(ct_chat.ENCODE, (ct_chat.ENCODE.size[2], *ct_chat.ENCODE.size[:2])),
+}
+"""The values of `model.variant` for towers over voxels; the first is the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnParts:
+    """The parts of a model where the recipe names none.
+
+    Attributes:
+        vision: Name of the tower.
+        projector: Name of the projector.
+        language: Returns the language model, which reads ChatML; random weights are drawn from torch's generator.
+        architecture: Returns the configuration of that language model, for building it without weights.
+        crops_organs: Whether the model sees only a crop around the organ that a question is about.
+    """
+
+    vision: str
+    projector: str
+    language: Callable[[], LanguageModel]
+    architecture: Callable[[], PreTrainedConfig]
+    crops_organs: bool = False
+
+
+class _Eyes(NamedTuple):
+    """A tower with its name and the transform that makes its input."""
+
+    name: str
+    tower: Tower
+    transform: Transform
+
+
+def parts_entry(name: str, title: str, own: OwnParts, *, twin: Twin | None = None) -> ZooEntry:
+    """Returns the zoo entry of a model with the parts that `model.vision`, `projector` and `language` name.
+
+    Args:
+        name: Name of the model, for messages.
+        title: One line on the model.
+        own: The parts where the recipe names none.
+        twin: Facts about the model for tests, where its language model is tiny and random; None for a real model.
+    """
+
+    def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+        eyes, bridge = _chosen(name, own, loading)
+        torch.manual_seed(seed)
+        language = _language(own, loading)
+        family = ChatML if loading.language is None else ChatTemplate
+        torch.manual_seed(seed)
+        untrained = f"random (seed {seed}); untrained at zero-shot"
+        vision, seen = (eyes.tower.build(), untrained) if eyes.tower.load is None else eyes.tower.load()
+        return Assembled(
+            model=_model(vision, bridge, language.model),
+            family=ContextLimited(
+                family(language.tokenizer, num_media_tokens=bridge.num_tokens),
+                max_tokens=context_of(language.model.config),
+            ),
+            transform=eyes.transform,
+            provenance={
+                "vision": seen if eyes.tower.load is not None else f"{eyes.name}, {seen}",
+                "projector": f"{loading.projector or own.projector}, {untrained}",
+                "language": language.provenance,
+            },
+        )
+
+    def skeleton(loading: Loading = DEFAULT, /) -> VisionLanguageModel:
+        eyes, bridge = _chosen(name, own, loading)
+        config = own.architecture() if loading.language is None else _config(loading.language)
+        with torch.device("meta"):
+            return _model(eyes.tower.build(), bridge, AutoModelForCausalLM.from_config(config))
+
+    return ZooEntry(title, "Apache-2.0", assemble, skeleton, by_organ=own.crops_organs, twin=twin)
+
+
+def _chosen(name: str, own: OwnParts, loading: Loading) -> tuple[_Eyes, Projector]:
+    """Returns the tower with its transform, and the projector over it.
+
+    Raises:
+        ValueError: A part is not known, or a field has no meaning for the tower that is named.
+    """
+    vision = loading.vision or own.vision
+    free = replace(loading, vision=None, projector=None, language=None)
+    if loading.language is not None:
+        free = replace(free, dtype=DEFAULT.dtype)
+    if vision.startswith(PREFIX):
+        if own.crops_organs:
+            raise ValueError(f"model.vision {vision}: {name} reads crops around organs; take model.name=parts for it")
+        refuse_loading(replace(free, video_frames=None, volumes_as=None), name=f"{name} with {vision}")
+        eyes = _over_pictures(vision, loading)
+    else:
+        refuse_loading(free if own.crops_organs else replace(free, variant=None), name=f"{name} with {vision}")
+        eyes = _over_voxels(vision, loading.variant)
+    return eyes, find_projector(loading.projector or own.projector, eyes.tower)
+
+
+def _over_pictures(vision: str, loading: Loading) -> _Eyes:
+    shown = None
+    if loading.volumes_as is not None:
+        shown = axial_pictures(loading.volumes_as, at_most=loading.video_frames)
+    pictures = loading.video_frames or (1 if shown is None else shown.at_most)
+    encoder = find_encoder(vision, pictures=pictures)
+    takes_videos = loading.video_frames is not None
+    return _Eyes(vision, encoder.tower, PictureInput(encoder.picture, pictures, takes_videos, shown))
+
+
+def _over_voxels(vision: str, variant: str | None) -> _Eyes:
+    chosen = variant or next(iter(PREPARATIONS))
+    if chosen not in PREPARATIONS:
+        raise ValueError(
+            f"model.variant: no {chosen!r}.{nearest(chosen, PREPARATIONS)} There are: {', '.join(PREPARATIONS)}"
+        )
+    transform, size = PREPARATIONS[chosen]
+    return _Eyes(vision, find_tower(vision, size), VolumeInput(transform))
+
+
+def _language(own: OwnParts, loading: Loading) -> LanguageModel:
+    return own.language() if loading.language is None else load_language(loading.language, dtype=loading.dtype)
+
+
+def _config(where: str) -> PreTrainedConfig:
+    folder = release_folder(where, "model.language")
+    try:
+        config: PreTrainedConfig = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder}: no language model that transformers can read: {error}") from error
+    return config
+
+
+def _model(vision: nn.Module, bridge: Projector, language: PreTrainedModel) -> VisionLanguageModel:
+    embeddings = language.get_input_embeddings().get_parameter("weight").detach()
+    scale = 1.0 if embeddings.is_meta else float(embeddings.float().square().mean().sqrt())
+    width = language.config.hidden_size
+    # The norm gives visual tokens the length of the language model's own embeddings from the start, so that they
+    # neither vanish beside the tokens of the text nor outweigh them.
+    norm = nn.LayerNorm(width)
+    nn.init.constant_(norm.weight, scale)
+    return VisionLanguageModel(vision, nn.Sequential(bridge.build(width), norm), language)

@@ -1,0 +1,82 @@
+"""Turns images, clips and the slices of volumes into the input of a tower over pictures.
+
+Shape legend: F pictures of an item, C channels, H height, W width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import PIL.Image
+import torch
+from torch import Tensor
+
+from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.volumes.slices import AxialPictures
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
+
+
+@dataclass(frozen=True, slots=True)
+class PictureInput:
+    """Turns a media item into a fixed number of pictures, so that each item has the same number of visual tokens.
+
+    Attributes:
+        picture: Turns one picture into the pixels (3, H, W) that the tower reads.
+        num_pictures: Number of pictures. A clip or volume with more gives so many, spread evenly with the first and the
+            last; one with fewer repeats some of its own. An image is shown as a clip that stands still.
+        takes_videos: Whether clips are taken.
+        volumes: Turns a volume into pictures; None refuses volumes.
+    """
+
+    picture: Callable[[PIL.Image.Image], Tensor]
+    num_pictures: int = 1
+    takes_videos: bool = False
+    volumes: AxialPictures | None = None
+
+    @property
+    def kinds(self) -> tuple[MediaKind, ...]:
+        """Images, and clips and volumes where the recipe says how to show them."""
+        more: tuple[tuple[MediaKind, bool], ...] = (("video", self.takes_videos), ("volume", self.volumes is not None))
+        return ("image", *(kind for kind, taken in more if taken))
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """The rule that chooses the frames of a clip; None where no clips are taken."""
+        return Sampling(self.num_pictures) if self.takes_videos else None
+
+    def shape(self, ref: MediaRef) -> None:
+        """Returns None, because every item has the same number of tokens."""
+        return
+
+    def __call__(self, media: Media) -> Tensor:
+        """Returns the pixels of the pictures, float32, (F, 3, H, W).
+
+        Raises:
+            ValueError: The item is of a kind that the recipe does not say how to show.
+        """
+        if self.volumes is not None and isinstance(media, Volume):
+            media = self.volumes(media)
+            frames = media.frames_THWC
+        elif self.takes_videos and isinstance(media, Video):
+            frames = media.frames_THWC
+        else:
+            frames = require_kind(media, Image).pixels_HWC[None]
+        shown = [self.picture(PIL.Image.fromarray(frame_HWC)) for frame_HWC in frames]
+        return torch.stack([shown[number] for number in spread(len(shown), self.num_pictures)])
+
+    def stack(self, items: Sequence[Tensor]) -> Tensor:
+        """Returns several items as one batch, (B, F, 3, H, W)."""
+        return torch.stack(list(items))
+
+
+def spread(count: int, wanted: int) -> list[int]:
+    """Returns `wanted` numbers from 0 to `count` - 1, in order and spread evenly; some occur twice if there are few.
+
+    Example:
+        >>> spread(5, 3), spread(2, 4), spread(1, 3), spread(5, 1)
+        ([0, 2, 4], [0, 0, 1, 1], [0, 0, 0], [2])
+    """
+    if wanted == 1:
+        return [(count - 1) // 2]
+    return [round(number * (count - 1) / (wanted - 1)) for number in range(wanted)]
