@@ -1,0 +1,89 @@
+"""Takes a reduced Qwen2.5-VL with the vendor's own files through all commands that a user runs on a checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.checkpoints.qwen25vl import write_reduced
+
+RECIPE = "qwen25vl_7b_fetal_gauge_lora"
+PLAIN = """
+import json, sys
+import torch
+from transformers import AutoModelForImageTextToText, AutoProcessor
+base, adapter, out = sys.argv[1:]
+model = AutoModelForImageTextToText.from_pretrained(base, dtype=torch.float32)
+if adapter != "-":
+    from peft import PeftModel
+    model = PeftModel.from_pretrained(model, adapter)
+processor = AutoProcessor.from_pretrained(base)
+ids = processor.tokenizer("Which plane does the image show?", return_tensors="pt")
+with torch.no_grad():
+    logits = model.eval()(**ids).logits[0, -1].float()
+assert "medtune" not in sys.modules
+json.dump(logits[:2000].tolist(), open(out, "w"))
+"""
+
+
+def medtune(*arguments: str) -> str:
+    """Runs a command in a process of its own and returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "medtune", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, f"{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def plain_logits(base: Path, adapter: Path | None, out: Path) -> list[float]:
+    """Returns logits that plain transformers, and peft, compute in a process without medtune."""
+    script = [sys.executable, "-c", PLAIN, str(base), "-" if adapter is None else str(adapter), str(out)]
+    subprocess.run(script, check=True, timeout=300, cwd=out.parent)
+    found: list[float] = json.loads(out.read_text())
+    return found
+
+
+@pytest.mark.slow
+def test_a_folder_as_the_vendor_publishes_it_goes_through_every_command(
+    shared_real: Path, prepared_tiny: Path, tmp_path: Path
+) -> None:
+    base = write_reduced(shared_real / "qwen25vl_7b", tmp_path / "base")
+    data = ["data.benchmark=busi", f"data.root={prepared_tiny}", "data.workers=0", "log.wandb=disabled",
+            "train.max_steps=4", "train.batch_size=4", "train.micro_batch_size=2", "train.gradient_checkpointing=false",
+            "eval.every_steps=2", "eval.val_questions=6", "eval.max_new_tokens=4", "eval.batch_tokens=4096",
+            "model.image_max_pixels=50176", "train.strategy=auto", "train.devices=1"]  # fmt: skip
+    recipe = [RECIPE, "--set", f"model.weights={base}", *data]
+    learnt = ["model.tuning.language.lr=1e-2", "model.tuning.projector.lr=1e-3"]
+    assert "labels" in medtune("validate", *recipe, *learnt)
+    assert "FAIL" not in medtune("doctor", *recipe, *learnt).upper().replace("0 FAIL", "")
+    run = tmp_path / "run"
+    medtune("run", *recipe, *learnt, "--out", str(run))
+    final = json.loads((run / "results.json").read_text())["phases"]["final"]
+    merged, adapter = tmp_path / "merged", tmp_path / "adapter"
+    medtune("export", str(run), "--out", str(merged))
+    medtune("export", str(run), "--adapter", "--out", str(adapter))
+    untuned = plain_logits(base, None, tmp_path / "0.json")
+    of_merged = plain_logits(merged, None, tmp_path / "1.json")
+    of_adapter = plain_logits(base, adapter, tmp_path / "2.json")
+    moved = max(abs(a - b) for a, b in zip(untuned, of_adapter, strict=True))
+    apart = max(abs(a - b) for a, b in zip(of_merged, of_adapter, strict=True))
+    assert moved > 0.05, "the training changed nothing, so that this test would see nothing"
+    # The merged weights are stored in bfloat16, which has 8 significant bits.
+    assert apart < moved / 4
+    evaluation = ["--out", str(tmp_path / "of_adapter")]
+    medtune("eval", *recipe, f"model.adapter={adapter}", *evaluation)
+    read_back = json.loads((tmp_path / "of_adapter" / "results.json").read_text())["phases"]["zero_shot"]
+    assert read_back["overall"]["value"] == pytest.approx(final["overall"]["value"], abs=0.15)
+    medtune("eval", RECIPE, "--set", f"model.weights={merged}", *data, "--out", str(tmp_path / "of_merged"))
+    of_export = json.loads((tmp_path / "of_merged" / "results.json").read_text())["phases"]["zero_shot"]
+    assert of_export["overall"]["value"] == pytest.approx(final["overall"]["value"], abs=0.15)
