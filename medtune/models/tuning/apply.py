@@ -14,6 +14,7 @@ from torch import Tensor
 from medtune.models.contract import PARTS, Model, part_parameters, root_of
 from medtune.models.tuning.linear_layers import linear_names
 from medtune.models.tuning.plan import Lora, Mode, PartName, PartTuning, Tuning
+from medtune.models.tuning.precision import float32_adapters, widen_learning
 from medtune.models.tuning.quantize import is_quantized, logical_size, quantized_size
 
 ADAPTER = ".lora_"
@@ -64,7 +65,7 @@ def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, .
 def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
     """Adds the adapters of all tunings to the model, in place; parameters that any tuning trains require gradients.
 
-    The random weights of the adapters are drawn from `seed`, so that a recipe starts from the same weights on all
+    These parameters are then stored in float32, whatever type the model's weights have. The random weights of the adapters are drawn from `seed`, so that a recipe starts from the same weights on all
     ranks.
 
     Raises:
@@ -82,6 +83,7 @@ def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
     learning = [_learning(model, tuning) for tuning in tunings]
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(any(name in each for each in learning))
+    widen_learning(model)
 
 
 def set_learning(model: Model, tuning: Tuning) -> tuple[PartRow, ...]:
@@ -171,7 +173,8 @@ def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
             lora_dropout=lora.dropout,
             target_modules="|".join(re.escape(name) for name in chosen),
         )
-        inject_adapter_in_model(config, model.get_submodule(root))
+        with float32_adapters(model.get_submodule(f"{root}.{name}") for name in chosen):
+            inject_adapter_in_model(config, model.get_submodule(root))
         adapted = True
     if not adapted:
         able = [name for root in model.part_roots[part] for name in linear_names(model, part, root)]

@@ -58,8 +58,11 @@ def _four_bit(bnb: Any, plain: nn.Linear, precision: Precision, device: torch.de
             compute_dtype=NARROW.get(precision, torch.float32),
             quant_type="nf4",
         )
-    weight = bnb.nn.Params4bit(plain.weight.data, requires_grad=False, quant_type="nf4", module=layer)
+    # From float32, so that a file in another type with the same values gives the same codes.
+    weight = bnb.nn.Params4bit(plain.weight.data.float(), requires_grad=False, quant_type="nf4", module=layer)
     layer.weight = weight if weight.is_meta else weight.to(device)
+    if layer.weight.quant_state is not None:
+        layer.weight.quant_state.dtype = layer.compute_dtype
     if plain.bias is not None:
         layer.bias = plain.bias
     # Otherwise the layer would repack its weights in evaluation mode, for a kernel that gives no gradients and slightly

@@ -8,7 +8,7 @@ import torch
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import PartTuning, Precision, Tuning
-from medtune.models.tuning.precision import narrow_frozen, precise
+from medtune.models.tuning.precision import set_types, precise
 from tests.models.twins import EVERY_TWIN, logprobs
 
 CPU = torch.device("cpu")
@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 def _step(name: str, precision: Precision) -> tuple[torch.Tensor, dict[str, torch.Tensor], set[torch.dtype]]:
     assembled = zoo_entry(name).assemble(0)
     apply_tuning(assembled.model, Tuning(projector=PartTuning("full"), language=PartTuning("lora")), seed=0)
-    narrow_frozen(assembled.model, precision)
+    set_types(assembled.model, precision)
     assembled.model.train()
     with precise(precision, CPU)():
         found = logprobs(assembled, name)
