@@ -20,6 +20,12 @@ NARROW: dict[Precision, torch.dtype] = {"bf16-mixed": torch.bfloat16, "16-mixed"
 """The number formats that the mixed precisions compute in."""
 Precise = Callable[[], AbstractContextManager[object]]
 """Returns the context manager under which a model answers."""
+_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._NormBase)
+"""Layers of torch whose weights are always float32.
+
+They take inputs in either type then. With weights in 16 bits, those on a CPU refuse an input in float32, such as the
+output of an embedding that learns. Layers that models define themselves multiply tensors of any types.
+"""
 
 
 def resolved(wanted: Precision, device: torch.device) -> Precision:
@@ -64,7 +70,7 @@ def frozen_type(precision: Precision) -> torch.dtype:
 def set_types(model: nn.Module, precision: Precision) -> None:
     """Stores parameters that learn in float32 and all others in the type of the precision, in place and one by one.
 
-    Weights in 4 bits stay as they are.
+    Norms and buffers, which are small, are always float32. Weights in 4 bits stay as they are.
 
     Args:
         model: The model; its adapters are there, and `requires_grad` says which parameters learn in any stage.
@@ -74,9 +80,11 @@ def set_types(model: nn.Module, precision: Precision) -> None:
         ValueError: The precision is still "auto", or a weight is too large for float16.
     """
     frozen = frozen_type(precision)
+    norms = {id(p) for module in model.modules() if isinstance(module, _NORMS) for p in module.parameters()}
     for name, parameter in model.named_parameters():
         if parameter.is_floating_point():
-            parameter.data = _in_type(name, parameter.data, torch.float32 if parameter.requires_grad else frozen)
+            is_wide = parameter.requires_grad or id(parameter) in norms
+            parameter.data = _in_type(name, parameter.data, torch.float32 if is_wide else frozen)
     for module in model.modules():
         if isinstance(module, BaseTunerLayer):
             # Under autocast, the adapter's products are in 16 bits anyway, so peft need not convert its inputs to
@@ -84,7 +92,7 @@ def set_types(model: nn.Module, precision: Precision) -> None:
             module.cast_input_dtype_enabled = frozen == torch.float32
         for name, buffer in module.named_buffers(recurse=False):
             if buffer.is_floating_point():
-                setattr(module, name, buffer.to(_buffer_type(module, name)))
+                setattr(module, name, buffer.float())
 
 
 def widen_learning(model: nn.Module) -> None:
@@ -122,13 +130,3 @@ def _in_type(name: str, values: Tensor, wanted: torch.dtype) -> Tensor:
             "train.precision=bf16-mixed or 32-true"
         )
     return converted
-
-
-def _buffer_type(module: nn.Module, name: str) -> torch.dtype:
-    # Batch norm needs its statistics in the type of its weights. Other buffers, such as rotary frequencies, need
-    # float32.
-    weight = getattr(module, "weight", None)
-    return weight.dtype if name in _STATISTICS and isinstance(weight, Tensor) else torch.float32
-
-
-_STATISTICS = ("running_mean", "running_var")
