@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import lightning.pytorch as pl
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -106,7 +107,8 @@ def learnt(
         narrow_masters: A type that what learns is converted to, as a negative control; None leaves it alone.
         steps: Number of steps.
     """
-    world_size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    # Lightning removes WORLD_SIZE from the environment after each training.
+    world_size, rank = (dist.get_world_size(), dist.get_rank()) if dist.is_initialized() else (1, 0)
     assembled = from_file(case)
     model = assembled.model
     adapt(model, [TUNING], seed=0)
@@ -204,7 +206,7 @@ def apart(one: Update, other: Update) -> float:
 
 
 def learnt_by_two(
-    cases: Sequence[Case], folder: Path, *, strategy: StrategyName, precision: Precision
+    cases: Sequence[Case], folder: Path, *, strategy: StrategyName, precision: Precision, steps: int = STEPS
 ) -> dict[Case, Update]:
     """Returns what two gloo processes learn together, by case."""
     with socket.socket() as probe:
@@ -214,7 +216,7 @@ def learnt_by_two(
     texts = [f"{case.name}:{str(case.values)[6:]}:{str(case.stored)[6:]}" for case in cases]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.trainer.precision.learning", str(folder), strategy, precision, *texts],
+            [sys.executable, "-m", "tests.trainer.precision.learning", str(folder), strategy, precision, str(steps), *texts],
             env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -223,9 +225,8 @@ def learnt_by_two(
         for rank in range(2)
     ]
     try:
-        for process in processes:
-            output, _ = process.communicate(timeout=500)
-            assert process.returncode == 0, output[-3000:]
+        outputs = [process.communicate(timeout=500)[0] for process in processes]
+        assert all(process.returncode == 0 for process in processes), "\n".join(text[-3000:] for text in outputs)
     finally:
         for process in processes:
             with contextlib.suppress(ProcessLookupError):
@@ -233,15 +234,15 @@ def learnt_by_two(
     return {case: load_file(folder / case.file) for case in cases}
 
 
-def _rank(folder: Path, strategy: Any, precision: Any, texts: Sequence[str]) -> None:
+def _rank(folder: Path, strategy: Any, precision: Any, steps: int, texts: Sequence[str]) -> None:
     join_ranks(int(os.environ["WORLD_SIZE"]), CPU)
     for text in texts:
         name, values, stored = text.split(":")
         case = Case(name, getattr(torch, values), getattr(torch, stored))
-        update = learnt(case, strategy=strategy, precision=precision)
-        if os.environ["RANK"] == "0":
+        update = learnt(case, strategy=strategy, precision=precision, steps=steps)
+        if dist.get_rank() == 0:
             save_file(update, folder / case.file)
 
 
 if __name__ == "__main__":
-    _rank(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:])
+    _rank(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])
