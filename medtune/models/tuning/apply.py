@@ -73,8 +73,8 @@ def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, .
 def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
     """Adds the adapters of all tunings to the model, in place; parameters that any tuning trains require gradients.
 
-    These parameters are then stored in float32, whatever type the model's weights have. The random weights of the adapters are drawn from `seed`, so that a recipe starts from the same weights on all
-    ranks.
+    These parameters are then stored in float32, whatever type the model's weights have. The random weights of the
+    adapters are drawn from `seed`, so that a recipe starts from the same weights on all ranks.
 
     Raises:
         ValueError: LoRA targets match no module, or two tunings want different adapters for one part.

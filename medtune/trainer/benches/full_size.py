@@ -24,7 +24,7 @@ from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.plan import Tuning
-from medtune.models.tuning.precision import set_types, resolved
+from medtune.models.tuning.precision import resolved, set_types
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.random_weights import PICTURE_PX, random_weights
 from medtune.trainer.benches.measuring.measured import GB, Limit, Measured

@@ -22,7 +22,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
-from medtune.models.tuning.precision import set_types, precise, resolved
+from medtune.models.tuning.precision import precise, resolved, set_types
 from medtune.trainer.benches.measuring.measured import Measured, TwoWays, timed
 from medtune.trainer.benches.measuring.subjects import first_simulated
 from medtune.trainer.devices.ranks import device_of_rank

@@ -79,8 +79,8 @@ def _skip_shared_memory_extension() -> None:
 def _scale_loss(optimizer: Any) -> None:
     """Lets a ZeRO optimizer scale the loss, and skip a step on all ranks if a gradient on any rank is not finite.
 
-    DeepSpeed has no loss scale of its own for torch.autocast that does so: it gives each rank a `GradScaler`, which sees
-    the gradients of that rank only, after they were clipped by the norm of scaled gradients.
+    What DeepSpeed does by itself under torch.autocast cannot be used: it gives each rank a `GradScaler` that sees the
+    gradients of that rank only, after they were clipped by the norm of scaled gradients.
     """
     from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler
 
@@ -95,9 +95,7 @@ def _scale_loss(optimizer: Any) -> None:
     optimizer.dynamic_loss_scale = True
 
 
-def build_strategy(
-    name: StrategyName, *, world_size: int, device: torch.device, precision: Precision
-) -> Strategy:
+def build_strategy(name: StrategyName, *, world_size: int, device: torch.device, precision: Precision) -> Strategy:
     """Returns the Lightning strategy for a recipe's `train.strategy` and `train.precision`.
 
     Raises:

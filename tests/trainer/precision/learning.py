@@ -40,9 +40,7 @@ from tests.models.twins import OF_TRANSFORMERS, layout, row_each, shown
 
 STEPS, LR, GROUPS = 50, 1e-5, 2
 CPU = torch.device("cpu")
-TUNING = Tuning(
-    PartTuning("frozen"), PartTuning("full", lr=LR), PartTuning("lora", lr=LR, lora=Lora(r=4, alpha=8.0))
-)
+TUNING = Tuning(PartTuning("frozen"), PartTuning("full", lr=LR), PartTuning("lora", lr=LR, lora=Lora(r=4, alpha=8.0)))
 Update = dict[str, Tensor]
 
 
@@ -216,7 +214,16 @@ def learnt_by_two(
     texts = [f"{case.name}:{str(case.values)[6:]}:{str(case.stored)[6:]}" for case in cases]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.trainer.precision.learning", str(folder), strategy, precision, str(steps), *texts],
+            [
+                sys.executable,
+                "-m",
+                "tests.trainer.precision.learning",
+                str(folder),
+                strategy,
+                precision,
+                str(steps),
+                *texts,
+            ],
             env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -85,9 +85,7 @@ def test_no_more_bytes_reach_the_device_than_the_model_has_there(opened: Opened,
     assert arrivals.total == _bytes(model) > 50_000
 
 
-def test_the_count_sees_a_model_that_is_narrowed_on_the_device(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_count_sees_a_model_that_is_narrowed_on_the_device(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: the order of before, with which a float32 file was on the device as a whole."""
 
     def too_late(model: Any, precision: Any, device: torch.device) -> None:
