@@ -36,7 +36,17 @@ class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
     """
 
     def init_deepspeed(self) -> None:
-        """Starts the engine; in float16 the loss is scaled as DeepSpeed scales it for models in float16."""
+        """Starts the engine; under ZeRO-3 each parameter is shared out before the next one reaches the device.
+
+        In float16 the loss is scaled as DeepSpeed scales it for models in float16.
+        """
+        if self.zero_stage_3:
+            import deepspeed
+
+            assert self.model is not None
+            # The engine itself would move the whole model to the device first.
+            deepspeed.zero.Init(module=self.model, config_dict_or_path=self.config)
+            self.model.to(self.root_device)
         super().init_deepspeed()
         engine: Any = self.model
         if engine.torch_autocast_enabled() and engine.torch_autocast_dtype() == torch.float16:

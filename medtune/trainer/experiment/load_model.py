@@ -54,6 +54,7 @@ def load_model(experiment: Experiment, checkpoint: Path | None) -> AskedModel:
         place(assembled.model, experiment.recipe.train.precision, experiment.device)
     else:
         assembled = _adapted(experiment)
+        place(assembled.model, experiment.recipe.train.precision, experiment.device)
         load_checkpoint(experiment.recipe, assembled.model, checkpoint)
     return LoadedModel(experiment, assembled)
 
@@ -75,6 +76,8 @@ class TrainableModel(NamedTuple):
 def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> TrainableModel:
     """Returns the model at the beginning of a stage, with its parts frozen or trainable as the stage says.
 
+    It is on the device, or under ZeRO-3 in the host's memory.
+
     Args:
         experiment: The experiment that the stage belongs to.
         stage: The stage that begins.
@@ -85,6 +88,10 @@ def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> 
         ValueError: The weights do not belong to the recipe's tuning.
     """
     assembled = _adapted(experiment)
+    train = experiment.recipe.train
+    # Under ZeRO-3 a device may have no room for the whole model. The strategy moves its share there.
+    device = torch.device("cpu") if train.strategy == "deepspeed_stage_3" else experiment.device
+    place(assembled.model, train.precision, device)
     learnt = tuple(trainable_names(assembled.model))
     if start is not None:
         load_checkpoint(experiment.recipe, assembled.model, start)
@@ -169,13 +176,12 @@ def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
 
 
 def _adapted(experiment: Experiment) -> Assembled:
-    """Returns the model with the adapters of all stages, in the recipe's precision."""
+    """Returns the model with the adapters of all stages, in the host's memory."""
     assembled = _fetched(experiment)
     tunings = [stage.tuning for stage in experiment.recipe.stages]
     adapt(assembled.model, tunings, seed=experiment.recipe.train.seed)
     if experiment.recipe.train.gradient_checkpointing:
         recompute_activations(assembled.model)
-    place(assembled.model, experiment.recipe.train.precision, experiment.device)
     return assembled
 
 

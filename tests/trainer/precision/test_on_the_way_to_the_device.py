@@ -100,6 +100,14 @@ def test_the_count_sees_a_model_that_is_narrowed_on_the_device(opened: Opened, m
     assert arrivals.total == _bytes(model) + 2 * narrow > _bytes(model)
 
 
+def test_under_zero_3_nothing_reaches_the_device_before_it_is_shared_out(opened: Opened) -> None:
+    experiment = opened("train.precision=bf16-mixed", "train.strategy=deepspeed_stage_3")
+    with arriving() as arrivals:
+        model = load_trainable(experiment, experiment.recipe.stages[0], None).assembled.model
+    assert arrivals.total == 0
+    assert {p.dtype for p in model.parameters() if p.requires_grad} == {torch.float32}
+
+
 def test_in_4_bits_one_layer_after_another_is_quantised_before_the_rest_is_moved(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
