@@ -65,6 +65,7 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
         raise ValueError(f"{where}: a model of type {config.model_type!r}; wanted {' or '.join(family.model_types)}")
     processor = read_processor(where)
     _limit_pixels(processor, family, loading, where=where)
+    _limit_videos(processor, family, loading, max_tokens=config.get_text_config().max_position_embeddings)
     return put_together(_read_weights(where, loading), processor, family, loading, where=where)
 
 
@@ -108,6 +109,16 @@ def _limit_pixels(processor: Any, family: Family, loading: Loading, *, where: st
             f"model.image_max_pixels is {size['longest_edge']}; {where} wants at least {size['shortest_edge']}"
         )
     processor.image_processor.size = size
+
+
+def _limit_videos(processor: Any, family: Family, loading: Loading, *, max_tokens: int) -> None:
+    if family.limit_videos is not None:
+        family.limit_videos(processor, loading.video_max_pixels, max_tokens)
+    elif loading.video_max_pixels is not None:
+        raise ValueError(
+            f"model.video_max_pixels is set, but {family.model_types[0]} takes no videos or scales every frame to its "
+            "own size"
+        )
 
 
 def refuse_image_size(family: Family, loading: Loading) -> None:

@@ -19,6 +19,9 @@ class Loading:
         dtype: Number format of the pretrained weights in memory; adapters are always float32.
         image_max_pixels: Number of pixels to which larger images are scaled down, where a model takes any size; None
             takes the limit of the model's own processor.
+        video_max_pixels: Number of pixels to which each larger frame of a video is scaled down, where a model takes any
+            size (Qwen-VL); None takes the vendor's limit of 768 visual tokens for each pair of frames. All frames
+            together never take more than 0.9 of the model's context, as in the vendor's code.
         video_frames: Largest number of frames of a video that are shown, where a model takes any number; None is 16.
         video_frames_per_s: Number of frames of each second that are shown; None spreads them over the whole clip.
         variant: Name of the input's preparation, where a model has several: that of the paper or of the public code,
@@ -38,6 +41,7 @@ class Loading:
     weights: str | None = None
     dtype: DtypeName = "float32"
     image_max_pixels: int | None = None
+    video_max_pixels: int | None = None
     video_frames: int | None = None
     video_frames_per_s: float | None = None
     variant: str | None = None

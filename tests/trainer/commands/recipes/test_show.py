@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from medtune.trainer.commands.cli import main
@@ -17,7 +19,7 @@ def test_show_resolves_the_recipe_under_its_header(capsys: Capture) -> None:
     assert "warmup_ratio: 0.1" in out
 
 
-def test_origins_name_the_file_of_each_value(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_origins_name_the_file_of_each_value(capsys: Capture, tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text("extends: nano_busi_lora\ntrain: {seed: 3}\n")
     assert main(["show", str(own), "--origins", "--set", "train.max_steps=4"]) == 0
