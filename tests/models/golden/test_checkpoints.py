@@ -109,7 +109,10 @@ FAMILIES: dict[str, Callable[[], SequenceFamily]] = {
 
 def family_of(name: str) -> SequenceFamily:
     """Returns the family of a recorded file, with the sizes of the published configuration."""
-    return FAMILIES[name.partition("_")[0]]()
+    kind = name.partition("_")[0]
+    if kind not in FAMILIES:
+        pytest.skip(f"{name}: the sizes of its published configuration do not stand in this test")
+    return FAMILIES[kind]()
 
 
 def count_of(sequence: Sequence) -> int:
@@ -229,6 +232,12 @@ REDUCED: dict[str, Callable[[dict[str, int]], Nano]] = {
     "qwen3vl": lambda patterns: _qwen_layers(nano_qwen3vl._build(), patterns, "model.language_model"),
     "medgemma": lambda patterns: _gemma_layers(nano_gemma3._build(), patterns),
 }
+WITH_NAMES = [
+    name
+    for path in FOLDER.glob(f"{NAMES}.json")
+    for name, said in json.loads(path.read_text("utf-8")).items()
+    if "patterns" in said
+] or ["qwen25vl_7b"]
 OLD_PREFIXES = {"medgemma": ("vision_tower.", "vision_tower.vision_model.")}
 """A prefix that today's transformers writes, and the one that the published files have."""
 ZOO = {
@@ -237,10 +246,16 @@ ZOO = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["qwen2vl_7b", "qwen25vl_7b", "qwen3vl_8b", "medgemma_27b"])
+def test_golden_tensor_names_are_recorded_for_each_kind() -> None:
+    assert {name.partition("_")[0] for name in recorded(NAMES)} >= set(REDUCED)
+
+
+@pytest.mark.parametrize("name", WITH_NAMES)
 def test_golden_tensor_names_of_a_model_with_all_its_layers(name: str, tmp_path: Path) -> None:
     """A narrow model with as many layers as the published one has the published names, and is read by them."""
     said, kind = recorded(NAMES)[name], name.partition("_")[0]
+    if kind not in REDUCED:
+        pytest.skip(f"{name}: this test has no narrow model of its kind")
     write_nano(REDUCED[kind](said["patterns"]), tmp_path, seed=0)
     path = tmp_path / "model.safetensors"
     new, old = OLD_PREFIXES.get(kind, ("", ""))
