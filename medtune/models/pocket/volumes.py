@@ -53,13 +53,19 @@ def pocket_entry(
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
-        own = loading if loading.language is None else replace(loading, language=None, dtype=DEFAULT.dtype)
+        own = (
+            loading if loading.language is None else replace(loading, language=None, revision=None, dtype=DEFAULT.dtype)
+        )
         refuse_loading(replace(own, vision=None, projector=None), name=name)
         vision, projector = loading.vision or VISION, loading.projector or PROJECTOR
         eyes = find_tower(vision, POCKET.shape)
         bridge = find_projector(projector, eyes)
         torch.manual_seed(seed)
-        language = load() if loading.language is None else load_language(loading.language, dtype=loading.dtype)
+        language = (
+            load()
+            if loading.language is None
+            else load_language(loading.language, dtype=loading.dtype, revision=loading.revision)
+        )
         family = ChatML if loading.language is None else ChatTemplate
         lays_out = family(language.tokenizer, num_media_tokens=bridge.num_tokens)
         torch.manual_seed(seed)
@@ -83,7 +89,7 @@ def pocket_entry(
         eyes = find_tower(VISION, POCKET.shape)
         bridge = find_projector(PROJECTOR, eyes)
         with torch.device("meta"):
-            language = AutoModelForCausalLM.from_config(config)
+            language = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
             return _model(eyes, bridge, language)
 
     return ZooEntry(title, "Apache-2.0", assemble, skeleton, by_organ=True, twin=twin)

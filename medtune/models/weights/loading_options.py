@@ -16,6 +16,8 @@ class Loading:
 
     Attributes:
         weights: Hub id or local folder of pretrained weights that replace the model's own; None takes the model's own.
+        revision: Branch, tag or commit of the hub's repository, for weights and model.language; None takes the main
+            branch. Only a commit always gives the same files; the outputs name it in any case.
         dtype: Number format of the pretrained weights in memory; adapters are always float32.
         image_max_pixels: Number of pixels to which larger images are scaled down, where a model takes any size; None
             takes the limit of the model's own processor.
@@ -39,6 +41,7 @@ class Loading:
     """
 
     weights: str | None = None
+    revision: str | None = None
     dtype: DtypeName = "float32"
     image_max_pixels: int | None = None
     video_max_pixels: int | None = None

@@ -101,9 +101,9 @@ def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
         FileNotFoundError: A file is missing.
         ValueError: A file is damaged, or is that of another model.
     """
-    refuse_loading(replace(loading, weights=None, variant=None), name="ct_chat")
+    refuse_loading(replace(loading, weights=None, revision=None, variant=None), name="ct_chat")
     full = chosen(variants(), loading.variant)
-    folder = release_folder(loading.weights, "CT-CHAT")
+    folder = release_folder(loading.weights, "CT-CHAT", revision=loading.revision)
     language, tokenizer = read_language(folder / LANGUAGE_FOLDER), read_tokenizer(folder / LANGUAGE_FOLDER)
     tokenizer.add_special_tokens({"additional_special_tokens": list(ADDED_TOKENS)})
     language.resize_token_embeddings(len(tokenizer))

@@ -160,7 +160,7 @@ def test_golden_sequences_hold_as_many_runs_of_visual_tokens(name: str) -> None:
 def published(shared_real: Path) -> SequenceFamily:
     """Returns the family of Qwen2.5-VL-7B-Instruct's own small files."""
     folder = shared_real / "qwen25vl_7b"
-    processor = read_processor(str(folder))
+    processor = read_processor(folder, str(folder))
     family = find_family("qwen2_vl")
     assert family.limit_videos is not None
     family.limit_videos(processor, None, CONTEXT)
