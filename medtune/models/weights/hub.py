@@ -161,21 +161,26 @@ def terms_of(where: str, revision: str | None = None) -> Terms | None:
     """
     folder = kept_folder(where, revision)
     if folder is not None and (folder / _CARD).is_file():
-        try:
-            card = ModelCard((folder / _CARD).read_text("utf-8"), ignore_metadata_errors=True).data
-        except ValueError:
-            card = None
-        if card is not None and card.license:
-            return Terms(str(card.get("license_name") or card.license), None)
+        licence = _licence_of((folder / _CARD).read_text("utf-8"))
+        if licence is not None:
+            return Terms(licence, None)
     if Path(where).is_dir() or not hub_reachable():
         return None
     try:
         info = HfApi().model_info(where, revision=revision, timeout=PROBE_S)
     except (HfHubHTTPError, OSError, ValueError):
         return None
-    said = info.card_data or {}
-    licence = said.get("license_name") or said.get("license")
+    licence = None if info.card_data is None else info.card_data.get("license_name") or info.card_data.get("license")
     return Terms(None if licence is None else str(licence), None if info.gated is None else bool(info.gated))
+
+
+def _licence_of(card: str) -> str | None:
+    try:
+        said = ModelCard(card, ignore_metadata_errors=True).data
+    except ValueError:
+        return None
+    licence = said.get("license_name") or said.get("license")
+    return None if licence is None else str(licence)
 
 
 def gate_advice(where: str) -> str:

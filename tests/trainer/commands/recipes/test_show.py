@@ -27,4 +27,6 @@ def test_origins_name_the_file_of_each_value(capsys: Capture, tmp_path: Path) ->
     assert lines["train.seed"] == f"3    {own}"
     assert lines["train.max_steps"] == "4    --set"
     assert lines["data.benchmark"].startswith("'busi'")
-    assert lines["data.benchmark"].endswith("nano_busi_lora.yaml")
+    # nano_busi_lora itself extends pocket_busi_lora.
+    assert lines["data.benchmark"].endswith("pocket_busi_lora.yaml")
+    assert lines["model.name"].endswith("nano_busi_lora.yaml")
