@@ -66,8 +66,10 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
     if config.model_type not in family.model_types:
         raise ValueError(f"{said}: a model of type {config.model_type!r}; wanted {' or '.join(family.model_types)}")
     processor = read_processor(folder, said)
-    _limit_pixels(processor, family, loading, where=said)
-    _limit_videos(processor, family, loading, max_tokens=config.get_text_config().max_position_embeddings)
+    refuse_pixel_limits(family, loading)
+    _limit_images(processor, loading, where=said)
+    if family.limit_videos is not None:
+        family.limit_videos(processor, loading.video_max_pixels, config.get_text_config().max_position_embeddings)
     pinned = commit_of(folder) or loading.revision
     folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *_SHARDS))
     return put_together(_read_weights(folder, said, loading), processor, family, loading, where=said)
@@ -103,10 +105,9 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
     )
 
 
-def _limit_pixels(processor: Any, family: Family, loading: Loading, *, where: str) -> None:
+def _limit_images(processor: Any, loading: Loading, *, where: str) -> None:
     if loading.image_max_pixels is None:
         return
-    refuse_image_size(family, loading)
     size = {**dict(processor.image_processor.size), "longest_edge": loading.image_max_pixels}
     if size["shortest_edge"] > size["longest_edge"]:
         raise ValueError(
@@ -115,25 +116,20 @@ def _limit_pixels(processor: Any, family: Family, loading: Loading, *, where: st
     processor.image_processor.size = size
 
 
-def _limit_videos(processor: Any, family: Family, loading: Loading, *, max_tokens: int) -> None:
-    if family.limit_videos is not None:
-        family.limit_videos(processor, loading.video_max_pixels, max_tokens)
-    elif loading.video_max_pixels is not None:
-        raise ValueError(
-            f"model.video_max_pixels is set, but {family.model_types[0]} takes no videos or scales every frame to its "
-            "own size"
-        )
-
-
-def refuse_image_size(family: Family, loading: Loading) -> None:
-    """Refuses `model.image_max_pixels` for a family that scales images to a size of its own.
+def refuse_pixel_limits(family: Family, loading: Loading) -> None:
+    """Refuses `model.image_max_pixels` and `video_max_pixels` for a family that scales media to a size of its own.
 
     Raises:
-        ValueError: The recipe sets it for such a family.
+        ValueError: The recipe sets one of them for such a family.
     """
     if loading.image_max_pixels is not None and not family.any_size:
         raise ValueError(
             f"model.image_max_pixels is set, but {family.model_types[0]} scales every image to its own size"
+        )
+    if loading.video_max_pixels is not None and family.limit_videos is None:
+        raise ValueError(
+            f"model.video_max_pixels is set, but {family.model_types[0]} takes no videos or scales every frame to its "
+            "own size"
         )
 
 

@@ -28,7 +28,7 @@ from huggingface_hub.errors import (
 
 from medtune.models.weights.assets import PROBE_S, AssetError, hub_reachable
 
-SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model", "*.md", "LICENSE*")
+SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.md", "LICENSE*")
 """Patterns of the files of a transformers checkpoint beside its weights: configuration, tokenizer, card, licence."""
 WEIGHT_FILES = ("model.safetensors.index.json", "model.safetensors")
 _SUBFOLDERS = ("*/*",)
@@ -67,7 +67,9 @@ def checkpoint_folder(
         refuse_revision(where, revision)
         return Path(where)
     if kept_folder(where, revision) is None and hub_reachable():
-        print(f"fetching {what} of {_at(where, revision)} from the hub", file=sys.stderr, flush=True)
+        terms = terms_of(where, revision)
+        licence = "" if terms is None or terms.licence is None else f"; licence: {terms.licence}, yours to accept"
+        print(f"fetching {what} of {_at(where, revision)} from the hub{licence}", file=sys.stderr, flush=True)
     try:
         return Path(
             snapshot_download(

@@ -132,6 +132,20 @@ def clip_of(text: str) -> Frames:
     return Frames(size_of(size), tuple(number / float(per_s) for number in range(int(count))))
 
 
+READ = {
+    "family", "question", "image_tokens", "images", "videos", "texts", "stop_id", "eos_of_tokenizer", "media_id",
+    "text_only_has_system",
+}  # fmt: skip
+"""Keys of a file that the tests here read; ids and texts only where the vendor's tokenizer is on this machine."""
+
+
+@each_file
+def test_golden_files_hold_no_key_that_is_not_read(name: str) -> None:
+    said = recorded(name)
+    assert said["family"] == name
+    assert set(said) <= READ
+
+
 @each_file
 def test_golden_numbers_of_visual_tokens(name: str) -> None:
     said = recorded(name)

@@ -52,8 +52,10 @@ def load(where: str = REPOSITORY, revision: str | None = None) -> dict[str, str]
 
 
 def test_files_of_one_commit_are_fetched_and_no_others(stand_in: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    stand_in.card = CARD
     assert load()["language"] == f"{REPOSITORY} at commit {FIRST}, float32"
-    assert f"fetching configuration of {REPOSITORY} from the hub" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"fetching configuration of {REPOSITORY} from the hub; licence: tiny-licence, yours to accept\n" in said
     assert not any("consolidated" in path for path in stand_in.asked)
     weights = next(n for n, path in enumerate(stand_in.asked) if path.endswith("model.safetensors"))
     assert all(path.endswith("model.safetensors") for path in stand_in.asked[weights:] if "/resolve/" in path)

@@ -24,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--origins",
         action="store_true",
-        help="Prints one line for each value, with the file that gives it: RECIPE or one that it extends (default: the "
-        "recipe as YAML).",
+        help="Prints one line for each value, with the file that gives it: RECIPE or one that it extends.",
     )
     parser.add_argument(
         "--fields",

@@ -61,6 +61,7 @@ def test_a_run_records_its_commit_and_goes_on_with_it(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     for seed, commit in enumerate((FIRST, SECOND)):
         write_nano(nano_qwen25vl.build(), tmp_path / commit, seed=seed)
+        (tmp_path / commit / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n", encoding="utf-8")
     write_cache(tmp_path / "cache", {each: tmp_path / each for each in (FIRST, SECOND)}, refs={"main": FIRST})
     assert main(["validate", *arguments(prepared_tiny, REPOSITORY)]) == 0
     out = tmp_path / "run"
@@ -74,3 +75,4 @@ def test_a_run_records_its_commit_and_goes_on_with_it(
     assert main(["export", str(out), "--out", str(tmp_path / "exported")]) == 0
     manifest = json.loads((tmp_path / "exported" / "medtune.json").read_text("utf-8"))
     assert all(FIRST in each for each in manifest["provenance"].values())
+    assert "- Weights that it was made from: cc-by-4.0" in (tmp_path / "exported" / "README.md").read_text("utf-8")

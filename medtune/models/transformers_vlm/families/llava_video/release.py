@@ -16,7 +16,7 @@ from medtune.models.contract import Assembled
 from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig, build_processor
-from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_image_size
+from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_pixel_limits
 from medtune.models.weights.hub import described
 from medtune.models.weights.keymaps.key_map import load_published
 from medtune.models.weights.keymaps.llava_video import KEY_MAP
@@ -69,7 +69,7 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
     family = find_family("llava_video")
     if said.get("model_type") == LlavaVideoConfig.model_type:
         return pretrained(where, family, loading)
-    refuse_image_size(family, loading)
+    refuse_pixel_limits(family, loading)
     config = published_config(said, vision=vision, where=str(folder))
     processor = build_processor(read_tokenizer(folder), config)
     config.image_token_index, config.video_token_index = processor.image_token_id, processor.video_token_id
