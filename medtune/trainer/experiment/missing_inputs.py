@@ -9,7 +9,7 @@ from medtune.data import catalog
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import ZooEntry
 from medtune.models.weights.export import is_exported
-from medtune.models.weights.hub import gate_advice, kept_weights, terms_of
+from medtune.models.weights.hub import gate_advice, kept_weights, refuse_revision, terms_of
 from medtune.trainer.recipe.schema import Recipe
 
 
@@ -41,6 +41,9 @@ def _how_to_make(root: Path, field: str, name_of_benchmark: str, benchmark: Benc
 def missing_weights(recipe: Recipe, entry: ZooEntry) -> str | None:
     """Returns instructions for getting the pretrained weights; None if they are present or need no download."""
     wanted = recipe.model.weights or (entry.hub.repo_id if entry.hub else None)
+    revision = recipe.model.revision
+    if recipe.model.language is None:
+        refuse_revision(wanted, revision)
     if wanted is not None and is_exported(wanted):
         return None
     if wanted is None and entry.folder is not None:
@@ -48,7 +51,6 @@ def missing_weights(recipe: Recipe, entry: ZooEntry) -> str | None:
             f"weights: {recipe.model.name} is read from a local folder, which model.weights has to name\n"
             f"     it holds {entry.folder}: --set model.weights=/path/to/folder"
         )
-    revision = recipe.model.revision
     if wanted is None or kept_weights(wanted, entry.files, revision=revision) is not None:
         return None
     if entry.folder is not None:

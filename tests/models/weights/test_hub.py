@@ -16,11 +16,13 @@ from medtune.models.weights.assets import AssetError
 from medtune.models.weights.hub import Terms, checkpoint_folder, terms_of
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo import nano_qwen25vl
+from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.missing_inputs import missing_weights
 from medtune.trainer.recipe.read import read_recipe
 from tests.models.weights.hub_cache import FIRST, REPOSITORY, SECOND
 from tests.models.weights.hub_stand_in import Hub, serving
 
+Capture = pytest.CaptureFixture[str]
 CARD: dict[str, object] = {"gated": "manual", "cardData": {"license": "other", "license_name": "tiny-licence"}}
 
 
@@ -51,7 +53,7 @@ def load(where: str = REPOSITORY, revision: str | None = None) -> dict[str, str]
     return zoo_entry("qwen25vl_7b").assemble(0, Loading(weights=where, revision=revision)).provenance
 
 
-def test_files_of_one_commit_are_fetched_and_no_others(stand_in: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_of_one_commit_are_fetched_and_no_others(stand_in: Hub, capsys: Capture) -> None:
     stand_in.card = CARD
     assert load()["language"] == f"{REPOSITORY} at commit {FIRST}, float32"
     said = capsys.readouterr().err
@@ -141,3 +143,23 @@ def test_validate_names_licence_and_gate_of_weights_that_a_recipe_names(stand_in
     assert "Licence: tiny-licence." in found
     assert "It is gated: accept its licence at" in found
     assert f"hf download {REPOSITORY} --revision main" in found
+
+
+def test_validate_and_run_say_how_to_get_access(
+    stand_in: Hub, prepared_tiny: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    stand_in.card = CARD
+    stand_in.refusals["/resolve/"] = stand_in.refusals["/tree/"] = (403, "GatedRepo")
+    settings = [f"data.root={prepared_tiny}", "model.name=nano_qwen25vl", f"model.weights={REPOSITORY}"]
+    assert main(["validate", "nano_busi_lora", "--set", *settings]) == 1
+    assert "Licence: tiny-licence. It is gated: accept its licence at" in capsys.readouterr().out
+    assert main(["eval", "nano_busi_lora", "--out", str(tmp_path / "run"), "--set", *settings]) == 1
+    assert f"medtune: {REPOSITORY}: configuration not given by the hub. It is gated" in capsys.readouterr().err
+
+
+def test_validate_refuses_a_revision_of_a_folder_also_without_weights(
+    prepared_tiny: Path, files: Path, capsys: Capture
+) -> None:
+    settings = [f"data.root={prepared_tiny}", "model.name=nano_qwen25vl", f"model.weights={files}", "model.revision=v1"]
+    assert main(["validate", "nano_busi_lora", "--no-weights", "--set", *settings]) == 1
+    assert "model.revision is 'v1', but" in capsys.readouterr().err

@@ -69,6 +69,8 @@ def test_a_run_records_its_commit_and_goes_on_with_it(
     weights = json.loads((out / "weights.json").read_text("utf-8"))
     assert all(f"{REPOSITORY} at commit {FIRST}" in each for each in weights.values())
     assert json.loads((out / "environment.json").read_text("utf-8"))["commits"] == {REPOSITORY: FIRST}
+    results = json.loads((out / "results.json").read_text("utf-8"))
+    assert results["weights_commit"] == f"{REPOSITORY} at commit {FIRST}"
     assert FIRST in (out / "report.html").read_text("utf-8")
     (tmp_path / "cache" / "models--nobody--tiny-vlm" / "refs" / "main").write_text(SECOND)
     capsys.readouterr()
