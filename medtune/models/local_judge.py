@@ -10,7 +10,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from medtune.data.types import JudgeRequest, PredictionKey
+from medtune.models.sequence.end_tokens import end_ids
+from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder
 from medtune.models.weights.loading_options import DtypeName
+from medtune.models.weights.own_code import refuse_own_code
 
 
 class LocalJudge:
@@ -26,14 +29,21 @@ class LocalJudge:
             device: The device that the model runs on.
 
         Raises:
-            OSError: There is no such folder, and the hub has no such model or cannot be reached.
-            ValueError: The model's tokenizer has no chat template.
+            AssetError: There is no such folder, and the hub has no such model or cannot be reached.
+            OSError: The folder holds no language model.
+            ValueError: The model's tokenizer has no chat template, nothing ends a reply, or the folder wants to
+                run code of its own.
         """
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(weights)
+        folder = checkpoint_folder(weights, what="judge", files=(*SMALL_FILES, "*.safetensors"))
+        self._tokenizer: Any = _read(AutoTokenizer, folder, weights)
         if not self._tokenizer.chat_template:
             raise ValueError(f"{weights}: the tokenizer has no chat template; take an instruction-tuned model as judge")
-        loaded: Any = AutoModelForCausalLM.from_pretrained(weights, dtype=getattr(torch, dtype))
+        loaded: Any = _read(AutoModelForCausalLM, folder, weights, dtype=getattr(torch, dtype))
         self._model = loaded.eval().to(device)
+        own = [] if self._tokenizer.eos_token_id is None else [self._tokenizer.eos_token_id]
+        self._stop_ids = list(dict.fromkeys([*own, *end_ids(loaded.generation_config, self._tokenizer)]))
+        if not self._stop_ids:
+            raise ValueError(f"{weights}: neither its tokenizer nor generation_config.json says what ends a reply")
         self._max_new_tokens = max_new_tokens
         # Reports must not contain paths of the user's machine, so only the last part of a folder is kept.
         self._name = Path(weights).name if Path(weights).exists() else weights
@@ -57,7 +67,6 @@ class LocalJudge:
         rows = self._tokenizer.apply_chat_template(
             turns, add_generation_prompt=True, return_tensors="pt", return_dict=True
         ).to(self._model.device)
-        stop = self._tokenizer.eos_token_id
         ids_BL = self._model.generate(
             input_ids=rows["input_ids"],
             attention_mask=rows["attention_mask"],
@@ -66,7 +75,16 @@ class LocalJudge:
             temperature=None,
             top_p=None,
             top_k=None,
-            eos_token_id=stop,
-            pad_token_id=stop,
+            eos_token_id=self._stop_ids,
+            pad_token_id=self._stop_ids[0],
         )
-        return str(self._tokenizer.decode(ids_BL[0, rows["input_ids"].shape[1] :], skip_special_tokens=True))
+        reply = [each for each in ids_BL[0, rows["input_ids"].shape[1] :].tolist() if each not in self._stop_ids]
+        return str(self._tokenizer.decode(reply, skip_special_tokens=True))
+
+
+def _read(kind: Any, folder: Path, weights: str, **settings: Any) -> Any:
+    try:
+        return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **settings)
+    except (OSError, ValueError) as error:
+        refuse_own_code(folder, weights, error)
+        raise

@@ -208,6 +208,7 @@ class ResultsFile:
             left out if there are none.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
         patient_unit: What stands for a patient, in the words of the source; left out if it is not recorded.
+        weights_commit: Hub id and commit of the weights that the run began with; left out if they are not from the hub.
     """
 
     benchmark: str
@@ -234,6 +235,7 @@ class ResultsFile:
     learnt_lookalikes: Fact = ""
     trained_on: Fact = ""
     patient_unit: Fact = ""
+    weights_commit: Fact = ""
 
     @property
     def label(self) -> DataLabel:

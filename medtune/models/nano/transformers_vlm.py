@@ -16,6 +16,7 @@ from medtune.models.contract import Assembled
 from medtune.models.nano.twin import Twin
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import pretrained, skeleton
+from medtune.models.weights.hub import refuse_revision
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 INITIALIZER_RANGE = 0.2
@@ -51,6 +52,7 @@ def nano_entry(title: str, family: str, build: Callable[[], Nano], twin: Twin) -
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
         if loading.weights is not None:
             return pretrained(loading.weights, find_family(family), loading)
+        refuse_revision(None, loading.revision)
         with tempfile.TemporaryDirectory() as folder:
             write_nano(build(), Path(folder), seed=seed)
             assembled = pretrained(folder, find_family(family), loading)
@@ -70,7 +72,7 @@ def nano_entry(title: str, family: str, build: Callable[[], Nano], twin: Twin) -
 def write_nano(nano: Nano, folder: Path, *, seed: int) -> None:
     """Writes random weights, the configuration and the processor as a checkpoint into a folder."""
     torch.manual_seed(seed)
-    model = AutoModelForImageTextToText.from_config(nano.config)
+    model = AutoModelForImageTextToText.from_config(nano.config, trust_remote_code=False)
     with torch.no_grad():
         for parameter in model.parameters():
             # Parameters that begin at zero get random values too, because a gate of zero would hide the image.

@@ -30,6 +30,7 @@ from medtune.models.projectors import Projector, find_projector
 from medtune.models.sequence.chat_template import ChatTemplate
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.sequence.context_limit import ContextLimited
+from medtune.models.sequence.end_tokens import ended_by
 from medtune.models.towers import Size, Tower, find_tower
 from medtune.models.towers.timm_tower import PREFIX, find_encoder
 from medtune.models.vlm import VisionLanguageModel
@@ -102,13 +103,14 @@ def parts_entry(name: str, title: str, own: OwnParts, *, twin: Twin | None = Non
         torch.manual_seed(seed)
         language = _language(own, loading)
         family = ChatML if loading.language is None else ChatTemplate
+        lays_out = family(language.tokenizer, num_media_tokens=bridge.num_tokens)
         torch.manual_seed(seed)
         untrained = f"random (seed {seed}); untrained at zero-shot"
         vision, seen = (eyes.tower.build(), untrained) if eyes.tower.load is None else eyes.tower.load()
         return Assembled(
             model=_model(vision, bridge, language.model),
             family=ContextLimited(
-                family(language.tokenizer, num_media_tokens=bridge.num_tokens),
+                ended_by(lays_out, language.model.generation_config, language.tokenizer),
                 max_tokens=context_of(language.model.config),
             ),
             transform=eyes.transform,
@@ -121,9 +123,9 @@ def parts_entry(name: str, title: str, own: OwnParts, *, twin: Twin | None = Non
 
     def skeleton(loading: Loading = DEFAULT, /) -> VisionLanguageModel:
         eyes, bridge = _chosen(name, own, loading)
-        config = own.architecture() if loading.language is None else _config(loading.language)
+        config = own.architecture() if loading.language is None else _config(loading.language, loading.revision)
         with torch.device("meta"):
-            return _model(eyes.tower.build(), bridge, AutoModelForCausalLM.from_config(config))
+            return _model(eyes.tower.build(), bridge, AutoModelForCausalLM.from_config(config, trust_remote_code=False))
 
     return ZooEntry(title, "Apache-2.0", assemble, skeleton, by_organ=own.crops_organs, twin=twin)
 
@@ -137,7 +139,7 @@ def _chosen(name: str, own: OwnParts, loading: Loading) -> tuple[_Eyes, Projecto
     vision = loading.vision or own.vision
     free = replace(loading, vision=None, projector=None, language=None)
     if loading.language is not None:
-        free = replace(free, dtype=DEFAULT.dtype)
+        free = replace(free, revision=None, dtype=DEFAULT.dtype)
     if vision.startswith(PREFIX):
         if own.crops_organs:
             raise ValueError(f"model.vision {vision}: {name} reads crops around organs; take model.name=parts for it")
@@ -170,11 +172,13 @@ def _over_voxels(vision: str, variant: str | None) -> _Eyes:
 
 
 def _language(own: OwnParts, loading: Loading) -> LanguageModel:
-    return own.language() if loading.language is None else load_language(loading.language, dtype=loading.dtype)
+    if loading.language is None:
+        return own.language()
+    return load_language(loading.language, dtype=loading.dtype, revision=loading.revision)
 
 
-def _config(where: str) -> PreTrainedConfig:
-    folder = release_folder(where, "model.language")
+def _config(where: str, revision: str | None) -> PreTrainedConfig:
+    folder = release_folder(where, "model.language", revision=revision)
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:

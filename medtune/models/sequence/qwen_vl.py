@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
+from transformers.models.qwen2_vl.video_processing_qwen2_vl import smart_resize as smart_resize_frame
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize as smart_resize_video
 
 from medtune.data.media.images import Size
@@ -21,6 +22,26 @@ from medtune.models.sequence.processor_template import MediaText, Placement, Pro
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
 _VIDEO_TOKEN = "<|video_pad|>"
+FRAME_TOKENS = 768
+"""Largest number of visual tokens of a pair of frames where the recipe sets no limit.
+
+Source: QwenLM/Qwen3-VL, qwen-vl-utils, VIDEO_MAX_PIXELS = 768 * 28 * 28 (VIDEO_MAX_TOKEN_NUM in later versions).
+"""
+CONTEXT_SHARE = 0.9
+"""Largest share of the model's context that the visual tokens of a video take.
+
+Source: QwenLM/Qwen3-VL, qwen-vl-utils, VIDEO_TOTAL_PIXELS = 128000 * 28 * 28 * 0.9; transformers' video processors.
+"""
+FLOOR = 1.05
+"""The limit for a frame is never below this multiple of the processor's lower limit.
+
+Source: QwenLM/Qwen3-VL, qwen-vl-utils, `fetch_video`; transformers' video processors.
+"""
+MODEL_CONTEXT = 128000
+"""Largest context that the limit for a whole video counts on, even where a model reads more.
+
+Source: QwenLM/Qwen3-VL, qwen-vl-utils, MODEL_SEQ_LEN.
+"""
 
 
 class _Grid(NamedTuple):
@@ -41,6 +62,55 @@ def qwen3_vl(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTempla
     """Returns the sequence family of a Qwen3-VL processor."""
     write = partial(_run_per_pair, video_processor=processor.video_processor)
     return _family(processor, MediaText("video", _VIDEO_TOKEN, _VIDEO_TOKEN, write), max_tokens)
+
+
+def limit_qwen2_videos(processor: Any, max_pixels: int | None, max_tokens: int) -> None:
+    """Limits the pixels of videos as qwen-vl-utils does, for Qwen2-VL and Qwen2.5-VL.
+
+    Args:
+        processor: The checkpoint's processor, which is changed.
+        max_pixels: Largest number of pixels of a frame; None takes the vendor's, or the processor's where it is lower.
+        max_tokens: Number of tokens that the language model can read.
+
+    Raises:
+        ValueError: The number is below the processor's lower limit.
+    """
+    video, side = processor.video_processor, _side(processor.video_processor)
+    size = dict(video.size)
+    most = _checked(max_pixels, size["shortest_edge"]) or min(FRAME_TOKENS * side**2, size["longest_edge"])
+    video.size = {**size, "longest_edge": max(most, size["shortest_edge"])}
+    video.cap_pixels_per_frame = True
+    video.max_video_tokens = min(MODEL_CONTEXT, max_tokens)
+
+
+def limit_qwen3_videos(processor: Any, max_pixels: int | None, max_tokens: int) -> None:
+    """Limits the pixels of videos as qwen-vl-utils does, for Qwen3-VL, whose processor counts pixels of whole videos.
+
+    Args:
+        processor: The checkpoint's processor, which is changed.
+        max_pixels: Largest number of pixels of a frame; None takes the vendor's.
+        max_tokens: Number of tokens that the language model can read.
+
+    Raises:
+        ValueError: The number is below the processor's lower limit.
+    """
+    video, side = processor.video_processor, _side(processor.video_processor)
+    size = dict(video.size)
+    whole = int(min(MODEL_CONTEXT, max_tokens) * CONTEXT_SHARE) * side**2 * video.temporal_patch_size
+    video.size = {**size, "longest_edge": max(min(whole, size["longest_edge"]), size["shortest_edge"])}
+    video.cap_pixels_per_frame = True
+    asked = _checked(max_pixels, size["shortest_edge"])
+    video.max_video_tokens = FRAME_TOKENS if asked is None else asked // side**2
+
+
+def _side(video_processor: Any) -> int:
+    return int(video_processor.patch_size * video_processor.merge_size)
+
+
+def _checked(max_pixels: int | None, lowest: int) -> int | None:
+    if max_pixels is not None and max_pixels < lowest:
+        raise ValueError(f"model.video_max_pixels is {max_pixels}; the processor wants at least {lowest}")
+    return max_pixels
 
 
 def _family(processor: Any, video: MediaText[Frames], max_tokens: int) -> ProcessorTemplate:
@@ -64,15 +134,14 @@ def _image(size: Size, *, image_processor: Any) -> Written:
 
 def _one_run(shape: Frames, *, video_processor: Any, tokens_per_s: float | None) -> Written:
     side = video_processor.patch_size * video_processor.merge_size
-    limits = video_processor.size
-    height, width = smart_resize(
-        shape.size.height,
-        shape.size.width,
-        factor=side,
-        min_pixels=limits["shortest_edge"],
-        max_pixels=limits["longest_edge"],
+    limits, merged = video_processor.size, video_processor.temporal_patch_size
+    most = limits["longest_edge"]
+    if video_processor.cap_pixels_per_frame:
+        budget = int(video_processor.max_video_tokens * side**2 * CONTEXT_SHARE) * merged // len(shape.times_s)
+        most = max(min(most, budget), int(limits["shortest_edge"] * FLOOR))
+    height, width = smart_resize_frame(
+        shape.size.height, shape.size.width, factor=side, min_pixels=limits["shortest_edge"], max_pixels=most
     )
-    merged = video_processor.temporal_patch_size
     numbers = np.arange(math.ceil(len(shape.times_s) / merged))
     if tokens_per_s is not None:
         # The times are rounded down in single precision, as in transformers.
@@ -82,7 +151,12 @@ def _one_run(shape: Frames, *, video_processor: Any, tokens_per_s: float | None)
 
 def _run_per_pair(shape: Frames, *, video_processor: Any) -> Written:
     side, merged = video_processor.patch_size * video_processor.merge_size, video_processor.temporal_patch_size
-    limits, num_frames = video_processor.size, len(shape.times_s)
+    # A single frame is shown twice, because the tower takes pairs.
+    limits, num_frames = video_processor.size, max(len(shape.times_s), merged)
+    most = limits["longest_edge"]
+    if video_processor.cap_pixels_per_frame:
+        share = min(video_processor.max_video_tokens * side**2, most // num_frames)
+        most = max(share, int(limits["shortest_edge"] * FLOOR)) * num_frames
     height, width = smart_resize_video(
         num_frames,
         shape.size.height,
@@ -90,10 +164,10 @@ def _run_per_pair(shape: Frames, *, video_processor: Any) -> Written:
         temporal_factor=merged,
         factor=side,
         min_pixels=limits["shortest_edge"],
-        max_pixels=limits["longest_edge"],
+        max_pixels=most,
     )
     elapsed_s = [time_s - shape.times_s[0] for time_s in shape.times_s]
-    elapsed_s += [elapsed_s[-1]] * (-num_frames % merged)
+    elapsed_s += [elapsed_s[-1]] * (-len(elapsed_s) % merged)
     pairs_s = [(elapsed_s[n] + elapsed_s[n + merged - 1]) / 2 for n in range(0, len(elapsed_s), merged)]
     run = _placed(_Grid(height // side, width // side), (0,))
     return Written("".join(f"<{time_s:.1f} seconds>{VIDEO}" for time_s in pairs_s), (run,) * len(pairs_s))

@@ -41,6 +41,9 @@ class Family:
         video: Turns a video into the tower's arguments; None where the family takes no videos.
         any_size: Whether images keep their shape and are only scaled down above a number of pixels
             (`model.image_max_pixels`); otherwise all images are scaled to one size or cut into tiles.
+        limit_videos: Sets the largest number of pixels of a frame (`model.video_max_pixels`; None takes the vendor's)
+            and of a whole video in a processor, given the number of tokens that the language model reads; None where
+            all frames are scaled to one size.
     """
 
     model_types: tuple[str, ...]
@@ -49,6 +52,7 @@ class Family:
     pixels: tuple[str, ...]
     video: Callable[[Any, Video], Pixels] | None = None
     any_size: bool = False
+    limit_videos: Callable[[Any, int | None, int], None] | None = None
 
 
 def parts(vision: str, *projector: str) -> dict[PartName, tuple[str, ...]]:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.media.videos.sampling import Sampling
 from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
+from medtune.models.sequence.end_tokens import ended_by
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
-from medtune.models.weights.assets import AssetError
+from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described
 from medtune.models.weights.loading_options import DEFAULT, Loading
+from medtune.models.weights.own_code import refuse_own_code
 
 VIDEO_FRAMES = 16
 """Frames of a video where the recipe names no number; more would add little to a few seconds of ultrasound."""
-WEIGHT_FILES = ("model.safetensors.index.json", "model.safetensors")
+_SHARDS = ("*.safetensors",)
 
 
 def hub_entry(
@@ -51,7 +51,7 @@ def hub_entry(
 def skeleton(config: PreTrainedConfig, family: Family) -> TransformersVlm:
     """Returns the model without weights, on the meta device."""
     with torch.device("meta"):
-        return TransformersVlm(AutoModelForImageTextToText.from_config(config), family.wiring)
+        return TransformersVlm(AutoModelForImageTextToText.from_config(config, trust_remote_code=False), family.wiring)
 
 
 def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
@@ -61,12 +61,20 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
         AssetError: The files are not on this machine, and the hub did not give them.
         ValueError: The folder holds a model of another family, no processor, or incomplete weights.
     """
-    config = _read(AutoConfig, where, what="config.json")
+    # What is small is read and checked first, because the weights may take hours to come.
+    folder = checkpoint_folder(where, what="configuration", revision=loading.revision, files=SMALL_FILES)
+    said = described(where, folder)
+    config = _read(AutoConfig, folder, said, what="config.json")
     if config.model_type not in family.model_types:
-        raise ValueError(f"{where}: a model of type {config.model_type!r}; wanted {' or '.join(family.model_types)}")
-    processor = read_processor(where)
-    _limit_pixels(processor, family, loading, where=where)
-    return put_together(_read_weights(where, loading), processor, family, loading, where=where)
+        raise ValueError(f"{said}: a model of type {config.model_type!r}; wanted {' or '.join(family.model_types)}")
+    processor = read_processor(folder, said)
+    refuse_pixel_limits(family, loading)
+    _limit_images(processor, loading, where=said)
+    if family.limit_videos is not None:
+        family.limit_videos(processor, loading.video_max_pixels, config.get_text_config().max_position_embeddings)
+    pinned = commit_of(folder) or loading.revision
+    folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *_SHARDS))
+    return put_together(_read_weights(folder, said, loading), processor, family, loading, where=said)
 
 
 def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading: Loading, *, where: str) -> Assembled:
@@ -77,15 +85,16 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
         processor: The processor that belongs to it.
         family: The family of the model.
         loading: The recipe's settings.
-        where: Folder or hub id from which the weights come, for reports.
+        where: Folder, or hub id and commit, from which the weights come, for reports.
 
     Raises:
         ValueError: The recipe sets frames of videos, or volumes as frames, for a family that takes no videos.
     """
     config: Any = whole.config
+    sequence = family.sequence(processor, config=config, max_tokens=config.get_text_config().max_position_embeddings)
     return Assembled(
         model=TransformersVlm(whole, family.wiring),
-        family=family.sequence(processor, config=config, max_tokens=config.get_text_config().max_position_embeddings),
+        family=ended_by(sequence, whole.generation_config, processor.tokenizer),
         transform=ProcessorTransform(
             processor,
             family.pixels,
@@ -98,10 +107,9 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
     )
 
 
-def _limit_pixels(processor: Any, family: Family, loading: Loading, *, where: str) -> None:
+def _limit_images(processor: Any, loading: Loading, *, where: str) -> None:
     if loading.image_max_pixels is None:
         return
-    refuse_image_size(family, loading)
     size = {**dict(processor.image_processor.size), "longest_edge": loading.image_max_pixels}
     if size["shortest_edge"] > size["longest_edge"]:
         raise ValueError(
@@ -110,15 +118,20 @@ def _limit_pixels(processor: Any, family: Family, loading: Loading, *, where: st
     processor.image_processor.size = size
 
 
-def refuse_image_size(family: Family, loading: Loading) -> None:
-    """Refuses `model.image_max_pixels` for a family that scales images to a size of its own.
+def refuse_pixel_limits(family: Family, loading: Loading) -> None:
+    """Refuses `model.image_max_pixels` and `video_max_pixels` for a family that scales media to a size of its own.
 
     Raises:
-        ValueError: The recipe sets it for such a family.
+        ValueError: The recipe sets one of them for such a family.
     """
     if loading.image_max_pixels is not None and not family.any_size:
         raise ValueError(
             f"model.image_max_pixels is set, but {family.model_types[0]} scales every image to its own size"
+        )
+    if loading.video_max_pixels is not None and family.limit_videos is None:
+        raise ValueError(
+            f"model.video_max_pixels is set, but {family.model_types[0]} takes no videos or scales every frame to its "
+            "own size"
         )
 
 
@@ -142,23 +155,28 @@ def _volumes(loading: Loading, family: Family) -> AxialPictures | None:
     return axial_pictures(loading.volumes_as, at_most=loading.video_frames)
 
 
-def read_processor(where: str) -> Any:
+def read_processor(folder: Path, said: str) -> Any:
     """Returns the checkpoint's processor.
 
+    Args:
+        folder: The folder with the checkpoint's files.
+        said: The checkpoint in words, for messages.
+
     Raises:
-        AssetError: The files are not on this machine, and the hub did not give them.
-        ValueError: The checkpoint holds no processor, or only a tokenizer without an image processor.
+        ValueError: The checkpoint holds no processor, only a tokenizer without an image processor, or wants code of
+            its own.
     """
-    processor = _read(AutoProcessor, where, what="processor (preprocessor_config.json, tokenizer.json)")
+    processor = _read(AutoProcessor, folder, said, what="processor (preprocessor_config.json, tokenizer.json)")
     if not hasattr(processor, "image_processor"):
-        raise ValueError(f"{where}: no image processor; copy preprocessor_config.json beside config.json")
+        raise ValueError(f"{said}: no image processor; copy preprocessor_config.json beside config.json")
     return processor
 
 
-def _read_weights(where: str, loading: Loading) -> PreTrainedModel:
+def _read_weights(folder: Path, said: str, loading: Loading) -> PreTrainedModel:
     model, report = _read(
         AutoModelForImageTextToText,
-        where,
+        folder,
+        said,
         what="weights (.safetensors)",
         dtype=getattr(torch, loading.dtype),
         attn_implementation="sdpa",
@@ -169,36 +187,17 @@ def _read_weights(where: str, loading: Loading) -> PreTrainedModel:
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if report[kind]:
             raise ValueError(
-                f"{where}: the weights are not those of its config.json: {len(report[kind])} {kind.replace('_', ' ')}, "
+                f"{said}: the weights are not those of its config.json: {len(report[kind])} {kind.replace('_', ' ')}, "
                 f"for instance {sorted(map(str, report[kind]))[:3]}"
             )
     whole: PreTrainedModel = model
     return whole
 
 
-def _read(kind: Any, where: str, *, what: str, **settings: Any) -> Any:
+def _read(kind: Any, folder: Path, said: str, *, what: str, **settings: Any) -> Any:
     try:
-        return kind.from_pretrained(where, **settings)
+        return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **settings)
     except (OSError, ValueError) as error:
+        refuse_own_code(folder, said, error)
         reason = str(error).strip().partition("\n")[0]
-        if Path(where).is_dir():
-            raise ValueError(f"{where}: cannot read its {what}: {reason}") from error
-        raise AssetError(f"{where}: {what} neither kept here nor given by the hub: {reason}") from error
-
-
-def kept_weights(where: str, files: Sequence[str] = WEIGHT_FILES) -> Path | None:
-    """Returns the folder of a checkpoint's weights on this machine: a local one, or one in the hub's cache.
-
-    None means that the weights are not on this machine.
-
-    Args:
-        where: Local folder or hub id.
-        files: Patterns of file names; the folder has to hold a file of at least one of them.
-    """
-    folder = Path(where)
-    if not folder.is_dir():
-        try:
-            folder = Path(snapshot_download(where, local_files_only=True))
-        except (LocalEntryNotFoundError, HFValidationError):
-            return None
-    return folder if any(next(folder.glob(name), None) for name in files) else None
+        raise ValueError(f"{said}: cannot read its {what}: {reason}") from error

@@ -67,7 +67,9 @@ def modules(parts: VolumeParts) -> VisionLanguageModel:
     """Returns the model with random weights, drawn from torch's generator."""
     vision = parts.vision()
     projector = parts.projector(int(parts.language.hidden_size))
-    return VisionLanguageModel(vision, projector, AutoModelForCausalLM.from_config(parts.language))
+    return VisionLanguageModel(
+        vision, projector, AutoModelForCausalLM.from_config(parts.language, trust_remote_code=False)
+    )
 
 
 def skeleton(parts: VolumeParts) -> VisionLanguageModel:

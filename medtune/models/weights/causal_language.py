@@ -8,20 +8,22 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from medtune.models.pocket.smollm2 import LanguageModel
+from medtune.models.weights.hub import folder_name
 from medtune.models.weights.loading_options import DtypeName
+from medtune.models.weights.own_code import refuse_own_code
 from medtune.models.weights.volume_release import read_tokenizer, release_folder
 
 
-def load_language(where: str, *, dtype: DtypeName = "float32") -> LanguageModel:
+def load_language(where: str, *, dtype: DtypeName = "float32", revision: str | None = None) -> LanguageModel:
     """Returns the language model of a local folder, or of a repository on the hub.
 
     Raises:
         AssetError: There is no such folder, and the hub did not give it.
         ValueError: The folder holds no causal language model with a tokenizer of the tokenizers library.
     """
-    folder = release_folder(where, "model.language")
+    folder = release_folder(where, "model.language", revision=revision)
     model = read_language(folder, dtype=dtype)
-    return LanguageModel(model, read_tokenizer(folder), folder.name if Path(where).is_dir() else where)
+    return LanguageModel(model, read_tokenizer(folder), folder_name(folder))
 
 
 def read_language(folder: Path, *, dtype: DtypeName = "float32") -> PreTrainedModel:
@@ -32,9 +34,10 @@ def read_language(folder: Path, *, dtype: DtypeName = "float32") -> PreTrainedMo
     """
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            folder, local_files_only=True, dtype=getattr(torch, dtype)
+            folder, local_files_only=True, trust_remote_code=False, dtype=getattr(torch, dtype)
         )
     except (OSError, ValueError) as error:
+        refuse_own_code(folder, str(folder), error)
         raise ValueError(f"{folder}: no language model that transformers can read: {error}") from error
     return model
 

@@ -27,6 +27,7 @@ from medtune.models.tuning.quantize import is_quantized, widened
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import recoded
 from medtune.models.weights.assets import AssetError
+from medtune.models.weights.hub import refuse_revision
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 MANIFEST = "medtune.json"
@@ -94,6 +95,8 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
         AssetError: The weights cannot be downloaded.
         ValueError: There is no such model, or the folder holds another model or only a part of one.
     """
+    if loading.weights is not None and Path(loading.weights).is_dir():
+        refuse_revision(loading.weights, loading.revision)
     if loading.weights is None or not is_exported(loading.weights):
         return _assembled(zoo_entry(name), seed, loading)
     folder = Path(loading.weights)

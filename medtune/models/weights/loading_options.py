@@ -16,11 +16,16 @@ class Loading:
 
     Attributes:
         weights: Hub id or local folder of pretrained weights that replace the model's own; None takes the model's own.
+        revision: Branch, tag or commit of the hub's repository, for weights and model.language; None takes the main
+            branch. Only a commit always gives the same files; the outputs name it in any case.
         dtype: Number format that the pretrained weights are read in. bfloat16 takes half the host's memory while they
             are loaded, and goes with the precision bf16-mixed. On the device, weights that do not learn are stored as
             train.precision says, and adapters and all else that learns are float32.
         image_max_pixels: Number of pixels to which larger images are scaled down, where a model takes any size; None
             takes the limit of the model's own processor.
+        video_max_pixels: Number of pixels to which each larger frame of a video is scaled down, where a model takes any
+            size (Qwen-VL); None takes the vendor's limit of 768 visual tokens for each pair of frames. All frames
+            together never take more than 0.9 of the model's context, as in the vendor's code.
         video_frames: Largest number of frames of a video that are shown, where a model takes any number; None is 16.
             With model.name parts every clip and volume is shown as exactly so many pictures, and None reads images
             alone.
@@ -42,8 +47,10 @@ class Loading:
     """
 
     weights: str | None = None
+    revision: str | None = None
     dtype: DtypeName = "float32"
     image_max_pixels: int | None = None
+    video_max_pixels: int | None = None
     video_frames: int | None = None
     video_frames_per_s: float | None = None
     variant: str | None = None

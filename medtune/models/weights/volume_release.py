@@ -8,19 +8,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accelerate import init_empty_weights
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
+from medtune.models.sequence.end_tokens import ended_by, read_generation
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts, chosen, modules, skeleton
 from medtune.models.weights.assets import AssetError
+from medtune.models.weights.hub import checkpoint_folder, folder_name
 from medtune.models.weights.keymaps.key_map import KeyMap, load_published
 from medtune.models.weights.keymaps.read_file import read_tensors
 from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+from medtune.models.weights.own_code import refuse_own_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,10 @@ def release_entry(
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
-        refuse_loading(replace(loading, weights=None, variant=None), name=title)
+        refuse_loading(replace(loading, weights=None, revision=None, variant=None), name=title)
         parts = chosen(variants, loading.variant)
-        return assemble_release(parts, release, release_folder(loading.weights or hub, release.key_map.checkpoint))
+        folder = release_folder(loading.weights or hub, release.key_map.checkpoint, revision=loading.revision)
+        return assemble_release(parts, release, folder)
 
     return ZooEntry(
         title,
@@ -70,24 +72,21 @@ def release_entry(
     )
 
 
-def release_folder(where: str | None, what: str) -> Path:
+def release_folder(where: str | None, what: str, *, revision: str | None = None) -> Path:
     """Returns the folder of a release: a local one, or one that is downloaded once from the hub.
 
     Args:
         where: Local folder or hub id; None where the user named no folder and the hub has none.
         what: Name of the checkpoint in words, for messages.
+        revision: Branch, tag or commit of the repository; None takes its main branch.
 
     Raises:
         AssetError: There is no such folder, and the hub cannot be reached or has no such repository.
+        ValueError: A revision is given for a local folder.
     """
     if where is None:
         raise AssetError(f"{what} is not on the hub in a form that can be read; give the local folder that holds it")
-    if Path(where).is_dir():
-        return Path(where)
-    try:
-        return Path(snapshot_download(where))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        raise AssetError(f"{what}: {where} is no local folder, and the hub did not give it ({error})") from error
+    return checkpoint_folder(where, what=what, revision=revision)
 
 
 def load_release(parts: VolumeParts, release: Release, folder: Path) -> VisionLanguageModel:
@@ -124,10 +123,10 @@ def assemble_release(parts: VolumeParts, release: Release, folder: Path) -> Asse
     """
     model = load_release(parts, release, folder)
     tokenizer = read_tokenizer(folder)
-    said = f"{release.key_map.checkpoint}, from {folder.name}"
+    said = f"{release.key_map.checkpoint}, from {folder_name(folder)}"
     return Assembled(
         model=model,
-        family=parts.limited(tokenizer),
+        family=ended_by(parts.limited(tokenizer), read_generation(folder), tokenizer),
         transform=parts.input_of(model.vision),
         provenance=dict.fromkeys(("vision", "projector", "language"), said),
     )
@@ -140,8 +139,9 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
         ValueError: The folder holds no tokenizer that transformers can read without running code from the folder.
     """
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
+        refuse_own_code(folder, str(folder), error)
         raise ValueError(
             f"{folder}: no tokenizer (tokenizer.json or tokenizer.model) that can be read: {error}"
         ) from error

@@ -13,6 +13,7 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
+from medtune.models.sequence.end_tokens import ended_by
 from medtune.models.towers.ctvit import CTViT
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.ctvit_code_input import as_codes
@@ -100,9 +101,9 @@ def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
         FileNotFoundError: A file is missing.
         ValueError: A file is damaged, or is that of another model.
     """
-    refuse_loading(replace(loading, weights=None, variant=None), name="ct_chat")
+    refuse_loading(replace(loading, weights=None, revision=None, variant=None), name="ct_chat")
     full = chosen(variants(), loading.variant)
-    folder = release_folder(loading.weights, "CT-CHAT")
+    folder = release_folder(loading.weights, "CT-CHAT", revision=loading.revision)
     language, tokenizer = read_language(folder / LANGUAGE_FOLDER), read_tokenizer(folder / LANGUAGE_FOLDER)
     tokenizer.add_special_tokens({"additional_special_tokens": list(ADDED_TOKENS)})
     language.resize_token_embeddings(len(tokenizer))
@@ -118,7 +119,7 @@ def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
         load_published(nn.ModuleDict({name: module}), read_tensors([path]), keys, where=str(path))
     return Assembled(
         model=VisionLanguageModel(vision, projector, language),
-        family=full.limited(tokenizer),
+        family=ended_by(full.limited(tokenizer), language.generation_config, tokenizer),
         transform=full.input_of(vision),
         provenance={
             "vision": tower_file,

@@ -43,4 +43,6 @@ def _architecture() -> LlamaConfig:
 
 def _load() -> LanguageModel:
     tokenizer = byte_tokenizer((OPEN, CLOSE), bos=OPEN, eos=CLOSE, pad=CLOSE)
-    return LanguageModel(AutoModelForCausalLM.from_config(_architecture()), tokenizer, "random")
+    return LanguageModel(
+        AutoModelForCausalLM.from_config(_architecture(), trust_remote_code=False), tokenizer, "random"
+    )

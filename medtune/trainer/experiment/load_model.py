@@ -13,6 +13,7 @@ import torch
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaKind
+from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.endpoint.pictures import SLICES_INSTEAD, read_kinds
 from medtune.models.endpoint.served import Served
@@ -26,11 +27,12 @@ from medtune.models.tuning.quantize import quantize_language
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.checkpoint import load_trained, read_about, trainable_names
 from medtune.models.weights.export import assemble_model
+from medtune.models.weights.hub import commits
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.asked_model import AskedModel, LoadedModel, ServedModel
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.recipe.schema import Recipe, Stage
+from medtune.trainer.recipe.schema import ModelBlock, Recipe, Stage
 
 FOUR_BITS = "; its linear layers held in 4 bits (NF4)"
 
@@ -112,7 +114,7 @@ def load_as_left(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assem
         ValueError: The weights do not belong to the recipe, or the run asked a served model.
     """
     recipe = folder.read_recipe()
-    block = recipe.model
+    block = _pinned(recipe.model, folder)
     assembled = assemble_model(block.name, recipe.train.seed, block)
     if block.language_bits is not None:
         quantize_language(assembled.model, precision=resolved(recipe.train.precision, device), device=device)
@@ -192,11 +194,13 @@ def _fetched(experiment: Experiment) -> Assembled:
     Linear layers that are held in 4 bits are already on the device. Rank 0 fetches the weights first, so that the other
     ranks find them.
     """
-    block, seed = experiment.recipe.model, experiment.recipe.train.seed
+    block, seed = _pinned(experiment.recipe.model, experiment.folder), experiment.recipe.train.seed
     if experiment.rank == 0:
         assembled = assemble_model(block.name, seed, block)
+        experiment.folder.note_commits(commits(_repositories(block), block.revision))
     barrier()
     if experiment.rank != 0:
+        block = _pinned(block, experiment.folder)
         assembled = assemble_model(block.name, seed, block)
     reads = assembled.transform.kinds
     otherwise: dict[MediaKind, str] = {}
@@ -210,6 +214,18 @@ def _fetched(experiment: Experiment) -> Assembled:
         quantize_language(assembled.model, precision=experiment.recipe.train.precision, device=experiment.device)
         assembled.provenance["language"] += FOUR_BITS
     return assembled
+
+
+def _repositories(block: ModelBlock) -> list[str]:
+    """Returns the hub ids that a model's weights come from; local folders may be among them."""
+    entry = zoo_entry(block.name)
+    return [each for each in (block.weights or (entry.hub.repo_id if entry.hub else None), block.language) if each]
+
+
+def _pinned(block: ModelBlock, folder: RunFolder) -> ModelBlock:
+    """Returns the recipe's block with the commit that the run has read before, so that no phase reads another one."""
+    noted = [commit for where, commit in folder.commits.items() if where in _repositories(block)]
+    return replace(block, revision=noted[0]) if noted else block
 
 
 def _with_volume_cache(experiment: Experiment, assembled: Assembled) -> Assembled:

@@ -8,8 +8,8 @@ from medtune.benchmarks import find_benchmark, find_source
 from medtune.data import catalog
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import ZooEntry
-from medtune.models.transformers_vlm.loading import kept_weights
 from medtune.models.weights.export import is_exported
+from medtune.models.weights.hub import gate_advice, kept_weights, refuse_revision, terms_of
 from medtune.trainer.recipe.schema import Recipe
 
 
@@ -41,6 +41,9 @@ def _how_to_make(root: Path, field: str, name_of_benchmark: str, benchmark: Benc
 def missing_weights(recipe: Recipe, entry: ZooEntry) -> str | None:
     """Returns instructions for getting the pretrained weights; None if they are present or need no download."""
     wanted = recipe.model.weights or (entry.hub.repo_id if entry.hub else None)
+    revision = recipe.model.revision
+    if recipe.model.language is None:
+        refuse_revision(wanted, revision)
     if wanted is not None and is_exported(wanted):
         return None
     if wanted is None and entry.folder is not None:
@@ -48,16 +51,23 @@ def missing_weights(recipe: Recipe, entry: ZooEntry) -> str | None:
             f"weights: {recipe.model.name} is read from a local folder, which model.weights has to name\n"
             f"     it holds {entry.folder}: --set model.weights=/path/to/folder"
         )
-    if wanted is None or kept_weights(wanted, entry.files) is not None:
+    if wanted is None or kept_weights(wanted, entry.files, revision=revision) is not None:
         return None
     if entry.folder is not None:
         return f"weights: {wanted} (model.weights) is not there or not whole; it has to hold {entry.folder}"
-    gate = ""
-    if entry.hub is not None and entry.hub.repo_id == wanted and entry.hub.gated:
-        gate = " It is gated: accept its licence on the hub and log in with `hf auth login` first."
+    pinned = "" if revision is None else f" --revision {revision}"
     return (
-        f"weights: {wanted} is neither a local folder nor in the hub's cache.{gate}\n"
-        f"     hf download {wanted}    where the hub can be reached, or\n"
+        f"weights: {wanted} is neither a local folder nor in the hub's cache.{_terms(wanted, revision, entry)}\n"
+        f"     hf download {wanted}{pinned}    where the hub can be reached, or\n"
         "     copy the folder with all its files from another machine and\n"
         "     say where: --set model.weights=/path/to/folder"
     )
+
+
+def _terms(wanted: str, revision: str | None, entry: ZooEntry) -> str:
+    """Returns the licence of weights and how to get access, as the hub says, or else as is known of the zoo's model."""
+    said = terms_of(wanted, revision)
+    own = entry.hub if entry.hub is not None and entry.hub.repo_id == wanted else None
+    licence = said.licence if said is not None and said.licence else entry.licence if own is not None else None
+    gated = said.gated if said is not None and said.gated is not None else own is not None and own.gated
+    return (f" Licence: {licence}." if licence else "") + (f" {gate_advice(wanted)}" if gated else "")

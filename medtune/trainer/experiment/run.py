@@ -147,6 +147,7 @@ def _finish(
             protocol=protocol_facts(recipe, benchmark),
             trained_on=experiment.trained_on,
             patient_unit=experiment.prepared.manifest.patient_unit,
+            weights_commit=", ".join(f"{where} at commit {commit}" for where, commit in folder.commits.items()),
         )
         results = results_file(
             phases,

@@ -43,6 +43,20 @@ class RunFolder:
         return self.root / "weights.json"
 
     @property
+    def commits(self) -> dict[str, str]:
+        """The commit of each repository of the hub that the run read weights from, from environment.json."""
+        if not self.environment.is_file():
+            return {}
+        noted: dict[str, str] = json.loads(self.environment.read_text("utf-8")).get("commits", {})
+        return noted
+
+    def note_commits(self, commits: Mapping[str, str]) -> None:
+        """Writes commits into environment.json, so that the run reads the same weights when it goes on."""
+        if commits and self.environment.is_file():
+            said = json.loads(self.environment.read_text("utf-8"))
+            write_json(self.environment, {**said, "commits": {**commits, **self.commits}})
+
+    @property
     def zero_shot(self) -> Path:
         """The folder of the answers and scores before training."""
         return self.root / "zero_shot"

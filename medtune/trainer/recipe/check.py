@@ -36,6 +36,7 @@ def check_recipe(recipe: Recipe) -> None:
         ("model.video_frames", recipe.model.video_frames or 1, 1),
         ("model.crop_margin_mm", recipe.model.crop_margin_mm or 0, 0),
         ("model.image_max_pixels", recipe.model.image_max_pixels or LEAST_IMAGE_PIXELS, LEAST_IMAGE_PIXELS),
+        ("model.video_max_pixels", recipe.model.video_max_pixels or LEAST_IMAGE_PIXELS, LEAST_IMAGE_PIXELS),
     ):
         _at_least(name, value, least)
     if recipe.model.video_frames_per_s is not None and recipe.model.video_frames_per_s <= 0:

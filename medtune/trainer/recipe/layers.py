@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +107,23 @@ def _merged_list(below: Sequence[object], above: Mapping[str, object], *, place:
 def origin_of(layers: Sequence[Layer], place: Sequence[str]) -> str:
     """Returns the origin of the last layer that gives a value at a place such as ("train", "stages", "0", "name")."""
     return next((layer.origin for layer in reversed(layers) if _says(layer.tree, place)), layers[0].origin)
+
+
+def origins(layers: Sequence[Layer], tree: Mapping[str, object]) -> dict[str, str]:
+    """Returns for the dotted key of each value of a tree the origin of the layer that gives it, or "default"."""
+    found: dict[str, str] = {}
+    for place in _places(tree, ()):
+        said = next((layer.origin for layer in reversed(layers) if _says(layer.tree, place)), "default")
+        found[".".join(place)] = said
+    return found
+
+
+def _places(tree: Mapping[str, object], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from _places(value, (*above, key))
+        else:
+            yield (*above, key)
 
 
 def origin_of_block(layers: Sequence[Layer], place: Sequence[str]) -> str:

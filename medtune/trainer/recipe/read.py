@@ -1,4 +1,4 @@
-"""Reads a recipe from its YAML file, the recipe that it extends (one level) and `--set`, and checks it."""
+"""Reads a recipe from its YAML file, the recipes that it extends and `--set`, and checks it."""
 
 from __future__ import annotations
 
@@ -51,20 +51,52 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
         FileNotFoundError: There is no such file, or a plugin folder is missing.
     """
     path = find_recipe(name)
-    own = read_with_plugins(path)
-    files = [Layer(own.origin, {key: value for key, value in own.tree.items() if key != "extends"})]
-    if (parent := own.tree.get("extends")) is not None:
-        below = read_with_plugins(find_recipe(str(parent)))
-        if "extends" in below.tree:
-            raise ValueError(f"{path}: extends {parent!r}, which itself extends another recipe; one level is the limit")
-        files.insert(0, below)
-    replaced = [override_layer(override) for override in overrides]
-    if any("plugins" in layer.tree for layer in replaced):
-        raise ValueError(f"{COMMAND_LINE} plugins: name plugin folders with --plugins FOLDER, or in the recipe's file")
-    layers = _renamed(files, replaced)
+    layers = read_layers(name, overrides)
     tree = merge(layers)
     folders = dict.fromkeys((*use_plugins(tree, path), *named_folders()))
     return _recipe({**tree, "plugins": [str(each) for each in folders]}, layers)
+
+
+def read_layers(name: str, overrides: Sequence[str] = ()) -> list[Layer]:
+    """Returns the layers of a recipe: the recipe that extends no other, those above it in order, then the overrides.
+
+    Raises:
+        ValueError: A file is not YAML, recipes extend each other in a circle, or an override sets `plugins`.
+        FileNotFoundError: There is no such file, or a plugin folder is missing.
+    """
+    files = _chain(find_recipe(name))
+    replaced = [override_layer(override) for override in overrides]
+    if any("plugins" in layer.tree for layer in replaced):
+        raise ValueError(f"{COMMAND_LINE} plugins: name plugin folders with --plugins FOLDER, or in the recipe's file")
+    return _renamed(files, replaced)
+
+
+def _chain(path: Path) -> list[Layer]:
+    """Returns the layers of a recipe's file and of all that it extends, directly or not; the lowest comes first."""
+    layers: list[Layer] = []
+    chain: dict[Path, str] = {}
+    while True:
+        own = read_with_plugins(path)
+        layers.insert(0, Layer(own.origin, {key: value for key, value in own.tree.items() if key != "extends"}))
+        chain[path.resolve()] = str(path)
+        parent = own.tree.get("extends")
+        if parent is None:
+            return layers
+        if not isinstance(parent, str):
+            raise ValueError(f"{path}: extends is {parent!r}; it takes the name or the file of one recipe")
+        path = _extended(parent, path)
+        if path.resolve() in chain:
+            circle = " extends ".join([*chain.values(), str(path)])
+            raise ValueError(f"{path}: recipes that extend each other in a circle: {circle}")
+
+
+def _extended(parent: str, named_by: Path) -> Path:
+    """Returns the file of the recipe that a file extends; a relative path starts at the folder of that file."""
+    try:
+        is_file = parent.endswith((".yaml", ".yml"))
+        return find_recipe(str(named_by.parent / Path(parent).expanduser()) if is_file else parent)
+    except (ValueError, FileNotFoundError) as error:
+        raise type(error)(f"{named_by}: extends {parent!r}: {error}") from error
 
 
 def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.transformers_vlm.loading import kept_weights
 from medtune.models.weights.assets import AssetError
+from medtune.models.weights.hub import kept_weights
 from medtune.models.weights.loading_options import Loading
 from tests.models.transformers_vlm.asking import saved, whole
 from tests.models.twins import picture, twin
@@ -78,7 +78,7 @@ def test_folder_without_weights_is_refused(folder: Path) -> None:
 
 def test_hub_out_of_reach_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(AssetError, match=r"Qwen/Qwen2.5-VL-7B-Instruct: config.json neither kept here"):
+    with pytest.raises(AssetError, match=r"Qwen/Qwen2.5-VL-7B-Instruct: configuration neither kept here"):
         zoo_entry("qwen25vl_7b").assemble(0)
 
 

@@ -64,17 +64,21 @@ def told(name: str, video: Video) -> Any:
     turns = [{"role": "user", "content": [*media, {"type": "text", "text": QUESTION}]}]
     text = str(processor(assembled).apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
     text += " " if text.endswith("ASSISTANT:") else ""
-    text += ANSWER + assembled.family.pieces([assembled.family.stop_id])[0]
+    text += ANSWER + assembled.family.pieces([assembled.family.stop_ids[0]])[0]
     if name in AS_IMAGES:
         pictures = [PIL.Image.fromarray(frame) for frame in video.frames_THWC]
         inputs = processor(assembled)(text=[text], images=[pictures], return_tensors="pt")
     else:
         count = len(video.times_s)
-        per_s = (count - 1) / (video.times_s[-1] - video.times_s[0])
+        per_s = (count - 1) / (video.times_s[-1] - video.times_s[0]) if count > 1 else 1.0
+        shown, numbers = torch.from_numpy(video.frames_THWC).permute(0, 3, 1, 2), list(range(count))
+        if count == 1 and name == "nano_qwen3vl":
+            # transformers' processor refuses a single frame. Where frames are missing, it repeats the last one.
+            shown, numbers = shown.expand(2, -1, -1, -1), [0, 0]
         inputs = processor(assembled)(
             text=[text],
-            videos=[torch.from_numpy(video.frames_THWC).permute(0, 3, 1, 2)],
-            video_metadata=[{"total_num_frames": count, "fps": per_s, "frames_indices": list(range(count))}],
+            videos=[shown],
+            video_metadata=[{"total_num_frames": count, "fps": per_s, "frames_indices": numbers}],
             do_sample_frames=False,
             return_tensors="pt",
         )
@@ -84,7 +88,7 @@ def told(name: str, video: Video) -> Any:
 
 
 @each_family
-@pytest.mark.parametrize(("count", "per_s"), [(5, 2.0), (4, 0.5), (2, 25.0)])
+@pytest.mark.parametrize(("count", "per_s"), [(5, 2.0), (4, 0.5), (2, 25.0), (1, 1.0), (3, 1.0)])
 def test_logits_equal_transformers_own_forward(name: str, count: int, per_s: float) -> None:
     video = clip(count, per_s=per_s)
     layout = laid(name, video)

@@ -1,4 +1,4 @@
-"""Tests of reading recipes: defaults, one level of extends, overrides, and messages about typing mistakes."""
+"""Tests of reading recipes: defaults, extends, overrides, and messages about typing mistakes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
+from medtune.trainer.recipe.layers import origins
+from medtune.trainer.recipe.read import read_layers, read_recipe, recipe_to_yaml, recipe_tree
 
 PLAIN = """
 model: {name: nano_pocket}
@@ -32,14 +33,44 @@ def test_defaults_and_overrides(tmp_path: Path) -> None:
     assert read_recipe(_write(tmp_path, "b.yaml", recipe_to_yaml(recipe))) == recipe
 
 
-def test_extends_one_level_and_no_more(tmp_path: Path) -> None:
-    parent = _write(tmp_path, "parent.yaml", PLAIN)
-    child = _write(tmp_path, "child.yaml", f"extends: {parent}\ntrain: {{seed: 5}}\n")
-    recipe = read_recipe(child)
-    assert (recipe.train.max_steps, recipe.train.seed) == (7, 5)
-    grandchild = _write(tmp_path, "grandchild.yaml", f"extends: {child}\n")
-    with pytest.raises(ValueError, match="one level is the limit"):
-        read_recipe(grandchild)
+def test_extends_chains_of_any_depth_whose_relative_names_start_at_the_file_that_has_them(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    _write(tmp_path, "parent.yaml", PLAIN)
+    _write(tmp_path / "a", "child.yaml", "extends: ../parent.yaml\ntrain: {seed: 5, batch_size: 2}\n")
+    _write(tmp_path / "b", "grandchild.yaml", "extends: ../a/child.yaml\ntrain: {batch_size: 4}\n")
+    last = _write(tmp_path / "b", "last.yaml", "extends: grandchild.yaml\n")
+    recipe = read_recipe(last)
+    assert (recipe.train.max_steps, recipe.train.seed, recipe.train.batch_size) == (7, 5, 4)
+    said = origins(read_layers(last, ["train.precision=32-true"]), recipe_tree(recipe))
+    names = {key: Path(origin).name for key, origin in said.items() if key.startswith("train.")}
+    assert names["train.max_steps"] == "parent.yaml"
+    assert names["train.seed"] == "child.yaml"
+    assert names["train.batch_size"] == "grandchild.yaml"
+    assert (names["train.precision"], names["train.devices"]) == ("--set", "default")
+    _write(tmp_path / "a", "child.yaml", "extends: ../parent.yaml\ntrain: {sed: 5}\n")
+    with pytest.raises(ValueError, match=r"child\.yaml: no key 'train.sed'"):
+        read_recipe(last)
+
+
+def test_recipes_that_extend_each_other_are_refused_with_the_chain(tmp_path: Path) -> None:
+    for name, parent in (("one", "two"), ("two", "three"), ("three", "one")):
+        _write(tmp_path, f"{name}.yaml", f"extends: {parent}.yaml\n")
+    circle = r"in a circle: \S*one\.yaml extends \S*two\.yaml extends \S*three\.yaml extends \S*one\.yaml"
+    with pytest.raises(ValueError, match=circle):
+        read_recipe(str(tmp_path / "one.yaml"))
+
+
+def test_a_recipe_that_is_extended_and_not_there_is_named_with_the_file_that_names_it(tmp_path: Path) -> None:
+    child = _write(tmp_path, "child.yaml", "extends: nowhere.yaml\n")
+    with pytest.raises(FileNotFoundError, match=r"child\.yaml: extends 'nowhere\.yaml': no recipe file"):
+        read_recipe(child)
+    child = _write(tmp_path, "child.yaml", "extends: pocket_busi_lorra\n")
+    with pytest.raises(ValueError, match=r"child\.yaml: extends 'pocket_busi_lorra'.*pocket_busi_lora"):
+        read_recipe(child)
+    child = _write(tmp_path, "child.yaml", "extends: [a, b]\n")
+    with pytest.raises(ValueError, match=r"takes the name or the file of one recipe"):
+        read_recipe(child)
 
 
 @pytest.mark.parametrize(

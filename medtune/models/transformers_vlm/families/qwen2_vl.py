@@ -19,4 +19,5 @@ def family() -> Family:
         pixels=("pixel_values", "image_grid_thw"),
         video=partial(as_video, names=("pixel_values_videos", "video_grid_thw")),
         any_size=True,
+        limit_videos=qwen_vl.limit_qwen2_videos,
     )

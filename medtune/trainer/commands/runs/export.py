@@ -16,6 +16,7 @@ from medtune.eval.report.result_tables import gain_table
 from medtune.eval.report.run_data import RunData, read_run
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.weights.export import merge_adapters, write_exported
+from medtune.models.weights.hub import terms_of
 from medtune.trainer.experiment.load_model import load_as_left
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import recipe_to_yaml
@@ -117,7 +118,7 @@ def model_card(
         "",
         "## Terms",
         "",
-        f"- Weights that it was made from: {escaped(entry.licence)}",
+        f"- Weights that it was made from: {escaped(_licence(recipe, entry))}",
         f"- Data that it was tuned on: {escaped(benchmark.licence)}. Find out what this licence asks of a model that "
         "was tuned on the data before you pass the model on.",
         "- The weights may reveal parts of the data that they were tuned on.",
@@ -153,3 +154,14 @@ def _origin(run: RunData | None) -> list[str]:
         f"- recipe: {escaped(run.results.recipe or UNKNOWN)}; {versions}",
         f"- data hash: {escaped(run.results.data_hash)}",
     ]
+
+
+def _licence(recipe: Recipe, entry: ZooEntry) -> str:
+    """Returns the licence of the weights, which are the zoo's or those that the recipe names."""
+    where = recipe.model.weights
+    if where is None or (entry.hub is not None and where == entry.hub.repo_id):
+        return entry.licence
+    terms = terms_of(where, recipe.model.revision)
+    if terms is not None and terms.licence is not None:
+        return terms.licence
+    return f"that of {recipe.model.name} is {entry.licence}; the card of the weights that it was made from names none"

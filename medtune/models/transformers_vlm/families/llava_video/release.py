@@ -13,9 +13,11 @@ from torch import Tensor
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
 from medtune.models.contract import Assembled
+from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig, build_processor
-from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_image_size
+from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_pixel_limits
+from medtune.models.weights.hub import described
 from medtune.models.weights.keymaps.key_map import load_published
 from medtune.models.weights.keymaps.llava_video import KEY_MAP
 from medtune.models.weights.keymaps.read_file import read_tensors
@@ -62,16 +64,16 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
         FileNotFoundError: The folder holds no weights.
         ValueError: The folder holds another model, or only a part of this one.
     """
-    folder = release_folder(where, KEY_MAP.checkpoint)
+    folder = release_folder(where, KEY_MAP.checkpoint, revision=loading.revision)
     said = _read_config(folder)
     family = find_family("llava_video")
     if said.get("model_type") == LlavaVideoConfig.model_type:
         return pretrained(where, family, loading)
-    refuse_image_size(family, loading)
+    refuse_pixel_limits(family, loading)
     config = published_config(said, vision=vision, where=str(folder))
     processor = build_processor(read_tokenizer(folder), config)
     config.image_token_index, config.video_token_index = processor.image_token_id, processor.video_token_id
-    return put_together(_filled(config, folder, loading), processor, family, loading, where=where)
+    return put_together(_filled(config, folder, loading), processor, family, loading, where=described(where, folder))
 
 
 def published_config(said: Mapping[str, Any], *, vision: Mapping[str, Any], where: str) -> LlavaVideoConfig:
@@ -118,8 +120,9 @@ def _filled(config: LlavaVideoConfig, folder: Path, loading: Loading) -> PreTrai
     # The weights take no memory until they are read. Buffers are built at once, because some of them (the rotary
     # angles) are computed and not stored in the files.
     with init_empty_weights(include_buffers=False):
-        whole: PreTrainedModel = AutoModelForImageTextToText.from_config(config)
+        whole: PreTrainedModel = AutoModelForImageTextToText.from_config(config, trust_remote_code=False)
     load_published(whole, tensors, KEY_MAP, where=str(folder))
+    whole.generation_config = read_generation(folder) or whole.generation_config
     whole.eval()
     return whole
 
