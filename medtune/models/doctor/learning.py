@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -42,6 +42,23 @@ B begins at zero, where neither the scale of an adapter nor a gradient of A coul
 
 
 @dataclass(frozen=True, slots=True)
+class StepBytes:
+    """The memory that a training step took.
+
+    Attributes:
+        weights: Bytes of all weights.
+        learning: Bytes of the gradients and of AdamW's moments.
+        peak: Largest number of bytes that were allocated on a GPU during the step; None on a CPU.
+        tokens: Number of tokens of the batch.
+    """
+
+    weights: int
+    learning: int
+    peak: int | None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Learnt:
     """What one side learnt from a batch.
 
@@ -50,12 +67,14 @@ class Learnt:
         gradients: Their gradients; None where a parameter got none.
         stepped: The parameters after one step.
         scales: The scale of each adapter by the name of its layer.
+        took: The memory that the step took.
     """
 
     start: Mapping[str, Tensor]
     gradients: Mapping[str, Tensor | None]
     stepped: Mapping[str, Tensor]
     scales: Mapping[str, float]
+    took: StepBytes
 
 
 def stir(model: nn.Module, *, seed: int) -> None:
@@ -93,15 +112,26 @@ def learn(assembled: Assembled, questions: Sequence[AskedQuestion], tuning: Tuni
         else:
             trees += [Shown(grow([one], [number]), place) for one, (number, _) in zip(layouts, same, strict=True)]
     rows = pack(balanced(trees, row_tokens=0), pad_id=assembled.family.pad_id)
+    on_gpu = asking.device.type == "cuda"
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats(asking.device)
     with asking.precise():
         read = model(rows.to(asking.device), model.encode(assembled.transform.stack(items)))
         loss = -read.logprobs_T.sum() / len(read.logprobs_T)
     loss.backward()
     gradients = {name: _gradient(p) for name, p in learning.items()}
     groups = parameters_by_part(model, tuning, weight_decay=WEIGHT_DECAY)
-    build_optimizer("adamw", groups, scaled_loss=False).step()
+    optimizer = build_optimizer("adamw", groups, scaled_loss=False)
+    optimizer.step()
+    moments = [t for state in optimizer.state.values() for t in state.values() if isinstance(t, Tensor)]
+    took = StepBytes(
+        weights=_bytes(model.parameters()),
+        learning=_bytes(moments) + _bytes(p.grad for p in learning.values() if p.grad is not None),
+        peak=torch.cuda.max_memory_allocated(asking.device) if on_gpu else None,
+        tokens=rows.num_tokens,
+    )
     model.zero_grad()
-    return Learnt(start, gradients, _copies(learning), scales_of(model))
+    return Learnt(start, gradients, _copies(learning), scales_of(model), took)
 
 
 def learning_checks(
@@ -194,7 +224,8 @@ def _same_gradients(
             )
         worst = max(worst, apart)
     return True, (
-        f"{len(its)} gradients of {len(questions)} questions are at most {worst:.2g} off peft's (allowed: {tolerance:g})"
+        f"{len(its)} gradients of {len(questions)} questions are at most {worst:.2g} off peft's "
+        f"(allowed: {tolerance:g})"
     )
 
 
@@ -219,6 +250,11 @@ def _same_step(mine: Learnt, peft: PlainPeft, assembled: Assembled, tuning: Tuni
     if not moved:
         return False, "no parameter moved in one step of AdamW"
     return True, f"one step of AdamW moves {moved} of {len(peft.learning)} parameters, as in torch and peft"
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    """Returns the bytes of the storages of the tensors, each counted once."""
+    return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
 
 def _copies(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:

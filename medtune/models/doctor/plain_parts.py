@@ -67,7 +67,8 @@ class PartsReference:
         first = next(place for place, label in enumerate(layout.labels) if label != IGNORED)
         logprobs_TV = logits_LV[first - 1 : -1].float().log_softmax(-1)
         ids_T = torch.tensor(layout.ids[first:], device=logprobs_TV.device)
-        return logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1)
+        logprob_T: Tensor = logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1)
+        return logprob_T
 
     def num_targets(self, asked: AskedQuestion, answer: str, /) -> int:
         """Returns the number of tokens of the answer, the end of the turn among them."""

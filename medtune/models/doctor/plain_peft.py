@@ -6,6 +6,7 @@ What should learn is worked out anew from the tuning, with peft's own injection;
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -49,7 +50,10 @@ def plain_peft(model: Model, tuning: Tuning) -> Iterator[PlainPeft]:
     if any(is_quantized(p) for p in target.parameters()):
         target.is_loaded_in_4bit = True  # type: ignore[assignment]
     try:
-        peft_model = get_peft_model(target, _config(tuning, targets, prefix))  # type: ignore[arg-type]
+        with warnings.catch_warnings():
+            # peft reads a field that transformers has renamed, and is told so.
+            warnings.simplefilter("ignore", FutureWarning)
+            peft_model = get_peft_model(target, _config(tuning, targets, prefix))
         learning = {}
         for name, parameter in peft_model.named_parameters():
             mine = prefix + name.removeprefix(_PLAIN)

@@ -88,7 +88,8 @@ class ProcessorReference:
             logits_LV = self._whole(**self._placed(whole)).logits[0]
         logprobs_TV = logits_LV[len(ids) - 1 : -1].float().log_softmax(-1)
         ids_T = torch.tensor(target, device=logprobs_TV.device)
-        return logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1)
+        logprob_T: Tensor = logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1)
+        return logprob_T
 
     def num_targets(self, asked: AskedQuestion, answer: str, /) -> int:
         """Returns the number of tokens of the answer, the end of the turn among them."""

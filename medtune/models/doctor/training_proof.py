@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.asked import AskedQuestion
-from medtune.models.doctor.check import Check
-from medtune.models.doctor.learning import learn, learning_checks, stir
+from medtune.models.doctor.check import FAULTS, Check, Finding, checked
+from medtune.models.doctor.learning import StepBytes, learn, learning_checks, stir
 from medtune.models.doctor.plain_peft import without_adapters
 from medtune.models.doctor.reference import Reference
 from medtune.models.doctor.saving import Saving, saving_checks, told_before
@@ -30,6 +30,7 @@ def training_proof(
     read_as: torch.dtype,
     precision: Precision,
     gradient_tolerance: float,
+    planned: Callable[[StepBytes], Finding],
 ) -> tuple[Check, ...]:
     """Returns the checks of learning, saving and merging; the model is left merged with one step of training.
 
@@ -45,12 +46,17 @@ def training_proof(
         read_as: The number format in which the files are read.
         precision: The precision in which the model computes.
         gradient_tolerance: The largest relative difference of a gradient that is put down to rounding.
+        planned: Compares the memory that the step took with the plan.
     """
     model = assembled.model
     tuning = _without_dropout(saving.tuning)
     formats = format_check(model, read_as=read_as, precision=precision)
     stir(model, seed=saving.seed)
-    mine = learn(assembled, questions, tuning, asking)
+    try:
+        mine = learn(assembled, questions, tuning, asking)
+    except FAULTS as error:
+        return formats, Check("gradients", False, f"a training step cannot be made: {error}")
+    memory = checked("memory", lambda: planned(mine.took))
     model.eval()
     before = told_before(reference, questions)
     trained = {
@@ -61,7 +67,7 @@ def training_proof(
     checks = learning_checks(assembled, reference, questions, tuning, asking, mine, gradient_tolerance)
     _put(model, mine.start)
     saved = saving_checks(assembled, reference, questions, replace(saving, tuning=tuning), trained, before)
-    return (formats, *checks, *saved)
+    return (formats, *checks, memory, *saved)
 
 
 def _without_dropout(tuning: Tuning) -> Tuning:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.precision import NARROW
 from medtune.models.tuning.quantize import is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
+from medtune.models.weights.export import is_exported
 
 
 class Held(NamedTuple):
@@ -35,26 +36,34 @@ class Held(NamedTuple):
     source: str
 
 
-def weights_check(model: Model, folder: Path | None, *, read_as: torch.dtype) -> Check:
+Published = Callable[[Path], Mapping[str, Tensor]]
+"""Reads the tensors of a folder that its authors publish, under the model's names."""
+
+
+def weights_check(
+    model: Model, folder: Path | None, *, read_as: torch.dtype, published: Published | None = None
+) -> Check:
     """Returns the check that the model in memory has the values of its files, under the right names.
 
-    Besides the model, one tensor of the files is in memory at a time.
+    Besides the model, one tensor of the files is in memory at a time; of a release with names of its own, all of them.
 
     Args:
         model: The model, without adapters.
         folder: The folder with the files; None where the weights come from no folder.
         read_as: The number format in which the files are read.
+        published: Reads a release whose names transformers does not know; None for checkpoints of transformers.
     """
-    return checked("weights", lambda: _compared(model, folder, read_as))
+    return checked("weights", lambda: _compared(model, folder, read_as, published))
 
 
-def _compared(model: Model, folder: Path | None, read_as: torch.dtype) -> Finding:
+def _compared(model: Model, folder: Path | None, read_as: torch.dtype, published: Published | None) -> Finding:
     if folder is None:
         return None, "the weights were not read from a checkpoint's folder"
     held = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
     seen: set[int] = set()
     compared = unread = 0
-    for name, tensor, source in held_tensors(model, folder):
+    of_transformers = published is None or is_exported(str(folder))
+    for name, tensor, source in held_tensors(model, folder) if of_transformers else _released(folder, published):
         mine = held.get(name)
         if mine is None or is_quantized(mine):
             unread += 1
@@ -71,6 +80,11 @@ def _compared(model: Model, folder: Path | None, read_as: torch.dtype) -> Findin
         return False, f"{len(never)} weights of the model are in no file, for instance {never[0]}"
     more = f"; {unread} tensors are held in 4 bits or are not used" if unread else ""
     return True, f"{compared} tensors of {folder.name} equal those in memory bit by bit{more}"
+
+
+def _released(folder: Path, published: Published | None) -> Iterator[Held]:
+    for name, tensor in ({} if published is None else published(folder)).items():
+        yield Held(name, tensor, name)
 
 
 def held_tensors(model: Model, folder: Path) -> Iterator[Held]:

@@ -127,5 +127,6 @@ def trained(
         read_as=held,
         precision="32-true",
         gradient_tolerance=GRADIENT_TOLERANCE[held],
+        planned=lambda took: (None, f"{took.weights} bytes"),
     )
     return {check.name: check for check in checks}
