@@ -115,6 +115,9 @@ def _recipe(tree: Mapping[str, Any], layers: Sequence[Layer]) -> Recipe:
         # The first build has checked the blocks. The stages can now take from them the values that they leave out.
         recipe = build(Recipe, _with_whole_stages(tree), layers)
     check_recipe(recipe)
+    if recipe.model.dtype == "bfloat16" and recipe.train.precision == "auto":
+        # Weights that are read in bfloat16 are computed with in bfloat16, on every device.
+        return dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, precision="bf16-mixed"))
     return recipe
 
 
