@@ -44,6 +44,8 @@ class Family:
         limit_videos: Sets the largest number of pixels of a frame (`model.video_max_pixels`; None takes the vendor's)
             and of a whole video in a processor, given the number of tokens that the language model reads; None where
             all frames are scaled to one size.
+        processor_writes_videos: Whether the processor of transformers writes a video as the model reads it, so that
+            transformers can be asked about one.
     """
 
     model_types: tuple[str, ...]
@@ -53,6 +55,7 @@ class Family:
     video: Callable[[Any, Video], Pixels] | None = None
     any_size: bool = False
     limit_videos: Callable[[Any, int | None, int], None] | None = None
+    processor_writes_videos: bool = True
 
 
 def parts(vision: str, *projector: str) -> dict[PartName, tuple[str, ...]]:

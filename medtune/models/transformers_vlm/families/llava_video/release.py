@@ -18,7 +18,7 @@ from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig, build_processor
 from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_pixel_limits
 from medtune.models.weights.hub import described
-from medtune.models.weights.keymaps.key_map import load_published
+from medtune.models.weights.keymaps.key_map import load_published, translate
 from medtune.models.weights.keymaps.llava_video import KEY_MAP
 from medtune.models.weights.keymaps.read_file import read_tensors
 from medtune.models.weights.loading_options import Loading
@@ -74,6 +74,17 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
     processor = build_processor(read_tokenizer(folder), config)
     config.image_token_index, config.video_token_index = processor.image_token_id, processor.video_token_id
     return put_together(_filled(config, folder, loading), processor, family, loading, where=described(where, folder))
+
+
+def published_tensors(folder: Path) -> dict[str, Tensor]:
+    """Returns the tensors of a released folder under the names of the model here.
+
+    Raises:
+        FileNotFoundError: The folder holds no weights.
+        ValueError: The files are damaged, or are those of another model.
+    """
+    read = translate(read_tensors(sorted(folder.glob("*.safetensors"))), KEY_MAP, where=str(folder))
+    return {f"whole.{name}": tensor for name, tensor in read.items()}
 
 
 def published_config(said: Mapping[str, Any], *, vision: Mapping[str, Any], where: str) -> LlavaVideoConfig:
