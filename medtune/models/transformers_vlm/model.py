@@ -84,7 +84,7 @@ class TransformersVlm(Model):
         """
         step = _whole_rows(rows)
         if self.plain_because is not None:
-            step = step._replace(seen=_padding(rows.mask_BLL, self.plain_because))
+            step = step._replace(seen=sequence_padding(rows.mask_BLL, self.plain_because))
         parts = [self._targets(rows, step, chosen_B, encoded) for chosen_B in _alike(step.media_index_B)]
         return TargetLogprobs(torch.cat([p.logprobs_T for p in parts]), torch.cat([p.sequence_T for p in parts]))
 
@@ -141,7 +141,7 @@ class TransformersVlm(Model):
             chosen_BN = torch.cat([chosen_BN, next_B.unsqueeze(1)], dim=1)
             stopped_B |= next_B == stop_id
             if bool(stopped_B.all()) or chosen_BN.shape[1] == max_new_tokens:
-                return [_cut_after(ids, stop_id) for ids in chosen_BN.tolist()]
+                return [cut_after(ids, stop_id) for ids in chosen_BN.tolist()]
             step = _next_step(step, next_B)
 
     def save(self, folder: Path) -> Path:
@@ -186,7 +186,7 @@ def _prompts(rows: PromptRows) -> Step:
     )
 
 
-def _padding(mask_BLL: Tensor, because: str) -> Tensor:
+def sequence_padding(mask_BLL: Tensor, because: str) -> Tensor:
     """Returns bool (B, L), False at padding, for rows that hold one sequence each.
 
     Raises:
@@ -215,5 +215,5 @@ def _next_step(step: Step, ids_B: Tensor) -> Step:
     )
 
 
-def _cut_after(ids: list[int], stop_id: int) -> list[int]:
+def cut_after(ids: list[int], stop_id: int) -> list[int]:
     return ids[: ids.index(stop_id) + 1] if stop_id in ids else ids
