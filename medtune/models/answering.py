@@ -197,14 +197,15 @@ class LocalAnswerer:
                     rows.to(self._device),
                     None if batch[0].media is None else encoded,
                     max_new_tokens=self._max_new_tokens,
-                    stop_id=family.stop_id,
+                    stop_ids=family.stop_ids,
                 )
             for (request, *_), ids in zip(batch, replies, strict=True):
+                stopped = bool(ids) and ids[-1] in family.stop_ids
                 yield Prediction(
                     key=_key(request),
                     options_shown=request.question.options,
-                    text=family.decode(ids).strip(),
-                    finish_reason="stop" if ids and ids[-1] == family.stop_id else "length",
+                    text=family.decode(ids[:-1] if stopped else ids).strip(),
+                    finish_reason="stop" if stopped else "length",
                 )
 
     def _choosing(self, asked: Sequence[Request]) -> AbstractContextManager[None]:

@@ -132,9 +132,9 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def generate(
-        self, rows: PromptRows, encoded: Encoded | None, /, *, max_new_tokens: int, stop_id: int
+        self, rows: PromptRows, encoded: Encoded | None, /, *, max_new_tokens: int, stop_ids: tuple[int, ...]
     ) -> list[list[int]]:
-        """Returns the greedy continuation of each left-padded row, cut after the stop token."""
+        """Returns the greedy continuation of each left-padded row, cut behind the first end token."""
 
     @abstractmethod
     def save(self, folder: Path) -> Path:

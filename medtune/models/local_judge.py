@@ -10,6 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from medtune.data.types import JudgeRequest, PredictionKey
+from medtune.models.sequence.end_tokens import end_ids
 from medtune.models.weights.loading_options import DtypeName
 
 
@@ -27,13 +28,17 @@ class LocalJudge:
 
         Raises:
             OSError: There is no such folder, and the hub has no such model or cannot be reached.
-            ValueError: The model's tokenizer has no chat template.
+            ValueError: The model's tokenizer has no chat template, or nothing ends a reply.
         """
         self._tokenizer: Any = AutoTokenizer.from_pretrained(weights)
         if not self._tokenizer.chat_template:
             raise ValueError(f"{weights}: the tokenizer has no chat template; take an instruction-tuned model as judge")
         loaded: Any = AutoModelForCausalLM.from_pretrained(weights, dtype=getattr(torch, dtype))
         self._model = loaded.eval().to(device)
+        own = [] if self._tokenizer.eos_token_id is None else [self._tokenizer.eos_token_id]
+        self._stop_ids = list(dict.fromkeys([*own, *end_ids(loaded.generation_config, self._tokenizer)]))
+        if not self._stop_ids:
+            raise ValueError(f"{weights}: neither its tokenizer nor generation_config.json says what ends a reply")
         self._max_new_tokens = max_new_tokens
         # Reports must not contain paths of the user's machine, so only the last part of a folder is kept.
         self._name = Path(weights).name if Path(weights).exists() else weights
@@ -57,7 +62,6 @@ class LocalJudge:
         rows = self._tokenizer.apply_chat_template(
             turns, add_generation_prompt=True, return_tensors="pt", return_dict=True
         ).to(self._model.device)
-        stop = self._tokenizer.eos_token_id
         ids_BL = self._model.generate(
             input_ids=rows["input_ids"],
             attention_mask=rows["attention_mask"],
@@ -66,7 +70,8 @@ class LocalJudge:
             temperature=None,
             top_p=None,
             top_k=None,
-            eos_token_id=stop,
-            pad_token_id=stop,
+            eos_token_id=self._stop_ids,
+            pad_token_id=self._stop_ids[0],
         )
-        return str(self._tokenizer.decode(ids_BL[0, rows["input_ids"].shape[1] :], skip_special_tokens=True))
+        reply = [each for each in ids_BL[0, rows["input_ids"].shape[1] :].tolist() if each not in self._stop_ids]
+        return str(self._tokenizer.decode(reply, skip_special_tokens=True))

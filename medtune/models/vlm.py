@@ -6,7 +6,7 @@ B rows, L tokens, S media spans, T target tokens, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from medtune.models.contract import PARTS, Model, TargetLogprobs, read_targets, set_training
+from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, additive
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.tuning.plan import PartName
@@ -121,9 +122,9 @@ class VisionLanguageModel(Model):
 
     @torch.no_grad()
     def generate(
-        self, rows: PromptRows, tokens_MNE: Tensor | None, *, max_new_tokens: int, stop_id: int
+        self, rows: PromptRows, tokens_MNE: Tensor | None, *, max_new_tokens: int, stop_ids: tuple[int, ...]
     ) -> list[list[int]]:
-        """Returns the greedy continuation of each left-padded row, cut after the stop token.
+        """Returns the greedy continuation of each left-padded row, cut behind the first end token.
 
         Raises:
             ValueError: The rows are not left-padded.
@@ -139,10 +140,10 @@ class VisionLanguageModel(Model):
             temperature=None,
             top_p=None,
             top_k=None,
-            eos_token_id=stop_id,
-            pad_token_id=stop_id,
+            eos_token_id=list(stop_ids),
+            pad_token_id=stop_ids[0],
         )
-        return [_cut_after(row, stop_id) for row in ids_BL.tolist()]
+        return [cut_behind(row, stop_ids) for row in ids_BL.tolist()]
 
     def save(self, folder: Path) -> Path:
         """Writes the language model into a folder of its own, and the tower and projector into a file beside it."""
@@ -151,7 +152,3 @@ class VisionLanguageModel(Model):
         own = {name: t.contiguous() for name, t in self.state_dict().items() if not name.startswith("language.")}
         save_file(own, folder / VISION_PROJECTOR_FILE, metadata={"format": "pt"})
         return folder / LANGUAGE_FOLDER
-
-
-def _cut_after(ids: Sequence[int], stop_id: int) -> list[int]:
-    return list(ids[: ids.index(stop_id) + 1]) if stop_id in ids else list(ids)

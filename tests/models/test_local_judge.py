@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,14 @@ def test_model_without_chat_template_is_refused(weights: Path, tmp_path: Path) -
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="no chat template"):
         LocalJudge(str(tmp_path), dtype="float32", max_new_tokens=9, device=torch.device("cpu"))
+
+
+def test_end_token_of_the_generation_config_ends_a_verdict(weights: Path, tmp_path: Path) -> None:
+    """Where a template ends a turn with another token than the tokenizer's own, only generation_config.json says so."""
+    folder = shutil.copytree(weights, tmp_path / "tiny-judge")
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    brace, stop = tokenizer.convert_tokens_to_ids(["}", "<stop>"])
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [brace, stop]}), encoding="utf-8")
+    judge = LocalJudge(str(folder), dtype="float32", max_new_tokens=60, device=torch.device("cpu"))
+    ((_, text),) = judge.replies([request(0)], is_usable=lambda text: True)
+    assert text == VERDICT.removesuffix("}")

@@ -94,23 +94,23 @@ def test_negative_controls_move_the_logits(name: str, broken: str) -> None:
 @each_twin
 def test_greedy_reply_is_the_likeliest_token_each_time(name: str) -> None:
     assembled = twin(name)
-    laid, stop = layout(assembled, name, None, QUESTION), assembled.family.stop_id
+    laid, stop = layout(assembled, name, None, QUESTION), assembled.family.stop_ids
     with torch.no_grad():
         encoded = seen(assembled, name, 0)
         embeddings_LE, said = _embedded(assembled, laid, encoded[0]), list[int]()
         embed = _own(assembled).language.get_input_embeddings()
-        while len(said) < 6 and (not said or said[-1] != stop):
+        while len(said) < 6 and (not said or said[-1] not in stop):
             said.append(int(_own(assembled).language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0, -1].argmax()))
             embeddings_LE = torch.cat([embeddings_LE, embed(torch.tensor([said[-1]]))])
     left = pad_left([laid], [0], pad_id=assembled.family.pad_id)
-    assert assembled.model.generate(left, encoded, max_new_tokens=6, stop_id=stop) == [said]
+    assert assembled.model.generate(left, encoded, max_new_tokens=6, stop_ids=stop) == [said]
 
 
 @each_twin
 def test_batch_of_one_equals_batch_of_six(name: str) -> None:
     """The rows differ in length, show either of two media items or none, and are padded on either side."""
     assembled, media = twin(name), [0, 1, None, 0, 1, None]
-    stop, pad = assembled.family.stop_id, assembled.family.pad_id
+    stop, pad = assembled.family.stop_ids, assembled.family.pad_id
 
     def laid(n: int, answer: str | None) -> Sequence:
         question = "Plane?" + "x" * (3 * n)
@@ -123,14 +123,14 @@ def test_batch_of_one_equals_batch_of_six(name: str) -> None:
         answered = [laid(n, ANSWER[: n + 1]) for n in range(6)]
         together = assembled.model(row_each(assembled, answered, media), both)
         asked = [laid(n, None) for n in range(6)]
-        many = assembled.model.generate(pad_left(asked, media, pad_id=pad), both, max_new_tokens=4, stop_id=stop)
+        many = assembled.model.generate(pad_left(asked, media, pad_id=pad), both, max_new_tokens=4, stop_ids=stop)
         for n, item in enumerate(media):
             shown = None if item is None else both[item : item + 1]
             index: list[int | None] = [None if item is None else 0]
             one = assembled.model(row_each(assembled, [answered[n]], index), shown).logprobs_T.tolist()
             assert together.logprobs_T[together.sequence_T == n].tolist() == pytest.approx(one, abs=2e-4), n
             left = pad_left([asked[n]], index, pad_id=pad)
-            assert assembled.model.generate(left, shown, max_new_tokens=4, stop_id=stop) == [many[n]], n
+            assert assembled.model.generate(left, shown, max_new_tokens=4, stop_ids=stop) == [many[n]], n
 
 
 @each_twin
@@ -166,4 +166,4 @@ def test_right_padded_generation_is_refused(name: str) -> None:
     left = pad_left([short, long], [None, None], pad_id=assembled.family.pad_id)
     right = left._replace(attention_BL=left.attention_BL.flip(1))
     with pytest.raises(ValueError, match="left-padded"):
-        assembled.model.generate(right, None, max_new_tokens=2, stop_id=0)
+        assembled.model.generate(right, None, max_new_tokens=2, stop_ids=(0,))

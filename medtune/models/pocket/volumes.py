@@ -22,6 +22,7 @@ from medtune.models.projectors import Projector, find_projector
 from medtune.models.sequence.chat_template import ChatTemplate
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.sequence.context_limit import ContextLimited
+from medtune.models.sequence.end_tokens import ended_by
 from medtune.models.towers import Tower, find_tower
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_input import VolumeInput
@@ -60,12 +61,13 @@ def pocket_entry(
         torch.manual_seed(seed)
         language = load() if loading.language is None else load_language(loading.language, dtype=loading.dtype)
         family = ChatML if loading.language is None else ChatTemplate
+        lays_out = family(language.tokenizer, num_media_tokens=bridge.num_tokens)
         torch.manual_seed(seed)
         untrained = f"random (seed {seed}); untrained at zero-shot"
         return Assembled(
             model=_model(eyes, bridge, language.model),
             family=ContextLimited(
-                family(language.tokenizer, num_media_tokens=bridge.num_tokens),
+                ended_by(lays_out, language.model.generation_config, language.tokenizer),
                 max_tokens=context_of(language.model.config),
             ),
             transform=VolumeInput(POCKET),

@@ -53,9 +53,9 @@ class ChatML:
         return self._stop_id
 
     @property
-    def stop_id(self) -> int:
+    def stop_ids(self) -> tuple[int, ...]:
         """The end-of-turn token."""
-        return self._stop_id
+        return (self._stop_id,)
 
     def layout(
         self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None

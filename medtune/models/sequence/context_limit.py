@@ -22,9 +22,9 @@ class ContextLimited:
         return self.family.pad_id
 
     @property
-    def stop_id(self) -> int:
-        """The stop token of the other family."""
-        return self.family.stop_id
+    def stop_ids(self) -> tuple[int, ...]:
+        """The end tokens of the other family."""
+        return self.family.stop_ids
 
     def layout(
         self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None

@@ -52,7 +52,8 @@ class CTChat:
         self._open, self._head, self._end_head = (self._text.special(t) for t in (OPEN, HEAD, END_HEAD))
         self._task = self._text.special(task)
         self._system = system
-        self.stop_id = self.pad_id = self._text.special(END_TURN)
+        self.pad_id = self._text.special(END_TURN)
+        self.stop_ids = (self.pad_id,)
         self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
 
     def layout(
@@ -60,21 +61,21 @@ class CTChat:
     ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
         encode = self._text.encode
-        row = SequenceBuilder(self.stop_id)
+        row = SequenceBuilder(self.pad_id)
         row.text([self._open])
         if self._system:
             self._header(row, "system")
-            row.text((*encode(self._system), self.stop_id))
+            row.text((*encode(self._system), self.pad_id))
         self._header(row, "user")
         if with_media:
             row.media(self._num_media_tokens)
             row.text(encode("\n"))
-        row.text((*encode(f"{prompt} "), self._task, self.stop_id))
+        row.text((*encode(f"{prompt} "), self._task, self.pad_id))
         self._header(row, "assistant")
         if answer is None:
             return row.sequence(learnt_from=None)
         learnt_from = len(row)
-        row.text((*encode(answer), self.stop_id))
+        row.text((*encode(answer), self.pad_id))
         return row.sequence(learnt_from=learnt_from)
 
     def _header(self, row: SequenceBuilder, role: str) -> None:

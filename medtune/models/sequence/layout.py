@@ -62,8 +62,11 @@ class SequenceFamily(Protocol):
         ...
 
     @property
-    def stop_id(self) -> int:
-        """The token that ends a turn."""
+    def stop_ids(self) -> tuple[int, ...]:
+        """The tokens that end a reply, each of which is cut from it.
+
+        The first is the one that ends a turn and is learnt.
+        """
         ...
 
     def layout(

@@ -29,7 +29,8 @@ class M3D:
         self._text = PlainText(tokenizer)
         self._num_media_tokens = num_media_tokens
         self._bos_id = self._text.bos_id
-        self.stop_id = self.pad_id = self._text.eos_id
+        self.pad_id = self._text.eos_id
+        self.stop_ids = (self.pad_id,)
         self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
 
     def layout(
@@ -47,7 +48,7 @@ class M3D:
             whole: The text of question and answer together; None where the answer is to be generated.
             with_media: Whether the volume stands before the text.
         """
-        row = SequenceBuilder(self.stop_id)
+        row = SequenceBuilder(self.pad_id)
         row.text([self._bos_id])
         if with_media:
             row.media(self._num_media_tokens)
@@ -55,5 +56,5 @@ class M3D:
         row.text(self._text.encode(question if whole is None else whole))
         if whole is None:
             return row.sequence(learnt_from=None)
-        row.text([self.stop_id])
+        row.text([self.pad_id])
         return row.sequence(learnt_from=num_question)

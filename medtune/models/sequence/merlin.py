@@ -27,7 +27,7 @@ class Merlin:
     """Lays out one question for Merlin's report model and for what is tuned from it.
 
     Attributes:
-        stop_id: Id of the token that ends an answer; the tokenizer's own end token where none is given.
+        stop_ids: The one token that ends an answer; the tokenizer's own end token where none is given.
     """
 
     def __init__(
@@ -35,7 +35,8 @@ class Merlin:
     ) -> None:
         self._text = PlainText(tokenizer)
         self._num_media_tokens = num_media_tokens
-        self.stop_id = self.pad_id = self._text.eos_id if stop_id is None else stop_id
+        self.pad_id = self._text.eos_id if stop_id is None else stop_id
+        self.stop_ids = (self.pad_id,)
         self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
 
     def layout(
@@ -45,12 +46,12 @@ class Merlin:
 
         Without media, the sequence begins with the first token of the prompt.
         """
-        row = SequenceBuilder(self.stop_id)
+        row = SequenceBuilder(self.pad_id)
         if with_media:
             row.media(self._num_media_tokens)
         row.text(self._text.encode(f"{prompt}{MARK}"))
         if answer is None:
             return row.sequence(learnt_from=None)
         learnt_from = len(row)
-        row.text((*self._text.encode(answer), self.stop_id))
+        row.text((*self._text.encode(answer), self.pad_id))
         return row.sequence(learnt_from=learnt_from)

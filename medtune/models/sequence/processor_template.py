@@ -133,9 +133,9 @@ class ProcessorTemplate:
         return self._stop_id
 
     @property
-    def stop_id(self) -> int:
+    def stop_ids(self) -> tuple[int, ...]:
         """The token that ends the assistant's turn in the template, or the tokenizer's end of sequence."""
-        return self._stop_id
+        return (self._stop_id,)
 
     def layout(
         self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None

@@ -33,7 +33,8 @@ class RadFM:
         self._text = PlainText(tokenizer)
         self._tokens_per_scan = tokens_per_scan
         self._bos_id = self._text.bos_id
-        self.stop_id = self.pad_id = self._text.eos_id
+        self.pad_id = self._text.eos_id
+        self.stop_ids = (self.pad_id,)
         self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
 
     def layout(
@@ -66,11 +67,11 @@ class RadFM:
         num_question = len(row)
         first, *others = _parts(answer, answer_positions, "answer")
         whole = self._row([*parts[:-1], f"{parts[-1]} {first}", *others])
-        whole.text([self.stop_id])
+        whole.text([self.pad_id])
         return whole.sequence(learnt_from=num_question)
 
     def _row(self, parts: Many[str]) -> SequenceBuilder:
-        row = SequenceBuilder(self.stop_id)
+        row = SequenceBuilder(self.pad_id)
         row.text([self._bos_id])
         for index, part in enumerate(parts):
             if index:

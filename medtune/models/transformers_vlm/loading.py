@@ -15,6 +15,7 @@ from medtune.data.media.videos.sampling import Sampling
 from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
+from medtune.models.sequence.end_tokens import ended_by
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.media import ProcessorTransform
@@ -81,9 +82,10 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
         ValueError: The recipe sets frames of videos, or volumes as frames, for a family that takes no videos.
     """
     config: Any = whole.config
+    sequence = family.sequence(processor, config=config, max_tokens=config.get_text_config().max_position_embeddings)
     return Assembled(
         model=TransformersVlm(whole, family.wiring),
-        family=family.sequence(processor, config=config, max_tokens=config.get_text_config().max_position_embeddings),
+        family=ended_by(sequence, whole.generation_config, processor.tokenizer),
         transform=ProcessorTransform(
             processor,
             family.pixels,

@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 
 from medtune.models.contract import Encoded, Model, TargetLogprobs, read_targets, root_of, set_training
+from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, media_of_rows
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
@@ -105,9 +106,9 @@ class TransformersVlm(Model):
 
     @torch.no_grad()
     def generate(
-        self, rows: PromptRows, encoded: Encoded | None, *, max_new_tokens: int, stop_id: int
+        self, rows: PromptRows, encoded: Encoded | None, *, max_new_tokens: int, stop_ids: tuple[int, ...]
     ) -> list[list[int]]:
-        """Returns the greedy continuation of each left-padded row, cut after the stop token.
+        """Returns the greedy continuation of each left-padded row, cut behind the first end token.
 
         The method has a loop of its own because transformers' `generate` takes neither an encoded image nor M-RoPE
         positions.
@@ -116,7 +117,7 @@ class TransformersVlm(Model):
             rows: The prompts.
             encoded: The encoded media; None where no row shows any.
             max_new_tokens: Largest number of tokens of a reply.
-            stop_id: Id of the token that ends a reply.
+            stop_ids: Ids of the tokens that end a reply.
 
         Raises:
             ValueError: The rows are not left-padded.
@@ -127,11 +128,13 @@ class TransformersVlm(Model):
         replies: dict[int, list[int]] = {}
         for chosen_B in _alike(step.media_index_B):
             part = _part(step, chosen_B)
-            said = self._continue(part, encoded, max_new_tokens=max_new_tokens, stop_id=stop_id)
+            said = self._continue(part, encoded, max_new_tokens=max_new_tokens, stop_ids=stop_ids)
             replies.update(zip(chosen_B.tolist(), said, strict=True))
         return [replies[row] for row in range(len(replies))]
 
-    def _continue(self, step: Step, encoded: Encoded | None, *, max_new_tokens: int, stop_id: int) -> list[list[int]]:
+    def _continue(
+        self, step: Step, encoded: Encoded | None, *, max_new_tokens: int, stop_ids: tuple[int, ...]
+    ) -> list[list[int]]:
         cache = DynamicCache(config=self.whole.config.get_text_config())
         chosen_BN = step.ids_BL[:, :0]
         stopped_B = torch.zeros(len(step.ids_BL), dtype=torch.bool, device=step.ids_BL.device)
@@ -139,9 +142,9 @@ class TransformersVlm(Model):
             hidden_BLE = self._hidden(step, encoded, cache)
             next_B = self.whole.get_output_embeddings()(hidden_BLE[:, -1]).argmax(dim=-1)
             chosen_BN = torch.cat([chosen_BN, next_B.unsqueeze(1)], dim=1)
-            stopped_B |= next_B == stop_id
+            stopped_B |= torch.isin(next_B, next_B.new_tensor(stop_ids))
             if bool(stopped_B.all()) or chosen_BN.shape[1] == max_new_tokens:
-                return [cut_after(ids, stop_id) for ids in chosen_BN.tolist()]
+                return [cut_behind(ids, stop_ids) for ids in chosen_BN.tolist()]
             step = _next_step(step, next_B)
 
     def save(self, folder: Path) -> Path:
@@ -213,7 +216,3 @@ def _next_step(step: Step, ids_B: Tensor) -> Step:
         media_index_B=step.media_index_B,
         media_spans_B=step.media_spans_B,
     )
-
-
-def cut_after(ids: list[int], stop_id: int) -> list[int]:
-    return ids[: ids.index(stop_id) + 1] if stop_id in ids else ids

@@ -15,6 +15,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
+from medtune.models.sequence.end_tokens import ended_by, read_generation
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts, chosen, modules, skeleton
 from medtune.models.weights.assets import AssetError
@@ -127,7 +128,7 @@ def assemble_release(parts: VolumeParts, release: Release, folder: Path) -> Asse
     said = f"{release.key_map.checkpoint}, from {folder.name}"
     return Assembled(
         model=model,
-        family=parts.limited(tokenizer),
+        family=ended_by(parts.limited(tokenizer), read_generation(folder), tokenizer),
         transform=parts.input_of(model.vision),
         provenance=dict.fromkeys(("vision", "projector", "language"), said),
     )

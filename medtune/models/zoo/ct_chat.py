@@ -13,6 +13,7 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
+from medtune.models.sequence.end_tokens import ended_by
 from medtune.models.towers.ctvit import CTViT
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.ctvit_code_input import as_codes
@@ -118,7 +119,7 @@ def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
         load_published(nn.ModuleDict({name: module}), read_tensors([path]), keys, where=str(path))
     return Assembled(
         model=VisionLanguageModel(vision, projector, language),
-        family=full.limited(tokenizer),
+        family=ended_by(full.limited(tokenizer), language.generation_config, tokenizer),
         transform=full.input_of(vision),
         provenance={
             "vision": tower_file,

@@ -122,7 +122,7 @@ def _told(assembled: Assembled, image: Image) -> tuple[list[int], torch.Tensor]:
     asked = str(processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
     # In LLaVA-1.5 a blank stands between the prompt and the answer.
     asked += " " if asked.endswith("ASSISTANT:") else ""
-    whole = asked + ANSWER + assembled.family.pieces([assembled.family.stop_id])[0]
+    whole = asked + ANSWER + assembled.family.pieces([assembled.family.stop_ids[0]])[0]
     inputs = processor(text=[whole], images=[PIL.Image.fromarray(image.pixels_HWC)], return_tensors="pt")
     with torch.no_grad():
         logits_LV = assembled.model.of_transformers(**inputs).logits[0]

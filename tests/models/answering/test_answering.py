@@ -115,12 +115,12 @@ def test_generation_equals_token_by_token_argmax(nano: Assembled) -> None:
         (span,) = row.media_spans
         embeddings_LE[span.start : span.stop] = visual_NE
         said: list[int] = []
-        while len(said) < 6 and (not said or said[-1] != nano.family.stop_id):
+        while len(said) < 6 and (not said or said[-1] != nano.family.stop_ids[0]):
             logits_V = _model(nano).language(inputs_embeds=embeddings_LE.unsqueeze(0)).logits[0, -1]
             said.append(int(logits_V.argmax()))
             embeddings_LE = torch.cat([embeddings_LE, embed(torch.tensor([said[-1]]))])
     assert prediction.text == nano.family.decode(said).strip()
-    assert prediction.finish_reason == ("stop" if said[-1] == nano.family.stop_id else "length")
+    assert prediction.finish_reason == ("stop" if said[-1] == nano.family.stop_ids[0] else "length")
 
 
 def test_what_sequences_share_is_computed_once(nano: Assembled, monkeypatch: pytest.MonkeyPatch) -> None:

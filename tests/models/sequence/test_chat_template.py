@@ -40,10 +40,10 @@ def test_a_model_without_a_template_continues_the_question() -> None:
 
 @given(st.text(max_size=30), st.text(max_size=20))
 def test_text_never_becomes_a_control_token(prompt: str, answer: str) -> None:
-    bare = FAMILY.layout("", "", with_media=False).ids.count(FAMILY.stop_id)
+    bare = FAMILY.layout("", "", with_media=False).ids.count(FAMILY.stop_ids[0])
     spelled = FAMILY.layout(f"{prompt}<stop><user>", f"<stop>{answer}", with_media=False)
-    assert spelled.ids.count(FAMILY.stop_id) == bare
-    assert spelled.labels.count(FAMILY.stop_id) == 1
+    assert spelled.ids.count(FAMILY.stop_ids[0]) == bare
+    assert spelled.labels.count(FAMILY.stop_ids[0]) == 1
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def test_prompt_without_answer_is_the_prefix_of_the_one_with_it() -> None:
 def test_text_never_becomes_a_control_token(prompt: str, answer: str) -> None:
     sequence = FAMILY.layout(prompt + OPEN + CLOSE, CLOSE + answer, with_media=False)
     opens = FAMILY.layout("", "", with_media=False)
-    assert sequence.ids.count(FAMILY.stop_id) == opens.ids.count(FAMILY.stop_id) == 2
-    assert sequence.labels.count(FAMILY.stop_id) == 1
+    assert sequence.ids.count(FAMILY.stop_ids[0]) == opens.ids.count(FAMILY.stop_ids[0]) == 2
+    assert sequence.labels.count(FAMILY.stop_ids[0]) == 1
 
 
 def test_prompts_are_padded_at_the_left_and_padding_is_masked() -> None:

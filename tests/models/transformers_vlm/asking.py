@@ -14,6 +14,7 @@ from medtune.data.types import Image
 from medtune.models.contract import Assembled
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.prompts import PromptRows, pad_left
+from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
 from tests.models.twins import twin
 
@@ -24,8 +25,8 @@ def whole(assembled: Assembled) -> Any:
 
 
 def processor(assembled: Assembled) -> Any:
-    family: Any = assembled.family
-    return family._processor
+    assert isinstance(assembled.transform, ProcessorTransform)
+    return assembled.transform.processor
 
 
 def encoded(assembled: Assembled, *images: Image) -> Any:
@@ -46,8 +47,9 @@ class Plain:
 
 def plain(assembled: Assembled, image: Image | None, prompt: str, answer: str, **instead: Any) -> Plain:
     """Returns transformers' own answer; `instead` replaces arguments of its forward, or removes them with None."""
+    (stop,) = assembled.family.pieces(assembled.family.stop_ids[:1])
     inputs = processor(assembled)(
-        text=[conversation(assembled, image, prompt) + answer + assembled.family.pieces([assembled.family.stop_id])[0]],
+        text=[conversation(assembled, image, prompt) + answer + stop],
         images=[pillow(image)] if image else None,
         return_tensors="pt",
     )

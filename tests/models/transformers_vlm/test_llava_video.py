@@ -127,10 +127,10 @@ def test_a_batch_of_one_answers_as_a_batch_of_eight() -> None:
     family, shape = assembled.family, frames_of(clip())
     asked = [family.layout("Which way?" + " please" * number, None, shape=shape) for number in range(8)]
     together = assembled.model.generate(
-        prompts(assembled, asked, [0] * 8), encoded, max_new_tokens=5, stop_id=family.stop_id
+        prompts(assembled, asked, [0] * 8), encoded, max_new_tokens=5, stop_ids=family.stop_ids
     )
     alone = [
-        assembled.model.generate(prompts(assembled, [one], [0]), encoded, max_new_tokens=5, stop_id=family.stop_id)[0]
+        assembled.model.generate(prompts(assembled, [one], [0]), encoded, max_new_tokens=5, stop_ids=family.stop_ids)[0]
         for one in asked
     ]
     assert together == alone

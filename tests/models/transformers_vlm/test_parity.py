@@ -83,18 +83,22 @@ def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: s
     assembled, image = twin(name), picture()
     layout = assembled.family.layout(QUESTION, None, shape=size_of(image))
     left = prompts(assembled, [layout], [0])
-    said = assembled.model.generate(left, encoded(assembled, image), max_new_tokens=6, stop_id=assembled.family.stop_id)
+    said = assembled.model.generate(
+        left, encoded(assembled, image), max_new_tokens=6, stop_ids=assembled.family.stop_ids
+    )
     text = conversation(assembled, image, QUESTION).rstrip(" ")
     inputs = processor(assembled)(text=[text], images=[pillow(image)], return_tensors="pt")
-    told = whole(assembled).generate(**inputs, max_new_tokens=6, do_sample=False, eos_token_id=assembled.family.stop_id)
+    told = whole(assembled).generate(
+        **inputs, max_new_tokens=6, do_sample=False, eos_token_id=list(assembled.family.stop_ids)
+    )
     assert said[0] == told[0, inputs["input_ids"].shape[1] :].tolist()
     # A tiny model's most likely token changes rarely, so several other images and another question are tried.
     others = [(QUESTION, picture(seed)) for seed in range(1, 9)] + [("Something else altogether?", image)]
     replies = []
     for question, shown in others:
         asked = prompts(assembled, [assembled.family.layout(question, None, shape=size_of(shown))], [0])
-        stop = assembled.family.stop_id
-        replies += assembled.model.generate(asked, encoded(assembled, shown), max_new_tokens=6, stop_id=stop)
+        stop = assembled.family.stop_ids
+        replies += assembled.model.generate(asked, encoded(assembled, shown), max_new_tokens=6, stop_ids=stop)
     assert any(reply != said[0] for reply in replies)
 
 
@@ -124,13 +128,13 @@ def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
             one = assembled.model(row_each(assembled, [laid(n, answers[n])], index), shown)
             mine = together.logprobs_T[together.sequence_T == n].tolist()
             assert mine == pytest.approx(one.logprobs_T.tolist(), abs=2e-4), n
-    stop = assembled.family.stop_id
+    stop = assembled.family.stop_ids
     asked = prompts(assembled, [laid(n, None) for n in range(8)], media)
-    many = assembled.model.generate(asked, both, max_new_tokens=4, stop_id=stop)
+    many = assembled.model.generate(asked, both, max_new_tokens=4, stop_ids=stop)
     for n in range(8):
         shown, index = alone(n)
         left = prompts(assembled, [laid(n, None)], index)
-        assert assembled.model.generate(left, shown, max_new_tokens=4, stop_id=stop) == [many[n]], n
+        assert assembled.model.generate(left, shown, max_new_tokens=4, stop_ids=stop) == [many[n]], n
 
 
 @each_family
@@ -140,7 +144,7 @@ def test_right_padded_generation_is_refused(name: str) -> None:
     left = prompts(assembled, [short, long], [None, None])
     right = left._replace(attention_BL=left.attention_BL.flip(1))
     with pytest.raises(ValueError, match="left-padded"):
-        assembled.model.generate(right, None, max_new_tokens=2, stop_id=0)
+        assembled.model.generate(right, None, max_new_tokens=2, stop_ids=(0,))
 
 
 @each_family

@@ -79,7 +79,7 @@ def test_only_the_answer_and_the_end_of_its_turn_are_learnt(name: str) -> None:
     layout = family.layout("Plane?", "head", shape=Size(90, 60))
     learnt = [label for label in layout.labels if label != IGNORED]
     assert family.decode(learnt).strip() == "head"
-    assert learnt[-1] == family.stop_id
+    assert learnt[-1] == family.stop_ids[0]
     assert layout.labels[-len(learnt) :] == layout.ids[-len(learnt) :]
     for span in layout.media_spans:
         assert set(layout.labels[span.start : span.stop]) == {IGNORED}
@@ -100,11 +100,11 @@ def test_data_cannot_spell_control_tokens(name: str) -> None:
     control = next(
         t for t in processor(assembled).tokenizer.get_added_vocab() if "im" in t.lower() and "start" not in t
     )
-    stop = assembled.family.pieces([assembled.family.stop_id])[0]
+    stop = assembled.family.pieces([assembled.family.stop_ids[0]])[0]
     layout = assembled.family.layout(f"Is {control} {stop} here?", f"no {stop}", shape=Size(90, 60))
     calm = assembled.family.layout("Is it here?", "no", shape=Size(90, 60))
-    assert layout.ids.count(assembled.family.stop_id) == calm.ids.count(assembled.family.stop_id)
-    assert layout.labels.count(assembled.family.stop_id) == 1
+    assert layout.ids.count(assembled.family.stop_ids[0]) == calm.ids.count(assembled.family.stop_ids[0])
+    assert layout.labels.count(assembled.family.stop_ids[0]) == 1
     assert layout.media_spans == calm.media_spans
 
 

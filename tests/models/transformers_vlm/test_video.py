@@ -64,7 +64,7 @@ def told(name: str, video: Video) -> Any:
     turns = [{"role": "user", "content": [*media, {"type": "text", "text": QUESTION}]}]
     text = str(processor(assembled).apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
     text += " " if text.endswith("ASSISTANT:") else ""
-    text += ANSWER + assembled.family.pieces([assembled.family.stop_id])[0]
+    text += ANSWER + assembled.family.pieces([assembled.family.stop_ids[0]])[0]
     if name in AS_IMAGES:
         pictures = [PIL.Image.fromarray(frame) for frame in video.frames_THWC]
         inputs = processor(assembled)(text=[text], images=[pictures], return_tensors="pt")

@@ -80,7 +80,7 @@ def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: V
     optimizer.step()
     after = -model(rows, model.encode(pixels[:1])).logprobs_T.mean()
     assert after < before
-    written = model.eval().generate(asked(assembled), tokens[:1], max_new_tokens=3, stop_id=assembled.family.stop_id)
+    written = model.eval().generate(asked(assembled), tokens[:1], max_new_tokens=3, stop_ids=assembled.family.stop_ids)
     assert 1 <= len(written[0]) <= 3
 
 

@@ -16,10 +16,11 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel
 
 from medtune.models.contract import Encoded, Model, TargetLogprobs, read_targets, root_of, set_training
+from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, media_of_rows
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.transformers_vlm.generic.module_parts import find_parts
-from medtune.models.transformers_vlm.model import cut_after, sequence_padding
+from medtune.models.transformers_vlm.model import sequence_padding
 from medtune.models.transformers_vlm.wiring import Pixels
 from medtune.models.tuning.plan import PartName
 
@@ -119,7 +120,7 @@ class GenericVlm(Model):
 
     @torch.no_grad()
     def generate(
-        self, rows: PromptRows, encoded: Encoded | None, *, max_new_tokens: int, stop_id: int
+        self, rows: PromptRows, encoded: Encoded | None, *, max_new_tokens: int, stop_ids: tuple[int, ...]
     ) -> list[list[int]]:
         """Returns the greedy continuation of each left-padded row by the model's own `generate`, cut after its end.
 
@@ -127,7 +128,7 @@ class GenericVlm(Model):
             rows: The prompts.
             encoded: The encoded media; None where no row shows any.
             max_new_tokens: Largest number of tokens of a reply.
-            stop_id: Id of the token that ends a reply.
+            stop_ids: Ids of the tokens that end a reply.
 
         Raises:
             ValueError: The rows are not left-padded, or show media that were not encoded.
@@ -144,13 +145,16 @@ class GenericVlm(Model):
                 _shown(index_B[chosen_B], encoded),
             )
             greedy = GenerationConfig(
-                max_new_tokens=max_new_tokens, do_sample=False, eos_token_id=stop_id, pad_token_id=stop_id
+                max_new_tokens=max_new_tokens,
+                do_sample=False,
+                eos_token_id=list(stop_ids),
+                pad_token_id=stop_ids[0],
             )
             with _settings(self.whole, greedy):
                 model: Any = self.whole
                 said_BN = model.generate(**inputs)
             replies.update(
-                (row, cut_after(ids[length:], stop_id))
+                (row, cut_behind(ids[length:], stop_ids))
                 for row, ids in zip(chosen_B.tolist(), said_BN.tolist(), strict=True)
             )
         return [replies[row] for row in range(len(replies))]

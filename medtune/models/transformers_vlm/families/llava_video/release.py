@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
 from medtune.models.contract import Assembled
+from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig, build_processor
 from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_image_size
@@ -120,6 +121,7 @@ def _filled(config: LlavaVideoConfig, folder: Path, loading: Loading) -> PreTrai
     with init_empty_weights(include_buffers=False):
         whole: PreTrainedModel = AutoModelForImageTextToText.from_config(config)
     load_published(whole, tensors, KEY_MAP, where=str(folder))
+    whole.generation_config = read_generation(folder) or whole.generation_config
     whole.eval()
     return whole
 

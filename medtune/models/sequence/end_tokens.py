@@ -1,0 +1,84 @@
+"""The tokens that end a reply: the one that the chat template ends a turn with, and those that a checkpoint adds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence as Many
+from pathlib import Path
+
+from transformers import GenerationConfig, PreTrainedTokenizerBase
+
+from medtune.data.media.load import Shape
+from medtune.models.sequence.layout import Sequence, SequenceFamily
+
+
+def ended_by(
+    family: SequenceFamily, generation: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase
+) -> SequenceFamily:
+    """Returns a family whose replies the end tokens of a checkpoint end as well.
+
+    Args:
+        family: The family, whose own token is the one that is learnt and stays the first.
+        generation: The checkpoint's generation configuration; None where it has none.
+        tokenizer: The checkpoint's tokenizer.
+    """
+    stop_ids = tuple(dict.fromkeys((*family.stop_ids, *end_ids(generation, tokenizer))))
+    return family if stop_ids == family.stop_ids else _EndedBy(family, stop_ids)
+
+
+def end_ids(generation: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    """Returns the ids of the tokens that end a reply according to a checkpoint's generation configuration.
+
+    Where generation_config.json is missing or was only copied from config.json, an id counts only if the tokenizer
+    knows it as a control token, because it may be transformers' default for the architecture and a letter here.
+    """
+    said = None if generation is None else generation.eos_token_id
+    ids = tuple(int(each) for each in (said if isinstance(said, list | tuple) else [said]) if each is not None)
+    if not getattr(generation, "_from_model_config", False):
+        return ids
+    control = {*tokenizer.get_added_vocab().values(), *tokenizer.all_special_ids}
+    return tuple(each for each in ids if each in control)
+
+
+def read_generation(folder: Path) -> GenerationConfig | None:
+    """Returns what generation_config.json in a folder says; None where there is no such file.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return None
+    try:
+        return GenerationConfig.from_dict(json.loads(path.read_text("utf-8")))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: damaged ({error}). Copy or download it again.") from error
+
+
+def cut_behind(ids: Many[int], stop_ids: Many[int]) -> list[int]:
+    """Returns the ids up to the first that ends a reply, which is kept.
+
+    Example:
+        >>> cut_behind([5, 6, 1, 7, 2], (2, 1))
+        [5, 6, 1]
+    """
+    end = next((place for place, each in enumerate(ids) if each in stop_ids), None)
+    return list(ids if end is None else ids[: end + 1])
+
+
+class _EndedBy:
+    """A sequence family that lays out as another family does, and whose replies several tokens end."""
+
+    def __init__(self, family: SequenceFamily, stop_ids: tuple[int, ...]) -> None:
+        self._family = family
+        self.stop_ids = stop_ids
+        self.decode, self.pieces, self.save = family.decode, family.pieces, family.save
+
+    @property
+    def pad_id(self) -> int:
+        return self._family.pad_id
+
+    def layout(
+        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+    ) -> Sequence:
+        return self._family.layout(prompt, answer, with_media=with_media, shape=shape)
