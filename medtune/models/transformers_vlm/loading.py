@@ -65,7 +65,7 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
         raise ValueError(f"{where}: a model of type {config.model_type!r}; wanted {' or '.join(family.model_types)}")
     processor = read_processor(where)
     _limit_pixels(processor, family, loading, where=where)
-    return put_together(_read_weights(where, loading), processor, family, loading, where=where)
+    return put_together(read_weights(where, loading), processor, family, loading, where=where)
 
 
 def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading: Loading, *, where: str) -> Assembled:
@@ -155,13 +155,24 @@ def read_processor(where: str) -> Any:
     return processor
 
 
-def _read_weights(where: str, loading: Loading) -> PreTrainedModel:
+def read_weights(where: str, loading: Loading, *, attention: str | None = "sdpa") -> PreTrainedModel:
+    """Returns the model of transformers with its weights.
+
+    Args:
+        where: Local folder or hub id.
+        loading: The recipe's settings.
+        attention: Name of the attention's implementation; None takes the one that transformers chooses.
+
+    Raises:
+        AssetError: The files are not on this machine, and the hub did not give them.
+        ValueError: The weights are not those of the configuration.
+    """
     model, report = _read(
         AutoModelForImageTextToText,
         where,
         what="weights (.safetensors)",
         dtype=getattr(torch, loading.dtype),
-        attn_implementation="sdpa",
+        attn_implementation=attention,
         use_safetensors=True,
         output_loading_info=True,
     )

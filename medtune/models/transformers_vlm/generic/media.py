@@ -129,7 +129,7 @@ class GenericTransform:
         picture = PIL.Image.fromarray(pixels_HWC)
         try:
             made = self.conversations.inputs(Asked(_PROBES[0], None, as_image(picture)))
-        except ValueError as error:
+        except (ValueError, RuntimeError) as error:
             raise ValueError(f"an image of {width} x {height} pixels does not suit the model: {error}") from error
         return {name: made[name] for name in self.names}
 

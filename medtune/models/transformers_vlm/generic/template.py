@@ -98,11 +98,12 @@ class GenericTemplate:
                 )
             return whole[len(asked) : learnt[-1] + 1]
         target = whole[len(asked) :]
-        return (
-            target[: target.index(self._stop_id) + 1]
-            if self._stop_id in target
-            else (*target, self._stop_id)
-        )
+        if self._stop_id in target:
+            return target[: target.index(self._stop_id) + 1]
+        # Where no token ends the turn, the template may still write a blank or a line break, which is no answer.
+        while target and not self.decode(target[-1:]).strip():
+            target = target[:-1]
+        return (*target, self._stop_id)
 
     def _read_uncached(self, prompt: str, answer: str | None, shown: Shape | None) -> tuple[_Ids, _Ids]:
         """Returns the ids of the conversation, and the places that the template marks as generated."""

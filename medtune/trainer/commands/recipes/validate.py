@@ -85,7 +85,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
     if endpoint is not None:
         data = None if no_data else _show_data(recipe, training=False)
         return _said_missing([no_data, show_served(endpoint, data)])
-    entry = zoo_entry(recipe.model.name)
+    entry = zoo_entry(recipe.model.name, recipe.model.weights)
     available = this_machine() if devices is None else parse_devices(devices)
     no_weights = missing_weights(recipe, entry)
     data = None if no_data else _show_data(recipe, training=True)
