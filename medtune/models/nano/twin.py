@@ -20,8 +20,6 @@ class Twin:
         unreached: Adapted layers on which no answer depends, so that their adapters get no gradient.
         volume: Shape of a small input of the tower, (channels, three sides); None where the tower takes no volumes.
         video: Whether the tower takes videos and nothing else.
-        processor_writes_videos: Whether the processor of transformers writes a video as the model reads it, so that
-            tests can ask transformers about one.
     """
 
     vision: tuple[str, ...]
@@ -31,4 +29,3 @@ class Twin:
     unreached: tuple[str, ...] = ()
     volume: tuple[int, int, int, int] | None = None
     video: bool = False
-    processor_writes_videos: bool = True

@@ -41,6 +41,8 @@ class Family:
         video: Turns a video into the tower's arguments; None where the family takes no videos.
         any_size: Whether images keep their shape and are only scaled down above a number of pixels
             (`model.image_max_pixels`); otherwise all images are scaled to one size or cut into tiles.
+        processor_writes_videos: Whether the processor of transformers writes a video as the model reads it, so that
+            transformers can be asked about one.
     """
 
     model_types: tuple[str, ...]
@@ -49,6 +51,7 @@ class Family:
     pixels: tuple[str, ...]
     video: Callable[[Any, Video], Pixels] | None = None
     any_size: bool = False
+    processor_writes_videos: bool = True
 
 
 def parts(vision: str, *projector: str) -> dict[PartName, tuple[str, ...]]:

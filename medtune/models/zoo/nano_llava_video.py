@@ -22,7 +22,6 @@ TWIN = Twin(
     ),
     projector_weights=("whole.model.multi_modal_projector.linear_{1,2}.{weight,bias}", "whole.model.image_newline"),
     # The processor is OneVision's, which counts other tokens. The tests of this family count them by hand.
-    processor_writes_videos=False,
 )
 
 

@@ -20,7 +20,7 @@ from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.media import as_images
 from tests.models.transformers_vlm.asking import processor, whole
-from tests.models.twins import MODELS, OF_TRANSFORMERS, OF_VIDEOS, TWINS, picture, row_each, size_of, twin
+from tests.models.twins import MODELS, OF_TRANSFORMERS, OF_VIDEOS, picture, row_each, size_of, twin
 
 FAMILIES = [name for name in OF_VIDEOS if MODELS[name].family is not None]
 AS_IMAGES = [name for name in FAMILIES if find_family(MODELS[name].family or "").video is as_images]
@@ -55,7 +55,7 @@ def ours(name: str, video: Video, *, shown: Video | None = None) -> list[float]:
 def told(name: str, video: Video) -> Any:
     """Returns transformers' ids and log-probabilities of the same conversation."""
     assembled = twin(name)
-    if not TWINS[name].processor_writes_videos:
+    if not find_family(MODELS[name].family or "").processor_writes_videos:
         ids = laid(name, video).ids
         with torch.no_grad():
             logits_LV = whole(assembled)(input_ids=torch.tensor([ids]), **assembled.transform(video)).logits[0]

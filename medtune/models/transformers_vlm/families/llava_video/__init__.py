@@ -24,4 +24,5 @@ def family() -> Family:
         sequence=visual_placeholders.llava_video,
         pixels=("pixel_values", "image_sizes"),
         video=partial(as_video, names=("pixel_values_videos",)),
+        processor_writes_videos=False,
     )

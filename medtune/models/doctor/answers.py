@@ -1,0 +1,211 @@
+"""Compares medtune's answers with those of plain transformers: likelihoods of options, replies, and shared rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from medtune.data.types import Prediction, Reading
+from medtune.models.answering import LocalAnswerer
+from medtune.models.contract import Assembled
+from medtune.models.doctor.asked import AskedQuestion, end_ids, laid_out, visits
+from medtune.models.doctor.check import Check, Finding, checked
+from medtune.models.doctor.reference import Reference
+from medtune.models.media_item import read_item
+from medtune.models.sequence.prompts import pad_left
+from medtune.models.tuning.precision import Precise
+
+MOVES_MORE = 2.0
+"""How much further another media item has to move the answers than they are from plain transformers' own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How the questions of a proof are asked, on medtune's side.
+
+    Attributes:
+        device: The device of the model.
+        precise: The precision in which it answers.
+        tolerance: The largest difference between two log-probabilities of a token that is put down to rounding.
+        batch_tokens: Largest number of tokens in a forward pass.
+        batch_size: Media groups that are answered together.
+        max_new_tokens: Largest number of tokens of a reply.
+    """
+
+    device: torch.device
+    precise: Precise
+    tolerance: float
+    batch_tokens: int = 4096
+    batch_size: int = 8
+    max_new_tokens: int = 16
+
+
+def answer_checks(
+    assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion], asking: Asking
+) -> tuple[Check, ...]:
+    """Returns the checks of the answers to all questions; the model is left in evaluation mode."""
+    assembled.model.eval()
+    return (
+        checked("option order", lambda: _option_order(questions)),
+        checked("options", lambda: _options(assembled, reference, questions, asking)),
+        checked("media are seen", lambda: _media_seen(assembled, reference, questions, asking)),
+        checked("replies", lambda: _replies(assembled, reference, questions, asking)),
+        checked("sharing", lambda: _sharing(assembled, questions, asking)),
+    )
+
+
+def answered(
+    assembled: Assembled,
+    questions: Sequence[AskedQuestion],
+    asking: Asking,
+    *,
+    reading: Reading,
+    share: bool = True,
+) -> dict[str, Prediction]:
+    """Returns medtune's answers by the id of the question, from the code that evaluates a model."""
+    answerer = LocalAnswerer(
+        assembled,
+        device=asking.device,
+        batch_tokens=asking.batch_tokens,
+        batch_size=asking.batch_size,
+        max_new_tokens=asking.max_new_tokens,
+        precise=asking.precise,
+        share_prefix=share,
+    )
+    asked = visits(questions, reading)
+    answerer.expect(asked)
+    return {told.key.question_id: told for group, requests in asked for told in answerer.answer(group, requests)}
+
+
+def with_options(questions: Sequence[AskedQuestion]) -> list[AskedQuestion]:
+    """Returns the questions whose options have a likelihood."""
+    return [asked for asked in questions if asked.prompt.choices]
+
+
+def _option_order(questions: Sequence[AskedQuestion]) -> Finding:
+    asked_of = with_options(questions)
+    for asked in asked_of:
+        options, choices = asked.question.options, asked.prompt.choices
+        if len(options) != len(choices):
+            return False, f"{asked.name}: {len(choices)} replies for {len(options)} options"
+        right = options.index(asked.question.answer)
+        if choices[right] != asked.prompt.target:
+            return False, (
+                f"{asked.name}: the right answer {asked.question.answer!r} is option {right + 1}, whose reply is "
+                f"{choices[right]!r}; the reply that is learnt is {asked.prompt.target!r}"
+            )
+    if not asked_of:
+        return None, "no question has options"
+    return True, f"the reply that is learnt is that of the right option in {len(asked_of)} questions"
+
+
+def _options(assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
+    asked_of = with_options(questions)
+    if not asked_of:
+        return None, "no question has options"
+    found = answered(assembled, asked_of, asking, reading="likelihood")
+    largest, read = 0.0, 0
+    for asked in asked_of:
+        mine = found[asked.question.id].option_logprobs or ()
+        for number, (option, value) in enumerate(zip(asked.replies, mine, strict=True), 1):
+            told = reference.read(asked, option)
+            wanted = float(told.logprob_T.sum())
+            apart = abs(value - wanted) / told.num_answer
+            if not apart <= asking.tolerance:
+                return False, (
+                    f"{asked.name}: option {number} ({option!r}) has the log-probability {value:.4f}, plain "
+                    f"transformers says {wanted:.4f} ({told.num_answer} tokens; allowed are {asking.tolerance:g} each)"
+                )
+            largest, read = max(largest, apart), read + 1
+    return True, (
+        f"log-probabilities of {read} options of {len(asked_of)} questions are at most {largest:.2g} a token off plain "
+        f"transformers' (allowed: {asking.tolerance:g})"
+    )
+
+
+def _media_seen(
+    assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion], asking: Asking
+) -> Finding:
+    """Returns whether another media item moves the answers; if none does, the other checks would see nothing."""
+    pairs = list(_with_other_media(with_options(questions)))
+    if not pairs:
+        return None, "all questions are about one media item, or none has options"
+    mine = answered(assembled, [own for own, _ in pairs], asking, reading="likelihood")
+    other = answered(assembled, [changed for _, changed in pairs], asking, reading="likelihood")
+    moved = rounding = 0.0
+    for own, _ in pairs:
+        before, after = (found[own.question.id].option_logprobs or () for found in (mine, other))
+        moved = max(moved, *(abs(a - b) for a, b in zip(before, after, strict=True)))
+        rounding = max(rounding, abs(before[0] - float(reference.read(own, own.replies[0]).logprob_T.sum())))
+    if moved <= MOVES_MORE * rounding:
+        return False, (
+            f"another media item moves no log-probability by more than {moved:.2g}, and plain transformers differ by "
+            f"{rounding:.2g}: the media are not read, or the other checks cannot tell"
+        )
+    return (
+        True,
+        f"another media item moves a log-probability by {moved:.2g}; plain transformers differ by {rounding:.2g}",
+    )
+
+
+def _with_other_media(questions: Sequence[AskedQuestion]) -> Iterator[tuple[AskedQuestion, AskedQuestion]]:
+    """Yields each question with a copy of it that shows the media item of another question."""
+    for asked in questions:
+        other = next((each for each in questions if each.media != asked.media), None)
+        if other is not None:
+            yield asked, AskedQuestion(asked.question, other.media, asked.prompt)
+
+
+@torch.no_grad()
+def _replies(assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
+    family, transform = assembled.family, assembled.transform
+    near = 0
+    for asked in questions:
+        rows = pad_left([laid_out(asked, None, family, transform)], [0], pad_id=family.pad_id)
+        with asking.precise():
+            media = assembled.model.encode(transform.stack([read_item(asked.media, transform)]))
+            said = assembled.model.generate(
+                rows.to(asking.device), media, max_new_tokens=asking.max_new_tokens, stop_id=end_ids(family)[0]
+            )[0]
+        told = reference.reply(asked, max_new_tokens=asking.max_new_tokens)
+        place = next((n for n, (a, b) in enumerate(zip(said, told.ids, strict=False)) if a != b), None)
+        if place is None and len(said) != len(told.ids):
+            return False, f"{asked.name}: a reply of {len(said)} tokens, plain transformers says {len(told.ids)}"
+        if place is None:
+            continue
+        behind = float(told.logprobs_NV[place].max() - told.logprobs_NV[place, said[place]])
+        if behind > asking.tolerance:
+            mine, its = (family.pieces([ids[place]])[0] for ids in (said, told.ids))
+            return False, (
+                f"{asked.name}: token {place + 1} of the reply is {mine!r}, plain transformers says {its!r} "
+                f"(more likely by {behind:.3g}; allowed: {asking.tolerance:g})"
+            )
+        near += 1
+    ties = f"; {near} part at a near tie" if near else ""
+    return True, f"greedy replies to {len(questions)} questions equal plain transformers' token by token{ties}"
+
+
+def _sharing(assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
+    if (why := assembled.model.plain_because) is not None:
+        return None, f"every sequence has a row of its own: {why}"
+    asked_of = with_options(questions)
+    if not asked_of:
+        return None, "no question has options"
+    shared, plain = (answered(assembled, asked_of, asking, reading="likelihood", share=s) for s in (True, False))
+    largest = 0.0
+    for asked in asked_of:
+        mine, its = shared[asked.question.id], plain[asked.question.id]
+        counts = mine.option_tokens or ()
+        for number, (a, b, tokens) in enumerate(
+            zip(mine.option_logprobs or (), its.option_logprobs or (), counts, strict=True), 1
+        ):
+            apart = abs(a - b) / tokens
+            if not apart <= asking.tolerance:
+                return False, (
+                    f"{asked.name}: option {number} has the log-probability {a:.4f} in a shared row and {b:.4f} in a "
+                    "row of its own"
+                )
+            largest = max(largest, apart)
+    return True, f"shared rows and a row for each option differ by at most {largest:.2g} a token"

@@ -1,0 +1,102 @@
+"""Asks the language model of a model in three parts through plain transformers, with embeddings put in by hand.
+
+No transformers class exists for such a model, so nothing else can be asked. The sequence of tokens is medtune's; rows,
+trees, masks, positions and caches are transformers' own.
+
+Shape legend: L tokens, E embedding width, T target tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from medtune.models.contract import Assembled
+from medtune.models.doctor.asked import AskedQuestion, laid_out
+from medtune.models.doctor.reference import Continued, Told, as_positions, watched_positions
+from medtune.models.media_item import read_item
+from medtune.models.sequence.layout import IGNORED
+from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.tuning.precision import Precise
+from medtune.models.vlm import VisionLanguageModel
+
+
+class PartsReference:
+    """A tower, a projector and a language model of transformers, run one after another."""
+
+    def __init__(self, assembled: Assembled, model: VisionLanguageModel, *, precise: Precise) -> None:
+        self._assembled = assembled
+        self._model = model
+        self._precise = precise
+
+    @property
+    def end_id(self) -> None:
+        """None, because a release states the end of an answer in its code, not in its files."""
+        return None
+
+    def ids(self, asked: AskedQuestion) -> None:
+        """Returns None, because there is no processor."""
+
+    def pixels(self, asked: AskedQuestion) -> Mapping[str, Tensor] | None:
+        """Returns None, because there is no processor."""
+        return None
+
+    @torch.no_grad()
+    def read(self, asked: AskedQuestion, answer: str, /) -> Told:
+        """Returns what the language model computes for the question with the answer."""
+        layout = laid_out(asked, answer, self._assembled.family, self._assembled.transform)
+        language: Any = self._model.language
+        with self._precise(), watched_positions(self._model) as seen:
+            logits_LV = language(inputs_embeds=self._embedded(asked, layout)).logits[0]
+        first = next(place for place, label in enumerate(layout.labels) if label != IGNORED)
+        logprobs_TV = logits_LV[first - 1 : -1].float().log_softmax(-1)
+        ids_T = torch.tensor(layout.ids[first:], device=logprobs_TV.device)
+        return Told(
+            ids=layout.ids,
+            num_answer=len(layout.ids) - first,
+            logprob_T=logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1).cpu(),
+            positions=as_positions(seen),
+            from_processor=False,
+        )
+
+    @torch.no_grad()
+    def reply(self, asked: AskedQuestion, *, max_new_tokens: int) -> Continued:
+        """Returns the greedy reply, for which the whole sequence is read anew for every token, without a cache."""
+        layout = laid_out(asked, None, self._assembled.family, self._assembled.transform)
+        language: Any = self._model.language
+        said: list[int] = []
+        seen: list[Tensor] = []
+        with self._precise():
+            embedded = self._embedded(asked, layout)
+            for _ in range(max_new_tokens):
+                logits_V = language(inputs_embeds=embedded, use_cache=False).logits[0, -1]
+                seen.append(logits_V.float().log_softmax(-1).cpu())
+                said.append(int(logits_V.argmax()))
+                if said[-1] == self._assembled.family.stop_id:
+                    break
+                last = torch.tensor([[said[-1]]], device=embedded.device)
+                embedded = torch.cat([embedded, self._model.language.get_input_embeddings()(last)], dim=1)
+        return Continued(tuple(said), torch.stack(seen))
+
+    def _embedded(self, asked: AskedQuestion, layout: Layout) -> Tensor:
+        """Returns the embeddings of a sequence with the projector's tokens in the places of its media spans."""
+        transform, device = self._assembled.transform, next(self._model.parameters()).device
+        weight = next(self._model.vision.parameters())
+        media = transform.stack([read_item(asked.media, transform)])
+        media = media.to(device, weight.dtype if media.is_floating_point() else None)
+        tokens_NE = self._model.projector(self._model.vision(media))[0]
+        embedded_LE: Tensor = self._model.language.get_input_embeddings()(torch.tensor(layout.ids, device=device))
+        pieces, last = [], 0
+        for span in layout.media_spans:
+            pieces += [embedded_LE[last : span.start], tokens_NE.to(embedded_LE.dtype)]
+            last = span.stop
+        whole_LE = torch.cat([*pieces, embedded_LE[last:]])
+        if len(whole_LE) != len(layout.ids):
+            raise ValueError(
+                f"the sequence has {sum(stop - start for start, stop in layout.media_spans)} places for visual tokens, "
+                f"and the projector gives {len(tokens_NE)}"
+            )
+        return whole_LE.unsqueeze(0)

@@ -1,0 +1,204 @@
+"""Asks plain transformers about a question: its processor writes it, its model reads it. The weights are shared.
+
+Shape legend: L tokens, T target tokens, N new tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import PIL.Image
+import torch
+from torch import Tensor
+
+from medtune.data.types import Image, Video
+from medtune.models.contract import Assembled, root_of
+from medtune.models.doctor.asked import AskedQuestion, decoded, laid_out
+from medtune.models.doctor.reference import Continued, Told, as_positions, watched_positions
+from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
+from medtune.models.tuning.precision import Precise
+
+FramesAs = Literal["video", "images"]
+"""The way in which a conversation shows the frames of a video: as one video, or as so many images."""
+_MEDIA = ("pixel", "image_", "video_", "aspect_", "batch_num")
+
+
+class ProcessorReference:
+    """The processor of a checkpoint and the model of transformers that medtune wraps, used as their own users would.
+
+    Args:
+        assembled: medtune's side. Of it only the wrapped transformers model and the reading of media files are used;
+            where the processor does not write videos, its layout and its pixels of them too.
+        processor: The processor as the checkpoint's folder has it, read anew.
+        frames: How frames are shown; None where the processor does not write videos as the model reads them.
+        precise: The precision in which the model answers.
+    """
+
+    def __init__(self, assembled: Assembled, processor: Any, *, frames: FramesAs | None, precise: Precise) -> None:
+        self._assembled = assembled
+        self._processor = processor
+        self._frames = frames
+        self._precise = precise
+        self._whole: Any = assembled.model.of_transformers
+        self._asked: dict[str, Mapping[str, Tensor]] = {}
+
+    @property
+    def end_id(self) -> int | None:
+        """The special token that the chat template writes behind an answer, or else the tokenizer's end of sequence."""
+        tokenizer = self._processor.tokenizer
+        tail = self._rendered([{"type": "text", "text": QUESTION}], ANSWER).partition(ANSWER)[2].strip()
+        ids = tokenizer(tail, add_special_tokens=False).input_ids if tail else []
+        if ids and ids[0] in {*tokenizer.get_added_vocab().values(), *tokenizer.all_special_ids}:
+            return int(ids[0])
+        return None if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
+
+    def ids(self, asked: AskedQuestion) -> tuple[int, ...] | None:
+        """Returns the tokens of a question; None where the processor does not write its video."""
+        if not self._writes(asked):
+            return None
+        return tuple(self._inputs(asked)["input_ids"][0].tolist())
+
+    def pixels(self, asked: AskedQuestion) -> Mapping[str, Tensor] | None:
+        """Returns the processor's outputs beside the tokens; None where it does not write the question's video."""
+        if not self._writes(asked):
+            return None
+        return {name: tensor for name, tensor in self._inputs(asked).items() if name.startswith(_MEDIA)}
+
+    @torch.no_grad()
+    def read(self, asked: AskedQuestion, answer: str, /) -> Told:
+        """Returns what the transformers model computes for the question with the answer."""
+        inputs = self._inputs(asked)
+        target = self._answer_ids(asked, inputs, answer)
+        whole = {name: _longer(name, tensor, target, inputs) for name, tensor in inputs.items()}
+        with self._precise(), watched_positions(self._assembled.model) as seen:
+            logits_LV = self._whole(**self._placed(whole)).logits[0]
+        first = inputs["input_ids"].shape[1]
+        logprobs_TV = logits_LV[first - 1 : -1].float().log_softmax(-1)
+        ids_T = torch.tensor(target, device=logprobs_TV.device)
+        return Told(
+            ids=tuple(whole["input_ids"][0].tolist()),
+            num_answer=len(target),
+            logprob_T=logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1).cpu(),
+            positions=as_positions(seen),
+            from_processor=self._writes(asked),
+        )
+
+    @torch.no_grad()
+    def reply(self, asked: AskedQuestion, *, max_new_tokens: int) -> Continued:
+        """Returns the reply that transformers' own `generate` gives, without sampling and without penalties."""
+        inputs = self._inputs(asked)
+        with self._precise():
+            made = self._whole.generate(
+                **self._placed(inputs),
+                max_new_tokens=max_new_tokens,
+                do_sample=False,
+                temperature=None,
+                top_p=None,
+                top_k=None,
+                repetition_penalty=1.0,
+                eos_token_id=self.end_id,
+                pad_token_id=self.end_id,
+                return_dict_in_generate=True,
+                output_logits=True,
+            )
+        ids = tuple(made.sequences[0, inputs["input_ids"].shape[1] :].tolist())
+        return Continued(ids, torch.cat(made.logits).float().log_softmax(-1).cpu())
+
+    def _writes(self, asked: AskedQuestion) -> bool:
+        return asked.media.kind == "image" or self._frames is not None
+
+    def _inputs(self, asked: AskedQuestion) -> Mapping[str, Tensor]:
+        """Returns the processor's outputs for a question up to the place where the answer begins."""
+        if asked.question.id not in self._asked:
+            self._asked[asked.question.id] = self._written(asked) if self._writes(asked) else self._unwritten(asked)
+        return self._asked[asked.question.id]
+
+    def _written(self, asked: AskedQuestion) -> Mapping[str, Tensor]:
+        media = decoded(asked, self._assembled.transform)
+        words = {"type": "text", "text": asked.prompt.text}
+        if isinstance(media, Image):
+            content: list[dict[str, Any]] = [{"type": "image", "image": PIL.Image.fromarray(media.pixels_HWC)}, words]
+            turns = [{"role": "user", "content": content}]
+            made = self._processor.apply_chat_template(
+                turns, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt", **self._date()
+            )
+            return dict(made)
+        if not isinstance(media, Video):
+            raise ValueError(f"{asked.media.path}: a {asked.media.kind}, which the processor does not take")
+        if self._frames == "images":
+            pictures = [PIL.Image.fromarray(frame_HWC) for frame_HWC in media.frames_THWC]
+            text = self._rendered([*({"type": "image"} for _ in pictures), words], None)
+            return dict(self._processor(text=[text], images=[pictures], return_tensors="pt", **self._opened(text)))
+        text = self._rendered([{"type": "video"}, words], None)
+        count, lasts_s = len(media.times_s), media.times_s[-1] - media.times_s[0]
+        # A clip of one frame has no rate; the processors then take one frame a second.
+        clock = {"total_num_frames": count, "fps": (count - 1) / lasts_s if lasts_s else 1.0}
+        made = self._processor(
+            text=[text],
+            videos=[torch.from_numpy(media.frames_THWC).permute(0, 3, 1, 2)],
+            video_metadata=[{**clock, "frames_indices": list(range(count))}],
+            do_sample_frames=False,
+            return_tensors="pt",
+            **self._opened(text),
+        )
+        return dict(made)
+
+    def _unwritten(self, asked: AskedQuestion) -> Mapping[str, Tensor]:
+        """Returns medtune's own tokens and pixels, with which transformers' forward can still be compared."""
+        transform = self._assembled.transform
+        layout = laid_out(asked, None, self._assembled.family, transform)
+        return {"input_ids": torch.tensor([layout.ids]), **transform(decoded(asked, transform))}
+
+    def _answer_ids(self, asked: AskedQuestion, inputs: Mapping[str, Tensor], answer: str) -> tuple[int, ...]:
+        """Returns the tokens of an answer and of the end of its turn, as they stand behind the question's."""
+        tokenizer = self._processor.tokenizer
+        question = [{"type": "text", "text": asked.prompt.text}]
+        open_text, whole_text = self._rendered(question, None), self._rendered(question, answer)
+        lead = ""
+        if whole_text.startswith(open_text):
+            lead = whole_text.removeprefix(open_text).partition(answer)[0]
+        opened = self._opened(open_text)
+        before = tokenizer(open_text, **opened).input_ids
+        joined = tokenizer(open_text + lead + answer, **opened).input_ids
+        alone = tokenizer(lead + answer, add_special_tokens=False).input_ids
+        target = joined[len(before) :] if joined[: len(before)] == before else alone
+        if self.end_id is None:
+            raise ValueError("neither the chat template nor the tokenizer names a token that ends an answer")
+        return (*target, self.end_id)
+
+    def _rendered(self, content: list[dict[str, Any]], answer: str | None) -> str:
+        turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
+        if answer is not None:
+            turns.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
+        return str(
+            self._processor.apply_chat_template(
+                turns, tokenize=False, add_generation_prompt=answer is None, **self._date()
+            )
+        )
+
+    def _date(self) -> dict[str, str]:
+        return {"date_string": TODAY} if "date_string" in (self._processor.chat_template or "") else {}
+
+    def _opened(self, text: str) -> dict[str, bool]:
+        """Returns the tokenizer's setting by which a text that begins with the opening token gets no second one."""
+        bos = self._processor.tokenizer.bos_token
+        return {"add_special_tokens": not (bos is not None and text.startswith(bos))}
+
+    def _placed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        model = self._assembled.model
+        weight = next(p for name, p in model.named_parameters() if root_of(name, model.part_roots)[0] == "vision")
+        return {
+            name: tensor.to(weight.device, weight.dtype if tensor.is_floating_point() else None)
+            for name, tensor in inputs.items()
+        }
+
+
+def _longer(name: str, tensor: Tensor, target: tuple[int, ...], inputs: Mapping[str, Tensor]) -> Tensor:
+    """Returns an output of the processor for a sequence with the target behind it, which is text."""
+    if name == "input_ids":
+        return torch.cat([tensor, torch.tensor([target])], dim=1)
+    if name.startswith(_MEDIA) or tensor.dim() < 2 or tensor.shape[1] != inputs["input_ids"].shape[1]:
+        return tensor
+    # The last token of a question is text too, so that what holds for it holds for the answer.
+    return torch.cat([tensor, tensor[:, -1:].repeat(1, len(target), *[1] * (tensor.dim() - 2))], dim=1)

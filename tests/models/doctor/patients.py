@@ -1,0 +1,86 @@
+"""Twins as checkpoints in folders, and questions to ask them, for the tests of the doctor."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import PIL.Image
+import torch
+
+from medtune.data.types import MediaRef, Prompt, Question
+from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
+from medtune.models.doctor.answers import Asking
+from medtune.models.doctor.asked import AskedQuestion
+from medtune.models.doctor.check import TOLERANCE, Check
+from medtune.models.doctor.find_reference import reference_of
+from medtune.models.doctor.proof import proof
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.weights.loading_options import DEFAULT, Loading
+from tests.models.transformers_vlm.asking import saved
+from tests.models.twins import MODELS, OF_TRANSFORMERS, picture
+
+WORDS = ("benign", "malignant tissue", "normal")
+
+
+def asked_about(refs: list[MediaRef], *, per_media: int = 2) -> list[AskedQuestion]:
+    """Returns a few questions about each media item; every third has letters as replies."""
+    found = []
+    for number, ref in enumerate(refs):
+        for again in range(per_media):
+            right = WORDS[(number + again) % 3]
+            text = f"Which kind of tissue does scan {number} show{' here' * again}?"
+            question = Question(f"q{number}-{again}", f"m{number}", text, WORDS, right, "choice", "p")
+            found.append(AskedQuestion(question, ref, Prompt(text, WORDS, right)))
+    return found
+
+
+def pictures(folder: Path, count: int = 2) -> list[MediaRef]:
+    """Writes pictures of different sizes."""
+    refs = []
+    for number in range(count):
+        path = folder / f"picture_{number}.png"
+        PIL.Image.fromarray(picture(number, width=90 - 20 * number, height=60 + 7 * number).pixels_HWC).save(path)
+        refs.append(MediaRef(path))
+    return refs
+
+
+def checkpoint(name: str, folder: Path, *, dtype: torch.dtype = torch.float32) -> Path | None:
+    """Writes a twin of transformers as a checkpoint with files of a type; None for the other twins."""
+    if name not in OF_TRANSFORMERS:
+        return None
+    saved(name, folder)
+    if dtype is not torch.float32:
+        from safetensors.torch import load_file, save_file
+
+        path = folder / "model.safetensors"
+        save_file({k: v.to(dtype) for k, v in load_file(path).items()}, path, metadata={"format": "pt"})
+    return folder
+
+
+def opened(name: str, folder: Path | None, loading: Loading = DEFAULT) -> Assembled:
+    """Returns the model as medtune reads it from the folder."""
+    where = replace(loading, weights=None if folder is None else str(folder))
+    assembled = zoo_entry(name).assemble(0, where)
+    assembled.model.eval()
+    return assembled
+
+
+def examined(
+    name: str, assembled: Assembled, folder: Path | None, questions: list[AskedQuestion], loading: Loading = DEFAULT
+) -> dict[str, Check]:
+    """Returns the checks of a model by name, on a CPU."""
+    family = MODELS[name].family
+    reference = reference_of(
+        assembled, find_family(family) if family else None, folder=folder, loading=loading, precise=nullcontext
+    )
+    tolerance = TOLERANCE[next(assembled.model.parameters()).dtype]
+    asking = Asking(torch.device("cpu"), nullcontext, tolerance, max_new_tokens=6)
+    return {check.name: check for check in proof(assembled, reference, questions, asking)}
+
+
+def failed(checks: dict[str, Check]) -> set[str]:
+    """Returns the names of the checks that failed."""
+    return {name for name, check in checks.items() if check.passed is False}
