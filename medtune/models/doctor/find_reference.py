@@ -6,10 +6,12 @@ from copy import deepcopy
 from pathlib import Path
 
 from medtune.models.contract import Assembled
+from medtune.models.doctor.plain_conversation import ConversationReference
 from medtune.models.doctor.plain_parts import PartsReference
 from medtune.models.doctor.plain_processor import FramesAs, ProcessorReference
 from medtune.models.doctor.reference import Reference
 from medtune.models.transformers_vlm.family import Family
+from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.media import ProcessorTransform, as_images
 from medtune.models.tuning.precision import Precise
@@ -36,6 +38,8 @@ def reference_of(
     transform = assembled.transform
     if isinstance(assembled.model, VisionLanguageModel):
         return PartsReference(assembled, assembled.model, precise=precise)
+    if isinstance(assembled.model, GenericVlm) and folder is not None:
+        return ConversationReference(assembled, read_processor(str(folder)), precise=precise)
     if family is None or not isinstance(transform, ProcessorTransform):
         raise TypeError(f"plain transformers cannot be asked about a {type(assembled.model).__name__}")
     own = folder is not None and family.processor_writes_videos
