@@ -25,6 +25,7 @@ from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.checkpoint import load_trained, read_about, trainable_names
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.devices.ranks import barrier
+from medtune.trainer.doctor.checkpoint_proof import prove_checkpoint
 from medtune.trainer.experiment.asked_model import AskedModel, LoadedModel, ServedModel
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.run_folder import RunFolder
@@ -162,7 +163,12 @@ def _adapted(experiment: Experiment) -> Assembled:
 
 
 def _fetched(experiment: Experiment) -> Assembled:
-    """Returns the model with its pretrained weights. Rank 0 fetches them first, so that the other ranks find them."""
+    """Returns the model with its pretrained weights. Rank 0 fetches them first, so that the other ranks find them.
+
+    Raises:
+        ValueError: The model does not read the prepared media, or a checkpoint without a family is read otherwise than
+            by plain transformers.
+    """
     block, seed = experiment.recipe.model, experiment.recipe.train.seed
     if experiment.rank == 0:
         assembled = assemble_model(block.name, seed, block)
@@ -177,6 +183,14 @@ def _fetched(experiment: Experiment) -> Assembled:
         quantize_language(assembled.model, precision=experiment.recipe.train.precision, device=experiment.device)
         assembled.provenance["language"] += FOUR_BITS
     assembled.model.to(experiment.device)
+    prove_checkpoint(
+        assembled,
+        experiment.recipe,
+        experiment.prepared,
+        experiment.benchmark,
+        experiment.device,
+        say=experiment.say,
+    )
     return assembled
 
 

@@ -15,7 +15,8 @@ from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
 from medtune.models.transformers_vlm.generic.conversation import Asked, Conversations, as_image
 from medtune.models.transformers_vlm.wiring import Pixels
 
-_TEXT = ("input_ids", "attention_mask")
+_TEXT = ("input_ids", "attention_mask", "labels")
+"""The processor's outputs that medtune has of its own."""
 _PROBES = ("Which?", "Which of these answers is right?")
 _PROBE = (64, 48)
 
@@ -44,7 +45,6 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
     """
     image = PIL.Image.new("RGB", _PROBE)
     with_image = [conversations.inputs(Asked(text, None, as_image(image))) for text in _PROBES]
-    alone = conversations.inputs(Asked(_PROBES[0], None, None))
     media: list[str] = []
     by_token: dict[str, dict[int, int]] = {}
     for name in with_image[0]:
@@ -60,18 +60,21 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
                 f"the processor's output {name} depends on the question, and the generic entry cannot give it for an "
                 "answer; this architecture needs a family of its own (CONTRIBUTING.md, `Add a family`)"
             )
-    known = _known_visual_ids(processor, config)
+    # The model replaces the token that its configuration names. Of the processor's, some may be line breaks.
+    named = [_ids(config, "image_token_id", "image_token_index"), _ids(processor, "image_token_id")]
+    known = frozenset(getattr(processor, "image_token_ids", None) or ()).union(*named) - {None}
     for values in by_token.values():
         # A larger image may be written with further tokens, which the probes did not show.
         seen = {values[each] for each in known if each in values}
         values.update(dict.fromkeys(known - values.keys(), seen.pop()) if len(seen) == 1 else {})
-    found = frozenset(with_image[0]["input_ids"][0].tolist()) & known
-    if not found or found & frozenset(alone["input_ids"][0].tolist()):
+    shown = frozenset(with_image[0]["input_ids"][0].tolist())
+    visual = next((ids for ids in (*named, known) if ids & shown), frozenset[int]())
+    if not visual:
         raise ValueError(
             "no token stands for the image: neither the processor nor config.json names an image token "
             "(image_token_id) that the sequence of a question about an image holds"
         )
-    return Outputs(tuple(media), by_token, known)
+    return Outputs(tuple(media), by_token, visual)
 
 
 def _values_of_ids(name: str, made: Sequence[dict[str, Tensor]]) -> dict[int, int]:
@@ -86,10 +89,9 @@ def _values_of_ids(name: str, made: Sequence[dict[str, Tensor]]) -> dict[int, in
     return {one: value for one, value in values.items() if value}
 
 
-def _known_visual_ids(processor: Any, config: Any) -> frozenset[int]:
-    named = [getattr(config, name, None) for name in ("image_token_id", "image_token_index")]
-    named += [getattr(processor, "image_token_id", None), *(getattr(processor, "image_token_ids", None) or ())]
-    return frozenset(int(each) for each in named if isinstance(each, int))
+def _ids(holder: Any, *names: str) -> frozenset[int]:
+    found = [getattr(holder, name, None) for name in names]
+    return frozenset(each for each in found if isinstance(each, int))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from medtune.trainer.devices.memory import (
     parse_devices,
     this_machine,
 )
+from medtune.trainer.doctor.checkpoint_proof import prove_checkpoint
 from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.missing_inputs import missing_data, missing_weights
 from medtune.trainer.experiment.open_data import OpenedData, open_data
@@ -92,6 +93,9 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
     assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model) if loadable else None
+    if assembled is not None and data is not None:
+        device = torch.device("cpu")
+        prove_checkpoint(assembled, recipe, data.prepared, data.benchmark, device, say=print)
     model = entry.skeleton() if assembled is None else assembled.model
     if recipe.model.language_bits is not None:
         device = torch.device("meta" if assembled is None else "cpu")

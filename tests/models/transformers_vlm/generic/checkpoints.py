@@ -6,6 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from transformers import (
+    Cohere2VisionConfig,
+    Cohere2VisionImageProcessor,
+    Cohere2VisionProcessor,
     DeepseekVLConfig,
     DeepseekVLImageProcessor,
     DeepseekVLProcessor,
@@ -22,8 +25,11 @@ from transformers import (
     Ovis2Config,
     Ovis2ImageProcessor,
     Ovis2Processor,
+    PaliGemmaConfig,
+    PaliGemmaProcessor,
     PixtralImageProcessor,
     PixtralProcessor,
+    SiglipImageProcessor,
 )
 
 from medtune.models.nano.transformers_vlm import (
@@ -208,13 +214,74 @@ def deepseek_vl() -> Nano:
     return Nano(config, processor)
 
 
+def cohere2_vision() -> Nano:
+    """Tiles with line breaks, logits that are scaled behind the output layer, and layers with a sliding window."""
+    named = {
+        "image_token": "<|IMG_PATCH|>", "boi_token": "<|START_OF_IMG|>", "eoi_token": "<|END_OF_IMG|>",
+        "img_line_break_token": "<|IMG_LINE_BREAK|>",
+    }  # fmt: skip
+    tokenizer = byte_tokenizer(
+        ("<BOS>", "<PAD>", "<|END_OF_TURN_TOKEN|>", *named.values()),
+        bos="<BOS>",
+        eos="<|END_OF_TURN_TOKEN|>",
+        pad="<PAD>",
+        **named,
+    )
+    processor = Cohere2VisionProcessor(
+        Cohere2VisionImageProcessor(size={"height": 28, "width": 28}, patch_size=1, max_patches=3),
+        tokenizer,
+        chat_template=(
+            "<BOS>{% for message in messages %}{{ message['role'] }}: {% for part in message['content'] %}"
+            "{% if part['type'] == 'image' %}<|IMG_PATCH|>{% else %}{{ part['text'] }}{% endif %}{% endfor %}"
+            "<|END_OF_TURN_TOKEN|>{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+        ),
+    )
+    config = Cohere2VisionConfig(
+        text_config=text_config(
+            tokenizer, model_type="cohere2", sliding_window=32, layer_types=["sliding_attention", "full_attention"],
+            logit_scale=0.5, bos_token_id=token_id(tokenizer, "<BOS>"), pad_token_id=token_id(tokenizer, "<PAD>"),
+            eos_token_id=token_id(tokenizer, "<|END_OF_TURN_TOKEN|>"),
+        ),
+        vision_config=clip_config(model_type="siglip_vision_model", vision_use_head=False),
+        image_token_id=token_id(tokenizer, "<|IMG_PATCH|>"),
+        alignment_intermediate_size=48,
+    )  # fmt: skip
+    return Nano(config, processor)
+
+
+def paligemma() -> Nano:
+    """A prefix of image and question whose tokens see one another: no architecture for the generic entry."""
+    tokenizer = byte_tokenizer(("<bos>", "<eos>", "<pad>"), bos="<bos>", eos="<eos>", pad="<pad>")
+    images = SiglipImageProcessor(size={"height": 28, "width": 28})
+    images.image_seq_length = 4
+    processor = PaliGemmaProcessor(
+        images,
+        tokenizer,
+        chat_template=(
+            "{% for message in messages %}{% for part in message['content'] %}{% if part['type'] == 'image' %}<image>"
+            "{% else %}{{ part['text'] }}{% endif %}{% endfor %}"
+            # The processor itself writes a line break behind the last turn.
+            "{{ '<eos>' if message['role'] == 'assistant' else '' if loop.last else '\\n' }}{% endfor %}"
+        ),
+    )
+    config = PaliGemmaConfig(
+        text_config=text_config(processor.tokenizer, model_type="gemma", head_dim=8),
+        vision_config=clip_config(model_type="siglip_vision_model", vision_use_head=False),
+        image_token_index=token_id(processor.tokenizer, "<image>"),
+        projection_dim=32,
+        hidden_size=32,
+        vocab_size=len(processor.tokenizer),
+    )
+    return Nano(config, processor)
+
+
 BUILDERS: dict[str, Callable[[], Nano]] = {
-    each.__name__: each for each in (lfm2_vl, llava_next, mistral3, ovis2, idefics3, deepseek_vl)
+    each.__name__: each for each in (lfm2_vl, llava_next, mistral3, ovis2, idefics3, deepseek_vl, cohere2_vision)
 }
 """The architectures, which differ in how they are passed images."""
 
 
 def write_checkpoint(name: str, folder: Path) -> Path:
     """Writes a tiny checkpoint of an architecture into a folder and returns it."""
-    write_nano(BUILDERS[name](), folder, seed=0)
+    write_nano({**BUILDERS, "paligemma": paligemma}[name](), folder, seed=0)
     return folder

@@ -43,6 +43,12 @@ def test_an_architecture_without_a_family_passes(name: str, tmp_path: Path) -> N
     assert {"template", "image tokens", "end token", "pixels", "options", "replies", "answers are hidden"} <= passed
 
 
+def test_a_model_that_reads_the_answer_before_it_says_it_fails(tmp_path: Path) -> None:
+    checks = _examined(*_opened("paligemma", tmp_path))
+    assert "answers are hidden" in failed(checks), checks
+    assert "reads the answer before it says it" in checks["answers are hidden"].detail
+
+
 class _Wrong:
     """A sequence family or a transform with one method replaced."""
 
