@@ -190,7 +190,7 @@ def read_weights(where: str, loading: Loading, *, attention: str | None = "sdpa"
 def _read(kind: Any, where: str, *, what: str, **settings: Any) -> Any:
     try:
         return kind.from_pretrained(where, **settings)
-    except (OSError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         if Path(where).is_dir():
             raise ValueError(f"{where}: cannot read its {what}: {reason}") from error

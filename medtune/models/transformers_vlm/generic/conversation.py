@@ -107,15 +107,23 @@ class Conversations:
             more["sanitize_control_tokens"] = True
         video = asked.medium is not None and asked.medium["type"] == "video"
         with _template_errors():
-            made = self._apply(
-                processor,
-                asked,
-                tokenize=True,
-                return_dict=True,
-                return_tensors="pt",
-                processor_kwargs={"do_sample_frames": False} if video else {},
-                **more,
-            )
+            try:
+                made = self._apply(
+                    processor,
+                    asked,
+                    tokenize=True,
+                    return_dict=True,
+                    return_tensors="pt",
+                    processor_kwargs={"do_sample_frames": False} if video else {},
+                    **more,
+                )
+            except ValueError as error:
+                if spelt is None:
+                    raise
+                raise ValueError(
+                    f"the text spells out the control token {spelt.group()!r}, which the processor of this checkpoint "
+                    f"does not write as plain text ({error}); reword it"
+                ) from error
         return {name: _tensor(name, value) for name, value in made.items()}
 
     def _apply(self, processor: Any, asked: Asked, **settings: Any) -> Any:

@@ -62,6 +62,9 @@ def _language(whole: PreTrainedModel) -> list[str]:
         found = _built_from(whole, configs)
     else:
         found = [names[id(decoder)]]
+    if not found:
+        # Embeddings alone are no language model: its layers could be anywhere, even among the tower's.
+        return []
     for module in (whole.get_input_embeddings(), whole.get_output_embeddings()):
         name = names.get(id(module))
         if name is not None and not _within(name, found):

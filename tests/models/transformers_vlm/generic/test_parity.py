@@ -25,7 +25,10 @@ QUESTION, OPTIONS = "Which plane?", ("head", "abdomen")
 # Two images of one size are read together; the others have other numbers of tiles or patches.
 IMAGES = (picture(0), picture(1), picture(2, width=33, height=100), picture(3, width=56, height=56))
 TOLERANCE = 2e-4
-each_architecture = pytest.mark.parametrize("name", BUILDERS)
+QUICK = ("lfm2_vl", "llava_next", "ovis2")
+each_architecture = pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in BUILDERS]
+)
 
 
 @cache

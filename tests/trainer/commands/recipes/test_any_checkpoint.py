@@ -1,0 +1,126 @@
+"""Tests the commands on checkpoints without a family, which a recipe names by their folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForImageTextToText
+
+from medtune.models.transformers_vlm.generic.loading import from_checkpoint
+from medtune.models.weights.loading_options import Loading
+from medtune.trainer.commands.cli import main
+from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
+from tests.models.transformers_vlm.generic.plain import Plain
+from tests.models.twins import picture
+from tests.trainer.conftest import QUICK, Nano
+
+Capture = pytest.CaptureFixture[str]
+ARCHITECTURES = ("lfm2_vl", "llava_next", "ovis2")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "medtune" / "proven"
+
+
+def _validated(root: Path, weights: Path) -> int:
+    named = ["model.name=auto", f"model.weights={weights}", "model.tuning.projector.mode=lora"]
+    return main(["validate", "nano_busi_lora", "--set", f"data.root={root}", *QUICK, *named])
+
+
+def test_validate_proves_a_checkpoint_once(
+    prepared_tiny: Path, tmp_path: Path, capsys: Capture, own_cache: Path
+) -> None:
+    weights = write_checkpoint("lfm2_vl", tmp_path / "checkpoint")
+    assert _validated(prepared_tiny, weights) == 0
+    said = capsys.readouterr().out
+    for shown in (
+        "options: passed: log-probabilities of",
+        "replies: passed: greedy replies to",
+        "generic entry for lfm2_vl (model.multi_modal_projector)",
+        "a row for each question: it is read by the generic entry",
+        "assistant\n[[",
+    ):
+        assert shown in said
+    assert len(list(own_cache.iterdir())) == 1
+    assert _validated(prepared_tiny, weights) == 0
+    assert "was compared with plain transformers before" in capsys.readouterr().out
+    # Other files are another checkpoint.
+    tensors = load_file(weights / "model.safetensors")
+    save_file({name: 0.9 * tensor for name, tensor in tensors.items()}, weights / "model.safetensors", {"format": "pt"})
+    assert _validated(prepared_tiny, weights) == 0
+    assert "options: passed" in capsys.readouterr().out
+    assert len(list(own_cache.iterdir())) == 2
+
+
+def test_a_checkpoint_that_is_read_otherwise_is_refused(
+    nano: Nano, prepared_tiny: Path, tmp_path: Path, capsys: Capture, own_cache: Path
+) -> None:
+    weights = write_checkpoint("paligemma", tmp_path / "checkpoint")
+    assert _validated(prepared_tiny, weights) == 1
+    said = capsys.readouterr()
+    assert "answers are hidden: FAILED" in said.out
+    assert "reads the answer before it says it" in said.err
+    assert nano.here("run", tmp_path / "run", f"model.name={weights}") == 1
+    assert "reads the answer before it says it" in capsys.readouterr().err
+    assert not own_cache.exists()
+
+
+def test_list_shows_the_entry(capsys: Capture) -> None:
+    assert main(["list", "models"]) == 0
+    assert "any vision-language model of transformers" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_run_learns_resumes_exports_and_is_read_by_plain_transformers(
+    name: str, nano: Nano, tmp_path: Path, capsys: Capture
+) -> None:
+    weights = write_checkpoint(name, tmp_path / "checkpoint")
+    how = ("model.tuning.vision.mode=lora", "model.tuning.vision.lr=1e-2", "model.tuning.language.lr=1e-2",
+           "model.tuning.projector.lr=1e-2")  # fmt: skip
+    run = tmp_path / "run"
+    assert nano.here("run", run, f"model.name={weights}", *how) == 0
+    said = capsys.readouterr().out
+    assert "proof      comparing" in said
+    assert "was compared with plain transformers before" in said
+    results = json.loads((run / "results.json").read_text("utf-8"))
+    assert results["model"] == str(weights)
+    phases = [(run / phase / "predictions.jsonl").read_text("utf-8") for phase in ("zero_shot", "final")]
+    assert phases[0] != phases[1]
+    # A resumed run that stopped at step 2 ends like the whole one.
+    half = tmp_path / "half"
+    assert nano.here("run", half, f"model.name={weights}", *how, "train.max_steps=4", extra=()) == 0
+    mine, its = (load_file(each / "checkpoints" / "last.safetensors") for each in (run, half))
+    assert all(torch.equal(mine[key], its[key]) for key in mine.keys() | its.keys())
+    out = tmp_path / "export"
+    assert main(["export", str(run), "--out", str(out)]) == 0
+    _same_as_plain(name, out)
+    assert nano.here("eval", tmp_path / "eval", f"model.name={out}") == 0
+    again = (tmp_path / "eval" / "zero_shot" / "predictions.jsonl").read_text("utf-8")
+    assert _likelihoods(again) == pytest.approx(_likelihoods(phases[1]), abs=1e-3)
+
+
+def _likelihoods(lines: str) -> dict[str, Any]:
+    found = {}
+    for line in map(json.loads, lines.splitlines()):
+        if line["key"]["condition"] == "image":
+            found |= {f"{line['key']['question_id']} {n}": p for n, p in enumerate(line.get("option_logprobs") or ())}
+    return found
+
+
+def _same_as_plain(name: str, folder: Path) -> None:
+    """Compares the exported folder's answers by medtune with those of plain transformers."""
+    assembled = from_checkpoint(str(folder), Loading(weights=str(folder)))
+    plain, image = Plain(folder), picture(0)
+    said = plain.reply(image.pixels_HWC, "Which plane?", new_tokens=6, ends=[*assembled.family.stop_ids])
+    assert len(said) > 0
+    whole: Any = AutoModelForImageTextToText.from_pretrained(folder)
+    assert not any("lora" in key for key in whole.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), assembled.model.parameters(), strict=True))
