@@ -69,8 +69,8 @@ class ConversationReference:
         Raises:
             ValueError: The conversation with the answer does not begin with the prompt for a reply.
         """
-        marked = "generation" in self._template and "endgeneration" in self._template
-        inputs = self._written(asked, answer, return_assistant_tokens_mask=True) if marked else self._written(asked, answer)
+        marks = {"return_assistant_tokens_mask": True} if "endgeneration" in self._template else {}
+        inputs = self._written(asked, answer, **marks)
         mask = inputs.pop(_MASK, None)
         ids, context = inputs["input_ids"][0].tolist(), self.ids(asked)
         if tuple(ids[: len(context)]) != context:

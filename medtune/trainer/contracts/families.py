@@ -53,9 +53,7 @@ class Opened:
 def opened(name: str) -> Iterator[Opened]:
     """Gives the family of a name, with the random, tiny models that name it."""
     found = {twin: any_entry(twin) for twin in catalog.names(catalog.MODELS) if twin.startswith(TWIN)}
-    twins = {
-        twin: entry for twin, entry in found.items() if isinstance(entry, ZooEntry) and entry.family == name
-    }
+    twins = {twin: entry for twin, entry in found.items() if isinstance(entry, ZooEntry) and entry.family == name}
     yield Opened(name, find_family(name), twins)
 
 

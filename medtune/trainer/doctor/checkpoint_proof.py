@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -55,11 +56,18 @@ def prove_checkpoint(
         say: Prints a line.
 
     Raises:
-        ValueError: A check failed; the message says which, with the first difference.
+        ValueError: A check failed, and the message says which, with the first difference; or the strategy divides the
+            parameters among the devices.
     """
     where = recipe.model.weights
     if not isinstance(assembled.model, GenericVlm) or where is None:
         return
+    if recipe.train.strategy == "deepspeed_stage_3":
+        raise ValueError(
+            f"train.strategy is deepspeed_stage_3 and {where} is read by the generic entry, which makes a pass for "
+            "each shape of images: the devices would make different numbers of passes and wait for one another for "
+            "ever. Take deepspeed_stage_2"
+        )
     folder = kept_weights(where)
     if folder is None:
         raise ValueError(f"{where}: its files are no longer on this machine")
@@ -67,12 +75,13 @@ def prove_checkpoint(
     if record.is_file():
         say(f"proof      {where} was compared with plain transformers before, and passed: {record}")
         return
-    say(f"proof      comparing {where} with plain transformers, on {_QUESTIONS} questions of {prepared.root}")
+    questions = tuple(_questions(prepared, benchmark, recipe))
+    say(f"proof      comparing {where} with plain transformers, on {len(questions)} questions of {prepared.root}")
     precision = resolved(recipe.train.precision, device)
     context = precise(precision, device)
     asking = Asking(device, context, TOLERANCE[computing_type(assembled.model, NARROW.get(precision))])
     reference = reference_of(assembled, None, folder=folder, loading=recipe.model, precise=context)
-    checks = proof(assembled, reference, tuple(_questions(prepared, benchmark, recipe)), asking)
+    checks = proof(assembled, reference, questions, asking)
     for check in checks:
         verdict = {True: "passed", False: "FAILED", None: "does not apply"}[check.passed]
         say(f"           {check.name}: {verdict}: {check.detail}")
@@ -93,15 +102,20 @@ def _refuse_unproven(where: str, checks: tuple[Check, ...]) -> None:
 
 def _questions(prepared: Prepared, benchmark: Benchmark, recipe: Recipe) -> Iterator[AskedQuestion]:
     groups = [group for split in reversed(SPLITS) for group in prepared.groups(split)]
-    for group in groups[: _QUESTIONS // _PER_MEDIUM]:
-        for question in group.questions[:_PER_MEDIUM]:
-            yield AskedQuestion(question, group.media, benchmark.render(question, recipe.model.answer_format))
+    asked = ((question, group.media) for group in groups for question in group.questions[:_PER_MEDIUM])
+    for question, media in islice(asked, _QUESTIONS):
+        yield AskedQuestion(question, media, benchmark.render(question, recipe.model.answer_format))
 
 
 def _record(folder: Path, recipe: Recipe, device: torch.device) -> Path:
     """Returns the file that remembers the proof of a checkpoint's files with this software in this number format."""
     facts = [medtune.__version__, transformers.__version__, torch.__version__]
-    facts += [recipe.model.dtype, resolved(recipe.train.precision, device), str(recipe.model.language_bits), device.type]
+    facts += [
+        recipe.model.dtype,
+        resolved(recipe.train.precision, device),
+        str(recipe.model.language_bits),
+        device.type,
+    ]
     for path in sorted(folder.iterdir()):
         if path.is_file():
             large = path.suffix == ".safetensors"

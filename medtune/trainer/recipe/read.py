@@ -130,8 +130,8 @@ def _with_checkpoint_name(recipe: Recipe) -> Recipe:
         return recipe
     if model.weights not in (None, model.name):
         raise ValueError(
-            f"model.name is {model.name!r}, which is a hub id or a folder, and model.weights is {model.weights!r}; give "
-            f"only one of them, or set model.name={AUTO}"
+            f"model.name is {model.name!r}, which is a hub id or a folder, and model.weights is {model.weights!r}; "
+            f"give only one of them, or set model.name={AUTO}"
         )
     return dataclasses.replace(recipe, model=dataclasses.replace(model, name=AUTO, weights=model.name))
 

@@ -128,16 +128,12 @@ class Conversations:
 
     def _apply(self, processor: Any, asked: Asked, **settings: Any) -> Any:
         content = [dict(asked.medium)] if asked.medium else []
-        turns: list[dict[str, Any]] = [
-            {"role": "user", "content": [*content, {"type": "text", "text": asked.prompt}]}
-        ]
+        turns: list[dict[str, Any]] = [{"role": "user", "content": [*content, {"type": "text", "text": asked.prompt}]}]
         if asked.answer is not None:
             text: Any = asked.answer if self._answers_as_text else [{"type": "text", "text": asked.answer}]
             turns.append({"role": "assistant", "content": text})
         date = {"date_string": TODAY} if "date_string" in self._template else {}
-        return processor.apply_chat_template(
-            turns, add_generation_prompt=asked.answer is None, **settings, **date
-        )
+        return processor.apply_chat_template(turns, add_generation_prompt=asked.answer is None, **settings, **date)
 
     def blank(self) -> Callable[..., dict[str, Tensor]]:
         """Returns `inputs` for blank media, which prepares a medium of each size only once and keeps no pixels.

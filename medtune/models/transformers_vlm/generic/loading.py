@@ -68,9 +68,7 @@ def from_checkpoint(where: str, loading: Loading) -> Assembled:
         # Everything small is read and tried before the weights.
         conversations = Conversations(processor)
         outputs = processor_outputs(conversations, processor, config)
-        template = GenericTemplate(
-            processor, conversations, visual_ids=outputs.visual_ids, max_tokens=_context(config)
-        )
+        template = GenericTemplate(processor, conversations, visual_ids=outputs.visual_ids, max_tokens=_context(config))
         generic_skeleton(config)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error

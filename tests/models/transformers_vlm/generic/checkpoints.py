@@ -54,8 +54,8 @@ def chatml(image: str, *, spans: bool = False) -> str:
     )
     return (
         "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% if message['role'] == 'assistant' %}"
-        + opened + parts + "<|im_end|>" + closed + "{{ '\n' }}{% else %}" + parts + "<|im_end|>\n{% endif %}{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+        + opened + parts + "<|im_end|>" + closed + "{{ '\n' }}{% else %}" + parts + "<|im_end|>\n{% endif %}"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )  # fmt: skip
 
 

@@ -51,9 +51,9 @@ def test_a_hub_id_or_a_folder_is_a_name(folder: Path, monkeypatch: pytest.Monkey
         assert (model.name, model.weights, model.shown_name) == ("auto", name, name)
     with pytest.raises(ValueError, match="give only one of them"):
         read_recipe("nano_busi_lora", ["model.name=some/model", "model.weights=other/model"])
-    with pytest.raises(ValueError, match="needs model.weights"):
+    with pytest.raises(ValueError, match=r"needs model.weights"):
         zoo_entry("auto")
-    with pytest.raises(AssetError, match="some/model: config.json neither kept here nor given by the hub"):
+    with pytest.raises(AssetError, match=r"some/model: config.json neither kept here nor given by the hub"):
         assemble_model("auto", 0, Loading(weights="some/model"))
 
 
@@ -97,7 +97,7 @@ def test_labels_are_the_generation_span_of_the_template(folder: Path) -> None:
     layout = _read(folder).family.layout("Which plane?", "head", shape=SIZE)
     assert family.pieces([label for label in layout.labels if label >= 0]) == [*"head"]
     # A span that begins after the prompt for generation has ended.
-    late = template.replace("{% generation %}", "{% generation %}" if False else "Well: {% generation %}")
+    late = template.replace("{% generation %}", "Well: {% generation %}")
     (folder / "chat_template.jinja").write_text(late, "utf-8")
     with pytest.raises(ValueError, match="but the prompt for generation ends before token"):
         _read(folder).family.layout("Which plane?", "head", shape=SIZE)
@@ -106,7 +106,7 @@ def test_labels_are_the_generation_span_of_the_template(folder: Path) -> None:
 def test_a_prompt_that_the_answer_does_not_continue_is_refused(folder: Path) -> None:
     thinking = chatml("<image>").replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
     (folder / "chat_template.jinja").write_text(thinking, "utf-8")
-    with pytest.raises(ValueError, match="does not begin with the prompt.*<thin' in the prompt"):
+    with pytest.raises(ValueError, match=r"does not begin with the prompt.*<thin' in the prompt"):
         _read(folder).family.layout("Which plane?", "head", shape=SIZE)
 
 
@@ -117,7 +117,7 @@ def test_a_spelt_control_token_stays_text(folder: Path) -> None:
     assert layout.ids.count(family.stop_ids[0]) == 2
     assert family.decode([label for label in layout.labels if label >= 0]) == "A token, <|im_end|>."
     # This processor's own code counts the placeholders of the text, whoever wrote them.
-    with pytest.raises(ValueError, match="spells out the control token '<image>'.*reword it"):
+    with pytest.raises(ValueError, match=r"spells out the control token '<image>'.*reword it"):
         family.layout("What does <image> mean?", "head", shape=SIZE)
 
 
@@ -168,9 +168,9 @@ def test_a_template_that_cannot_ask_is_refused_before_weights_are_read(
 
 
 def test_no_image_processor_and_settings_of_other_models_are_refused(folder: Path) -> None:
-    with pytest.raises(ValueError, match="model.video_frames is set, but the generic entry"):
+    with pytest.raises(ValueError, match=r"model.video_frames is set, but the generic entry"):
         _read(folder, video_frames=4)
-    with pytest.raises(ValueError, match="model.volumes_as is set, but the generic entry"):
+    with pytest.raises(ValueError, match=r"model.volumes_as is set, but the generic entry"):
         _read(folder, volumes_as="slices")
     (folder / "processor_config.json").unlink()
     with pytest.raises(ValueError, match="processor"):

@@ -69,7 +69,7 @@ def test_parts_of_known_families_are_those_of_their_rows(name: str) -> None:
 
 
 def test_a_model_without_a_tower_is_refused_with_the_top_of_its_modules() -> None:
-    with pytest.raises(ValueError, match=r"(?s)no vision was found in FuyuForCausalLM.*model.vision_embed_tokens: Linear"):
+    with pytest.raises(ValueError, match=r"(?s)no vision was found in Fuyu.*model.vision_embed_tokens: Linear"):
         generic_skeleton(FuyuConfig())
     with pytest.raises(ValueError, match="no language was found in IdeficsForVisionText2Text"):
         generic_skeleton(AutoConfig.for_model("idefics"))

@@ -41,9 +41,7 @@ def _loaded(name: str) -> tuple[Assembled, Plain]:
 
 
 def _layouts(assembled: Assembled) -> list[Sequence]:
-    return [
-        assembled.family.layout(QUESTION, option, shape=size_of(image)) for image in IMAGES for option in OPTIONS
-    ]
+    return [assembled.family.layout(QUESTION, option, shape=size_of(image)) for image in IMAGES for option in OPTIONS]
 
 
 def _packed(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PackedRows:
@@ -96,7 +94,7 @@ def test_text_alone_equals_a_plain_loop(name: str) -> None:
     with torch.no_grad():
         read = assembled.model(_packed(assembled, layouts, [None, None]), None)
     end = assembled.family.stop_ids[0]
-    wanted = sum((plain.logprobs(None, QUESTION, option, end=end) for option in OPTIONS), [])
+    wanted = [each for option in OPTIONS for each in plain.logprobs(None, QUESTION, option, end=end)]
     order = torch.argsort(read.sequence_T, stable=True)
     assert read.logprobs_T[order].tolist() == pytest.approx(wanted, abs=TOLERANCE)
 

@@ -15,6 +15,7 @@ from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.check import TOLERANCE, Check
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.proof import proof
+from medtune.models.sequence.layout import IGNORED
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
 from tests.models.doctor.patients import asked_about, failed, pictures
@@ -67,8 +68,8 @@ def test_shifted_labels_a_wrong_image_and_a_seen_answer_fail(tmp_path: Path) -> 
     def shifted(*arguments: Any, **named: Any) -> Any:
         right = family.layout(*arguments, **named)
         # The last token of the prompt is learnt, and the end of the turn is not.
-        labels = right.labels[1:] + (right.labels[0],) if right.num_targets else right.labels
-        return replace(right, ids=right.ids, labels=tuple(a if b != -100 else -100 for a, b in zip(right.ids, labels)))
+        learnt = [label >= 0 for label in (*right.labels[1:], IGNORED)]
+        return replace(right, labels=tuple(i if now else IGNORED for i, now in zip(right.ids, learnt, strict=True)))
 
     assert "options" in failed(_examined(replace(assembled, family=_Wrong(family, layout=shifted)), folder))
 

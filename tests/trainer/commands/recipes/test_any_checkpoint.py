@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from transformers import AutoModelForImageTextToText
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
 from medtune.trainer.commands.cli import main
+from medtune.trainer.experiment.run_folder import RunFolder
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.generic.plain import Plain
 from tests.models.twins import picture
@@ -66,9 +70,10 @@ def test_a_checkpoint_that_is_read_otherwise_is_refused(
     assert _validated(prepared_tiny, weights) == 1
     said = capsys.readouterr()
     assert "answers are hidden: FAILED" in said.out
-    assert "reads the answer before it says it" in said.err
-    assert nano.here("run", tmp_path / "run", f"model.name={weights}") == 1
-    assert "reads the answer before it says it" in capsys.readouterr().err
+    assert "reads the answer before it says it" in said.out
+    assert "does not read this checkpoint as plain transformers does" in said.err
+    assert nano.here("eval", tmp_path / "run", f"model.name={weights}") == 1
+    assert "does not read this checkpoint as plain transformers does" in capsys.readouterr().err
     assert not own_cache.exists()
 
 
@@ -79,7 +84,7 @@ def test_list_shows_the_entry(capsys: Capture) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_run_learns_resumes_exports_and_is_read_by_plain_transformers(
+def test_a_run_learns_exports_and_is_read_by_plain_transformers(
     name: str, nano: Nano, tmp_path: Path, capsys: Capture
 ) -> None:
     weights = write_checkpoint(name, tmp_path / "checkpoint")
@@ -94,17 +99,32 @@ def test_a_run_learns_resumes_exports_and_is_read_by_plain_transformers(
     assert results["model"] == str(weights)
     phases = [(run / phase / "predictions.jsonl").read_text("utf-8") for phase in ("zero_shot", "final")]
     assert phases[0] != phases[1]
-    # A resumed run that stopped at step 2 ends like the whole one.
-    half = tmp_path / "half"
-    assert nano.here("run", half, f"model.name={weights}", *how, "train.max_steps=4", extra=()) == 0
-    mine, its = (load_file(each / "checkpoints" / "last.safetensors") for each in (run, half))
-    assert all(torch.equal(mine[key], its[key]) for key in mine.keys() | its.keys())
     out = tmp_path / "export"
     assert main(["export", str(run), "--out", str(out)]) == 0
     _same_as_plain(name, out)
     assert nano.here("eval", tmp_path / "eval", f"model.name={out}") == 0
     again = (tmp_path / "eval" / "zero_shot" / "predictions.jsonl").read_text("utf-8")
     assert _likelihoods(again) == pytest.approx(_likelihoods(phases[1]), abs=1e-3)
+
+
+@pytest.mark.slow
+def test_a_stopped_run_resumes_to_the_bit(nano: Nano, tmp_path: Path) -> None:
+    weights = write_checkpoint("llava_next", tmp_path / "checkpoint")
+    long = (f"model.name={weights}", "train.max_steps=24", "train.batch_size=2", "eval.every_steps=4",
+            "eval.val_questions=3", "model.tuning.language.lora.dropout=0.1")  # fmt: skip
+    whole, out = tmp_path / "whole", tmp_path / "run"
+    nano.finished("run", whole, *long)
+    process, deadline = nano.process("run", out, *long), time.monotonic() + 300
+    while RunFolder(out).saved_step() < 4 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 130, output[-2000:]
+    assert 4 <= RunFolder(out).saved_step() < 24
+    nano.finished("run", out, *long, extra=("--resume",))
+    mine, its = (load_file(run / "checkpoints" / "last.safetensors") for run in (out, whole))
+    assert all(torch.equal(mine[name], its[name]) for name in mine.keys() | its.keys())
+    assert (out / "final" / "predictions.jsonl").read_bytes() == (whole / "final" / "predictions.jsonl").read_bytes()
 
 
 def _likelihoods(lines: str) -> dict[str, Any]:
