@@ -25,10 +25,11 @@ from medtune.models.doctor.proof import proof
 from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.loading import kept_weights
 from medtune.models.tuning.precision import NARROW, precise, resolved
-from medtune.models.weights.assets import cache_folder
+from medtune.models.weights.assets import cache_folder, sha256
 from medtune.trainer.recipe.schema import Recipe
 
 _QUESTIONS, _PER_MEDIUM = 10, 2
+_SMALL_BYTES = 64_000_000
 NEEDED = ("template", "image tokens", "pixels", "replies", "answers are hidden")
 """The checks that have to apply and to pass. Likelihoods are compared wherever questions have options."""
 
@@ -116,9 +117,9 @@ def _record(folder: Path, recipe: Recipe, device: torch.device) -> Path:
         str(recipe.model.language_bits),
         device.type,
     ]
-    for path in sorted(folder.iterdir()):
-        if path.is_file():
-            large = path.suffix == ".safetensors"
-            said = f"{path.stat().st_size} {path.stat().st_mtime_ns}" if large else path.read_bytes().hex()
-            facts.append(f"{path.name} {said}")
+    for path in sorted(each for each in folder.iterdir() if each.is_file()):
+        # Small files are known by their content, weights by their size and time, as reading them takes minutes.
+        small = path.stat().st_size < _SMALL_BYTES and path.suffix != ".safetensors"
+        said = sha256(path) if small else f"{path.stat().st_size} {path.stat().st_mtime_ns}"
+        facts.append(f"{path.name} {said}")
     return cache_folder() / "proven" / f"{hashlib.sha256(chr(10).join(facts).encode()).hexdigest()[:24]}.json"

@@ -62,6 +62,16 @@ def from_checkpoint(where: str, loading: Loading) -> Assembled:
         assembled = pretrained(where, find_family(family), loading)
         assembled.provenance.update({part: f"{text}, family {family}" for part, text in assembled.provenance.items()})
         return assembled
+    return read_generic(where, config, loading)
+
+
+def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Assembled:
+    """Returns the model of a hub repository or a folder, read by the generic entry.
+
+    Raises:
+        AssetError: The files are not on this machine, and the hub did not give them.
+        ValueError: The checkpoint cannot be read by the generic entry.
+    """
     _refuse_settings(loading, config.model_type)
     processor = read_processor(where)
     try:

@@ -26,8 +26,8 @@ class Outputs(NamedTuple):
 
     Attributes:
         media: Names of the outputs that belong to the image, whatever the text.
-        by_token: For each output that says something of every token, besides the ids and the mask: its value for each
-            token id that has another value than 0.
+        by_token: For each output that says something of every token, besides the ids and the mask: its value for the
+            token ids that were seen; it is 0 for all others.
         visual_ids: The token ids that stand for parts of an image.
     """
 
@@ -86,7 +86,7 @@ def _values_of_ids(name: str, made: Sequence[dict[str, Tensor]]) -> dict[int, in
                     f"the processor's output {name} differs for tokens of the same id; this architecture needs a "
                     "family of its own (CONTRIBUTING.md, `Add a family`)"
                 )
-    return {one: value for one, value in values.items() if value}
+    return values
 
 
 def _ids(holder: Any, *names: str) -> frozenset[int]:

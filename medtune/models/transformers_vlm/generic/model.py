@@ -114,7 +114,8 @@ class GenericVlm(Model):
         for name, values in self._by_token.items():
             made_BL = torch.zeros_like(ids_BL)
             for one, value in values.items():
-                made_BL[(ids_BL == one) & attention_BL] = value
+                if value:
+                    made_BL[(ids_BL == one) & attention_BL] = value
             by_token[name] = made_BL
         return {"input_ids": ids_BL, "attention_mask": attention_BL.long(), **by_token, **media}
 
