@@ -12,7 +12,7 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.types import Image, require_kind
+from medtune.data.types import Image, Media, Video, require_kind
 from medtune.models.contract import Assembled, root_of
 from medtune.models.doctor.asked import AskedQuestion, decoded
 from medtune.models.doctor.reference import Continued, Told
@@ -130,14 +130,14 @@ class ConversationReference:
         return self._asked[asked.question.id]
 
     def _written(self, asked: AskedQuestion, answer: str | None, **settings: bool) -> dict[str, Tensor]:
-        pixels_HWC = require_kind(decoded(asked, self._assembled.transform), Image).pixels_HWC
-        shown = {"type": "image", "image": PIL.Image.fromarray(pixels_HWC)}
+        shown, how = _shown(decoded(asked, self._assembled.transform))
         made = self._processor.apply_chat_template(
             self._turns([shown, {"type": "text", "text": asked.prompt.text}], answer, as_text=self._as_text),
             add_generation_prompt=answer is None,
             tokenize=True,
             return_dict=True,
             return_tensors="pt",
+            processor_kwargs=how,
             **settings,
             **self._date(),
         )
@@ -163,6 +163,16 @@ class ConversationReference:
             name: tensor.to(weight.device, weight.dtype if tensor.is_floating_point() else None)
             for name, tensor in inputs.items()
         }
+
+
+def _shown(media: Media) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the part of a user's turn that shows a media item, and the arguments that the processor needs for it."""
+    if not isinstance(media, Video):
+        return {"type": "image", "image": PIL.Image.fromarray(require_kind(media, Image).pixels_HWC)}, {}
+    count, lasts_s = len(media.times_s), media.times_s[-1] - media.times_s[0]
+    clock = {"total_num_frames": count, "fps": (count - 1) / lasts_s if lasts_s else 1.0}
+    how = {"do_sample_frames": False, "video_metadata": [{**clock, "frames_indices": list(range(count))}]}
+    return {"type": "video", "video": torch.from_numpy(media.frames_THWC).permute(0, 3, 1, 2)}, how
 
 
 def _resized(inputs: Mapping[str, Tensor], ids: list[int]) -> dict[str, Tensor]:

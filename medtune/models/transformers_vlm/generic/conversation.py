@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -25,18 +25,30 @@ _LARGE = 4096
 _SPANS = re.compile(r"{%-?\s*generation\b")
 
 
+class Medium(NamedTuple):
+    """An image or a video, as a processor is given it.
+
+    Attributes:
+        part: The part of the user's turn.
+        settings: The arguments that the processor is called with.
+    """
+
+    part: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+
 class Asked(NamedTuple):
     """The texts and the medium of a conversation.
 
     Attributes:
         prompt: The text of the user's turn.
         answer: The text of the assistant's turn; None where the conversation ends with the prompt for generation.
-        medium: What the processor is shown, in the form of a part of the user's turn; None shows nothing.
+        medium: The image or video that is shown; None shows nothing.
     """
 
     prompt: str
     answer: str | None
-    medium: Mapping[str, Any] | None
+    medium: Medium | None
 
 
 class Conversations:
@@ -105,7 +117,6 @@ class Conversations:
         more: dict[str, Any] = {"return_assistant_tokens_mask": True} if with_mask else {}
         if spelt:
             more["sanitize_control_tokens"] = True
-        video = asked.medium is not None and asked.medium["type"] == "video"
         with _template_errors():
             try:
                 made = self._apply(
@@ -114,7 +125,7 @@ class Conversations:
                     tokenize=True,
                     return_dict=True,
                     return_tensors="pt",
-                    processor_kwargs={"do_sample_frames": False} if video else {},
+                    processor_kwargs=dict(asked.medium.settings) if asked.medium else {},
                     **more,
                 )
             except ValueError as error:
@@ -127,7 +138,7 @@ class Conversations:
         return {name: _tensor(name, value) for name, value in made.items()}
 
     def _apply(self, processor: Any, asked: Asked, **settings: Any) -> Any:
-        content = [dict(asked.medium)] if asked.medium else []
+        content = [dict(asked.medium.part)] if asked.medium else []
         turns: list[dict[str, Any]] = [{"role": "user", "content": [*content, {"type": "text", "text": asked.prompt}]}]
         if asked.answer is not None:
             text: Any = asked.answer if self._answers_as_text else [{"type": "text", "text": asked.answer}]
@@ -151,9 +162,18 @@ class Conversations:
         return inputs
 
 
-def as_image(image: PIL.Image.Image) -> dict[str, Any]:
-    """Returns the part of a user's turn that shows an image."""
-    return {"type": "image", "image": image}
+def as_image(image: PIL.Image.Image) -> Medium:
+    """Returns an image as a processor is given it."""
+    return Medium({"type": "image", "image": image}, {})
+
+
+def as_video(frames_TCHW: Tensor, times_s: Sequence[float]) -> Medium:
+    """Returns the chosen frames of a video as a processor is given them, all of which it has to show."""
+    count, lasts_s = len(times_s), times_s[-1] - times_s[0]
+    # A clip of one frame has no rate; the processors then take one frame a second.
+    clock = {"total_num_frames": count, "fps": (count - 1) / lasts_s if lasts_s else 1.0}
+    settings = {"do_sample_frames": False, "video_metadata": [{**clock, "frames_indices": list(range(count))}]}
+    return Medium({"type": "video", "video": frames_TCHW}, settings)
 
 
 class _Remembering:

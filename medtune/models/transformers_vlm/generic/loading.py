@@ -12,16 +12,18 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForImageTextToText
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from medtune.data import catalog
+from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Model
 from medtune.models.sequence.end_tokens import ended_by
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.conversation import Conversations
-from medtune.models.transformers_vlm.generic.media import GenericTransform, processor_outputs
+from medtune.models.transformers_vlm.generic.media import GenericTransform, Outputs, processor_outputs
 from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.generic.module_parts import find_parts
 from medtune.models.transformers_vlm.generic.template import GenericTemplate
-from medtune.models.transformers_vlm.loading import pretrained, read_processor, read_weights, skeleton
+from medtune.models.transformers_vlm.loading import VIDEO_FRAMES, pretrained, read_processor, read_weights, skeleton
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.loading_options import DEFAULT, Loading, set_fields
 
@@ -72,12 +74,12 @@ def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Asse
         AssetError: The files are not on this machine, and the hub did not give them.
         ValueError: The checkpoint cannot be read by the generic entry.
     """
-    _refuse_settings(loading, config.model_type)
     processor = read_processor(where)
     try:
         # Everything small is read and tried before the weights.
         conversations = Conversations(processor)
         outputs = processor_outputs(conversations, processor, config)
+        _refuse_settings(loading, config.model_type, videos=outputs.video is not None)
         template = GenericTemplate(processor, conversations, visual_ids=outputs.visual_ids, max_tokens=_context(config))
         generic_skeleton(config)
     except ValueError as error:
@@ -86,7 +88,9 @@ def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Asse
     return Assembled(
         model=model,
         family=ended_by(template, model.whole.generation_config, processor.tokenizer),
-        transform=GenericTransform(conversations, outputs.media),
+        transform=GenericTransform(
+            conversations, outputs.image, outputs.video, _sampling(loading, outputs), _volumes(loading)
+        ),
         provenance={
             part: f"{where}, {loading.dtype}, generic entry for {config.model_type} ({', '.join(roots)})"
             for part, roots in find_parts(model.whole).items()
@@ -149,10 +153,22 @@ def _context(config: Any) -> int | None:
     return None if found is None else int(found)
 
 
-def _refuse_settings(loading: Loading, model_type: str) -> None:
-    taken = ("model.weights", "model.dtype")
+def _refuse_settings(loading: Loading, model_type: str, *, videos: bool) -> None:
+    taken = ["model.weights", "model.dtype"]
+    taken += ["model.video_frames", "model.video_frames_per_s", "model.volumes_as"] if videos else []
     if wrong := [name for name in set_fields(loading) if name not in taken]:
+        shows = "images and videos" if videos else "images, as the processor or its chat template takes no videos,"
         raise ValueError(
             f"{wrong[0]} is set, but the generic entry, which reads checkpoints of type {model_type!r}, does not take "
-            "it: it shows single images, in the size that the checkpoint's own processor chooses"
+            f"it: it shows {shows} in the size that the checkpoint's own processor chooses"
         )
+
+
+def _sampling(loading: Loading, outputs: Outputs) -> Sampling | None:
+    if outputs.video is None:
+        return None
+    return Sampling(loading.video_frames or VIDEO_FRAMES, loading.video_frames_per_s)
+
+
+def _volumes(loading: Loading) -> AxialPictures | None:
+    return None if loading.volumes_as is None else axial_pictures(loading.volumes_as, at_most=loading.video_frames)

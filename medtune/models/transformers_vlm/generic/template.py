@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import PIL.Image
+import torch
 
 from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Frames
 from medtune.models.sequence.layout import IGNORED, Sequence, Span
-from medtune.models.transformers_vlm.generic.conversation import MASK, Asked, Conversations, as_image
+from medtune.models.transformers_vlm.generic.conversation import MASK, Asked, Conversations, Medium, as_image, as_video
 
 _Ids = tuple[int, ...]
 
@@ -148,8 +149,9 @@ class GenericTemplate:
         self._processor.save_pretrained(folder)
 
 
-def _blank(shape: Shape) -> dict[str, Any]:
-    """Returns the part of a user's turn that shows a black image of a size."""
+def _blank(shape: Shape) -> Medium:
+    """Returns a black image or video of a size."""
     if isinstance(shape, Frames):
-        raise ValueError("the generic entry shows no videos; choose a model with a family of its own")
+        black = torch.zeros((), dtype=torch.uint8)
+        return as_video(black.expand(len(shape.times_s), 3, shape.size.height, shape.size.width), shape.times_s)
     return as_image(PIL.Image.new("RGB", (shape.width, shape.height)))
