@@ -112,7 +112,7 @@ def read_config(where: str) -> PreTrainedConfig:
         if Path(where).is_dir():
             raise ValueError(f"{where}: cannot read its config.json: {reason}") from error
         raise AssetError(f"{where}: config.json neither kept here nor given by the hub: {reason}") from error
-    kind = said.get("model_type")
+    kind = str(said.get("model_type"))
     if kind not in CONFIG_MAPPING:
         own = "; it comes with code of its own (auto_map), which medtune does not run" if "auto_map" in said else ""
         raise ValueError(
@@ -124,7 +124,7 @@ def read_config(where: str) -> PreTrainedConfig:
             f"{where}/config.json: {kind!r} is no vision-language model of transformers that answers in words. A "
             "model of text alone can be the language model of pocket_ct (model.language)"
         )
-    config = AutoConfig.from_pretrained(where, trust_remote_code=False)
+    config: PreTrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False)
     if config.is_encoder_decoder or getattr(config.get_text_config(), "is_encoder_decoder", False):
         raise ValueError(
             f"{where}/config.json: {kind!r} has an encoder and a decoder for text; medtune reads models that continue "

@@ -193,7 +193,7 @@ def _alike(index_B: Tensor, encoded: Encoded | None) -> list[Tensor]:
     return [torch.tensor(rows, device=index_B.device) for rows in groups.values()]
 
 
-def _shown(index_B: Tensor, encoded: Encoded | None) -> dict[str, Tensor]:
+def _shown(index_B: Tensor, encoded: Encoded) -> dict[str, Tensor]:
     """Returns the media of rows that all show media of the same shapes, joined along their first axis."""
-    shown = [encoded[index] for index in index_B.tolist() if index >= 0] if encoded is not None else []
+    shown = [encoded[index] for index in index_B.tolist() if index >= 0]
     return {name: torch.cat([one[name] for one in shown]) for name in shown[0]} if shown else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from transformers import (
     Cohere2VisionConfig,
@@ -227,8 +228,10 @@ def cohere2_vision() -> Nano:
         pad="<PAD>",
         **named,
     )
+    images: Any = Cohere2VisionImageProcessor(size={"height": 28, "width": 28}, max_patches=3)
+    images.patch_size = 1
     processor = Cohere2VisionProcessor(
-        Cohere2VisionImageProcessor(size={"height": 28, "width": 28}, patch_size=1, max_patches=3),
+        images,
         tokenizer,
         chat_template=(
             "<BOS>{% for message in messages %}{{ message['role'] }}: {% for part in message['content'] %}"
@@ -252,7 +255,7 @@ def cohere2_vision() -> Nano:
 def paligemma() -> Nano:
     """A prefix of image and question whose tokens see one another: no architecture for the generic entry."""
     tokenizer = byte_tokenizer(("<bos>", "<eos>", "<pad>"), bos="<bos>", eos="<eos>", pad="<pad>")
-    images = SiglipImageProcessor(size={"height": 28, "width": 28})
+    images: Any = SiglipImageProcessor(size={"height": 28, "width": 28})
     images.image_seq_length = 4
     processor = PaliGemmaProcessor(
         images,

@@ -104,6 +104,7 @@ def test_a_run_learns_exports_and_is_read_by_plain_transformers(
     _same_as_plain(name, out)
     assert nano.here("eval", tmp_path / "eval", f"model.name={out}") == 0
     again = (tmp_path / "eval" / "zero_shot" / "predictions.jsonl").read_text("utf-8")
+    assert len(_likelihoods(again)) > 9
     assert _likelihoods(again) == pytest.approx(_likelihoods(phases[1]), abs=1e-3)
 
 
@@ -128,10 +129,10 @@ def test_a_stopped_run_resumes_to_the_bit(nano: Nano, tmp_path: Path) -> None:
 
 
 def _likelihoods(lines: str) -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for line in map(json.loads, lines.splitlines()):
-        if line["key"]["condition"] == "image":
-            found |= {f"{line['key']['question_id']} {n}": p for n, p in enumerate(line.get("option_logprobs") or ())}
+        if line["condition"] == "image":
+            found |= {f"{line['question_id']} {n}": p for n, p in enumerate(line.get("option_logprobs") or ())}
     return found
 
 
