@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, cast
+
+from torch import Tensor
 
 from medtune.data import catalog
 from medtune.models.contract import Assembled, Model
@@ -57,6 +60,8 @@ class ZooEntry:
             the organs.
         family: Name of its family, where it is a model of transformers; None for other models.
         twin: Facts for tests about a tiny, random model; None for a real model.
+        published: Reads the tensors of a folder that the authors publish, under the names of the model here; None
+            where transformers reads the folder.
     """
 
     title: str
@@ -70,6 +75,7 @@ class ZooEntry:
     by_organ: bool = False
     family: str | None = None
     twin: Twin | None = None
+    published: Callable[[Path], Mapping[str, Tensor]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +18,7 @@ from medtune.models.sequence.prompts import pad_left
 from medtune.models.tuning.precision import Precise
 
 MOVES_MORE = 2.0
-"""How much further another media item has to move the answers than they are from plain transformers' own."""
+"""How much further another media item has to move the answers than rounding does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def answer_checks(
     return (
         checked("option order", lambda: _option_order(questions)),
         checked("options", lambda: _options(assembled, reference, questions, asking)),
-        checked("media are seen", lambda: _media_seen(assembled, reference, questions, asking)),
+        checked("media are seen", lambda: _media_seen(assembled, questions, asking)),
         checked("replies", lambda: _replies(assembled, reference, questions, asking)),
         checked("sharing", lambda: _sharing(assembled, questions, asking)),
     )
@@ -125,28 +125,30 @@ def _options(assembled: Assembled, reference: Reference, questions: Sequence[Ask
     )
 
 
-def _media_seen(
-    assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion], asking: Asking
-) -> Finding:
+def _media_seen(assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
     """Returns whether another media item moves the answers; if none does, the other checks would see nothing."""
     pairs = list(_with_other_media(with_options(questions)))
     if not pairs:
         return None, "all questions are about one media item, or none has options"
-    mine = answered(assembled, [own for own, _ in pairs], asking, reading="likelihood")
-    other = answered(assembled, [changed for _, changed in pairs], asking, reading="likelihood")
-    moved = rounding = 0.0
-    for own, _ in pairs:
-        before, after = (found[own.question.id].option_logprobs or () for found in (mine, other))
-        moved = max(moved, *(abs(a - b) for a, b in zip(before, after, strict=True)))
-        rounding = max(rounding, abs(before[0] - float(reference.read(own, own.replies[0]).logprob_T.sum())))
+    own, other = [mine for mine, _ in pairs], [changed for _, changed in pairs]
+    mine = answered(assembled, own, asking, reading="likelihood")
+    moved = _furthest(mine, answered(assembled, other, asking, reading="likelihood"))
+    # The same answers from rows of their own tell how much rounding alone moves them.
+    rounding = _furthest(mine, answered(assembled, own, asking, reading="likelihood", share=False))
     if moved <= MOVES_MORE * rounding:
         return False, (
-            f"another media item moves no log-probability by more than {moved:.2g}, and plain transformers differ by "
+            f"another media item moves no log-probability by more than {moved:.2g}, and rounding alone by "
             f"{rounding:.2g}: the media are not read, or the other checks cannot tell"
         )
-    return (
-        True,
-        f"another media item moves a log-probability by {moved:.2g}; plain transformers differ by {rounding:.2g}",
+    return True, f"another media item moves a log-probability by {moved:.2g}, rounding alone by {rounding:.2g}"
+
+
+def _furthest(left: Mapping[str, Prediction], right: Mapping[str, Prediction]) -> float:
+    """Returns the largest difference between the log-probabilities of two sets of answers."""
+    return max(
+        abs(a - b)
+        for name, told in left.items()
+        for a, b in zip(told.option_logprobs or (), right[name].option_logprobs or (), strict=True)
     )
 
 

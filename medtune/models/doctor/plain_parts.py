@@ -48,19 +48,31 @@ class PartsReference:
     def read(self, asked: AskedQuestion, answer: str, /) -> Told:
         """Returns what the language model computes for the question with the answer."""
         layout = laid_out(asked, answer, self._assembled.family, self._assembled.transform)
+        with watched_positions(self._model) as seen:
+            logprob_T = self.learn(asked, answer)
+        return Told(
+            ids=layout.ids,
+            num_answer=len(logprob_T),
+            logprob_T=logprob_T.cpu(),
+            positions=as_positions(seen),
+            from_processor=False,
+        )
+
+    def learn(self, asked: AskedQuestion, answer: str, /) -> Tensor:
+        """Returns the log-probability of each token of the answer, with its graph of gradients."""
+        layout = laid_out(asked, answer, self._assembled.family, self._assembled.transform)
         language: Any = self._model.language
-        with self._precise(), watched_positions(self._model) as seen:
+        with self._precise():
             logits_LV = language(inputs_embeds=self._embedded(asked, layout)).logits[0]
         first = next(place for place, label in enumerate(layout.labels) if label != IGNORED)
         logprobs_TV = logits_LV[first - 1 : -1].float().log_softmax(-1)
         ids_T = torch.tensor(layout.ids[first:], device=logprobs_TV.device)
-        return Told(
-            ids=layout.ids,
-            num_answer=len(layout.ids) - first,
-            logprob_T=logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1).cpu(),
-            positions=as_positions(seen),
-            from_processor=False,
-        )
+        logprob_T: Tensor = logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1)
+        return logprob_T
+
+    def num_targets(self, asked: AskedQuestion, answer: str, /) -> int:
+        """Returns the number of tokens of the answer, the end of the turn among them."""
+        return laid_out(asked, answer, self._assembled.family, self._assembled.transform).num_targets
 
     @torch.no_grad()
     def reply(self, asked: AskedQuestion, *, max_new_tokens: int) -> Continued:

@@ -68,21 +68,37 @@ class ProcessorReference:
     @torch.no_grad()
     def read(self, asked: AskedQuestion, answer: str, /) -> Told:
         """Returns what the transformers model computes for the question with the answer."""
-        inputs = self._inputs(asked)
-        target = self._answer_ids(asked, inputs, answer)
-        whole = {name: _longer(name, tensor, target, inputs) for name, tensor in inputs.items()}
-        with self._precise(), watched_positions(self._assembled.model) as seen:
-            logits_LV = self._whole(**self._placed(whole)).logits[0]
-        first = inputs["input_ids"].shape[1]
-        logprobs_TV = logits_LV[first - 1 : -1].float().log_softmax(-1)
-        ids_T = torch.tensor(target, device=logprobs_TV.device)
+        ids, target = self._target(asked, answer)
+        with watched_positions(self._assembled.model) as seen:
+            logprob_T = self.learn(asked, answer)
         return Told(
-            ids=tuple(whole["input_ids"][0].tolist()),
+            ids=(*ids, *target),
             num_answer=len(target),
-            logprob_T=logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1).cpu(),
+            logprob_T=logprob_T.cpu(),
             positions=as_positions(seen),
             from_processor=self._writes(asked),
         )
+
+    def learn(self, asked: AskedQuestion, answer: str, /) -> Tensor:
+        """Returns the log-probability of each token of the answer, with its graph of gradients."""
+        inputs = self._inputs(asked)
+        ids, target = self._target(asked, answer)
+        whole = {name: _longer(name, tensor, target, inputs) for name, tensor in inputs.items()}
+        with self._precise():
+            logits_LV = self._whole(**self._placed(whole)).logits[0]
+        logprobs_TV = logits_LV[len(ids) - 1 : -1].float().log_softmax(-1)
+        ids_T = torch.tensor(target, device=logprobs_TV.device)
+        logprob_T: Tensor = logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1)
+        return logprob_T
+
+    def num_targets(self, asked: AskedQuestion, answer: str, /) -> int:
+        """Returns the number of tokens of the answer, the end of the turn among them."""
+        return len(self._target(asked, answer)[1])
+
+    def _target(self, asked: AskedQuestion, answer: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Returns the tokens of the question and those of the answer."""
+        inputs = self._inputs(asked)
+        return tuple(inputs["input_ids"][0].tolist()), self._answer_ids(asked, answer)
 
     @torch.no_grad()
     def reply(self, asked: AskedQuestion, *, max_new_tokens: int) -> Continued:
@@ -150,7 +166,7 @@ class ProcessorReference:
         layout = laid_out(asked, None, self._assembled.family, transform)
         return {"input_ids": torch.tensor([layout.ids]), **transform(decoded(asked, transform))}
 
-    def _answer_ids(self, asked: AskedQuestion, inputs: Mapping[str, Tensor], answer: str) -> tuple[int, ...]:
+    def _answer_ids(self, asked: AskedQuestion, answer: str) -> tuple[int, ...]:
         """Returns the tokens of an answer and of the end of its turn, as they stand behind the question's."""
         tokenizer = self._processor.tokenizer
         question = [{"type": "text", "text": asked.prompt.text}]

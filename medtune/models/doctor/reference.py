@@ -63,6 +63,14 @@ class Reference(Protocol):
         """Returns what plain transformers computes for a question with an answer."""
         ...
 
+    def learn(self, asked: AskedQuestion, answer: str, /) -> Tensor:
+        """Returns the log-probability of each token of the answer, float32, with its graph of gradients."""
+        ...
+
+    def num_targets(self, asked: AskedQuestion, answer: str, /) -> int:
+        """Returns the number of tokens of the answer, the end of the turn among them."""
+        ...
+
     def reply(self, asked: AskedQuestion, *, max_new_tokens: int) -> Continued:
         """Returns the greedy reply to a question."""
         ...

@@ -19,7 +19,7 @@ from medtune.models.sequence.end_tokens import ended_by, read_generation
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts, chosen, modules, skeleton
 from medtune.models.weights.assets import AssetError
-from medtune.models.weights.keymaps.key_map import KeyMap, load_published
+from medtune.models.weights.keymaps.key_map import KeyMap, load_published, translate
 from medtune.models.weights.keymaps.read_file import read_tensors
 from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
 
@@ -68,7 +68,19 @@ def release_entry(
         files=(release.files,),
         folder=None if hub is not None else f"{release.key_map.checkpoint} ({release.files}) and its tokenizer",
         variants=variants,
+        published=lambda folder: published_tensors(release, folder),
     )
+
+
+def published_tensors(release: Release, folder: Path) -> Mapping[str, Tensor]:
+    """Returns the tensors of a release's folder under the names of the model here.
+
+    Raises:
+        FileNotFoundError: The folder holds no checkpoint.
+        ValueError: The files are damaged, or are those of another model.
+    """
+    paths = sorted(folder.glob(release.files))
+    return translate(release.adjust(read_tensors(paths)), release.key_map, where=str(folder))
 
 
 def release_folder(where: str | None, what: str) -> Path:

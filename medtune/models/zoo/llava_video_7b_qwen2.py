@@ -6,7 +6,7 @@ from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig
-from medtune.models.transformers_vlm.families.llava_video.release import SO400M, assemble_llava_video
+from medtune.models.transformers_vlm.families.llava_video.release import SO400M, assemble_llava_video, published_tensors
 from medtune.models.transformers_vlm.loading import skeleton
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
@@ -22,6 +22,7 @@ def entry() -> ZooEntry:
         lambda: skeleton(architecture(), find_family("llava_video")),
         HUB,
         family="llava_video",
+        published=published_tensors,
     )
 
 

@@ -51,6 +51,7 @@ COMMANDS = {
     "show": Command("recipes.show", "prints a recipe with every value resolved, or the fields that recipes have"),
     "prepare": Command("files.prepare", "turns raw files into a prepared folder with patient-level splits"),
     "validate": Command("recipes.validate", "checks a recipe before a run: its fields, files, labels and memory"),
+    "doctor": Command("recipes.doctor", "proves a recipe's checkpoint here against plain transformers and peft"),
     "run": Command("recipes.run", "evaluates, trains, evaluates in the same way again, and prints the gain"),
     "train": Command("recipes.train", "trains a model without evaluating it before and after"),
     "eval": Command("recipes.eval", "evaluates the recipe's model, or its model.checkpoint, without training"),

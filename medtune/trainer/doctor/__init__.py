@@ -1,1 +1,1 @@
-"""Proves checkpoints with questions of a recipe's own data, before a run trusts them."""
+"""`medtune doctor`: proves a recipe's checkpoint on this machine, and remembers which checkpoints were proven."""

@@ -43,6 +43,11 @@ class RunFolder:
         return self.root / "weights.json"
 
     @property
+    def doctor(self) -> Path:
+        """doctor.json, which says how the checkpoint was proven on the machine of the run."""
+        return self.root / "doctor.json"
+
+    @property
     def zero_shot(self) -> Path:
         """The folder of the answers and scores before training."""
         return self.root / "zero_shot"

@@ -12,6 +12,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger
 
 from medtune.models.contract import Assembled
+from medtune.models.weights.base_samples import BASE, base_samples
 from medtune.models.weights.checkpoint import trainable_names
 from medtune.trainer.devices.strategies import build_strategy, copied, gradient_divisor
 from medtune.trainer.experiment.asked_model import LoadedModel
@@ -142,7 +143,11 @@ def _callbacks(
             evaluate=evaluate,
             higher_is_better=experiment.benchmark.higher_is_better,
             stop=stop,
-            about={**experiment.about, **about_weights(recipe)},
+            about={
+                **experiment.about,
+                **about_weights(recipe),
+                BASE: base_samples(model.assembled.model, model.learnt),
+            },
         ),
         Progress(),
     ]

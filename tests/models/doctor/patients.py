@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,13 @@ from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.asked import AskedQuestion
 from medtune.models.doctor.check import TOLERANCE, Check
 from medtune.models.doctor.find_reference import reference_of
+from medtune.models.doctor.learning import GRADIENT_TOLERANCE
 from medtune.models.doctor.proof import proof
+from medtune.models.doctor.saving import Saving
+from medtune.models.doctor.training_proof import training_proof
 from medtune.models.transformers_vlm.families import find_family
+from medtune.models.tuning.apply import adapt, set_learning
+from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.models.transformers_vlm.asking import saved
 from tests.models.twins import MODELS, OF_TRANSFORMERS, picture
@@ -84,3 +90,43 @@ def examined(
 def failed(checks: dict[str, Check]) -> set[str]:
     """Returns the names of the checks that failed."""
     return {name for name, check in checks.items() if check.passed is False}
+
+
+TUNING = Tuning(
+    vision=PartTuning(mode="lora", lr=1e-4, lora=Lora(r=2, alpha=8.0)),
+    projector=PartTuning(mode="full", lr=1e-3),
+    language=PartTuning(mode="lora", lr=2e-4, lora=Lora(r=4, alpha=4.0, dropout=0.1)),
+)
+
+
+def trained(
+    name: str,
+    assembled: Assembled,
+    folder: Path | None,
+    questions: list[AskedQuestion],
+    scratch: Path,
+    *,
+    tuning: Tuning = TUNING,
+    fault: Callable[[Assembled], None] = lambda _: None,
+) -> dict[str, Check]:
+    """Returns the checks of a training step by name, on a CPU; the fault is planted after the model is adapted."""
+    family = MODELS[name].family
+    held = next(assembled.model.parameters()).dtype
+    adapt(assembled.model, [tuning], seed=0)
+    set_learning(assembled.model, tuning)
+    fault(assembled)
+    reference = reference_of(
+        assembled, find_family(family) if family else None, folder=folder, loading=DEFAULT, precise=nullcontext
+    )
+    checks = training_proof(
+        assembled,
+        reference,
+        questions,
+        Asking(torch.device("cpu"), nullcontext, TOLERANCE[held]),
+        Saving(name, tuning, 1, TOLERANCE[held], scratch),
+        read_as=held,
+        precision="32-true",
+        gradient_tolerance=GRADIENT_TOLERANCE[held],
+        planned=lambda took: (None, f"{took.weights} bytes"),
+    )
+    return {check.name: check for check in checks}

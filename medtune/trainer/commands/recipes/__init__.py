@@ -1,1 +1,1 @@
-"""The commands that work on a recipe: show, validate, run, train and eval."""
+"""The commands that work on a recipe: show, validate, doctor, run, train and eval."""

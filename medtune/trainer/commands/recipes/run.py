@@ -20,6 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Makes N runs whose train.seed counts up from the recipe's, and reports their common gain "
         "(default: a single run).",
     )
+    parser.add_argument(
+        "--no-doctor",
+        action="store_true",
+        help="Leaves out the proof of `medtune doctor`, with which the first run of a checkpoint on a machine begins "
+        "(default: the proof is made).",
+    )
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -43,7 +49,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         each = [*_each_run(options), *(["--resume"] if options.resume else [])]
         out = run_folder(options)
         return run_seeds(_run_again, each, out=out, first_seed=recipe.train.seed, number=options.seeds)
-    return start("run", recipe, options, arguments)
+    return start("run", recipe, options, arguments, prove=not options.no_doctor)
 
 
 def _run_again(arguments: Sequence[str]) -> int:
@@ -55,4 +61,5 @@ def _run_again(arguments: Sequence[str]) -> int:
 def _each_run(options: argparse.Namespace) -> list[str]:
     limit = ["--limit", str(options.limit)] if options.limit else []
     overrides = ["--set", *options.overrides] if options.overrides else []
-    return ["run", options.recipe, *limit, *overrides]
+    unproven = ["--no-doctor"] if options.no_doctor else []
+    return ["run", options.recipe, *limit, *unproven, *overrides]

@@ -28,8 +28,17 @@ def read_recipe_of(options: argparse.Namespace) -> Recipe:
     return recipe
 
 
-def start(work: Work, recipe: Recipe, options: argparse.Namespace, arguments: Sequence[str]) -> int:
+def start(
+    work: Work, recipe: Recipe, options: argparse.Namespace, arguments: Sequence[str], *, prove: bool = False
+) -> int:
     """Does the work in this process, or in one process for each device, and returns the exit status.
+
+    Args:
+        work: The command.
+        recipe: The recipe as it was read from its file.
+        options: The parsed arguments.
+        arguments: All arguments as given.
+        prove: Whether the first run of a checkpoint on this machine begins with the proof of `medtune doctor`.
 
     Raises:
         ValueError: The recipe has a grid.
@@ -41,6 +50,7 @@ def start(work: Work, recipe: Recipe, options: argparse.Namespace, arguments: Se
         extra = [] if options.out else ["--out", str(out)]
         return launch([*arguments, *extra], devices=recipe.train.devices)
     # These imports load torch and Lightning, which a process that only launches others does not need.
+    from medtune.trainer.doctor.first_run import proven_on_first_run
     from medtune.trainer.experiment import run
     from medtune.trainer.experiment.experiment import open_experiment
     from medtune.trainer.experiment.run_folder import RunFolder
@@ -54,6 +64,8 @@ def start(work: Work, recipe: Recipe, options: argparse.Namespace, arguments: Se
         limit=options.limit,
         command=["medtune", *arguments],
     )
+    if prove and not proven_on_first_run(experiment, resumed=options.resume):
+        return 1
     return {"run": run.run, "train": run.train, "eval": run.evaluate}[work](experiment)
 
 

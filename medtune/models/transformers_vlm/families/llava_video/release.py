@@ -17,7 +17,7 @@ from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig, build_processor
 from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_image_size
-from medtune.models.weights.keymaps.key_map import load_published
+from medtune.models.weights.keymaps.key_map import load_published, translate
 from medtune.models.weights.keymaps.llava_video import KEY_MAP
 from medtune.models.weights.keymaps.read_file import read_tensors
 from medtune.models.weights.loading_options import Loading
@@ -73,6 +73,17 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
     processor = build_processor(read_tokenizer(folder), config)
     config.image_token_index, config.video_token_index = processor.image_token_id, processor.video_token_id
     return put_together(_filled(config, folder, loading), processor, family, loading, where=where)
+
+
+def published_tensors(folder: Path) -> dict[str, Tensor]:
+    """Returns the tensors of a released folder under the names of the model here.
+
+    Raises:
+        FileNotFoundError: The folder holds no weights.
+        ValueError: The files are damaged, or are those of another model.
+    """
+    read = translate(read_tensors(sorted(folder.glob("*.safetensors"))), KEY_MAP, where=str(folder))
+    return {f"whole.{name}": tensor for name, tensor in read.items()}
 
 
 def published_config(said: Mapping[str, Any], *, vision: Mapping[str, Any], where: str) -> LlavaVideoConfig:

@@ -1,0 +1,143 @@
+"""Trains the same adapters for one step with plain peft and torch, over the weights that are in memory already.
+
+What should learn is worked out anew from the tuning, with peft's own injection; medtune's code for it is not used.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from medtune.models.contract import Model, root_of
+from medtune.models.tuning.plan import PartName, Tuning
+from medtune.models.tuning.quantize import is_quantized
+
+_PLAIN = "base_model.model."
+
+
+class PlainPeft:
+    """A plain `PeftModel` over a model of transformers, or over a model in three parts.
+
+    Attributes:
+        model: The PeftModel.
+        learning: The parameters that should learn, by the names that they have in medtune's model.
+        scales: The scale of each adapter, by the name of its layer.
+    """
+
+    def __init__(self, model: PeftModel, prefix: str, learning: dict[str, nn.Parameter]) -> None:
+        self.model = model
+        self.learning = learning
+        self.scales = scales_of(model, strip=_PLAIN, add=prefix)
+
+
+@contextmanager
+def plain_peft(model: Model, tuning: Tuning) -> Iterator[PlainPeft]:
+    """Gives the plain PeftModel of a model without adapters; afterwards the model has none again and nothing learns."""
+    whole: nn.Module = model.of_transformers
+    inside = next(name for name, module in model.named_modules() if module is whole)
+    # In a model of three parts, transformers' module is the language model alone, and the other parts may learn too.
+    target, prefix = (whole, f"{inside}.") if inside == "whole" else (model, "")
+    targets = {part: adapted_layers(model, part, tuning) for part in tuning.parts()}
+    if any(is_quantized(p) for p in target.parameters()):
+        target.is_loaded_in_4bit = True  # type: ignore[assignment]
+    try:
+        with warnings.catch_warnings():
+            # peft reads a field that transformers has renamed, and is told so.
+            warnings.simplefilter("ignore", FutureWarning)
+            peft_model = get_peft_model(target, _config(tuning, targets, prefix))
+        learning = {}
+        for name, parameter in peft_model.named_parameters():
+            mine = prefix + name.removeprefix(_PLAIN)
+            learns = "lora_" in mine or _learns_whole(model, mine, tuning)
+            parameter.requires_grad_(learns)
+            if learns:
+                learning[mine] = parameter
+        yield PlainPeft(peft_model, prefix, learning)
+    finally:
+        without_adapters(model)
+        model.requires_grad_(False)
+
+
+def _config(tuning: Tuning, targets: Mapping[PartName, Sequence[str]], prefix: str) -> LoraConfig:
+    names = [(name.removeprefix(prefix), tuning.parts()[part].lora) for part, own in targets.items() for name in own]
+    return LoraConfig(
+        r=1,
+        lora_alpha=1,
+        target_modules="|".join(re.escape(name) for name, _ in names) or "nothing",
+        rank_pattern={f"^{re.escape(name)}$": lora.r for name, lora in names},
+        alpha_pattern={f"^{re.escape(name)}$": lora.alpha for name, lora in names},
+    )
+
+
+def adapted_layers(model: Model, part: PartName, tuning: Tuning) -> list[str]:
+    """Returns the full names of the layers of a part that a tuning adapts."""
+    how = tuning.parts()[part]
+    if how.mode != "lora":
+        return []
+    modules = dict(model.named_modules())
+    outputs = [m.get_output_embeddings() for m in modules.values() if isinstance(m, PreTrainedModel)]
+    found = []
+    for name, module in modules.items():
+        pointwise = isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1)
+        inside_attention = isinstance(modules.get(name.rpartition(".")[0]), nn.MultiheadAttention)
+        if not (isinstance(module, nn.Linear) or pointwise) or inside_attention or any(module is o for o in outputs):
+            continue
+        owner, root = root_of(name, model.part_roots)
+        local = name.removeprefix(f"{root}.")
+        if owner == part and name != root and (how.lora.targets is None or re.fullmatch(how.lora.targets, local)):
+            found.append(name)
+    return found
+
+
+def _learns_whole(model: Model, name: str, tuning: Tuning) -> bool:
+    """Returns whether a parameter of the model itself, not of an adapter, should learn."""
+    part, root = root_of(name, model.part_roots)
+    how = tuning.parts()[part]
+    if how.mode == "full":
+        return True
+    if how.mode == "frozen" or how.parameters is None:
+        return False
+    inside = name.removeprefix(root).removeprefix(".").replace(".base_layer", "")
+    local = inside if "." in inside else f"{root.rpartition('.')[2]}.{inside}".rstrip(".")
+    return re.fullmatch(how.parameters, local) is not None
+
+
+def without_adapters(model: nn.Module) -> None:
+    """Takes the adapters out of a model, in place; the layers below them stay as they are."""
+    for name, module in list(model.named_modules()):
+        if isinstance(module, BaseTunerLayer):
+            model.set_submodule(name, module.get_base_layer())
+        elif hasattr(module, "peft_config"):
+            # peft would warn of a second adapter.
+            del module.peft_config
+
+
+def scales_of(model: nn.Module, *, strip: str = "", add: str = "") -> dict[str, float]:
+    """Returns the scale of each adapter by the name of its layer."""
+    found: dict[str, float] = {}
+    for name, module in model.named_modules():
+        scaling: Any = getattr(module, "scaling", None)
+        if isinstance(module, BaseTunerLayer) and isinstance(scaling, dict):
+            found[add + name.removeprefix(strip)] = float(scaling["default"])
+    return found
+
+
+def plain_step(learning: Mapping[str, nn.Parameter], model: Model, tuning: Tuning, *, weight_decay: float) -> None:
+    """Makes one step of torch's AdamW with each part's rate; matrices decay, vectors do not."""
+    groups: dict[tuple[float, float], list[Tensor]] = {}
+    for name, parameter in learning.items():
+        part, _ = root_of(name, model.part_roots)
+        decay = weight_decay if parameter.dim() > 1 else 0.0
+        groups.setdefault((tuning.parts()[part].lr, decay), []).append(parameter)
+    torch.optim.AdamW(
+        [{"params": own, "lr": lr, "weight_decay": decay} for (lr, decay), own in groups.items()], foreach=False
+    ).step()

@@ -1,0 +1,182 @@
+"""Compares every tensor of a checkpoint's files with the tensor in the model, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.conversion_mapping import get_model_conversion_mapping
+from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
+
+from medtune.models.contract import Model
+from medtune.models.doctor.check import Check, Finding, checked
+from medtune.models.tuning.plan import Precision
+from medtune.models.tuning.precision import NARROW
+from medtune.models.tuning.quantize import is_quantized
+from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
+from medtune.models.weights.export import is_exported
+
+
+class Held(NamedTuple):
+    """A tensor of a file.
+
+    Attributes:
+        name: Name under which the model holds it.
+        tensor: Its values.
+        source: Its name in the file.
+    """
+
+    name: str
+    tensor: Tensor
+    source: str
+
+
+Published = Callable[[Path], Mapping[str, Tensor]]
+"""Reads the tensors of a folder that its authors publish, under the model's names."""
+
+
+def weights_check(
+    model: Model, folder: Path | None, *, read_as: torch.dtype, published: Published | None = None
+) -> Check:
+    """Returns the check that the model in memory has the values of its files, under the right names.
+
+    Besides the model, one tensor of the files is in memory at a time; of a release with names of its own, all of them.
+
+    Args:
+        model: The model, without adapters.
+        folder: The folder with the files; None where the weights come from no folder.
+        read_as: The number format in which the files are read.
+        published: Reads a release whose names transformers does not know; None for checkpoints of transformers.
+    """
+    return checked("weights", lambda: _compared(model, folder, read_as, published))
+
+
+def _compared(model: Model, folder: Path | None, read_as: torch.dtype, published: Published | None) -> Finding:
+    if folder is None:
+        return None, "the weights were not read from a checkpoint's folder"
+    held = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
+    seen: set[int] = set()
+    compared = unread = 0
+    of_transformers = published is None or is_exported(str(folder))
+    for name, tensor, source in held_tensors(model, folder) if of_transformers else _released(folder, published):
+        mine = held.get(name)
+        if mine is None or is_quantized(mine):
+            unread += 1
+            continue
+        seen.add(mine.data_ptr())
+        if difference := _difference(mine, tensor, read_as):
+            return False, f"{name} ({source} in {folder.name}): {difference}"
+        compared += 1
+    if compared == 0:
+        return None, f"{folder}: no safetensors files whose names plain transformers translates"
+    parameters = dict(model.named_parameters())
+    never = [name for name, p in parameters.items() if p.data_ptr() not in seen and not is_quantized(p)]
+    if never:
+        return False, f"{len(never)} weights of the model are in no file, for instance {never[0]}"
+    more = f"; {unread} tensors are held in 4 bits or are not used" if unread else ""
+    return True, f"{compared} tensors of {folder.name} equal those in memory bit by bit{more}"
+
+
+def _released(folder: Path, published: Published | None) -> Iterator[Held]:
+    for name, tensor in ({} if published is None else published(folder)).items():
+        yield Held(name, tensor, name)
+
+
+def held_tensors(model: Model, folder: Path) -> Iterator[Held]:
+    """Yields the tensors of a checkpoint of transformers, or of an exported folder, under the model's names."""
+    if (folder / VISION_PROJECTOR_FILE).is_file():
+        for name, tensor in _tensors([folder / VISION_PROJECTOR_FILE]):
+            yield Held(name, tensor, name)
+        for name, tensor in _tensors(sorted((folder / LANGUAGE_FOLDER).glob("*.safetensors"))):
+            yield Held(f"language.{name}", tensor, name)
+        return
+    whole, prefix = model.of_transformers, _prefix(model)
+    translated = _Names(whole)
+    for source, tensor in _tensors(sorted(folder.glob("*.safetensors"))):
+        yield Held(prefix + translated(source), tensor, source)
+
+
+def _prefix(model: Model) -> str:
+    whole = model.of_transformers
+    return next(f"{name}." for name, module in model.named_modules() if module is whole)
+
+
+class _Names:
+    """Translates names in files into names in the model by transformers' own rules."""
+
+    def __init__(self, whole: PreTrainedModel) -> None:
+        rules = get_model_conversion_mapping(whole)
+        self._renamings = [rule for rule in rules if isinstance(rule, WeightRenaming)]
+        self._converters = [rule for rule in rules if isinstance(rule, WeightConverter)]
+        self._own: Mapping[str, Tensor] = whole.state_dict()
+        self._prefix = whole.base_model_prefix
+
+    def __call__(self, source: str) -> str:
+        """Returns the name of a file's tensor in the model."""
+        name, _ = rename_source_key(source, self._renamings, self._converters, self._prefix, dict(self._own))
+        return source if name not in self._own and source in self._own else name
+
+
+def _tensors(paths: list[Path]) -> Iterator[tuple[str, Tensor]]:
+    for path in paths:
+        with safe_open(path, framework="pt") as file:
+            names = list(file.keys())
+            for name in names:
+                yield name, file.get_tensor(name)
+
+
+def _difference(mine: Tensor, its: Tensor, read_as: torch.dtype) -> str | None:
+    """Returns in words how a tensor in memory differs from that of its file; None where it does not."""
+    if its.is_floating_point():
+        its = its.to(read_as).to(mine.dtype)
+    here = mine.detach().cpu()
+    if here.shape != its.shape and here.numel() == its.numel() and here.dim() != its.dim():
+        # transformers stores some convolutions over patches as linear layers.
+        its = its.reshape(here.shape)
+    if here.shape == its.shape and torch.equal(here, its):
+        return None
+    if its.dim() == 2 and its.T.shape == here.shape and torch.equal(here, its.T):
+        return "it is transposed in memory"
+    if here.shape != its.shape:
+        return f"its shape is {tuple(here.shape)} in memory and {tuple(its.shape)} in the file"
+    apart = (here.double() - its.double()).abs()
+    place = int(apart.argmax())
+    return (
+        f"{int((apart > 0).sum())} of {apart.numel()} values differ, at most {float(here.flatten()[place]):.6g} in "
+        f"memory where the file has {float(its.flatten()[place]):.6g}"
+    )
+
+
+def format_check(model: Model, *, read_as: torch.dtype, precision: Precision) -> Check:
+    """Returns the check that what learns is stored in float32, and everything else as the recipe says.
+
+    Args:
+        model: The model, with its adapters and with the parameters that learn set to learn.
+        read_as: The number format in which the recipe reads the files.
+        precision: The precision in which the model computes.
+    """
+    return checked("number format", lambda: _formats(model, {read_as, NARROW.get(precision, torch.float32)}))
+
+
+def _formats(model: Model, allowed: set[torch.dtype]) -> Finding:
+    counts: dict[str, int] = {}
+    for name, parameter in model.named_parameters():
+        if not parameter.is_floating_point():
+            continue
+        wanted = {torch.float32} if parameter.requires_grad else allowed
+        if parameter.dtype not in wanted:
+            names = " or ".join(sorted(_short(dtype) for dtype in wanted))
+            kind = "learns and" if parameter.requires_grad else "does not learn and"
+            return False, f"{name} {kind} is stored as {_short(parameter.dtype)}, expected {names}"
+        said = f"{_short(parameter.dtype)} {'learns' if parameter.requires_grad else 'is frozen'}"
+        counts[said] = counts.get(said, 0) + 1
+    return True, "; ".join(f"{said}: {count} tensors" for said, count in sorted(counts.items()))
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,148 @@
+"""Loads a recipe's checkpoint and makes all checks on it; the result goes into doctor.json."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from medtune.eval.results.doctor_file import DoctorCheck, DoctorFile
+from medtune.models.contract import Assembled
+from medtune.models.doctor.adapter import adapter_check
+from medtune.models.doctor.answers import Asking
+from medtune.models.doctor.asked import AskedQuestion
+from medtune.models.doctor.check import FAULTS, TOLERANCE, Check, computing_type
+from medtune.models.doctor.find_reference import reference_of
+from medtune.models.doctor.learning import GRADIENT_TOLERANCE
+from medtune.models.doctor.proof import proof
+from medtune.models.doctor.reference import Reference
+from medtune.models.doctor.saving import Saving
+from medtune.models.doctor.training_proof import training_proof
+from medtune.models.doctor.weights import weights_check
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.tuning.apply import adapt, set_learning
+from medtune.models.tuning.precision import NARROW, narrow_frozen, precise
+from medtune.models.tuning.quantize import quantize_language
+from medtune.models.weights.export import assemble_model
+from medtune.trainer.doctor.fingerprint import weights_hash
+from medtune.trainer.doctor.memory import memory_finding
+from medtune.trainer.doctor.patient import Patient, asked_questions
+from medtune.trainer.experiment.environment import environment
+from medtune.trainer.experiment.load_model import about_weights
+
+TRAINED_ON = 4
+"""The number of questions of the training step."""
+
+
+def examine(patient: Patient) -> DoctorFile:
+    """Returns the record of all checks of a recipe's checkpoint.
+
+    One copy of the model is in memory, and beside it one tensor of its files at a time, or a copy of what learns with
+    its gradients and moments.
+
+    Raises:
+        FileNotFoundError: A media file is missing.
+        ValueError: The weights cannot be read, or there are no questions.
+    """
+    began = time.monotonic()
+    questions = asked_questions(patient)
+    checks = tuple(_checks(patient, questions))
+    seen = environment([])
+    packages = seen["packages"]
+    assert isinstance(packages, dict)
+    commit = seen["git_commit"]
+    cuda = patient.device.type == "cuda"
+    return DoctorFile(
+        model=patient.recipe.model.name,
+        weights=patient.weights or f"{patient.recipe.model.name}'s own",
+        weights_hash="" if patient.folder is None else weights_hash(patient.folder),
+        questions=len(questions),
+        device=torch.cuda.get_device_name(patient.device) if cuda else "a CPU",
+        precision=patient.recipe.train.precision,
+        dtype=patient.recipe.model.dtype,
+        medtune=str(seen["medtune"]),
+        git_commit=None if commit is None else str(commit),
+        packages={name: packages[name] for name in ("torch", "transformers", "peft")},
+        date=datetime.now(UTC).date().isoformat(),
+        seconds=round(time.monotonic() - began, 1),
+        checks=tuple(DoctorCheck(check.name, check.passed, check.detail) for check in checks),
+    )
+
+
+def _checks(patient: Patient, questions: Sequence[AskedQuestion]) -> list[Check]:
+    recipe, device = patient.recipe, patient.device
+    block, read_as = recipe.model, getattr(torch, recipe.model.dtype)
+    assembled = assemble_model(block.name, recipe.train.seed, block)
+    model = assembled.model
+    model.requires_grad_(False)
+    # The files are compared before anything is narrowed, so that every bit counts.
+    folder = patient.folder
+    checks = [weights_check(model, folder, read_as=read_as, published=patient.entry.published)]
+    if block.language_bits is not None:
+        quantize_language(model, precision=recipe.train.precision, device=device)
+    narrow_frozen(model, recipe.train.precision)
+    model.to(device)
+    model.eval()
+    checks.append(adapter_check(model, block.checkpoint, about_weights(recipe)))
+    computed = computing_type(model, NARROW.get(recipe.train.precision))
+    precision = precise(recipe.train.precision, device)
+    asking = Asking(
+        device,
+        precision,
+        TOLERANCE[computed],
+        batch_tokens=recipe.eval.batch_tokens,
+        batch_size=recipe.eval.batch_size,
+        max_new_tokens=recipe.eval.max_new_tokens,
+    )
+    family = patient.entry.family
+    try:
+        reference = reference_of(
+            assembled, find_family(family) if family else None, folder=folder, loading=block, precise=precision
+        )
+    except FAULTS as error:
+        return [*checks, Check("reference", False, f"plain transformers cannot read the checkpoint: {error}")]
+    checks += proof(assembled, reference, questions, asking)
+    checks.append(_example_answers(patient))
+    with tempfile.TemporaryDirectory(prefix="medtune-doctor-") as scratch:
+        saving = Saving(block.name, recipe.stages[-1].tuning, recipe.train.seed + 1, asking.tolerance, Path(scratch))
+        checks += _training_checks(patient, assembled, reference, questions, asking, saving, computed)
+    return checks
+
+
+def _training_checks(
+    patient: Patient,
+    assembled: Assembled,
+    reference: Reference,
+    questions: Sequence[AskedQuestion],
+    asking: Asking,
+    saving: Saving,
+    computed: torch.dtype,
+) -> tuple[Check, ...]:
+    """Returns the checks of a training step and of what is saved of it; a model that cannot be adapted fails them."""
+    recipe, model = patient.recipe, assembled.model
+    try:
+        adapt(model, [saving.tuning], seed=recipe.train.seed)
+        rows = set_learning(model, saving.tuning)
+        return training_proof(
+            assembled,
+            reference,
+            questions[:TRAINED_ON],
+            asking,
+            saving,
+            read_as=getattr(torch, recipe.model.dtype),
+            precision=recipe.train.precision,
+            gradient_tolerance=GRADIENT_TOLERANCE[computed],
+            planned=lambda took: memory_finding(recipe, model, rows, took),
+        )
+    except FAULTS as error:
+        return (Check("training", False, f"a training step cannot be made: {error}"),)
+
+
+def _example_answers(patient: Patient) -> Check:
+    """Returns the row about answers that a release prints for the published model."""
+    kind = "release" if patient.entry.variants else "checkpoint"
+    return Check("published answers", None, f"not available: the {kind} states no answers of the published model")

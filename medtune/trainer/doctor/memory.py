@@ -1,0 +1,48 @@
+"""Compares the memory that was planned for a training step with the memory that it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from medtune.models.contract import Model
+from medtune.models.doctor.check import Finding
+from medtune.models.doctor.learning import StepBytes
+from medtune.models.tuning.apply import PartRow
+from medtune.trainer.devices.memory import GB, memory_of
+from medtune.trainer.recipe.schema import Recipe
+
+ALLOWED = 0.05
+"""The share by which the measured bytes of weights, gradients and moments may differ from the planned ones."""
+SLACK_BYTES = 1_000_000
+"""Bytes that are always allowed on top, for counters and buffers."""
+
+
+def memory_finding(recipe: Recipe, model: Model, rows: Sequence[PartRow], took: StepBytes) -> Finding:
+    """Returns whether the bytes of a step on one device are those that `medtune validate` plans.
+
+    Args:
+        recipe: The recipe.
+        model: The model with its adapters.
+        rows: The table of its parts.
+        took: The bytes that a step took.
+    """
+    alone = replace(recipe, train=replace(recipe.train, strategy="auto", devices=1, optimizer="adamw"))
+    planned = memory_of(alone, model, rows)
+    pairs = {
+        "weights": (planned.weights_gb, took.weights),
+        "gradients and moments": (planned.learning_gb, took.learning),
+    }
+    for what, (wanted_gb, found) in pairs.items():
+        if abs(found - wanted_gb * GB) > ALLOWED * wanted_gb * GB + SLACK_BYTES:
+            return False, f"{what} take {found / GB:.3f} GB, and {wanted_gb:.3f} GB were planned"
+    shown = ", ".join(f"{what} {found / GB:.3f} of {wanted:.3f} GB planned" for what, (wanted, found) in pairs.items())
+    if took.peak is None:
+        return True, f"{shown}; activations cannot be measured on a CPU"
+    most = (planned.weights_gb + planned.learning_gb + planned.activations_gb * max(1.0, took.tokens / 1000)) * GB
+    if took.peak > most * (1 + ALLOWED) + SLACK_BYTES:
+        return (
+            False,
+            f"a step of {took.tokens} tokens takes {took.peak / GB:.2f} GB, and {most / GB:.2f} GB were planned",
+        )
+    return True, f"{shown}; the whole step took {took.peak / GB:.2f} of {most / GB:.2f} GB planned"

@@ -1,0 +1,213 @@
+"""Plants ten faults, each of which the doctor has to find under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from medtune.models.answering import LocalAnswerer
+from medtune.models.contract import Assembled
+from medtune.models.doctor.adapter import adapter_check
+from medtune.models.doctor.weights import weights_check
+from medtune.models.sequence import qwen_vl
+from medtune.models.weights.base_samples import BASE, base_samples
+from medtune.models.weights.checkpoint import write_trained
+from tests.models.doctor.patients import asked_about, checkpoint, examined, failed, opened, pictures, trained
+
+NAME = "nano_qwen25vl"
+ABOUT = {"model": NAME, "lora_alpha": '{"language": 8.0}'}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    found = checkpoint(NAME, tmp_path / "checkpoint")
+    assert found is not None
+    return found
+
+
+def _examined(assembled: Assembled, folder: Path, tmp_path: Path) -> Any:
+    return examined(NAME, assembled, folder, asked_about(pictures(tmp_path)))
+
+
+def _trained(fault: Callable[[Assembled], None], folder: Path, tmp_path: Path) -> Any:
+    return trained(NAME, opened(NAME, folder), folder, asked_about(pictures(tmp_path)), tmp_path, fault=fault)
+
+
+def _adapter(assembled: Assembled) -> tuple[str, Any]:
+    """Returns an adapted layer in the middle of the language model."""
+    named = dict(assembled.model.named_modules())
+    return next((name, m) for name, m in named.items() if name.endswith("layers.1.self_attn.q_proj"))
+
+
+def test_another_template(folder: Path, tmp_path: Path) -> None:
+    assembled = opened(NAME, folder)
+    template = folder / "chat_template.jinja"
+    template.write_text(template.read_text().replace("You are a helpful assistant.", "You are a radiologist."))
+    checks = _examined(assembled, folder, tmp_path)
+    assert checks["template"].passed is False
+    assert "question q0-0: token at place 18 is 'h' (71), expected 'r' (81)" in checks["template"].detail
+    assert checks["end token"].passed
+    assert checks["pixels"].passed
+
+
+def test_another_number_of_image_tokens(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qwen_vl, "smart_resize", lambda height, width, **_: (56, 56))
+    checks = _examined(opened(NAME, folder), folder, tmp_path)
+    assert checks["image tokens"].passed is False
+    assert "run 1 of the visual tokens has 4" in checks["image tokens"].detail
+    assert "expected 6" in checks["image tokens"].detail
+    assert checks["template"].passed
+
+
+def test_another_end_token(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assembled = opened(NAME, folder)
+    monkeypatch.setattr(assembled.family, "_stop_id", 256)
+    checks = _examined(assembled, folder, tmp_path)
+    assert checks["end token"].passed is False
+    assert checks["end token"].detail == (
+        "answers are learnt to end with '<|endoftext|>' (256), and by the checkpoint's template they end with "
+        "'<|im_end|>' (258)"
+    )
+    assert checks["template"].passed
+    assert checks["positions"].passed
+
+
+def test_another_type(folder: Path, tmp_path: Path) -> None:
+    """What learns is kept in bfloat16; and a file's numbers are rounded on the way into memory."""
+
+    def narrowed(assembled: Assembled) -> None:
+        _, layer = _adapter(assembled)
+        layer.lora_A.default.weight.data = layer.lora_A.default.weight.data.bfloat16()
+        layer.cast_input_dtype_enabled = True
+
+    found = _trained(narrowed, folder, tmp_path)["number format"]
+    assert found.passed is False
+    assert "layers.1.self_attn.q_proj.lora_A.default.weight learns and is stored as bfloat16" in found.detail
+    assembled = opened(NAME, folder)
+    weight = assembled.model.get_parameter("whole.lm_head.weight")
+    weight.data = weight.data.half().float()
+    rounded = weights_check(assembled.model, folder, read_as=torch.float32)
+    assert rounded.passed is False
+    assert "values differ" in rounded.detail
+
+
+def test_a_transposed_key(folder: Path) -> None:
+    assembled = opened(NAME, folder)
+    name, layer = _adapter(assembled)
+    layer.weight.data = layer.weight.data.T.contiguous()
+    check = weights_check(assembled.model, folder, read_as=torch.float32)
+    assert check.passed is False
+    assert check.detail.startswith(f"{name}.weight (")
+    assert check.detail.endswith("it is transposed in memory")
+
+
+def test_two_keys_in_each_others_place(folder: Path) -> None:
+    assembled = opened(NAME, folder)
+    own = dict(assembled.model.named_parameters())
+    up, gate = (own[f"whole.model.language_model.layers.0.mlp.{n}_proj.weight"] for n in ("up", "gate"))
+    up.data, gate.data = gate.data, up.data
+    check = weights_check(assembled.model, folder, read_as=torch.float32)
+    assert check.passed is False
+    assert "values differ" in check.detail
+
+
+def test_swapped_options(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = LocalAnswerer._read
+
+    def swapped(*arguments: Any) -> list[list[float]]:
+        return [[values[1], values[0], *values[2:]] for values in read(*arguments)]
+
+    monkeypatch.setattr(LocalAnswerer, "_read", swapped)
+    checks = _examined(opened(NAME, folder), folder, tmp_path)
+    assert failed(checks) == {"options"}
+    assert "question q0-0: option 1 ('benign')" in checks["options"].detail
+
+
+def test_the_learnt_reply_is_that_of_another_option(folder: Path, tmp_path: Path) -> None:
+    questions = asked_about(pictures(tmp_path))
+    turned = replace(questions[1].prompt, choices=tuple(reversed(questions[1].prompt.choices)))
+    questions[1] = replace(questions[1], prompt=replace(turned, target="benign"))
+    checks = examined(NAME, opened(NAME, folder), folder, questions)
+    assert failed(checks) == {"option order"}
+    assert checks["option order"].detail.startswith("question q0-1: the right answer 'malignant tissue' is option 2")
+
+
+def test_a_stale_adapter(folder: Path, tmp_path: Path) -> None:
+    """Trained weights that were learnt over other weights, or with another scale, are named."""
+    model = opened(NAME, folder).model
+    path = tmp_path / "best.safetensors"
+    write_trained(path, {}, about={**ABOUT, BASE: base_samples(model, set())})
+    assert adapter_check(model, path, ABOUT).passed
+    other = opened(NAME, None).model
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(0.01)
+    stale = adapter_check(other, path, ABOUT)
+    assert stale.passed is False
+    assert "was trained over other weights: whole." in stale.detail
+    scaled = adapter_check(model, path, {**ABOUT, "lora_alpha": '{"language": 16.0}'})
+    assert scaled.passed is False
+    assert "lora.alpha" in scaled.detail
+
+
+def test_a_wrong_scale_of_alpha(folder: Path, tmp_path: Path) -> None:
+    def doubled(assembled: Assembled) -> None:
+        _, layer = _adapter(assembled)
+        layer.scaling["default"] *= 2
+
+    checks = _trained(doubled, folder, tmp_path)
+    assert checks["adapter scale"].passed is False
+    assert checks["adapter scale"].detail.endswith(
+        "layers.1.self_attn.q_proj: the update is multiplied by 2.0, peft says 1.0"
+    )
+
+
+def test_a_shifted_position(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    placed = qwen_vl._placed
+
+    def shifted(*arguments: Any) -> Any:
+        run = placed(*arguments)
+        return run._replace(advance=run.advance + 1)
+
+    monkeypatch.setattr(qwen_vl, "_placed", shifted)
+    checks = _examined(opened(NAME, folder), folder, tmp_path)
+    assert checks["positions"].passed is False
+    assert "position at place 51 is" in checks["positions"].detail
+    assert checks["image tokens"].passed
+    assert checks["template"].passed
+    # A single position moves the answers little, so the likelihoods may stay within their tolerance.
+    assert failed(checks) <= {"positions", "options", "replies"}
+
+
+def test_a_frozen_layer(folder: Path, tmp_path: Path) -> None:
+    def frozen(assembled: Assembled) -> None:
+        _, layer = _adapter(assembled)
+        layer.lora_B.default.weight.requires_grad_(False)
+
+    found = _trained(frozen, folder, tmp_path)["what learns"]
+    assert found.passed is False
+    assert "layers.1.self_attn.q_proj.lora_B.default.weight should learn and is frozen (1 such" in found.detail
+
+
+def test_a_layer_that_learns_and_should_not(folder: Path, tmp_path: Path) -> None:
+    def freed(assembled: Assembled) -> None:
+        assembled.model.get_parameter("whole.lm_head.weight").requires_grad_(True)
+
+    found = _trained(freed, folder, tmp_path)["what learns"]
+    assert found.passed is False
+    assert "whole.lm_head.weight learns and should be frozen" in found.detail
+
+
+def test_a_gradient_that_is_lost(folder: Path, tmp_path: Path) -> None:
+    def deaf(assembled: Assembled) -> None:
+        _, layer = _adapter(assembled)
+        layer.lora_A.default.weight.register_hook(lambda gradient: gradient * 0)
+
+    checks = _trained(deaf, folder, tmp_path)
+    assert failed(checks) == {"gradients"}
+    assert "layers.1.self_attn.q_proj.lora_A.default.weight is 1 off peft's" in checks["gradients"].detail
