@@ -43,7 +43,7 @@ class Patient:
     @property
     def entry(self) -> ZooEntry:
         """The entry of the model in the zoo."""
-        return zoo_entry(self.recipe.model.name)
+        return zoo_entry(self.recipe.model.name, self.recipe.model.weights)
 
     @property
     def weights(self) -> str | None:

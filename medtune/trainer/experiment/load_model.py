@@ -17,6 +17,7 @@ from medtune.models.contract import Assembled, Model
 from medtune.models.endpoint.pictures import SLICES_INSTEAD, read_kinds
 from medtune.models.endpoint.served import Served
 from medtune.models.endpoint.settings import Endpoint, read_key
+from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.precision import narrow_frozen, resolved
@@ -25,7 +26,6 @@ from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.checkpoint import load_trained, read_about, trainable_names
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.devices.ranks import barrier
-from medtune.trainer.doctor.checkpoint_proof import prove_checkpoint
 from medtune.trainer.experiment.asked_model import AskedModel, LoadedModel, ServedModel
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.run_folder import RunFolder
@@ -166,8 +166,7 @@ def _fetched(experiment: Experiment) -> Assembled:
     """Returns the model with its pretrained weights. Rank 0 fetches them first, so that the other ranks find them.
 
     Raises:
-        ValueError: The model does not read the prepared media, or a checkpoint without a family is read otherwise than
-            by plain transformers.
+        ValueError: The model does not read the prepared media, or cannot be divided among the devices.
     """
     block, seed = experiment.recipe.model, experiment.recipe.train.seed
     if experiment.rank == 0:
@@ -175,6 +174,12 @@ def _fetched(experiment: Experiment) -> Assembled:
     barrier()
     if experiment.rank != 0:
         assembled = assemble_model(block.name, seed, block)
+    if isinstance(assembled.model, GenericVlm) and experiment.recipe.train.strategy == "deepspeed_stage_3":
+        raise ValueError(
+            f"train.strategy is deepspeed_stage_3 and {block.weights} is read by the generic entry, which makes a pass "
+            "for each shape of images: the devices would make different numbers of passes and wait for one another for "
+            "ever. Take deepspeed_stage_2"
+        )
     reads = assembled.transform.kinds
     otherwise = ", or show this one slices (model.volumes_as)" if "video" in reads else ""
     _refuse_media(reads, experiment.prepared, model=block.name, otherwise=otherwise)
@@ -183,14 +188,6 @@ def _fetched(experiment: Experiment) -> Assembled:
         quantize_language(assembled.model, precision=experiment.recipe.train.precision, device=experiment.device)
         assembled.provenance["language"] += FOUR_BITS
     assembled.model.to(experiment.device)
-    prove_checkpoint(
-        assembled,
-        experiment.recipe,
-        experiment.prepared,
-        experiment.benchmark,
-        experiment.device,
-        say=experiment.say,
-    )
     return assembled
 
 

@@ -23,7 +23,14 @@ from medtune.models.transformers_vlm.generic.media import GenericTransform, Outp
 from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.generic.module_parts import find_parts
 from medtune.models.transformers_vlm.generic.template import GenericTemplate
-from medtune.models.transformers_vlm.loading import VIDEO_FRAMES, pretrained, read_processor, read_weights, skeleton
+from medtune.models.transformers_vlm.loading import (
+    VIDEO_FRAMES,
+    kept_weights,
+    pretrained,
+    read_processor,
+    read_weights,
+    skeleton,
+)
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.loading_options import DEFAULT, Loading, set_fields
 
@@ -48,7 +55,15 @@ def checkpoint_entry(where: str) -> ZooEntry:
         "that of the checkpoint, which its model card names",
         assemble,
         without_weights,
+        family=_family_here(where),
     )
+
+
+def _family_here(where: str) -> str | None:
+    """Returns the family of a checkpoint whose files are on this machine; None where they are not, or it has none."""
+    if kept_weights(where) is None:
+        return None
+    return family_of(str(PreTrainedConfig.get_config_dict(where, local_files_only=True)[0].get("model_type")))
 
 
 def from_checkpoint(where: str, loading: Loading) -> Assembled:
