@@ -69,6 +69,27 @@ class ConversationReference:
         Raises:
             ValueError: The conversation with the answer does not begin with the prompt for a reply.
         """
+        _, ids, first = self._answered(asked, answer)
+        logprob_T = self.learn(asked, answer).cpu()
+        return Told(tuple(ids), len(ids) - first, logprob_T, positions=None, from_processor=True)
+
+    def learn(self, asked: AskedQuestion, answer: str, /) -> Tensor:
+        """Returns the log-probability of each token of the answer, with its graph of gradients."""
+        inputs, ids, first = self._answered(asked, answer)
+        with self._precise():
+            logits_LV = self._whole(**self._placed(_resized(inputs, ids))).logits[0]
+        logprobs_TV = logits_LV[first - 1 : len(ids) - 1].float().log_softmax(-1)
+        ids_T = torch.tensor(ids[first:], device=logprobs_TV.device)
+        logprob_T: Tensor = logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1)
+        return logprob_T
+
+    def num_targets(self, asked: AskedQuestion, answer: str, /) -> int:
+        """Returns the number of tokens of the answer, the end of the turn among them."""
+        _, ids, first = self._answered(asked, answer)
+        return len(ids) - first
+
+    def _answered(self, asked: AskedQuestion, answer: str) -> tuple[dict[str, Tensor], list[int], int]:
+        """Returns the processor's outputs, the tokens up to the end of the answer, and the place of its first token."""
         marks = {"return_assistant_tokens_mask": True} if "endgeneration" in self._template else {}
         inputs = self._written(asked, answer, **marks)
         mask = inputs.pop(_MASK, None)
@@ -76,18 +97,9 @@ class ConversationReference:
         if tuple(ids[: len(context)]) != context:
             raise ValueError("the conversation with the answer does not begin with the prompt for a reply")
         if mask is None:
-            whole = self._ended(ids, len(context))
-            places = list(range(len(context), len(whole)))
-        else:
-            places = mask[0].nonzero()[:, 0].tolist()
-            whole = ids[: places[-1] + 1]
-        with self._precise():
-            logits_LV = self._whole(**self._placed(_resized(inputs, whole))).logits[0]
-        first = places[0]
-        logprobs_TV = logits_LV[first - 1 : len(whole) - 1].float().log_softmax(-1)
-        ids_T = torch.tensor(whole[first:], device=logprobs_TV.device)
-        logprob_T = logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1).cpu()
-        return Told(tuple(whole), len(whole) - first, logprob_T, positions=None, from_processor=True)
+            return inputs, self._ended(ids, len(context)), len(context)
+        places = mask[0].nonzero()[:, 0].tolist()
+        return inputs, ids[: places[-1] + 1], places[0]
 
     @torch.no_grad()
     def reply(self, asked: AskedQuestion, *, max_new_tokens: int) -> Continued:
