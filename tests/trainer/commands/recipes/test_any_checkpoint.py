@@ -57,6 +57,7 @@ def test_validate_proves_a_checkpoint_once(
     assert "comparing it with plain transformers" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_read_otherwise_is_refused(prepared_tiny: Path, tmp_path: Path, capsys: Capture) -> None:
     weights = write_checkpoint("paligemma", tmp_path / "checkpoint")
     assert _validated(prepared_tiny, weights) == 1
