@@ -103,23 +103,50 @@ class ServedEntry:
     licence: str
 
 
-def zoo_entry(name: str) -> ZooEntry:
+@dataclass(frozen=True, slots=True)
+class CheckpointEntry:
+    """Any checkpoint of transformers: `model.weights` says which, and its files say what it is.
+
+    Attributes:
+        title: One line on the models, for `medtune list` and reports.
+        licence: The terms under which they may be used.
+        of: Returns the zoo entry of the checkpoint in a folder or of a hub id.
+    """
+
+    title: str
+    licence: str
+    of: Callable[[str], ZooEntry]
+
+
+def zoo_entry(name: str, weights: str | None = None) -> ZooEntry:
     """Returns the zoo entry of that name.
 
+    Args:
+        name: The recipe's model.name.
+        weights: The recipe's model.weights, which decides the entry where the name stands for any checkpoint.
+
     Raises:
-        ValueError: There is no such model (the message offers the nearest name), or the model is on a server.
+        ValueError: There is no such model (the message offers the nearest name), the model is on a server, or the name
+            stands for any checkpoint and no weights are named.
     """
     found = any_entry(name)
+    if isinstance(found, CheckpointEntry):
+        if weights is None:
+            raise ValueError(
+                f"model.name {name!r} needs model.weights: the hub id or the folder of a vision-language model of "
+                "transformers. The id may also be the name itself (model.name: ORGANISATION/MODEL)"
+            )
+        return found.of(weights)
     if isinstance(found, ServedEntry):
         raise ValueError(f"model.name {name!r}: its weights are not here. It can be evaluated, with `medtune eval`")
     return found
 
 
-def any_entry(name: str) -> ZooEntry | ServedEntry:
-    """Returns the zoo entry of that name, which may be the entry of a model on a server.
+def any_entry(name: str) -> ZooEntry | ServedEntry | CheckpointEntry:
+    """Returns the entry of that name, which may be that of a model on a server or of any checkpoint.
 
     Raises:
         ValueError: There is no such model; the message offers the nearest name.
     """
-    entry = cast("Callable[[], ZooEntry | ServedEntry]", catalog.load(catalog.MODELS, name))
+    entry = cast("Callable[[], ZooEntry | ServedEntry | CheckpointEntry]", catalog.load(catalog.MODELS, name))
     return entry()

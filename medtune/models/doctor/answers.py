@@ -169,7 +169,7 @@ def _replies(assembled: Assembled, reference: Reference, questions: Sequence[Ask
         with asking.precise():
             media = assembled.model.encode(transform.stack([read_item(asked.media, transform)]))
             said = assembled.model.generate(
-                rows.to(asking.device), media, max_new_tokens=asking.max_new_tokens, stop_id=end_ids(family)[0]
+                rows.to(asking.device), media, max_new_tokens=asking.max_new_tokens, stop_ids=end_ids(family)
             )[0]
         told = reference.reply(asked, max_new_tokens=asking.max_new_tokens)
         place = next((n for n, (a, b) in enumerate(zip(said, told.ids, strict=False)) if a != b), None)

@@ -68,4 +68,4 @@ def visits(questions: Sequence[AskedQuestion], reading: Reading) -> list[tuple[M
 
 def end_ids(family: SequenceFamily) -> tuple[int, ...]:
     """Returns the ids that end a reply; the first is the one that is learnt."""
-    return (family.stop_id,)
+    return family.stop_ids

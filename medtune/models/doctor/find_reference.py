@@ -6,10 +6,12 @@ from copy import deepcopy
 from pathlib import Path
 
 from medtune.models.contract import Assembled
+from medtune.models.doctor.plain_conversation import ConversationReference
 from medtune.models.doctor.plain_parts import PartsReference
 from medtune.models.doctor.plain_processor import FramesAs, ProcessorReference
 from medtune.models.doctor.reference import Reference
 from medtune.models.transformers_vlm.family import Family
+from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.media import ProcessorTransform, as_images
 from medtune.models.tuning.precision import Precise
@@ -36,13 +38,18 @@ def reference_of(
     transform = assembled.transform
     if isinstance(assembled.model, VisionLanguageModel):
         return PartsReference(assembled, assembled.model, precise=precise)
+    if isinstance(assembled.model, GenericVlm) and folder is not None:
+        return ConversationReference(assembled, read_processor(folder, str(folder)), precise=precise)
     if family is None or not isinstance(transform, ProcessorTransform):
         raise TypeError(f"plain transformers cannot be asked about a {type(assembled.model).__name__}")
     own = folder is not None and family.processor_writes_videos
-    processor = read_processor(str(folder)) if own else deepcopy(transform.processor)
+    processor = read_processor(folder, str(folder)) if own else deepcopy(transform.processor)
     if loading.image_max_pixels is not None:
         size = dict(processor.image_processor.size)
         processor.image_processor.size = {**size, "longest_edge": loading.image_max_pixels}
+    if family.limit_videos is not None:
+        reads = assembled.model.of_transformers.config.get_text_config().max_position_embeddings
+        family.limit_videos(processor, loading.video_max_pixels, reads)
     frames: FramesAs = "images" if family.video is as_images else "video"
     return ProcessorReference(
         assembled, processor, frames=frames if family.processor_writes_videos else None, precise=precise

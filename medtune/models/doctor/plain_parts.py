@@ -87,7 +87,7 @@ class PartsReference:
                 logits_V = language(inputs_embeds=embedded, use_cache=False).logits[0, -1]
                 seen.append(logits_V.float().log_softmax(-1).cpu())
                 said.append(int(logits_V.argmax()))
-                if said[-1] == self._assembled.family.stop_id:
+                if said[-1] in self._assembled.family.stop_ids:
                     break
                 last = torch.tensor([[said[-1]]], device=embedded.device)
                 embedded = torch.cat([embedded, self._model.language.get_input_embeddings()(last)], dim=1)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from medtune.data.types import Image, Video
 from medtune.models.contract import Assembled, root_of
-from medtune.models.doctor.asked import AskedQuestion, decoded, laid_out
+from medtune.models.doctor.asked import AskedQuestion, decoded, end_ids, laid_out
 from medtune.models.doctor.reference import Continued, Told, as_positions, watched_positions
 from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 from medtune.models.tuning.precision import Precise
@@ -113,7 +113,7 @@ class ProcessorReference:
                 top_p=None,
                 top_k=None,
                 repetition_penalty=1.0,
-                eos_token_id=self.end_id,
+                eos_token_id=list(dict.fromkeys((self.end_id, *end_ids(self._assembled.family)))),
                 pad_token_id=self.end_id,
                 return_dict_in_generate=True,
                 output_logits=True,

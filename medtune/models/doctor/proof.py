@@ -8,6 +8,7 @@ from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import Asking, answer_checks
 from medtune.models.doctor.asked import AskedQuestion
 from medtune.models.doctor.check import Check
+from medtune.models.doctor.hidden_answers import hidden_check
 from medtune.models.doctor.leaks import leak_check
 from medtune.models.doctor.reference import Reference
 from medtune.models.doctor.sequences import sequence_checks
@@ -30,5 +31,6 @@ def proof(
     return (
         *sequence_checks(assembled, reference, questions),
         *answer_checks(assembled, reference, questions, asking),
+        hidden_check(assembled, questions, asking),
         leak_check(assembled, questions, asking),
     )

@@ -24,7 +24,7 @@ from medtune.models.weights.own_code import refuse_own_code
 
 VIDEO_FRAMES = 16
 """Frames of a video where the recipe names no number; more would add little to a few seconds of ultrasound."""
-_SHARDS = ("*.safetensors",)
+SHARDS = ("*.safetensors",)
 
 
 def hub_entry(
@@ -73,8 +73,8 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
     if family.limit_videos is not None:
         family.limit_videos(processor, loading.video_max_pixels, config.get_text_config().max_position_embeddings)
     pinned = commit_of(folder) or loading.revision
-    folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *_SHARDS))
-    return put_together(_read_weights(folder, said, loading), processor, family, loading, where=said)
+    folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *SHARDS))
+    return put_together(read_weights(folder, said, loading), processor, family, loading, where=said)
 
 
 def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading: Loading, *, where: str) -> Assembled:
@@ -172,14 +172,25 @@ def read_processor(folder: Path, said: str) -> Any:
     return processor
 
 
-def _read_weights(folder: Path, said: str, loading: Loading) -> PreTrainedModel:
+def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | None = "sdpa") -> PreTrainedModel:
+    """Returns the model of transformers with its weights.
+
+    Args:
+        folder: The folder with the checkpoint's files.
+        said: The checkpoint as messages name it.
+        loading: The recipe's settings.
+        attention: Name of the attention's implementation; None takes the one that transformers chooses.
+
+    Raises:
+        ValueError: The weights are not those of the configuration.
+    """
     model, report = _read(
         AutoModelForImageTextToText,
         folder,
         said,
         what="weights (.safetensors)",
         dtype=getattr(torch, loading.dtype),
-        attn_implementation="sdpa",
+        attn_implementation=attention,
         use_safetensors=True,
         output_loading_info=True,
     )
@@ -197,7 +208,7 @@ def _read_weights(folder: Path, said: str, loading: Loading) -> PreTrainedModel:
 def _read(kind: Any, folder: Path, said: str, *, what: str, **settings: Any) -> Any:
     try:
         return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **settings)
-    except (OSError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         refuse_own_code(folder, said, error)
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(f"{said}: cannot read its {what}: {reason}") from error

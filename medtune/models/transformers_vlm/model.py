@@ -85,7 +85,7 @@ class TransformersVlm(Model):
         """
         step = _whole_rows(rows)
         if self.plain_because is not None:
-            step = step._replace(seen=_padding(rows.mask_BLL, self.plain_because))
+            step = step._replace(seen=sequence_padding(rows.mask_BLL, self.plain_because))
         parts = [self._targets(rows, step, chosen_B, encoded) for chosen_B in _alike(step.media_index_B)]
         return TargetLogprobs(torch.cat([p.logprobs_T for p in parts]), torch.cat([p.sequence_T for p in parts]))
 
@@ -189,7 +189,7 @@ def _prompts(rows: PromptRows) -> Step:
     )
 
 
-def _padding(mask_BLL: Tensor, because: str) -> Tensor:
+def sequence_padding(mask_BLL: Tensor, because: str) -> Tensor:
     """Returns bool (B, L), False at padding, for rows that hold one sequence each.
 
     Raises:

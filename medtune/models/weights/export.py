@@ -98,7 +98,7 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
     if loading.weights is not None and Path(loading.weights).is_dir():
         refuse_revision(loading.weights, loading.revision)
     if loading.weights is None or not is_exported(loading.weights):
-        return _assembled(zoo_entry(name), seed, loading)
+        return _assembled(zoo_entry(name, loading.weights), seed, loading)
     folder = Path(loading.weights)
     manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
     if manifest["model"] != name:
@@ -107,14 +107,14 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
         # Where the recipe names another language model, the export holds its architecture and tokenizer beside its
         # weights, so that it need not be downloaded again.
         language = loading.language and str(folder / LANGUAGE_FOLDER)
-        assembled = zoo_entry(name).assemble(
+        assembled = zoo_entry(name, loading.weights).assemble(
             seed, replace(loading, weights=manifest["base_weights"], language=language)
         )
         _read_parts(assembled.model, folder)
         tower = assembled.model.get_submodule("vision")
         assembled = replace(assembled, transform=recoded(assembled.transform, tower))
     else:
-        assembled = zoo_entry(name).assemble(seed, loading)
+        assembled = zoo_entry(name, loading.weights).assemble(seed, loading)
     provenance = {part: f"{text}; exported to {folder.name}" for part, text in manifest["provenance"].items()}
     return replace(assembled, provenance=provenance)
 

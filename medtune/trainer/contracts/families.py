@@ -13,7 +13,7 @@ import torch
 from medtune.data import catalog
 from medtune.data.media.images import Size
 from medtune.data.types import Image
-from medtune.models.assemble import ServedEntry, ZooEntry, any_entry
+from medtune.models.assemble import ZooEntry, any_entry
 from medtune.models.contract import PARTS, Assembled, part_parameters
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
@@ -53,9 +53,7 @@ class Opened:
 def opened(name: str) -> Iterator[Opened]:
     """Gives the family of a name, with the random, tiny models that name it."""
     found = {twin: any_entry(twin) for twin in catalog.names(catalog.MODELS) if twin.startswith(TWIN)}
-    twins = {
-        twin: entry for twin, entry in found.items() if not isinstance(entry, ServedEntry) and entry.family == name
-    }
+    twins = {twin: entry for twin, entry in found.items() if isinstance(entry, ZooEntry) and entry.family == name}
     yield Opened(name, find_family(name), twins)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from medtune.models.assemble import ServedEntry, ZooEntry, any_entry
+from medtune.models.assemble import CheckpointEntry, ServedEntry, ZooEntry, any_entry
 from medtune.models.contract import PARTS
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
@@ -26,7 +26,7 @@ class Opened:
     """
 
     name: str
-    entry: ZooEntry | ServedEntry
+    entry: ZooEntry | ServedEntry | CheckpointEntry
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def it_says_what_it_is(found: Opened) -> Iterator[str]:
 
 def its_skeleton_needs_no_memory_and_takes_the_default_tuning(found: Opened) -> Iterator[str]:
     """Complains about a skeleton with parameters in memory or with missing parts, and if LoRA finds no layer."""
-    if isinstance(found.entry, ServedEntry):
+    if not isinstance(found.entry, ZooEntry):
         return
     skeleton = found.entry.skeleton()
     if any(parameter.device.type != "meta" for parameter in skeleton.parameters()):

@@ -11,7 +11,7 @@ import yaml
 
 from medtune import benchmarks
 from medtune.data import catalog
-from medtune.models.assemble import ServedEntry, any_entry
+from medtune.models.assemble import ServedEntry, any_entry, zoo_entry
 from medtune.models.towers.timm_tower import PREFIX
 from medtune.models.tuning.apply import apply_tuning
 from medtune.trainer.contracts.contract import Contract
@@ -67,9 +67,8 @@ def everything_it_names_exists(found: Opened) -> Iterator[str]:
     for field, name, known in named:
         if name not in known:
             yield f"{field} is {name!r}, which is not there.{catalog.nearest(name, known)}"
-    entry = any_entry(model.name)
-    if not isinstance(entry, ServedEntry):
-        apply_tuning(entry.skeleton(model), model.tuning, seed=0)
+    if not isinstance(any_entry(model.name), ServedEntry):
+        apply_tuning(zoo_entry(model.name, model.weights).skeleton(model), model.tuning, seed=0)
     elif model.endpoint is None:
         yield f"model.name is {model.name!r} and model.endpoint is missing; name the server there"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,19 +44,30 @@ def _proven(experiment: Experiment) -> bool:
     patient = patient_of(experiment)
     if patient.weights is None or patient.entry.twin is not None or patient.folder is None:
         return True
-    kept, path = kept_record(patient), experiment.folder.doctor
-    if kept.is_file() and (record := read_json(kept, DoctorFile)).passed:
-        write_document(path, record)
-        experiment.say(f"doctor: {record.headline()}")
-        return True
-    experiment.say("doctor: the first run of this checkpoint here; comparing it with plain transformers and peft")
-    record = examine(patient)
-    keep(patient, record)
+    path = experiment.folder.doctor
+    record = proof_of(patient, say=experiment.say)
     write_document(path, record)
-    experiment.say(doctor_table(record))
     if not record.passed:
         experiment.say(f"the run stops here; {path} holds the table. --no-doctor runs without the proof")
     return record.passed
+
+
+def proof_of(patient: Patient, *, say: Callable[[str], None]) -> DoctorFile:
+    """Returns the record of a checkpoint that was proven here before, or else of the proof that is made now.
+
+    Args:
+        patient: The recipe with its checkpoint.
+        say: Prints what is done and found.
+    """
+    kept = kept_record(patient)
+    if kept.is_file() and (record := read_json(kept, DoctorFile)).passed:
+        say(f"doctor: {record.headline()}")
+        return record
+    say("doctor: the first run of this checkpoint here; comparing it with plain transformers and peft")
+    record = examine(patient)
+    keep(patient, record)
+    say(doctor_table(record))
+    return record
 
 
 def _failed_before(experiment: Experiment) -> bool:

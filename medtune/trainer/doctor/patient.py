@@ -11,8 +11,8 @@ from medtune.data.prepared.read import Prepared
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.doctor.asked import AskedQuestion
-from medtune.models.transformers_vlm.loading import kept_weights
 from medtune.models.tuning.precision import resolved
+from medtune.models.weights.hub import kept_weights
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.open_data import open_data
@@ -43,7 +43,7 @@ class Patient:
     @property
     def entry(self) -> ZooEntry:
         """The entry of the model in the zoo."""
-        return zoo_entry(self.recipe.model.name)
+        return zoo_entry(self.recipe.model.name, self.recipe.model.weights)
 
     @property
     def weights(self) -> str | None:
@@ -54,9 +54,10 @@ class Patient:
     @property
     def folder(self) -> Path | None:
         """The folder of the checkpoint on this machine; None where there is none (yet)."""
-        return (
-            None if self.weights is None else kept_weights(self.weights, ("*.safetensors", *self.entry.files, "*.bin"))
-        )
+        if self.weights is None:
+            return None
+        files = ("*.safetensors", *self.entry.files, "*.bin")
+        return kept_weights(self.weights, files, revision=self.recipe.model.revision)
 
 
 def patient_of(experiment: Experiment) -> Patient:

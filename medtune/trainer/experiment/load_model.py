@@ -19,6 +19,7 @@ from medtune.models.endpoint.pictures import SLICES_INSTEAD, read_kinds
 from medtune.models.endpoint.served import Served
 from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.parts.pictures import PictureInput
+from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.plan import Precision
@@ -193,6 +194,9 @@ def _fetched(experiment: Experiment) -> Assembled:
 
     Linear layers that are held in 4 bits are already on the device. Rank 0 fetches the weights first, so that the other
     ranks find them.
+
+    Raises:
+        ValueError: The model does not read the prepared media, or cannot be divided among the devices.
     """
     block, seed = _pinned(experiment.recipe.model, experiment.folder), experiment.recipe.train.seed
     if experiment.rank == 0:
@@ -202,6 +206,12 @@ def _fetched(experiment: Experiment) -> Assembled:
     if experiment.rank != 0:
         block = _pinned(block, experiment.folder)
         assembled = assemble_model(block.name, seed, block)
+    if isinstance(assembled.model, GenericVlm) and experiment.recipe.train.strategy == "deepspeed_stage_3":
+        raise ValueError(
+            f"train.strategy is deepspeed_stage_3 and {block.weights} is read by the generic entry, which makes a pass "
+            "for each shape of images: the devices would make different numbers of passes and wait for one another for "
+            "ever. Take deepspeed_stage_2"
+        )
     reads = assembled.transform.kinds
     otherwise: dict[MediaKind, str] = {}
     if "video" in reads or isinstance(assembled.transform, PictureInput):

@@ -18,7 +18,7 @@ from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.layers import COMMAND_LINE, Layer, merge, merged, override_layer, read_layer
 from medtune.trainer.recipe.plugin_folders import read_with_plugins, use_plugins
 from medtune.trainer.recipe.renamed_keys import old_names, with_new_names
-from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.recipe.schema import AUTO, Recipe
 
 STAGE_KEYS = ("batch_size", "micro_batch_size", "warmup_ratio")
 """The keys whose values a stage takes from `train` if it does not give them itself."""
@@ -146,11 +146,29 @@ def _recipe(tree: Mapping[str, Any], layers: Sequence[Layer]) -> Recipe:
     if recipe.train.stages:
         # The first build has checked the blocks. The stages can now take from them the values that they leave out.
         recipe = build(Recipe, _with_whole_stages(tree), layers)
+    recipe = _with_checkpoint_name(recipe)
     check_recipe(recipe)
     if recipe.model.dtype == "bfloat16" and recipe.train.precision == "auto":
         # Weights that are read in bfloat16 are computed with in bfloat16, on every device.
         return dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, precision="bf16-mixed"))
     return recipe
+
+
+def _with_checkpoint_name(recipe: Recipe) -> Recipe:
+    """Returns the recipe with the name "auto" and its weights where its model.name is a hub id or a folder.
+
+    Raises:
+        ValueError: model.weights names other weights.
+    """
+    model = recipe.model
+    if model.name in catalog.names(catalog.MODELS) or not ("/" in model.name or Path(model.name).is_dir()):
+        return recipe
+    if model.weights not in (None, model.name):
+        raise ValueError(
+            f"model.name is {model.name!r}, which is a hub id or a folder, and model.weights is {model.weights!r}; "
+            f"give only one of them, or set model.name={AUTO}"
+        )
+    return dataclasses.replace(recipe, model=dataclasses.replace(model, name=AUTO, weights=model.name))
 
 
 def _with_whole_stages(tree: Mapping[str, Any]) -> Tree:

@@ -15,6 +15,8 @@ from medtune.models.weights.loading_options import Loading
 
 SERVED = "endpoint"
 """The value of model.name for a model that is asked over the network."""
+AUTO = "auto"
+"""The value of model.name for any checkpoint of transformers, which model.weights names."""
 
 StrategyName = Literal["auto", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"]
 
@@ -24,7 +26,9 @@ class ChosenModel:
     """The first fields of a recipe's block `model`: the model, the form of its answers, and its trained weights.
 
     Attributes:
-        name: The model: a file in medtune/models/zoo, or "endpoint" for a served model. See `medtune list models`.
+        name: The model: a file in medtune/models/zoo, "endpoint" for a served model, or "auto" for any vision-language
+            model of transformers, which `weights` names. A hub id (ORGANISATION/MODEL) or a folder in this place means
+            "auto" with these weights. See `medtune list models`.
         answer_format: The form of an answer to a multiple-choice question: text is the option's words, letter its
             letter, text_letter the words and then the letter.
         checkpoint: Trained weights to start from, a .safetensors file of an earlier run; none starts from the
@@ -57,7 +61,9 @@ class ModelBlock(Loading, ChosenModel):
     @property
     def shown_name(self) -> str:
         """The name of the model in results and tables."""
-        return self.name if self.endpoint is None else self.endpoint.model
+        if self.endpoint is not None:
+            return self.endpoint.model
+        return self.weights if self.name == AUTO and self.weights is not None else self.name
 
 
 @dataclass(frozen=True)

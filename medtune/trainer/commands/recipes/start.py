@@ -10,7 +10,7 @@ from typing import Literal
 
 from medtune.trainer.devices.launch import launch, needs_launch
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.recipe.schema import AUTO, Recipe
 
 Work = Literal["run", "train", "eval"]
 
@@ -64,7 +64,9 @@ def start(
         limit=options.limit,
         command=["medtune", *arguments],
     )
-    if prove and not proven_on_first_run(experiment, resumed=options.resume):
+    # A checkpoint that has no entry of its own is trusted by no command before it is proven.
+    unknown = recipe.model.name == AUTO and work != "run"
+    if (prove or unknown) and not proven_on_first_run(experiment, resumed=options.resume):
         return 1
     return {"run": run.run, "train": run.train, "eval": run.evaluate}[work](experiment)
 

@@ -31,11 +31,13 @@ from medtune.trainer.devices.memory import (
     parse_devices,
     this_machine,
 )
+from medtune.trainer.doctor.first_run import proof_of
+from medtune.trainer.doctor.patient import open_patient
 from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.missing_inputs import missing_data, missing_weights
 from medtune.trainer.experiment.open_data import OpenedData, open_data
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.recipe.schema import Recipe, Stage
+from medtune.trainer.recipe.schema import AUTO, Recipe, Stage
 from medtune.trainer.training.batches import stage_batches
 from medtune.trainer.training.mixture import described, stage_mixture
 from medtune.trainer.training.trainable_parts import part_table
@@ -87,12 +89,13 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
     if endpoint is not None:
         data = None if no_data else _show_data(recipe, training=False)
         return _said_missing([no_data, show_served(endpoint, data)])
-    entry = zoo_entry(recipe.model.name)
+    entry = zoo_entry(recipe.model.name, recipe.model.weights)
     available = this_machine() if devices is None else parse_devices(devices)
     no_weights = missing_weights(recipe, entry)
     data = None if no_data else _show_data(recipe, training=True)
     print(f"model      {entry.title}")
     loadable = weights and not no_weights
+    unproven = _unproven(recipe) if loadable and data is not None and recipe.model.name == AUTO else None
     assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model) if loadable else None
     model = entry.skeleton(recipe.model) if assembled is None else assembled.model
     # The wider of the two that "auto" may become on the device of the run.
@@ -115,7 +118,20 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
         print("labels     no weights were loaded: no labels or token lengths could be shown")
     elif data is not None:
         _show_batch(data, assembled)
-    return _said_missing([no_data, no_weights if weights else None, missing_memory(memory, available)])
+    return _said_missing([no_data, no_weights if weights else None, unproven, missing_memory(memory, available)])
+
+
+def _unproven(recipe: Recipe) -> str | None:
+    """Returns what plain transformers reads otherwise in a checkpoint that has no entry of its own; None if nothing."""
+    record = proof_of(open_patient(recipe), say=print)
+    wrong = next((check for check in record.checks if check.passed is False), None)
+    if wrong is None:
+        return None
+    return (
+        f"proof: {recipe.model.weights} is not read as plain transformers reads it, so that results would be wrong\n"
+        f"     {wrong.name}: {wrong.detail}\n"
+        "     an architecture that fails needs a family of its own (CONTRIBUTING.md, `Add a family`)"
+    )
 
 
 def _said_missing(found: Sequence[str | None]) -> int:

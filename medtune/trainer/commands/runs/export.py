@@ -71,7 +71,7 @@ def export_run(root: Path, out: Path) -> int:
             base_weights=recipe.model.weights,
             about=label.facts(),
         )
-        entry = zoo_entry(recipe.model.name)
+        entry = zoo_entry(recipe.model.name, recipe.model.weights)
         card = model_card(recipe, entry, results, label=label, provenance=assembled.provenance, name=out.name)
         (unfinished / CARD).write_text(card, "utf-8")
         if out.exists():

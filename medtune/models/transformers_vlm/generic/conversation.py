@@ -1,0 +1,235 @@
+"""Writes a question, with or without its answer, in the way of the checkpoint's own processor and chat template."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import PIL.Image
+import torch
+from jinja2 import TemplateError
+from torch import Tensor
+from transformers import BatchFeature
+
+from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
+
+MASK = "assistant_masks"
+"""Name of the processor's output that marks the template's own generation span."""
+_PROBE = (64, 48)
+"""Width and height of the blank image with which a processor is tried."""
+_LARGE = 4096
+"""Number of elements above which the pixels of a blank medium are not kept."""
+_SPANS = re.compile(r"{%-?\s*generation\b")
+
+
+class Medium(NamedTuple):
+    """An image or a video, as a processor is given it.
+
+    Attributes:
+        part: The part of the user's turn.
+        settings: The arguments that the processor is called with.
+    """
+
+    part: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+
+class Asked(NamedTuple):
+    """The texts and the medium of a conversation.
+
+    Attributes:
+        prompt: The text of the user's turn.
+        answer: The text of the assistant's turn; None where the conversation ends with the prompt for generation.
+        medium: The image or video that is shown; None shows nothing.
+    """
+
+    prompt: str
+    answer: str | None
+    medium: Medium | None
+
+
+class Conversations:
+    """Runs the processor over conversations of one question.
+
+    Attributes:
+        marks_answers: Whether the chat template marks the span that the assistant generates.
+
+    Raises:
+        ValueError: There is no chat template, or it drops the question, the answer or the image.
+    """
+
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor
+        self._template = _chat_template(processor)
+        self.marks_answers = bool(_SPANS.search(self._template))
+        added = sorted(processor.tokenizer.get_added_vocab(), key=len, reverse=True)
+        self._control = re.compile("|".join(map(re.escape, added)) or r"(?!)")
+        self._answers_as_text = False
+        image = PIL.Image.new("RGB", _PROBE)
+        asked, answered = Asked(QUESTION, None, as_image(image)), Asked(QUESTION, ANSWER, as_image(image))
+        if self.rendered(answered).count(ANSWER) != 1:
+            # Some templates take the assistant's turn as text alone.
+            self._answers_as_text = True
+        for what, text, found in (
+            ("question", QUESTION, self.rendered(asked)),
+            ("answer", ANSWER, self.rendered(answered)),
+        ):
+            if found.count(text) != 1:
+                raise ValueError(f"the chat template drops or repeats the {what}")
+        if self.rendered(asked) == self.rendered(Asked(QUESTION, None, None)):
+            raise ValueError("the chat template drops the image: a question with an image reads as one without")
+
+    def rendered(self, asked: Asked) -> str:
+        """Returns the text of a conversation as the chat template writes it, before media are filled in.
+
+        Raises:
+            ValueError: The chat template refuses the conversation.
+        """
+        with _template_errors():
+            return str(self._apply(self._processor, asked, tokenize=False))
+
+    def ending(self) -> str | None:
+        """Returns the control token that ends the assistant's turn; None if the template writes none."""
+        behind = self.rendered(Asked(QUESTION, ANSWER, None)).partition(ANSWER)[2].strip()
+        found = self._control.match(behind)
+        return found.group() if found else None
+
+    def inputs(self, asked: Asked, *, with_mask: bool = False) -> dict[str, Tensor]:
+        """Returns the processor's outputs for a conversation; with `with_mask`, also the template's generation span.
+
+        Control tokens that the prompt or the answer spell out are encoded as plain text.
+
+        Raises:
+            ValueError: The processor or its chat template refuses the conversation, or an output is no tensor.
+        """
+        return self._inputs(self._processor, asked, with_mask=with_mask)
+
+    def _inputs(self, processor: Any, asked: Asked, *, with_mask: bool) -> dict[str, Tensor]:
+        spelt = self._control.search(asked.prompt + (asked.answer or ""))
+        if spelt and with_mask:
+            raise ValueError(
+                f"the text spells out the control token {spelt.group()!r}, which the chat template's generation span "
+                "does not allow; reword it"
+            )
+        more: dict[str, Any] = {"return_assistant_tokens_mask": True} if with_mask else {}
+        if spelt:
+            more["sanitize_control_tokens"] = True
+        with _template_errors():
+            try:
+                made = self._apply(
+                    processor,
+                    asked,
+                    tokenize=True,
+                    return_dict=True,
+                    return_tensors="pt",
+                    processor_kwargs=dict(asked.medium.settings) if asked.medium else {},
+                    **more,
+                )
+            except ValueError as error:
+                if spelt is None:
+                    raise
+                raise ValueError(
+                    f"the text spells out the control token {spelt.group()!r}, which the processor of this checkpoint "
+                    f"does not write as plain text ({error}); reword it"
+                ) from error
+        return {name: _tensor(name, value) for name, value in made.items()}
+
+    def _apply(self, processor: Any, asked: Asked, **settings: Any) -> Any:
+        content = [dict(asked.medium.part)] if asked.medium else []
+        turns: list[dict[str, Any]] = [{"role": "user", "content": [*content, {"type": "text", "text": asked.prompt}]}]
+        if asked.answer is not None:
+            text: Any = asked.answer if self._answers_as_text else [{"type": "text", "text": asked.answer}]
+            turns.append({"role": "assistant", "content": text})
+        date = {"date_string": TODAY} if "date_string" in self._template else {}
+        return processor.apply_chat_template(turns, add_generation_prompt=asked.answer is None, **settings, **date)
+
+    def blank(self) -> Callable[..., dict[str, Tensor]]:
+        """Returns `inputs` for blank media, which prepares a medium of each size only once and keeps no pixels.
+
+        The tokens of a medium depend on its size alone, not on its content.
+        """
+        twin = copy.copy(self._processor)
+        for name in ("image_processor", "video_processor"):
+            if getattr(twin, name, None) is not None:
+                setattr(twin, name, _Remembering(getattr(twin, name)))
+
+        def inputs(asked: Asked, *, with_mask: bool = False) -> dict[str, Tensor]:
+            return self._inputs(twin, asked, with_mask=with_mask)
+
+        return inputs
+
+
+def as_image(image: PIL.Image.Image) -> Medium:
+    """Returns an image as a processor is given it."""
+    return Medium({"type": "image", "image": image}, {})
+
+
+def as_video(frames_TCHW: Tensor, times_s: Sequence[float]) -> Medium:
+    """Returns the chosen frames of a video as a processor is given them, all of which it has to show."""
+    count, lasts_s = len(times_s), times_s[-1] - times_s[0]
+    # A clip of one frame has no rate; the processors then take one frame a second.
+    clock = {"total_num_frames": count, "fps": (count - 1) / lasts_s if lasts_s else 1.0}
+    settings = {"do_sample_frames": False, "video_metadata": [{**clock, "frames_indices": list(range(count))}]}
+    return Medium({"type": "video", "video": frames_TCHW}, settings)
+
+
+class _Remembering:
+    """An image or video processor that prepares blank media of each size once."""
+
+    def __init__(self, processor: Any) -> None:
+        self._own = processor
+        self._made: dict[str, Mapping[str, Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._own, name)
+
+    def __call__(self, *media: Any, **settings: Any) -> Any:
+        told = {name: value for name, value in settings.items() if name not in ("images", "videos")}
+        key = f"{_sizes([*media, settings.get('images'), settings.get('videos')])} {told}"
+        if key not in self._made:
+            made = self._own(*media, **settings)
+            self._made[key] = {name: _without_pixels(value) for name, value in made.items()}
+        return BatchFeature(dict(self._made[key]))
+
+
+def _sizes(media: Any) -> Any:
+    if isinstance(media, list | tuple):
+        return [_sizes(each) for each in media]
+    return media.size if isinstance(media, PIL.Image.Image) else getattr(media, "shape", media)
+
+
+def _without_pixels(value: Any) -> Any:
+    """Returns a large tensor of numbers as zeros of its shape that take no memory; anything else as it is."""
+    large = isinstance(value, Tensor) and value.is_floating_point() and value.numel() > _LARGE
+    return value.new_zeros(()).expand(value.shape) if large else value
+
+
+def _chat_template(processor: Any) -> str:
+    found = getattr(processor, "chat_template", None)
+    template = found.get("default") if isinstance(found, Mapping) else found
+    if not template:
+        raise ValueError(
+            "the checkpoint has no chat template, so that nothing says how a question is written. Take the instruct "
+            "checkpoint of this model, or copy the folder and put a chat_template.jinja into it"
+        )
+    return str(template)
+
+
+@contextmanager
+def _template_errors() -> Iterator[None]:
+    try:
+        yield
+    except TemplateError as error:
+        raise ValueError(f"the chat template refuses a question about an image: {error}") from error
+
+
+def _tensor(name: str, value: object) -> Tensor:
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"the processor's output {name} is no tensor: {error}") from error

@@ -1,0 +1,194 @@
+"""Loads any vision-language checkpoint of transformers: by its family where it has one, else by the generic entry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import transformers
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForImageTextToText, PreTrainedConfig
+from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+from medtune.data import catalog
+from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
+from medtune.models.assemble import ZooEntry
+from medtune.models.contract import Assembled, Model
+from medtune.models.sequence.end_tokens import ended_by
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.generic.conversation import Conversations
+from medtune.models.transformers_vlm.generic.media import GenericTransform, Outputs, processor_outputs
+from medtune.models.transformers_vlm.generic.model import GenericVlm
+from medtune.models.transformers_vlm.generic.module_parts import find_parts
+from medtune.models.transformers_vlm.generic.template import GenericTemplate
+from medtune.models.transformers_vlm.loading import (
+    SHARDS,
+    VIDEO_FRAMES,
+    pretrained,
+    read_processor,
+    read_weights,
+    skeleton,
+)
+from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described, kept_weights
+from medtune.models.weights.loading_options import DEFAULT, Loading, set_fields
+
+
+def checkpoint_entry(where: str) -> ZooEntry:
+    """Returns the entry of a checkpoint of which only the hub id or the folder is known.
+
+    Its config.json says what it is. A `model_type` of a family of medtune is read as that family; any other
+    vision-language model of transformers is read by the generic entry.
+    """
+
+    def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+        return from_checkpoint(loading.weights or where, loading)
+
+    def without_weights(loading: Loading = DEFAULT, /) -> Model:
+        config = read_config(where, loading.revision)
+        family = family_of(config.model_type)
+        return generic_skeleton(config) if family is None else skeleton(config, find_family(family))
+
+    return ZooEntry(
+        f"{where}: a checkpoint that is recognised by its config.json",
+        "that of the checkpoint, which its model card names",
+        assemble,
+        without_weights,
+        family=_family_here(where),
+    )
+
+
+def _family_here(where: str) -> str | None:
+    """Returns the family of a checkpoint whose files are on this machine; None where they are not, or it has none."""
+    folder = kept_weights(where)
+    if folder is None:
+        return None
+    return family_of(str(PreTrainedConfig.get_config_dict(folder, local_files_only=True)[0].get("model_type")))
+
+
+def from_checkpoint(where: str, loading: Loading) -> Assembled:
+    """Returns the model of a hub repository or a folder, by its family where it has one, else by the generic entry.
+
+    Raises:
+        AssetError: The files are not on this machine, and the hub did not give them.
+        ValueError: It is no vision-language model that transformers knows, or cannot be read by the generic entry.
+    """
+    config = read_config(where, loading.revision)
+    family = family_of(config.model_type)
+    if family is not None:
+        assembled = pretrained(where, find_family(family), loading)
+        assembled.provenance.update({part: f"{text}, family {family}" for part, text in assembled.provenance.items()})
+        return assembled
+    return read_generic(where, config, loading)
+
+
+def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Assembled:
+    """Returns the model of a hub repository or a folder, read by the generic entry.
+
+    Raises:
+        AssetError: The files are not on this machine, and the hub did not give them.
+        ValueError: The checkpoint cannot be read by the generic entry.
+    """
+    folder = checkpoint_folder(where, what="configuration", revision=loading.revision, files=SMALL_FILES)
+    said = described(where, folder)
+    processor = read_processor(folder, said)
+    try:
+        # Everything small is read and tried before the weights.
+        conversations = Conversations(processor)
+        outputs = processor_outputs(conversations, processor, config)
+        _refuse_settings(loading, config.model_type, videos=outputs.video is not None)
+        template = GenericTemplate(processor, conversations, visual_ids=outputs.visual_ids, max_tokens=_context(config))
+        generic_skeleton(config)
+    except ValueError as error:
+        raise ValueError(f"{said}: {error}") from error
+    pinned = commit_of(folder) or loading.revision
+    folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *SHARDS))
+    model = GenericVlm(read_weights(folder, said, loading, attention=None), outputs.by_token)
+    return Assembled(
+        model=model,
+        family=ended_by(template, model.whole.generation_config, processor.tokenizer),
+        transform=GenericTransform(
+            conversations, outputs.image, outputs.video, _sampling(loading, outputs), _volumes(loading)
+        ),
+        provenance={
+            part: f"{said}, {loading.dtype}, generic entry for {config.model_type} ({', '.join(roots)})"
+            for part, roots in find_parts(model.whole).items()
+        },
+    )
+
+
+def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
+    """Returns the configuration of a vision-language checkpoint.
+
+    Args:
+        where: Local folder or hub id.
+        revision: Branch, tag or commit of the repository; None takes its main branch.
+
+    Raises:
+        AssetError: It is not on this machine, and the hub did not give it.
+        ValueError: It is not that of a vision-language model of transformers that answers in words.
+    """
+    folder = checkpoint_folder(where, what="configuration", revision=revision, files=SMALL_FILES)
+    try:
+        said, _ = PreTrainedConfig.get_config_dict(folder, local_files_only=True)
+    except OSError as error:
+        raise ValueError(f"{where}: cannot read its config.json: {str(error).strip().partition(chr(10))[0]}") from error
+    kind = str(said.get("model_type"))
+    if kind not in CONFIG_MAPPING:
+        own = "; it comes with code of its own (auto_map), which medtune does not run" if "auto_map" in said else ""
+        raise ValueError(
+            f"{where}/config.json: transformers {transformers.__version__} has no model of type {kind!r}{own}. Take a "
+            "checkpoint in transformers' own format, or a newer transformers"
+        )
+    if kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and family_of(kind) is None:
+        raise ValueError(
+            f"{where}/config.json: {kind!r} is no vision-language model of transformers that answers in words. A "
+            "model of text alone can be the language model of pocket_ct (model.language)"
+        )
+    config: PreTrainedConfig = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    if config.is_encoder_decoder or getattr(config.get_text_config(), "is_encoder_decoder", False):
+        raise ValueError(
+            f"{where}/config.json: {kind!r} has an encoder and a decoder for text; medtune reads models that continue "
+            "the question with the answer"
+        )
+    return config
+
+
+def family_of(model_type: str) -> str | None:
+    """Returns the name of the family that reads checkpoints of a type; None where there is none."""
+    return next((name for name in catalog.names(catalog.FAMILIES) if model_type in find_family(name).model_types), None)
+
+
+def generic_skeleton(config: PreTrainedConfig) -> GenericVlm:
+    """Returns the model without weights, on the meta device.
+
+    Raises:
+        ValueError: Its parts cannot be told apart.
+    """
+    with torch.device("meta"):
+        return GenericVlm(AutoModelForImageTextToText.from_config(config, trust_remote_code=False), {})
+
+
+def _context(config: Any) -> int | None:
+    found = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return None if found is None else int(found)
+
+
+def _refuse_settings(loading: Loading, model_type: str, *, videos: bool) -> None:
+    taken = ["model.weights", "model.revision", "model.dtype"]
+    taken += ["model.video_frames", "model.video_frames_per_s", "model.volumes_as"] if videos else []
+    if wrong := [name for name in set_fields(loading) if name not in taken]:
+        shows = "images and videos" if videos else "images, as the processor or its chat template takes no videos,"
+        raise ValueError(
+            f"{wrong[0]} is set, but the generic entry, which reads checkpoints of type {model_type!r}, does not take "
+            f"it: it shows {shows} in the size that the checkpoint's own processor chooses"
+        )
+
+
+def _sampling(loading: Loading, outputs: Outputs) -> Sampling | None:
+    if outputs.video is None:
+        return None
+    return Sampling(loading.video_frames or VIDEO_FRAMES, loading.video_frames_per_s)
+
+
+def _volumes(loading: Loading) -> AxialPictures | None:
+    return None if loading.volumes_as is None else axial_pictures(loading.volumes_as, at_most=loading.video_frames)

@@ -1,0 +1,178 @@
+"""Prepares media for any checkpoint with its own processor, and separates what belongs to them from the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import PIL.Image
+import torch
+from torch import Tensor
+
+from medtune.data.media.load import Shape, media_shape
+from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.volumes.slices import AxialPictures
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
+from medtune.models.transformers_vlm.generic.conversation import Asked, Conversations, Medium, as_image, as_video
+from medtune.models.transformers_vlm.wiring import Pixels
+
+_TEXT = ("input_ids", "attention_mask", "labels")
+"""The processor's outputs that medtune has of its own."""
+_PROBES = ("Which?", "Which of these answers is right?")
+_PROBE = (64, 48)
+_IMAGE_TOKENS, _VIDEO_TOKENS = ("image_token_id", "image_token_index"), ("video_token_id", "video_token_index")
+
+
+class Outputs(NamedTuple):
+    """The outputs of a checkpoint's processor for a conversation with an image, by their kind.
+
+    Attributes:
+        image: Names of the outputs that belong to an image, whatever the text.
+        video: Names of the outputs that belong to a video; None where the processor or its template takes no videos.
+        by_token: For each output that says something of every token, besides the ids and the mask: its value for the
+            token ids that were seen; it is 0 for all others.
+        visual_ids: The token ids that stand for parts of an image.
+    """
+
+    image: tuple[str, ...]
+    video: tuple[str, ...] | None
+    by_token: dict[str, dict[int, int]]
+    visual_ids: frozenset[int]
+
+
+def processor_outputs(conversations: Conversations, processor: Any, config: Any) -> Outputs:
+    """Returns the kinds of a processor's outputs, found with two questions of different length about one image.
+
+    Raises:
+        ValueError: An output depends on the text in a way that a token's id does not decide, or no token stands for the
+            image.
+    """
+    image = as_image(PIL.Image.new("RGB", _PROBE))
+    made = [conversations.inputs(Asked(text, None, image)) for text in _PROBES]
+    names = _of_media(made)
+    video_names = None
+    if video := _tried_video(conversations, processor):
+        made += video
+        video_names = _of_media(video)
+    by_token = {name: _values_of_ids(name, made) for name in made[0] if name not in (*_TEXT, *names)}
+    # The model replaces the token that its configuration names. Of the processor's, some may be line breaks.
+    named = [_ids(config, *_IMAGE_TOKENS), _ids(processor, "image_token_id")]
+    known = frozenset(getattr(processor, "image_token_ids", None) or ()).union(*named) - {None}
+    for values in by_token.values():
+        # A larger image may be written with further tokens, which the probes did not show.
+        seen = {values[each] for each in known if each in values}
+        values.update(dict.fromkeys(known - values.keys(), seen.pop()) if len(seen) == 1 else {})
+    shown = frozenset(made[0]["input_ids"][0].tolist())
+    visual = next((ids for ids in (*named, known) if ids & shown), frozenset[int]())
+    if not visual:
+        raise ValueError(
+            "no token stands for the image: neither the processor nor config.json names an image token "
+            "(image_token_id) that the sequence of a question about an image holds"
+        )
+    frames = _ids(config, *_VIDEO_TOKENS) | _ids(processor, "video_token_id") if video else frozenset[int]()
+    return Outputs(names, video_names, by_token, visual | frames)
+
+
+def _of_media(made: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:
+    """Returns the names of the outputs that belong to the medium, given those for two questions about one medium."""
+    names = []
+    for name in made[0]:
+        if name in _TEXT or all(each[name].shape == each["input_ids"].shape for each in made):
+            continue
+        if not torch.equal(*(each[name] for each in made)):
+            raise ValueError(
+                f"the processor's output {name} depends on the question, and the generic entry cannot give it for an "
+                "answer; this architecture needs a family of its own (CONTRIBUTING.md, `Add a family`)"
+            )
+        names.append(name)
+    return tuple(names)
+
+
+def _tried_video(conversations: Conversations, processor: Any) -> list[dict[str, Tensor]]:
+    """Returns the outputs for two questions about one video; empty where the processor or its template takes none."""
+    if getattr(processor, "video_processor", None) is None:
+        return []
+    video = as_video(torch.zeros((2, 3, *_PROBE[::-1]), dtype=torch.uint8), (0.0, 1.0))
+    asked = [Asked(text, None, video) for text in _PROBES]
+    if conversations.rendered(asked[0]) == conversations.rendered(Asked(_PROBES[0], None, None)):
+        return []
+    return [conversations.inputs(each) for each in asked]
+
+
+def _values_of_ids(name: str, made: Sequence[dict[str, Tensor]]) -> dict[int, int]:
+    values: dict[int, int] = {}
+    for each in made:
+        for one, value in zip(each["input_ids"][0].tolist(), each[name][0].tolist(), strict=True):
+            if values.setdefault(one, value) != value:
+                raise ValueError(
+                    f"the processor's output {name} differs for tokens of the same id; this architecture needs a "
+                    "family of its own (CONTRIBUTING.md, `Add a family`)"
+                )
+    return values
+
+
+def _ids(holder: Any, *names: str) -> frozenset[int]:
+    found = [getattr(holder, name, None) for name in names]
+    return frozenset(each for each in found if isinstance(each, int))
+
+
+@dataclass(frozen=True, slots=True)
+class GenericTransform:
+    """Prepares media with the checkpoint's own processor.
+
+    Attributes:
+        conversations: Runs the checkpoint's processor.
+        image: Names of the processor's outputs that belong to an image.
+        video: Names of the processor's outputs that belong to a video; None where the model takes no videos.
+        frames: The rule that chooses the frames of a video; None where the model takes no videos.
+        volumes: Turns a volume into pictures, which are shown like the frames of a video; None refuses volumes.
+    """
+
+    conversations: Conversations
+    image: tuple[str, ...]
+    video: tuple[str, ...] | None = None
+    frames: Sampling | None = None
+    volumes: AxialPictures | None = None
+
+    @property
+    def kinds(self) -> tuple[MediaKind, ...]:
+        """The kinds of media that the transform takes: images, and videos and volumes where they are provided for."""
+        more: tuple[tuple[MediaKind, object], ...] = (("video", self.video), ("volume", self.volumes))
+        return ("image", *(kind for kind, taken in more if taken is not None))
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """The rule that chooses the frames of a video; None where the model takes no videos."""
+        return self.frames
+
+    def shape(self, ref: MediaRef) -> Shape | None:
+        """Returns the size of an image, or the frames that are chosen of a video or made of a volume."""
+        if self.volumes is not None and ref.kind == "volume":
+            return self.volumes.frames(ref.path)
+        return media_shape(ref, self.frames)
+
+    def __call__(self, media: Media) -> Pixels:
+        """Returns the processor's outputs for one image, video or volume.
+
+        Raises:
+            ValueError: The processor refuses the item, or the model takes no such media.
+        """
+        if self.volumes is not None and isinstance(media, Volume):
+            media = self.volumes(media)
+        if isinstance(media, Video) and self.video is not None:
+            frames_TCHW = torch.from_numpy(media.frames_THWC).permute(0, 3, 1, 2)
+            return self._made(as_video(frames_TCHW, media.times_s), self.video, "a video", media.frames_THWC.shape[1:3])
+        pixels_HWC = require_kind(media, Image).pixels_HWC
+        return self._made(as_image(PIL.Image.fromarray(pixels_HWC)), self.image, "an image", pixels_HWC.shape[:2])
+
+    def _made(self, medium: Medium, names: tuple[str, ...], what: str, size: tuple[int, ...]) -> Pixels:
+        try:
+            made = self.conversations.inputs(Asked(_PROBES[0], None, medium))
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(f"{what} of {size[1]} x {size[0]} pixels does not suit the model: {error}") from error
+        return {name: made[name] for name in names}
+
+    def stack(self, items: Sequence[Pixels]) -> Sequence[Pixels]:
+        """Returns the items in a tuple; they may differ in shape."""
+        return tuple(items)

@@ -1,0 +1,139 @@
+"""Compares the generic entry with transformers' own processor, forward and generate; wrong inputs must be seen."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from medtune.models.contract import Assembled
+from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.packing import PackedRows, Shown, pack
+from medtune.models.sequence.prompts import pad_left
+from medtune.models.sequence.tree import grow
+from medtune.models.transformers_vlm.generic.loading import from_checkpoint
+from medtune.models.weights.loading_options import Loading
+from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, write_checkpoint
+from tests.models.transformers_vlm.generic.plain import Plain
+from tests.models.twins import picture, size_of
+
+QUESTION, OPTIONS = "Which plane?", ("head", "abdomen")
+# Two images of one size are read together; the others have other numbers of tiles or patches.
+IMAGES = (picture(0), picture(1), picture(2, width=33, height=100), picture(3, width=56, height=56))
+TOLERANCE = 2e-4
+QUICK = ("lfm2_vl", "llava_next", "ovis2")
+each_architecture = pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in BUILDERS]
+)
+
+
+@cache
+def _loaded(name: str) -> tuple[Assembled, Plain]:
+    with tempfile.TemporaryDirectory() as folder:
+        write_checkpoint(name, Path(folder))
+        assembled = from_checkpoint(folder, Loading(weights=folder))
+        assembled.model.eval()
+        return assembled, Plain(Path(folder), answers_as_text=name == "deepseek_vl")
+
+
+def _layouts(assembled: Assembled) -> list[Sequence]:
+    return [assembled.family.layout(QUESTION, option, shape=size_of(image)) for image in IMAGES for option in OPTIONS]
+
+
+def _packed(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PackedRows:
+    trees = [[Shown(grow([each], [n]), shown)] for n, (each, shown) in enumerate(zip(layouts, media, strict=True))]
+    return pack(trees, pad_id=assembled.family.pad_id)
+
+
+def _ours(assembled: Assembled, rows: PackedRows, *, shift: int = 0) -> list[list[float]]:
+    """Returns the log-probabilities of the options of all images; `shift` shows each question another image."""
+    items = [assembled.transform(IMAGES[(n + shift) % len(IMAGES)]) for n in range(len(IMAGES))]
+    with torch.no_grad():
+        read = assembled.model(rows, assembled.model.encode(assembled.transform.stack(items)))
+    told: list[list[float]] = [[] for _ in range(len(IMAGES) * len(OPTIONS))]
+    for number, value in zip(read.sequence_T.tolist(), read.logprobs_T.tolist(), strict=True):
+        told[number].append(value)
+    return told
+
+
+def _plain(assembled: Assembled, plain: Plain) -> list[list[float]]:
+    end = assembled.family.stop_ids[0]
+    return [plain.logprobs(image.pixels_HWC, QUESTION, option, end=end) for image in IMAGES for option in OPTIONS]
+
+
+def _apart(left: list[list[float]], right: list[list[float]]) -> float:
+    assert [len(each) for each in left] == [len(each) for each in right]
+    return max(abs(a - b) for mine, its in zip(left, right, strict=True) for a, b in zip(mine, its, strict=True))
+
+
+MEDIA: list[int | None] = [number for number in range(len(IMAGES)) for _ in OPTIONS]
+
+
+@each_architecture
+def test_likelihoods_of_a_mixed_batch_equal_a_plain_loop(name: str) -> None:
+    assembled, plain = _loaded(name)
+    rows = _packed(assembled, _layouts(assembled), MEDIA)
+    wanted = _plain(assembled, plain)
+    assert _apart(_ours(assembled, rows), wanted) < TOLERANCE
+    # The controls: labels that are shifted by one place, and another image of the same size.
+    shifted = rows._replace(target_place_T=rows.target_place_T - 1)
+    assert _apart(_ours(assembled, shifted), wanted) > 0.1
+    swapped = _packed(assembled, _layouts(assembled)[:4], MEDIA[:4])
+    other = swapped._replace(media_S=1 - swapped.media_S)
+    assert _apart(_ours(assembled, other)[:4], wanted[:4]) > 0.01
+
+
+@each_architecture
+def test_text_alone_equals_a_plain_loop(name: str) -> None:
+    assembled, plain = _loaded(name)
+    layouts = [assembled.family.layout(QUESTION, option, with_media=False) for option in OPTIONS]
+    with torch.no_grad():
+        read = assembled.model(_packed(assembled, layouts, [None, None]), None)
+    end = assembled.family.stop_ids[0]
+    wanted = [each for option in OPTIONS for each in plain.logprobs(None, QUESTION, option, end=end)]
+    order = torch.argsort(read.sequence_T, stable=True)
+    assert read.logprobs_T[order].tolist() == pytest.approx(wanted, abs=TOLERANCE)
+
+
+@each_architecture
+@pytest.mark.parametrize("size", [(90, 60), (33, 200), (300, 40), (5, 5)])
+def test_tokens_and_pixels_are_the_processors(name: str, size: tuple[int, int]) -> None:
+    assembled, plain = _loaded(name)
+    image = picture(7, width=size[0], height=size[1])
+    told = plain.inputs(image.pixels_HWC, QUESTION)
+    asked = assembled.family.layout(QUESTION, None, shape=size_of(image))
+    assert asked.ids == tuple(told["input_ids"][0].tolist())
+    answered = assembled.family.layout(QUESTION, "head", shape=size_of(image))
+    whole = tuple(plain.inputs(image.pixels_HWC, QUESTION, "head")["input_ids"][0].tolist())
+    assert answered.ids[: len(asked.ids)] == asked.ids
+    assert answered.ids[:-1] == whole[: len(answered.ids) - 1]
+    made = assembled.transform(image)
+    assert set(made) == set(told) - {"input_ids", "attention_mask"}
+    assert all(torch.equal(made[key], told[key]) for key in made)
+
+
+@each_architecture
+def test_replies_of_a_batch_equal_generate_for_each_question(name: str) -> None:
+    assembled, plain = _loaded(name)
+    questions = ("Which plane?", "Is there a mass, and where does it lie?", "Which plane?", "Why?")
+    prompts = [
+        assembled.family.layout(question, None, shape=size_of(image))
+        for question, image in zip(questions, IMAGES, strict=True)
+    ]
+    # A second end token, as generation_config.json names it, stops both sides.
+    first = plain.reply(IMAGES[0].pixels_HWC, questions[0], new_tokens=12, ends=[*assembled.family.stop_ids])
+    ends = (*assembled.family.stop_ids, first[5])
+    rows = pad_left(prompts, [0, 1, 2, 3], pad_id=assembled.family.pad_id)
+    encoded = assembled.model.encode(assembled.transform.stack([assembled.transform(image) for image in IMAGES]))
+    said = assembled.model.generate(rows, encoded, max_new_tokens=12, stop_ids=ends)
+    wanted = [
+        plain.reply(image.pixels_HWC, question, new_tokens=12, ends=list(ends))
+        for question, image in zip(questions, IMAGES, strict=True)
+    ]
+    assert said == wanted
+    assert len(said[0]) <= 6
+    assert np.unique([len(set(map(tuple, wanted)))]) > 1

@@ -1,0 +1,88 @@
+"""Tests that the doctor's proof passes checkpoints of the generic entry, and fails where one side is wrong."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from medtune.models.contract import Assembled
+from medtune.models.doctor.answers import Asking
+from medtune.models.doctor.check import TOLERANCE, Check
+from medtune.models.doctor.find_reference import reference_of
+from medtune.models.doctor.proof import proof
+from medtune.models.sequence.layout import IGNORED
+from medtune.models.transformers_vlm.generic.loading import from_checkpoint
+from medtune.models.weights.loading_options import Loading
+from tests.models.doctor.patients import asked_about, failed, pictures
+from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, write_checkpoint
+
+
+def _opened(name: str, folder: Path) -> tuple[Assembled, Path]:
+    write_checkpoint(name, folder)
+    return from_checkpoint(str(folder), Loading(weights=str(folder))), folder
+
+
+def _examined(assembled: Assembled, folder: Path) -> dict[str, Check]:
+    reference = reference_of(assembled, None, folder=folder, loading=Loading(), precise=nullcontext)
+    asking = Asking(torch.device("cpu"), nullcontext, TOLERANCE[torch.float32], max_new_tokens=6)
+    (folder / "pictures").mkdir(exist_ok=True)
+    return {each.name: each for each in proof(assembled, reference, asked_about(pictures(folder / "pictures")), asking)}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "lfm2_vl" else pytest.param(name, marks=pytest.mark.slow) for name in BUILDERS]
+)
+def test_an_architecture_without_a_family_passes(name: str, tmp_path: Path) -> None:
+    checks = _examined(*_opened(name, tmp_path))
+    assert failed(checks) == set(), [checks[each] for each in failed(checks)]
+    passed = {each for each, check in checks.items() if check.passed}
+    assert {"template", "image tokens", "end token", "pixels", "options", "replies", "answers are hidden"} <= passed
+
+
+def test_a_model_that_reads_the_answer_before_it_says_it_fails(tmp_path: Path) -> None:
+    checks = _examined(*_opened("paligemma", tmp_path))
+    assert "answers are hidden" in failed(checks), checks
+    assert "reads the answer before it says it" in checks["answers are hidden"].detail
+
+
+class _Wrong:
+    """A sequence family or a transform with one method replaced."""
+
+    def __init__(self, right: Any, **replaced: Any) -> None:
+        self._right = right
+        self._replaced = replaced
+
+    def __getattr__(self, name: str) -> Any:
+        return self._replaced.get(name, getattr(self._right, name))
+
+
+def test_shifted_labels_a_wrong_image_and_a_seen_answer_fail(tmp_path: Path) -> None:
+    assembled, folder = _opened("lfm2_vl", tmp_path)
+    family, transform = assembled.family, assembled.transform
+
+    def shifted(*arguments: Any, **named: Any) -> Any:
+        right = family.layout(*arguments, **named)
+        # The last token of the prompt is learnt, and the end of the turn is not.
+        learnt = [label >= 0 for label in (*right.labels[1:], IGNORED)]
+        return replace(right, labels=tuple(i if now else IGNORED for i, now in zip(right.ids, learnt, strict=True)))
+
+    assert "options" in failed(_examined(replace(assembled, family=_Wrong(family, layout=shifted)), folder))
+
+    class Upside(_Wrong):
+        def __call__(self, media: Any) -> Any:
+            return transform(replace(media, pixels_HWC=media.pixels_HWC[::-1].copy()))
+
+    assert {"pixels", "options"} <= failed(_examined(replace(assembled, transform=Upside(transform)), folder))
+    whole: Any = assembled.model.of_transformers
+    for module in whole.modules():
+        if "Attention" in type(module).__name__ or "ShortConv" in type(module).__name__:
+            module.is_causal = False
+    convolution = whole.model.language_model.layers[0].conv
+    forward = convolution.forward
+    convolution.forward = lambda states, **named: forward(states.flip(1), **named).flip(1)
+    assert "answers are hidden" in failed(_examined(assembled, folder))
