@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, inject_adapter_in_model
+from peft.tuners.lora import LoraLayer
+from peft.tuners.lora.dora import DoraLinearLayer
 from torch import Tensor, nn
 
 from medtune.models.contract import PARTS, Model, part_parameters, root_of
@@ -169,17 +171,22 @@ def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
         chosen = [name for name in names if lora.targets is None or re.fullmatch(lora.targets, name)]
         if not chosen:
             continue
+        # Without values, the rows of a weight in 4 bits have no lengths that peft could measure.
+        first: Any = model.get_submodule(f"{root}.{chosen[0]}")
+        counted_only = first.weight.is_meta and is_quantized(first.weight)
         config = LoraConfig(
             r=lora.r,
             lora_alpha=lora.alpha,
             lora_dropout=lora.dropout,
             target_modules="|".join(re.escape(name) for name in chosen),
             use_rslora=lora.rslora,
-            use_dora=lora.dora,
+            use_dora=lora.dora and not counted_only,
             # The weights that pissa and eva begin with are computed once for a run, by `starting_weights`.
             init_lora_weights="gaussian" if lora.init == "gaussian" else True,
         )
         inject_adapter_in_model(config, model.get_submodule(root))
+        if lora.dora and counted_only:
+            _add_lengths(model, [f"{root}.{name}" for name in chosen])
         adapted = True
     if not adapted:
         able = [name for root in model.part_roots[part] for name in linear_names(model, part, root)]
@@ -191,6 +198,16 @@ def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
                 else "it has none that LoRA could adapt; use full"
             )
         )
+
+
+def _add_lengths(model: Model, names: Sequence[str]) -> None:
+    """Adds DoRA's lengths to layers whose parameters are only counted."""
+    for name in names:
+        layer = model.get_submodule(name)
+        assert isinstance(layer, LoraLayer)
+        lengths = DoraLinearLayer(fan_in_fan_out=False)
+        lengths.weight = nn.Parameter(torch.empty(layer.out_features, device="meta"))
+        layer.lora_magnitude_vector["default"] = lengths
 
 
 def parameters_by_part(model: Model, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:

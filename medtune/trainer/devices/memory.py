@@ -42,7 +42,8 @@ class Memory:
 
     Attributes:
         weights_gb: Memory of the pretrained weights and adapters, in GB.
-        learning_gb: Memory of the gradients and of AdamW's two moments for the trained parameters, in GB.
+        learning_gb: Memory of the gradients, of AdamW's two moments and of a moving average for the trained
+            parameters, in GB.
         activations_gb: Memory of the activations for a thousand tokens in one training pass, in GB.
         parameters: The number of parameters of the whole model.
     """
@@ -110,6 +111,7 @@ def memory_of(recipe: Recipe, model: Model, rows: Sequence[PartRow]) -> Memory:
     total = sum(row.parameters for row in rows)
     gradients = 4 * adapters + width * full
     moments = 2 * (adapters + full if recipe.train.optimizer == "adamw_8bit" else gradients)
+    average = 4 * (adapters + full) if recipe.train.ema_decay is not None else 0
     weights = (total - full - quantized) * frozen_width + full * width + adapters * 4 + quantized * NF4_BYTES
     decoder = model.of_transformers.config.get_text_config()
     layers = decoder.num_hidden_layers
@@ -117,7 +119,12 @@ def memory_of(recipe: Recipe, model: Model, rows: Sequence[PartRow]) -> Memory:
     per_width = kept if recipe.train.gradient_checkpointing else ACTIVATION_BYTES * layers
     return Memory(
         weights_gb=weights / (share if stage == 3 else 1) / GB,
-        learning_gb=(gradients / (share if stage >= 2 else 1) + moments / (share if stage >= 1 else 1)) / GB,
+        learning_gb=(
+            gradients / (share if stage >= 2 else 1)
+            + moments / (share if stage >= 1 else 1)
+            + average / (share if stage == 3 else 1)
+        )
+        / GB,
         activations_gb=1000 * per_width * width / 2 * decoder.hidden_size / GB,
         parameters=total,
     )
