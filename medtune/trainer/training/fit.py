@@ -136,6 +136,8 @@ def _callbacks(
 
     decay = recipe.train.ema_decay
     average = None if decay is None else WeightAverage(model.assembled.model, decay)
+    if average is not None:
+        experiment.say(f"validations and checkpoints use the moving average of the weights (train.ema_decay {decay})")
     return [
         GradientCheck(planned.stage.tuning, shows_media=recipe.train.text_only_share < 1),
         StepLog(planned, every_steps=recipe.log.every_steps, stop=stop),
