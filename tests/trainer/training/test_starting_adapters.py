@@ -31,7 +31,13 @@ def answers(phase: Path) -> list[bytes]:
     return sorted((phase / "predictions.jsonl").read_bytes().splitlines())
 
 
-@pytest.mark.parametrize("settings", [(*EVERYTHING, "train.precision=bf16-mixed"), EVA], ids=["pissa", "eva"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param((*EVERYTHING, "train.precision=bf16-mixed"), id="pissa"),
+        pytest.param(EVA, id="eva", marks=pytest.mark.slow),
+    ],
+)
 def test_run_begins_with_the_models_own_answers_and_its_checkpoint_gives_the_final_ones(
     nano: Nano, tmp_path: Path, curve: Curve, settings: tuple[str, ...]
 ) -> None:
