@@ -32,7 +32,8 @@ class Lora:
         dora: Whether the length of each row of an adapted weight learns by itself, and the adapter changes only its
             direction. A training step takes longer.
         init: Values that the adapters begin with. default (A uniform) and gaussian (A normal) draw A at random, and B
-            is zero. pissa takes A and B from the largest singular values of the adapted weight, which keeps the rest.
+            is zero. pissa takes A and B from the largest singular values of the adapted weight (fast decomposition, 16
+            iterations), which keeps the rest.
             eva takes A from the inputs of the layer in the first training batches, and B is zero; every layer keeps the
             rank r. pissa and eva are for linear layers, and pissa is not for weights in 4 bits.
         lr_ratio: Learning rate of B, and of DoRA's lengths, divided by that of A (LoRA+); A learns at the part's `lr`.
