@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from peft import LoraConfig, inject_adapter_in_model
-from torch import Tensor
+from peft.tuners.lora import LoraLayer
+from peft.tuners.lora.dora import DoraLinearLayer
+from torch import Tensor, nn
 
 from medtune.models.contract import PARTS, Model, part_parameters, root_of
 from medtune.models.tuning.linear_layers import linear_names
@@ -20,6 +22,8 @@ from medtune.models.tuning.quantize import is_quantized, logical_size, quantized
 
 ADAPTER = ".lora_"
 """A piece of text that the names of all adapters' parameters contain, and no others."""
+B, LENGTHS = ".lora_B.", ".lora_magnitude_vector."
+"""The same for the second matrix of each adapter, and for the lengths that DoRA learns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,9 @@ def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
     """
     torch.manual_seed(seed)
     for part in PARTS:
-        wanted = {how.lora for how in (tuning.parts()[part] for tuning in tunings) if how.mode == "lora"}
+        parts = [tuning.parts()[part] for tuning in tunings]
+        # What a stage may change: how fast an adapter learns.
+        wanted = {replace(how.lora, lr_ratio=1.0) for how in parts if how.mode == "lora"}
         if len(wanted) > 1:
             raise ValueError(
                 f"train.stages: two stages give model.tuning.{part}.lora different values; an adapter keeps its shape"
@@ -186,14 +192,23 @@ def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
         chosen = [name for name in names if lora.targets is None or re.fullmatch(lora.targets, name)]
         if not chosen:
             continue
+        # Without values, the rows of a weight in 4 bits have no lengths that peft could measure.
+        first: Any = model.get_submodule(f"{root}.{chosen[0]}")
+        counted_only = first.weight.is_meta and is_quantized(first.weight)
         config = LoraConfig(
             r=lora.r,
             lora_alpha=lora.alpha,
             lora_dropout=lora.dropout,
             target_modules="|".join(re.escape(name) for name in chosen),
+            use_rslora=lora.rslora,
+            use_dora=lora.dora and not counted_only,
+            # The weights that pissa and eva begin with are computed once for a run, by `starting_weights`.
+            init_lora_weights="gaussian" if lora.init == "gaussian" else True,
         )
         with float32_adapters(model.get_submodule(f"{root}.{name}") for name in chosen):
             inject_adapter_in_model(config, model.get_submodule(root))
+        if lora.dora and counted_only:
+            _add_lengths(model, [f"{root}.{name}" for name in chosen])
         adapted = True
     if not adapted:
         able = [name for root in model.part_roots[part] for name in linear_names(model, part, root)]
@@ -207,17 +222,41 @@ def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
         )
 
 
+def _add_lengths(model: Model, names: Sequence[str]) -> None:
+    """Adds DoRA's lengths to layers whose parameters are only counted."""
+    for name in names:
+        layer = model.get_submodule(name)
+        assert isinstance(layer, LoraLayer)
+        lengths = DoraLinearLayer(fan_in_fan_out=False)
+        lengths.weight = nn.Parameter(torch.empty(layer.out_features, device="meta"))
+        layer.lora_magnitude_vector["default"] = lengths
+
+
 def parameters_by_part(model: Model, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:
-    """Returns AdamW's parameter groups: for each part of the model, matrices with weight decay and vectors without."""
+    """Returns AdamW's parameter groups: for each part of the model, matrices with weight decay and vectors without.
+
+    Where LoRA's B has a rate of its own, B and DoRA's lengths have groups of their own, "language_B" and
+    "language_B_vectors".
+    """
     groups: list[dict[str, Any]] = []
-    for name, how in tuning.parts().items():
-        learning = [p for _, p in part_parameters(model, name) if p.requires_grad]
-        for suffix, decay, chosen in (
-            ("", weight_decay, [p for p in learning if _axes(p) > 1]),
-            ("_vectors", 0.0, [p for p in learning if _axes(p) <= 1]),
-        ):
-            if chosen:
-                groups.append({"name": name + suffix, "params": chosen, "lr": how.lr, "weight_decay": decay})
+    for part, how in tuning.parts().items():
+        ratio = how.lora.lr_ratio if how.mode == "lora" else 1.0
+        found: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+        for name, parameter in part_parameters(model, part):
+            if parameter.requires_grad:
+                faster = ratio != 1.0 and (B in name or LENGTHS in name)
+                # The lengths of a convolution's rows have as many axes as its weights.
+                is_vector = LENGTHS in name or _axes(parameter) <= 1
+                found.setdefault((faster, is_vector), []).append(parameter)
+        groups += [
+            {
+                "name": part + ("_B" if faster else "") + ("_vectors" if is_vector else ""),
+                "params": chosen,
+                "lr": how.lr * (ratio if faster else 1.0),
+                "weight_decay": 0.0 if is_vector else weight_decay,
+            }
+            for (faster, is_vector), chosen in sorted(found.items(), key=lambda each: each[0])
+        ]
     return groups
 
 

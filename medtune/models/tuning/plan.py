@@ -9,6 +9,8 @@ from typing import Literal
 Mode = Literal["frozen", "part", "lora", "full"]
 PartName = Literal["vision", "projector", "language"]
 OptimizerName = Literal["adamw", "adamw_8bit"]
+ScheduleName = Literal["cosine", "linear", "constant"]
+InitName = Literal["default", "gaussian", "pissa", "eva"]
 Precision = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
 
 
@@ -16,20 +18,36 @@ Precision = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
 class Lora:
     """Low-rank adaptation of linear and pointwise-convolution weights.
 
-    Source: Hu et al. 2021, arXiv 2106.09685; the update is scaled by alpha / r.
+    Source: Hu et al. 2021, arXiv 2106.09685; the update is scaled by alpha / r. rslora: Kalajdzievski 2023, arXiv
+    2312.03732. dora: Liu et al. 2024, arXiv 2402.09353. pissa: Meng et al. 2024, arXiv 2404.02948. eva: Paischer et
+    al. 2024, arXiv 2410.07170. lr_ratio: Hayou et al. 2024, LoRA+, arXiv 2402.12354. All of them are peft's own code.
 
     Attributes:
         r: Rank.
-        alpha: Scale; the update is multiplied by alpha / r.
+        alpha: Scale; the update is multiplied by alpha / r, or by alpha / sqrt(r) with `rslora`.
         dropout: Probability of dropping an input of the update, in [0, 1).
         targets: Regular expression that a module's full name inside its part must match; None adapts every
             linear layer and every 1x1 convolution of the part but the language model's output layer.
+        rslora: Whether the update is multiplied by alpha / sqrt(r), so that a high rank learns as fast as a low one.
+        dora: Whether the length of each row of an adapted weight learns by itself, and the adapter changes only its
+            direction. A training step takes longer.
+        init: Values that the adapters begin with. default (A uniform) and gaussian (A normal) draw A at random, and B
+            is zero. pissa takes A and B from the largest singular values of the adapted weight (fast decomposition, 16
+            iterations), which keeps the rest.
+            eva takes A from the inputs of the layer in the first training batches, and B is zero; every layer keeps the
+            rank r. pissa and eva are for linear layers, and pissa is not for weights in 4 bits.
+        lr_ratio: Learning rate of B, and of DoRA's lengths, divided by that of A (LoRA+); A learns at the part's `lr`.
+            The authors recommend 16 with a lower `lr`.
     """
 
     r: int = 16
     alpha: float = 32.0
     dropout: float = 0.0
     targets: str | None = None
+    rslora: bool = False
+    dora: bool = False
+    init: InitName = "default"
+    lr_ratio: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,12 @@ def merge_adapters(model: nn.Module) -> int:
     for name, module in adapted:
         base: Any = module.get_base_layer()
         if is_quantized(base.weight):
-            delta: Any = module
-            base = widened(base)
-            base.weight.data += delta.get_delta_weight("default")
+            adapter: Any = module
+            base, dora = widened(base), adapter.lora_variant.get("default")
+            if dora is None:
+                base.weight.data += adapter.get_delta_weight("default")
+            else:
+                base.weight.data = dora.merge_safe(adapter, "default", base.weight.data)
             if not bool(base.weight.isfinite().all()):
                 raise ValueError(f"{name}: merged with its adapter it has weights that are not finite")
         else:

@@ -42,8 +42,8 @@ class Memory:
 
     Attributes:
         weights_gb: Memory of the pretrained weights and adapters, in GB.
-        learning_gb: Memory of the gradients and of AdamW's two moments for the trained parameters, in GB, and of the
-            copy of these parameters that DeepSpeed's stages 1 and 2 keep.
+        learning_gb: Memory of the gradients, of AdamW's two moments and of a moving average for the trained
+            parameters, in GB, and of the copy of these parameters that DeepSpeed's stages 1 and 2 keep.
         activations_gb: Memory of the activations for a thousand tokens in one training pass, in GB.
         parameters: The number of parameters of the whole model.
     """
@@ -114,6 +114,7 @@ def memory_of(recipe: Recipe, model: Model, rows: Sequence[PartRow]) -> Memory:
     moments = 2 * LEARNING_BYTES * learning if recipe.train.optimizer == "adamw" else 2 * learning
     copied = LEARNING_BYTES * learning if stage in (1, 2) else 0
     gradients = LEARNING_BYTES * learning
+    average = LEARNING_BYTES * learning if recipe.train.ema_decay is not None else 0
     decoder = model.of_transformers.config.get_text_config()
     layers = decoder.num_hidden_layers
     kept = RECOMPUTED_BYTES * layers + ACTIVATION_BYTES
@@ -121,7 +122,12 @@ def memory_of(recipe: Recipe, model: Model, rows: Sequence[PartRow]) -> Memory:
     wider = 1 if recipe.train.precision in NARROW else 2
     return Memory(
         weights_gb=sum(row.stored_bytes for row in rows) / (share if stage == 3 else 1) / GB,
-        learning_gb=(gradients / (share if stage >= 2 else 1) + (moments + copied) / (share if stage >= 1 else 1)) / GB,
+        learning_gb=(
+            gradients / (share if stage >= 2 else 1)
+            + (moments + copied) / (share if stage >= 1 else 1)
+            + average / (share if stage == 3 else 1)
+        )
+        / GB,
         activations_gb=1000 * per_width * wider * decoder.hidden_size / GB,
         parameters=sum(row.parameters for row in rows),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,8 +25,9 @@ from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.precision import resolved, set_types
 from medtune.models.tuning.quantize import quantize_language
+from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 from medtune.models.volumes.volume_input import VolumeInput
-from medtune.models.weights.checkpoint import load_trained, read_about, trainable_names
+from medtune.models.weights.checkpoint import load_trained, read_about, read_starts, trainable_names
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.hub import commits
 from medtune.trainer.devices.ranks import barrier
@@ -36,6 +37,12 @@ from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import ModelBlock, Recipe, Stage
 
 FOUR_BITS = "; its linear layers held in 4 bits (NF4)"
+LORA_FACTS = ("alpha", "rslora", "dora", "init")
+"""The fields of an adapter that its tensors do not show.
+
+With other values the model would give other answers without any error: the scale is not in the tensors, and PiSSA's
+adapters belong to other weights than the pretrained ones.
+"""
 
 
 def load_model(experiment: Experiment, checkpoint: Path | None) -> AskedModel:
@@ -57,9 +64,8 @@ def load_model(experiment: Experiment, checkpoint: Path | None) -> AskedModel:
         assembled.model.requires_grad_(False)
         place(assembled.model, experiment.recipe.train.precision, experiment.device)
     else:
-        assembled = _adapted(experiment)
+        assembled = adapted(experiment, checkpoint)
         place(assembled.model, experiment.recipe.train.precision, experiment.device)
-        load_checkpoint(experiment.recipe, assembled.model, checkpoint)
     return LoadedModel(experiment, assembled)
 
 
@@ -70,11 +76,13 @@ class TrainableModel(NamedTuple):
         assembled: The model; each of its parts is frozen, has adapters, or is trained in full.
         rows: The rows of the table of trainable parts, one for each part.
         learnt: Names of the parameters that are trained in any stage of the recipe. A checkpoint holds these.
+        starts: The beginnings of PiSSA adapters, which a checkpoint holds as well.
     """
 
     assembled: Assembled
     rows: tuple[PartRow, ...]
     learnt: tuple[str, ...]
+    starts: Starts
 
 
 def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> TrainableModel:
@@ -91,15 +99,14 @@ def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> 
         FileNotFoundError: There is no such file.
         ValueError: The weights do not belong to the recipe's tuning.
     """
-    assembled = _adapted(experiment)
+    assembled = adapted(experiment, start)
     train = experiment.recipe.train
     # Under ZeRO-3 a device may have no room for the whole model. The strategy moves its share there.
     device = torch.device("cpu") if train.strategy == "deepspeed_stage_3" else experiment.device
     place(assembled.model, train.precision, device)
     learnt = tuple(trainable_names(assembled.model))
-    if start is not None:
-        load_checkpoint(experiment.recipe, assembled.model, start)
-    return TrainableModel(assembled, set_learning(assembled.model, stage.tuning), learnt)
+    starts = NO_STARTS if start is None else read_starts(start)
+    return TrainableModel(assembled, set_learning(assembled.model, stage.tuning), learnt, starts)
 
 
 def load_as_left(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assembled]:
@@ -148,13 +155,14 @@ def place(model: Model, precision: Precision, device: torch.device) -> None:
 
 def about_weights(recipe: Recipe) -> dict[str, str]:
     """Returns the facts about the model that are written into a checkpoint next to its tensors."""
-    alphas = {
-        part: how.lora.alpha
+    adapters = {
+        part: {name: value for name, value in asdict(how.lora).items() if name in LORA_FACTS}
         for stage in recipe.stages
         for part, how in stage.tuning.parts().items()
         if how.mode == "lora"
     }
-    return {"model": recipe.model.name, "lora_alpha": json.dumps(alphas)}
+    average = {} if recipe.train.ema_decay is None else {"ema_decay": str(recipe.train.ema_decay)}
+    return {"model": recipe.model.name, "lora": json.dumps(adapters), **average}
 
 
 def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
@@ -169,21 +177,31 @@ def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
         raise ValueError(
             f"{path}: trained weights of the model {found.get('model', 'unknown')}, but model.name is {wanted['model']}"
         )
-    # The tensors do not contain the scale of an adapter. With another scale the model would give other answers without
-    # any error.
-    if found.get("lora_alpha", "") != wanted["lora_alpha"]:
+    if found.get("lora", "") != wanted["lora"]:
         raise ValueError(
-            f"{path}: trained with model.tuning.*.lora.alpha {found.get('lora_alpha')}, but the recipe has "
-            f"{wanted['lora_alpha']}"
+            f"{path}: trained with other adapters (model.tuning.*.lora) than the recipe has: "
+            f"{found.get('lora', 'unknown')} there, {wanted['lora']} here"
         )
     load_trained(model, path)
 
 
-def _adapted(experiment: Experiment) -> Assembled:
-    """Returns the model with the adapters of all stages, in the host's memory."""
+def adapted(experiment: Experiment, checkpoint: Path | None) -> Assembled:
+    """Returns the model with the adapters of all stages, in the host's memory and in the types of its files.
+
+    Args:
+        experiment: The experiment whose model is loaded.
+        checkpoint: The file of trained weights to read; None leaves the weights as they are before training.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The weights do not belong to the recipe's tuning.
+    """
     assembled = _fetched(experiment)
     tunings = [stage.tuning for stage in experiment.recipe.stages]
     adapt(assembled.model, tunings, seed=experiment.recipe.train.seed)
+    if checkpoint is not None:
+        # Before `place` narrows the weights: PiSSA takes its part out of them as they were loaded.
+        load_checkpoint(experiment.recipe, assembled.model, checkpoint)
     if experiment.recipe.train.gradient_checkpointing:
         recompute_activations(assembled.model)
     return assembled

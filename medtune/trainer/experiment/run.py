@@ -32,6 +32,7 @@ from medtune.trainer.training.dashboard.logger import dashboard_of
 from medtune.trainer.training.fit import fit
 from medtune.trainer.training.loggers import close_loggers, log_parts, log_phase, open_loggers
 from medtune.trainer.training.stages import PlannedStage, planned_stages
+from medtune.trainer.training.starting_adapters import starting_adapters
 
 
 def run(experiment: Experiment) -> int:
@@ -86,7 +87,7 @@ def _zero_shot(
 
 def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
     """Trains the stages that are not done yet; returns False if someone asked to stop before the end."""
-    start = experiment.recipe.model.checkpoint
+    start = experiment.recipe.model.checkpoint or starting_adapters(experiment)
     for planned in planned_stages(experiment.recipe):
         # A stage writes its last weights before its last state, so the weights exist once this step is saved.
         is_done = experiment.folder.saved_step() >= planned.last_step

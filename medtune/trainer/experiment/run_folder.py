@@ -87,6 +87,11 @@ class RunFolder:
         return self.checkpoints / "last.safetensors"
 
     @property
+    def start(self) -> Path:
+        """The file of the weights that the training begins with, where adapters begin with PiSSA or EVA."""
+        return self.checkpoints / "start.safetensors"
+
+    @property
     def results(self) -> Path:
         """results.json, the scores of all phases and the gain."""
         return self.root / "results.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from medtune.models.endpoint.settings import check_endpoint
+from medtune.models.tuning.plan import Lora
 from medtune.models.weights.loading_options import CODES, set_fields
 from medtune.trainer.recipe.schema import SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
 
@@ -124,6 +125,8 @@ def _check_training(recipe: Recipe) -> None:
         raise ValueError(
             "train.max_steps and train.epochs are for recipes without train.stages; each stage has its own"
         )
+    if train.ema_decay is not None and not 0 < train.ema_decay < 1:
+        raise ValueError(f"train.ema_decay is {train.ema_decay}; it must be above 0 and below 1, e.g. 0.99")
     if recipe.model.language_bits is not None and train.strategy == "deepspeed_stage_3":
         raise ValueError(
             "model.language_bits is 4 and train.strategy is deepspeed_stage_3, which cannot share out packed weights; "
@@ -160,13 +163,26 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
     _at_least(f"{block}.micro_batch_size", stage.micro_batch_size, 1)
     if not 0 <= stage.warmup_ratio < 1:
         raise ValueError(f"{block}.warmup_ratio is {stage.warmup_ratio}; it must be at least 0 and below 1")
+    if not 0 <= stage.lr_floor <= 1:
+        raise ValueError(f"{block}.lr_floor is {stage.lr_floor}; it must be from 0 to 1")
+    if stage.schedule == "constant" and stage.lr_floor:
+        raise ValueError(
+            f"{block}.lr_floor is {stage.lr_floor} and {block}.schedule is constant, which does not fall: leave "
+            "lr_floor out, or take cosine or linear"
+        )
     for part, learns in stage.tuning.parts().items():
         if learns.mode != "frozen" and learns.lr <= 0:
             raise ValueError(f"{tuning}.{part}.lr is {learns.lr}; a part that learns needs a rate above 0")
         if learns.mode == "part" and learns.parameters is None:
             raise ValueError(f"{tuning}.{part}.parameters is missing; mode part needs to know which of them learn")
-        if learns.mode == "lora" and (learns.lora.r < 1 or not 0 <= learns.lora.dropout < 1):
-            raise ValueError(f"{tuning}.{part}.lora: r must be at least 1 and dropout in [0, 1)")
+        if learns.mode == "lora":
+            _check_lora(learns.lora, name=f"{tuning}.{part}.lora")
+    language = stage.tuning.language
+    if model.language_bits is not None and language.mode == "lora" and language.lora.init == "pissa":
+        raise ValueError(
+            f"model.language_bits is 4 and {tuning}.language.lora.init is pissa, which changes the weights that are "
+            "held in 4 bits: take eva or default, or leave model.language_bits out"
+        )
     if model.language_bits is not None and stage.tuning.language.mode == "full":
         raise ValueError(
             f"model.language_bits is 4 and {tuning}.language.mode is full; weights in 4 bits cannot learn: use lora"
@@ -176,6 +192,13 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
             f"model.variant is {CODES} and {tuning}.vision.mode is {stage.tuning.vision.mode}; code ids bring no "
             "gradient to the tower: set it to frozen, or leave model.variant out"
         )
+
+
+def _check_lora(lora: Lora, *, name: str) -> None:
+    if lora.r < 1 or not 0 <= lora.dropout < 1:
+        raise ValueError(f"{name}: r must be at least 1 and dropout in [0, 1)")
+    if lora.lr_ratio <= 0:
+        raise ValueError(f"{name}.lr_ratio is {lora.lr_ratio}; it must be above 0, and 1 gives A and B the same rate")
 
 
 def _check_changes(recipe: Recipe) -> None:

@@ -20,7 +20,7 @@ from medtune.trainer.recipe.plugin_folders import read_with_plugins, use_plugins
 from medtune.trainer.recipe.renamed_keys import old_names, with_new_names
 from medtune.trainer.recipe.schema import AUTO, Recipe
 
-STAGE_KEYS = ("batch_size", "micro_batch_size", "warmup_ratio")
+STAGE_KEYS = ("batch_size", "micro_batch_size", "warmup_ratio", "schedule", "lr_floor")
 """The keys whose values a stage takes from `train` if it does not give them itself."""
 Tree = dict[str, Any]
 _T = TypeVar("_T")

@@ -10,7 +10,7 @@ from typing import Literal
 from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Condition, Reading, Split
 from medtune.models.endpoint.settings import Endpoint, asked_alike
-from medtune.models.tuning.plan import OptimizerName, Precision, Tuning
+from medtune.models.tuning.plan import OptimizerName, Precision, ScheduleName, Tuning
 from medtune.models.weights.loading_options import Loading
 
 SERVED = "endpoint"
@@ -132,6 +132,8 @@ class Stage:
         batch_size: Media groups per optimizer step, as in `train`.
         micro_batch_size: Media groups per forward pass of one device, as in `train`.
         warmup_ratio: Share of the steps in which the learning rate rises, as in `train`.
+        schedule: Form of the learning rate's curve after the warm-up, as in `train`.
+        lr_floor: Share of the peak to which the learning rate falls, as in `train`.
         tuning: How each part of the model learns in this stage.
     """
 
@@ -142,6 +144,8 @@ class Stage:
     batch_size: int = 8
     micro_batch_size: int = 8
     warmup_ratio: float = 0.1
+    schedule: ScheduleName = "cosine"
+    lr_floor: float = 0.0
     tuning: Tuning = field(default_factory=Tuning)
 
     @property
@@ -176,7 +180,14 @@ class TrainBlock:
         micro_batch_size: Media groups per forward pass of one device; gradients are accumulated up to `batch_size`.
         optimizer: adamw is AdamW; adamw_8bit keeps its moments in 8 bits (bitsandbytes).
         weight_decay: Weight decay of AdamW, applied to matrices only.
-        warmup_ratio: Share of the steps in which the learning rate rises linearly; it then falls to zero as a cosine.
+        warmup_ratio: Share of the steps in which the learning rate rises linearly to its peak.
+        schedule: Form of the learning rate's curve after the warm-up: a cosine, a straight line (linear), or the peak
+            all the time (constant).
+        lr_floor: Share of the peak to which the learning rate falls at the end, from 0 to 1; not for a constant rate.
+        ema_decay: None trains, evaluates and saves the same weights. A number between 0 and 1 keeps an exponential
+            moving average, in float32, of what learns: after each step the average is multiplied by this number, and
+            the rest is taken from the new weights. Validations, checkpoints and the next stage then use the average. A
+            stage should have many more steps than 1 / (1 - ema_decay).
         clip_norm: Largest norm of the gradient; 0 does not clip.
         strategy: How several devices share the work; auto is ddp for several devices.
         devices: Number of processes on this machine, each with a device of its own.
@@ -199,6 +210,9 @@ class TrainBlock:
     optimizer: OptimizerName = "adamw"
     weight_decay: float = 0.01
     warmup_ratio: float = 0.1
+    schedule: ScheduleName = "cosine"
+    lr_floor: float = 0.0
+    ema_decay: float | None = None
     clip_norm: float = 1.0
     strategy: StrategyName = "auto"
     devices: int = 1
@@ -309,6 +323,8 @@ class Recipe:
                 batch_size=train.batch_size,
                 micro_batch_size=train.micro_batch_size,
                 warmup_ratio=train.warmup_ratio,
+                schedule=train.schedule,
+                lr_floor=train.lr_floor,
                 tuning=self.model.tuning,
             ),
         )

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -18,6 +19,7 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 from medtune.models.tuning.apply import GradientAudit
 from medtune.models.tuning.plan import Tuning
+from medtune.models.tuning.starting_weights import Starts
 from medtune.models.weights.checkpoint import write_trained
 from medtune.trainer.devices.ranks import barrier, summed
 from medtune.trainer.devices.strategies import copied
@@ -154,6 +156,8 @@ class Checkpoints(Callback):
         higher_is_better: Whether the best weights are those with the highest metric; otherwise the lowest.
         stop: Says whether a stop was asked for; a state is then saved after the current step.
         about: Facts about the run that are written into every checkpoint.
+        starts: The beginnings of PiSSA adapters, which are written into every checkpoint too.
+        answering: Gives the model the weights that are evaluated and written, while its context lasts.
     """
 
     def __init__(
@@ -167,6 +171,8 @@ class Checkpoints(Callback):
         higher_is_better: bool,
         stop: StopRequest,
         about: dict[str, str],
+        starts: Starts,
+        answering: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._folder = folder
         self._planned = planned
@@ -176,6 +182,8 @@ class Checkpoints(Callback):
         self._sign = 1.0 if higher_is_better else -1.0
         self._stop = stop
         self._about = about
+        self._starts = starts
+        self._answering = answering
         self._best: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -195,23 +203,27 @@ class Checkpoints(Callback):
             return
         step = self._planned.first_step + trainer.global_step
         if trainer.global_step % self._every_steps == 0 or step == self._planned.last_step:
-            value, logged = self._evaluate(step)
-            log_metrics(trainer, logged, step=step)
-            if self._planned.is_last and is_best(value, self._best, sign=self._sign):
-                self._best = value
-                self._write(trainer, pl_module, self._folder.best, step, value)
-            if step == self._planned.last_step:
-                handed_on = self._folder.stage_weights(self._planned.number)
-                self._write(trainer, pl_module, self._folder.last if self._planned.is_last else handed_on, step, value)
+            with self._answering():
+                self._evaluate_and_write(trainer, pl_module, step)
             self._save_state(trainer, step)
         elif self._stop.asked:
             self._save_state(trainer, step)
+
+    def _evaluate_and_write(self, trainer: pl.Trainer, module: FineTuning, step: int) -> None:
+        value, logged = self._evaluate(step)
+        log_metrics(trainer, logged, step=step)
+        if self._planned.is_last and is_best(value, self._best, sign=self._sign):
+            self._best = value
+            self._write(trainer, module, self._folder.best, step, value)
+        if step == self._planned.last_step:
+            handed_on = self._folder.stage_weights(self._planned.number)
+            self._write(trainer, module, self._folder.last if self._planned.is_last else handed_on, step, value)
 
     def _write(self, trainer: pl.Trainer, module: FineTuning, path: Path, step: int, value: float) -> None:
         tensors = copied(module.model, self._learnt)
         if trainer.is_global_zero:
             about = {**self._about, "step": str(step), "validation": repr(value)}
-            write_trained(path, tensors, about=about)
+            write_trained(path, tensors, about=about, starts=self._starts)
         barrier()
 
     def _save_state(self, trainer: pl.Trainer, step: int) -> None:

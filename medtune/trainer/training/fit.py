@@ -27,6 +27,7 @@ from medtune.trainer.training.phase_metrics import phase_metrics
 from medtune.trainer.training.sampling import ResumableOrder, StepOrder
 from medtune.trainer.training.stages import PlannedStage
 from medtune.trainer.training.validation_metrics import classification_metrics
+from medtune.trainer.training.weight_average import WeightAverage
 
 
 def fit(experiment: Experiment, planned: PlannedStage, model: TrainableModel, loggers: Sequence[Logger]) -> bool:
@@ -103,6 +104,8 @@ def _module(experiment: Experiment, planned: PlannedStage, assembled: Assembled,
         stage.tuning,
         max_steps=stage.steps,
         warmup_ratio=stage.warmup_ratio,
+        schedule=stage.schedule,
+        lr_floor=stage.lr_floor,
         optimizer=train.optimizer,
         weight_decay=train.weight_decay,
         clip_norm=train.clip_norm,
@@ -134,9 +137,14 @@ def _callbacks(
         logged = classification_metrics("validation", scores, facet=benchmark.class_facet)
         return scores.overall.score.value, logged | phase_metrics("validation", scores, benchmark)
 
+    decay = recipe.train.ema_decay
+    average = None if decay is None else WeightAverage(model.assembled.model, decay)
+    if average is not None:
+        experiment.say(f"validations and checkpoints use the moving average of the weights (train.ema_decay {decay})")
     return [
         GradientCheck(planned.stage.tuning, shows_media=recipe.train.text_only_share < 1),
         StepLog(planned, every_steps=recipe.log.every_steps, stop=stop),
+        *([] if average is None else [average]),
         Checkpoints(
             folder,
             planned,
@@ -150,6 +158,8 @@ def _callbacks(
                 **about_weights(recipe),
                 BASE: base_samples(model.assembled.model, model.learnt),
             },
+            starts=model.starts,
+            answering=nullcontext if average is None else average.in_place,
         ),
         Progress(),
     ]

@@ -7,6 +7,7 @@ Shape legend: T target tokens.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -18,7 +19,8 @@ from torch import Tensor
 from medtune.models.contract import Model
 from medtune.models.tuning.apply import parameters_by_part
 from medtune.models.tuning.optimizers import build_optimizer
-from medtune.models.tuning.plan import OptimizerName, Tuning
+from medtune.models.tuning.plan import OptimizerName, ScheduleName, Tuning
+from medtune.models.tuning.schedules import share_of_peak
 from medtune.models.weights.checkpoint import trainable_names
 from medtune.trainer.training.batches import MicroBatch
 
@@ -38,6 +40,8 @@ class FineTuning(pl.LightningModule):
         tuning: How each part of the model is trained.
         max_steps: Optimizer steps of the stage.
         warmup_ratio: The share of the steps in which the learning rate rises, from 0 to below 1.
+        schedule: The form of the learning rate's curve after the warm-up.
+        lr_floor: The share of its peak to which the learning rate falls.
         optimizer: AdamW, or AdamW with its moments in 8 bits.
         weight_decay: Weight decay of matrices.
         clip_norm: Largest norm of the gradient; 0 does not clip.
@@ -52,6 +56,8 @@ class FineTuning(pl.LightningModule):
         *,
         max_steps: int,
         warmup_ratio: float,
+        schedule: ScheduleName,
+        lr_floor: float,
         optimizer: OptimizerName,
         weight_decay: float,
         clip_norm: float,
@@ -61,8 +67,13 @@ class FineTuning(pl.LightningModule):
         super().__init__()
         self.model = model
         self._tuning = tuning
-        self._max_steps = max_steps
-        self._warmup_steps = round(max_steps * warmup_ratio)
+        self._rate_at = functools.partial(
+            share_of_peak,
+            schedule=schedule,
+            max_steps=max_steps,
+            warmup_steps=round(max_steps * warmup_ratio),
+            floor=lr_floor,
+        )
         self._optimizer = optimizer
         self._weight_decay = weight_decay
         self._clip_norm = clip_norm
@@ -122,22 +133,12 @@ class FineTuning(pl.LightningModule):
         return self._gradient_norm
 
     def configure_optimizers(self) -> Any:
-        """Returns AdamW and its schedule of learning rates: a linear warm-up, then a cosine to zero, step by step."""
+        """Returns AdamW and the schedule of its learning rates, which change after every optimizer step."""
         groups = parameters_by_part(self.model, self._tuning, weight_decay=self._weight_decay)
         scaled_loss = self.trainer.precision == "16-mixed"
         optimizer = build_optimizer(self._optimizer, groups, scaled_loss=scaled_loss)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate_at)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-    def _rate_at(self, step: int) -> float:
-        """Returns the learning rate at a step as a share of its peak.
-
-        Source: Loshchilov & Hutter 2017, arXiv 1608.03983, eq. 5.
-        """
-        if step < self._warmup_steps:
-            return (step + 1) / (self._warmup_steps + 1)
-        progress = (step - self._warmup_steps) / max(1, self._max_steps - self._warmup_steps)
-        return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keeps only the trainable parameters in a saved state; the others are loaded as the recipe says."""

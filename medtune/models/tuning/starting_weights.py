@@ -1,0 +1,199 @@
+"""Computes the weights that adapters begin with, where they come from the model itself (PiSSA) or from data (EVA).
+
+Adapters of both kinds are injected with ordinary weights first. `start_adapters` then replaces these. It is called once
+for a run, and what it made is kept in a file, because a singular value decomposition comes out differently on another
+machine.
+
+PiSSA takes a part out of the adapted weight. A checkpoint of it holds, beside the trained adapters, the adapters as
+they were at the beginning, so that `take_out` can make the same remaining weight from the pretrained one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from peft import EvaConfig, LoraConfig, get_eva_state_dict
+from peft.tuners.lora import LoraLayer
+from torch import Tensor, nn
+
+from medtune.models.contract import MediaBatch, Model, root_of
+from medtune.models.sequence.packing import PackedRows
+from medtune.models.tuning.plan import InitName, PartName, Tuning
+
+FAST_PISSA = "pissa_niter_16"
+"""peft's name for PiSSA by a fast decomposition with 16 iterations.
+
+An exact one took 17 times as long for a weight of 2048 x 2048 on one core. What the adapters do not take stays in the
+weight, so the model is the same either way.
+
+Source: Meng et al. 2024, arXiv 2404.02948; the number of iterations is the one that peft recommends.
+"""
+MOST_PASSES = 200
+"""The number of forward passes after which EVA gives up; it usually needs about ten."""
+Starts = Mapping[str, Tensor]
+"""A and B of every PiSSA adapter as they were at the beginning, float32, by the name of the parameter."""
+NO_STARTS: Starts = {}
+_A, _B = ".lora_A.default.weight", ".lora_B.default.weight"
+
+
+def parts_with(tunings: Sequence[Tuning], init: InitName) -> set[PartName]:
+    """Returns the parts whose adapters begin in a certain way, in any of the tunings."""
+    return {
+        part for each in tunings for part, how in each.parts().items() if how.mode == "lora" and how.lora.init == init
+    }
+
+
+def start_pissa(model: Model, parts: set[PartName]) -> Starts:
+    """Gives the adapters of some parts their PiSSA weights, takes these out of the adapted weights, and returns them.
+
+    Raises:
+        ValueError: An adapted layer is a convolution, or smaller than the rank.
+    """
+    starts: dict[str, Tensor] = {}
+    for name, layer in _adapted(model, parts):
+        _refuse_layer(name, layer, "pissa")
+        layer.pissa_init("default", FAST_PISSA)
+        for suffix in (_A, _B):
+            starts[name + suffix] = model.get_parameter(name + suffix).detach().float().cpu().clone()
+    return starts
+
+
+def take_out(model: nn.Module, starts: Starts) -> None:
+    """Takes the beginnings of PiSSA adapters out of the weights that they adapt, in place.
+
+    The computation is the one by which peft makes the remaining weight.
+    """
+    for name in (each.removesuffix(_A) for each in starts if each.endswith(_A)):
+        layer = model.get_submodule(name)
+        assert isinstance(layer, LoraLayer)
+        weight = layer.get_base_layer().weight
+        assert isinstance(weight, nn.Parameter)
+        A, B = (starts[name + suffix].to(weight.device) for suffix in (_A, _B))
+        weight.data = (weight.data.float() - layer.scaling["default"] * B @ A).to(weight.dtype)
+
+
+def start_eva(model: Model, parts: set[PartName], batches: Iterator[EvaBatch]) -> None:
+    """Gives the adapters of some parts their EVA weights: A is made of what goes into the layer, and B stays zero.
+
+    All tokens count but padding, visual tokens too. The rank is not redistributed between layers (EVA's rho is 1), so
+    that the adapters keep the shape that the recipe says.
+
+    Args:
+        model: The model, with adapters that change nothing yet, on the device that it will learn on.
+        parts: The parts whose adapters begin with EVA.
+        batches: Training batches, without an end; each is asked for when it is needed.
+
+    Raises:
+        ValueError: An adapted layer is a convolution, narrower than the rank, gets no input, or the inputs of the
+            layers do not settle.
+    """
+    layers = dict(_adapted(model, parts))
+    for name, layer in layers.items():
+        _refuse_layer(name, layer, "eva")
+    for rank in {layer.r["default"] for layer in layers.values()}:
+        names = [name for name, layer in layers.items() if layer.r["default"] == rank]
+        config = LoraConfig(
+            r=rank,
+            init_lora_weights="eva",
+            eva_config=EvaConfig(rho=1.0),
+            target_modules="|".join(re.escape(f"{name}.base_layer") for name in names),
+        )
+        for name, components_RI in _components(model, config, batches).items():
+            layers[name.removesuffix(".base_layer")].lora_A["default"].weight.data.copy_(components_RI)
+
+
+class EvaBatch(NamedTuple):
+    """A batch that EVA shows the model.
+
+    Attributes:
+        rows: The sequences.
+        media: The media items; None if the batch shows none.
+    """
+
+    rows: PackedRows
+    media: MediaBatch | None
+
+
+class _Ticket:
+    """Stands for a batch in peft's loop, which keeps all that it was given; batches themselves would fill memory."""
+
+    def to(self, device: torch.device) -> _Ticket:
+        """Returns itself; the batch is moved when it is shown."""
+        return self
+
+
+def _components(model: Model, config: LoraConfig, batches: Iterator[EvaBatch]) -> dict[str, Tensor]:
+    """Returns the first right singular vectors of each layer's inputs."""
+    device = next(model.parameters()).device
+    passes = iter(range(MOST_PASSES))
+    current: list[EvaBatch] = []
+
+    def prepare(ticket: _Ticket, config: LoraConfig) -> Tensor:
+        if next(passes, None) is None:
+            raise ValueError(
+                f"model.tuning.*.lora.init eva: after {MOST_PASSES} batches the inputs of the layers had not settled, "
+                f"or all had fewer tokens than lora.r {config.r}; raise train.micro_batch_size, lower lora.r, or take "
+                "the default init"
+            )
+        current[:] = [next(batches)]
+        return _counted(current[0].rows).to(device)
+
+    def forward(model: Model, ticket: _Ticket) -> None:
+        rows, media = current[0]
+        model(rows.to(device), None if media is None else model.encode(media))
+
+    def inputs(given: tuple[Tensor, ...], counted_BL: Tensor, name: str) -> Tensor:
+        states = given[0]
+        if states.shape[:-1] == counted_BL.shape:
+            return states[counted_BL]
+        return states.reshape(-1, states.shape[-1])
+
+    try:
+        found: dict[str, Tensor] = get_eva_state_dict(
+            model,
+            [_Ticket()],
+            config,
+            forward_fn=forward,
+            prepare_model_inputs_fn=prepare,
+            prepare_layer_inputs_fn=inputs,
+            gather_distributed_inputs=False,
+            show_progress_bar=False,
+        )
+    except IndexError as error:
+        raise ValueError(
+            "model.tuning.*.lora.init eva: the first batch does not use all adapted layers; choose layers with "
+            "lora.targets, or take the default init"
+        ) from error
+    return found
+
+
+def _counted(rows: PackedRows) -> Tensor:
+    """Returns which tokens of the rows are no padding; a padding token neither sees nor is seen by another."""
+    return (rows.mask_BLL.sum(dim=1) > 1) | (rows.mask_BLL.sum(dim=2) > 1)
+
+
+def _adapted(model: Model, parts: set[PartName]) -> list[tuple[str, LoraLayer]]:
+    roots = model.part_roots
+    return [
+        (name, module)
+        for name, module in model.named_modules()
+        if isinstance(module, LoraLayer) and root_of(name, roots)[0] in parts
+    ]
+
+
+def _refuse_layer(name: str, layer: LoraLayer, init: InitName) -> None:
+    base, rank = layer.get_base_layer(), layer.r["default"]
+    if not isinstance(base, nn.Linear):
+        raise ValueError(
+            f"model.tuning.*.lora.init {init}: {name} is a convolution, and {init} is for linear layers; choose others "
+            "with lora.targets, or take the default init"
+        )
+    least = base.in_features if init == "eva" else min(base.in_features, base.out_features)
+    if least < rank:
+        raise ValueError(
+            f"model.tuning.*.lora.init {init}: {name} is {base.in_features} x {base.out_features}, too small for "
+            f"lora.r {rank}; lower it to {least}"
+        )
