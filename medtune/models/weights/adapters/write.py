@@ -1,0 +1,282 @@
+"""Writes what a run has trained as a folder in PEFT's own format, which plain `PeftModel.from_pretrained` reads.
+
+    adapter_config.json           the ranks, scales and layers of the adapters, and the modules that were trained in full
+    adapter_model.safetensors     the trained weights, under PEFT's names
+    README.md                     how to load the folder, or why there is no adapter in it
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from peft import LoraConfig
+from peft.tuners.lora import LoraLayer
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from medtune.models.contract import Model
+
+WEIGHTS = "adapter_model.safetensors"
+README = "README.md"
+_NAME = "default"
+_PREFIX = "base_model.model."
+"""Text in front of the names of all tensors of an adapter file.
+
+Source: peft 0.21.2, `get_peft_model_state_dict`.
+"""
+_CHANGES_BASE = ("pissa", "olora", "corda", "lora_ga")
+"""Ways to begin an adapter that also change the weights that it adapts.
+
+Source: peft 0.21.2, `LoraConfig.init_lora_weights`.
+"""
+
+
+class NoPeftFolder(ValueError):
+    """PEFT's format cannot express what a run has trained; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The model that an adapter belongs to.
+
+    Attributes:
+        name: Hub id or folder of the pretrained weights, or the name of a model that medtune builds itself.
+        revision: Branch, tag or commit on the hub; None for the newest.
+        adapter: Adapter that was merged into these weights before the training; None for none.
+    """
+
+    name: str
+    revision: str | None = None
+    adapter: str | None = None
+
+
+def write_adapter(folder: Path, model: Model, trained: Mapping[str, Tensor], base: Base) -> None:
+    """Writes the adapter under a temporary name and renames it at the end, so that nobody reads half a folder.
+
+    Where PEFT's format cannot express what was trained, the folder holds only a README that says why.
+
+    Args:
+        folder: The folder; what was in it is replaced.
+        model: The model with its adapters. Only its structure is read, not its weights.
+        trained: The trained weights by their names in the model, whole.
+        base: The model that the adapter belongs to.
+    """
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        write_peft_files(unfinished, model, trained, base)
+    except NoPeftFolder as reason:
+        (unfinished / README).write_text(_absent(reason), "utf-8")
+    else:
+        (unfinished / README).write_text(_usage(base), "utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
+
+
+def write_peft_files(folder: Path, model: Model, trained: Mapping[str, Tensor], base: Base) -> None:
+    """Writes adapter_config.json and adapter_model.safetensors into a folder.
+
+    Raises:
+        NoPeftFolder: PEFT's format cannot express what was trained.
+    """
+    config, tensors = peft_adapter(model, trained, base)
+    config.save_pretrained(str(folder))
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / WEIGHTS)
+
+
+def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base) -> tuple[LoraConfig, dict[str, Tensor]]:
+    """Returns PEFT's configuration of what was trained, and the trained weights under PEFT's names.
+
+    Raises:
+        NoPeftFolder: PEFT's format cannot express what was trained.
+    """
+    if base.adapter is not None:
+        raise NoPeftFolder(
+            f"the run began from the adapter {base.adapter} (model.adapter), which was merged into the base model "
+            "first, so that an adapter on the base model alone would be another model"
+        )
+    root = next(name for name, module in model.named_modules() if module is model.of_transformers)
+    if outside := sorted(name for name in trained if not name.startswith(f"{root}.")):
+        raise NoPeftFolder(
+            f"{len(outside)} trained weights lie outside of the model of transformers ({root}), for instance "
+            f"{outside[0]}; a PEFT folder has no place for the tower and the projector of such a model"
+        )
+    whole = model.of_transformers
+    local = {name.removeprefix(f"{root}."): tensor for name, tensor in trained.items()}
+    adapted = {name: module for name, module in _adapters(whole) if _has_adapter(name, local)}
+    full = [name for name in local if not _of_adapter(name, adapted)]
+    if both := [name for name in full if ".base_layer." in name]:
+        raise NoPeftFolder(f"{both[0]} was trained in full although it has an adapter as well")
+    saved = _modules_to_save(whole, full)
+    config = _config(model, adapted, base)
+    config.modules_to_save = saved or None
+    return config, {**_lora_tensors(local, adapted), **_saved_tensors(whole, saved, local)}
+
+
+def _adapters(whole: nn.Module) -> Iterator[tuple[str, LoraLayer]]:
+    return ((name, module) for name, module in whole.named_modules() if isinstance(module, LoraLayer))
+
+
+def _has_adapter(name: str, local: Mapping[str, Tensor]) -> bool:
+    return f"{name}.lora_A.{_NAME}.weight" in local
+
+
+def _of_adapter(name: str, adapted: Mapping[str, LoraLayer]) -> bool:
+    return ".lora_" in name and name.partition(".lora_")[0] in adapted
+
+
+def _lora_tensors(local: Mapping[str, Tensor], adapted: Mapping[str, LoraLayer]) -> dict[str, Tensor]:
+    """Returns the adapters' tensors without the adapter's name; DoRA's magnitude also without "weight"."""
+    found = {}
+    for name, tensor in local.items():
+        if _of_adapter(name, adapted):
+            short = name.replace(f"lora_magnitude_vector.{_NAME}.weight", "lora_magnitude_vector")
+            found[_PREFIX + short.replace(f".{_NAME}.", ".")] = tensor
+    return found
+
+
+def _config(model: Model, adapted: Mapping[str, LoraLayer], base: Base) -> LoraConfig:
+    """Returns the configuration with the rank and the scale of each layer.
+
+    Raises:
+        NoPeftFolder: There are no adapters, or PEFT has one setting for all layers where these differ.
+    """
+    if not adapted:
+        raise NoPeftFolder("the run trained no LoRA adapter")
+    _refuse_changed_base(model)
+    if len(dora := {bool(layer.use_dora.get(_NAME)) for layer in adapted.values()}) > 1:
+        raise NoPeftFolder("some layers have DoRA and some have not; PEFT has one setting for all layers")
+    ranks = {name: int(layer.r[_NAME]) for name, layer in adapted.items()}
+    # Scales of layers with and without rsLoRA differ in their formula. An alpha of scale * r gives each of them.
+    alphas = {name: float(layer.scaling[_NAME]) * ranks[name] for name, layer in adapted.items()}
+    rank, alpha = _most_frequent(ranks.values()), _most_frequent(alphas.values())
+    return LoraConfig(
+        r=int(rank),
+        lora_alpha=_whole(alpha),
+        target_modules=sorted(adapted),
+        rank_pattern={_exactly(name): r for name, r in ranks.items() if r != rank},
+        alpha_pattern={_exactly(name): _whole(a) for name, a in alphas.items() if a != alpha},
+        use_dora=dora.pop(),
+        bias="none",
+        task_type="CAUSAL_LM",
+        base_model_name_or_path=base.name,
+        revision=base.revision,
+        inference_mode=True,
+    )
+
+
+def _refuse_changed_base(model: Model) -> None:
+    for module in model.modules():
+        configs: Mapping[str, Any] = getattr(module, "peft_config", None) or {}
+        for config in configs.values():
+            begins = str(getattr(config, "init_lora_weights", True)).lower()
+            if begins.startswith(_CHANGES_BASE):
+                raise NoPeftFolder(
+                    f"the adapters began with {begins}, which also changes the weights that they adapt, so that they "
+                    "do not fit the base model as it is published"
+                )
+
+
+def _most_frequent(values: Any) -> float:
+    counted: Counter[float] = Counter(values)
+    return counted.most_common(1)[0][0]
+
+
+def _whole(alpha: float) -> Any:
+    # peft's type is int, but it multiplies by any number; vLLM reads both.
+    return int(alpha) if alpha == int(alpha) else alpha
+
+
+def _exactly(name: str) -> str:
+    # peft takes the keys of patterns as regular expressions for the end of a name.
+    return re.escape(name)
+
+
+def _modules_to_save(whole: nn.Module, full: list[str]) -> list[str]:
+    """Returns the largest modules whose parameters were all trained in full, so that PEFT can hold each as a copy.
+
+    Raises:
+        NoPeftFolder: A trained parameter belongs to a module that holds others, which were not trained in full.
+    """
+    trained = set(full)
+    shared: dict[int, list[str]] = {}
+    for name, parameter in whole.named_parameters(remove_duplicate=False):
+        shared.setdefault(id(parameter), []).append(name)
+    trained |= {name for names in shared.values() if trained & set(names) for name in names}
+    chosen: list[str] = []
+    for name in sorted(trained):
+        if not any(name.startswith(f"{module}.") for module in chosen):
+            chosen.append(_owner(whole, name, trained))
+    return sorted(each for each in chosen if not any(each.startswith(f"{other}.") for other in chosen))
+
+
+def _owner(whole: nn.Module, name: str, trained: set[str]) -> str:
+    """Returns the name of the largest module around a parameter that PEFT can copy.
+
+    Raises:
+        NoPeftFolder: Even the smallest one holds parameters that were not trained in full.
+    """
+    owner = name.rpartition(".")[0]
+    found = None
+    while owner:
+        module = whole.get_submodule(owner)
+        if any(f"{owner}.{each}" not in trained for each, _ in module.named_parameters()):
+            break
+        if not isinstance(module, nn.ModuleList | nn.ModuleDict | nn.ParameterList | nn.ParameterDict):
+            found = owner
+        owner = owner.rpartition(".")[0]
+    if found is None:
+        raise NoPeftFolder(
+            f"{name} was trained in full, but the module that holds it also holds weights that were not; PEFT can "
+            "only copy whole modules"
+        )
+    return found
+
+
+def _saved_tensors(whole: nn.Module, saved: list[str], local: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the weights of the copied modules: the trained ones, and their buffers as they are."""
+    by_id = {id(p): local[name] for name, p in whole.named_parameters() if name in local}
+    found: dict[str, Tensor] = {}
+    for owner in saved:
+        module = whole.get_submodule(owner)
+        state = module.state_dict(keep_vars=True)
+        for name, tensor in state.items():
+            value = by_id.get(id(tensor), tensor)
+            # Tied weights are written once for each module, because PEFT copies each of them.
+            found[f"{_PREFIX}{owner}.{name}"] = value.detach().clone()
+    return found
+
+
+def _usage(base: Base) -> str:
+    revision = "" if base.revision is None else f', revision="{base.revision}"'
+    return "\n".join(
+        (
+            "# Adapter",
+            "",
+            "What medtune has trained, in PEFT's format: LoRA adapters, and whole copies of the modules that were "
+            "trained in full (`modules_to_save` in adapter_config.json, for instance the projector).",
+            "",
+            "    from peft import PeftModel",
+            "    from transformers import AutoModelForImageTextToText",
+            "",
+            f'    base = AutoModelForImageTextToText.from_pretrained("{base.name}"{revision})',
+            '    model = PeftModel.from_pretrained(base, "THIS_FOLDER")',
+            "",
+            "medtune reads the folder with `model.adapter: THIS_FOLDER`.",
+            "",
+        )
+    )
+
+
+def _absent(reason: NoPeftFolder) -> str:
+    return (
+        f"# No adapter\n\nPEFT's format cannot express this training: {reason}. `medtune export RUN --out DIR` writes the "
+        "whole model.\n"
+    )
