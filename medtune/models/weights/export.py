@@ -26,6 +26,8 @@ from medtune.models.contract import Assembled, Model
 from medtune.models.tuning.quantize import is_quantized, widened
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import recoded
+from medtune.models.weights.adapters.merge import merged_layer
+from medtune.models.weights.adapters.read import merge_adapter
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
@@ -51,8 +53,7 @@ def merge_adapters(model: nn.Module) -> int:
             if not bool(base.weight.isfinite().all()):
                 raise ValueError(f"{name}: merged with its adapter it has weights that are not finite")
         else:
-            merged: Any = module
-            merged.merge(safe_merge=True)
+            base = merged_layer(module)
         model.set_submodule(name, base)
     four_bit: list[tuple[str, Any]] = [(name, each) for name, each in model.named_modules() if _is_four_bit(each)]
     for name, layer in four_bit:
@@ -85,15 +86,31 @@ def write_exported(
 def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assembled:
     """Returns a model of the zoo with its weights, or with those of an exported folder that `loading.weights` names.
 
+    The adapter that `loading.adapter` names is merged into these weights.
+
     Args:
         name: Name of the zoo entry.
         seed: Seed of weights that are drawn at random.
         loading: The recipe's settings.
 
     Raises:
-        AssetError: The weights cannot be downloaded.
-        ValueError: There is no such model, or the folder holds another model or only a part of one.
+        AssetError: The weights or the adapter cannot be downloaded.
+        ValueError: There is no such model, the folder holds another model or only a part of one, or the adapter does
+            not fit the model.
     """
+    assembled = _without_adapter(name, seed, replace(loading, adapter=None))
+    if loading.adapter is None:
+        return assembled
+    return merge_adapter(assembled, loading.adapter, base=base_of(name, loading))
+
+
+def base_of(name: str, loading: Loading) -> str:
+    """Returns the hub id or the folder of a model's pretrained weights, or the model's name if it has neither."""
+    hub = zoo_entry(name).hub
+    return loading.weights or (hub.repo_id if hub else name)
+
+
+def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:
     if loading.weights is None or not is_exported(loading.weights):
         return _assembled(zoo_entry(name), seed, loading)
     folder = Path(loading.weights)

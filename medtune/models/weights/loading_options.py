@@ -16,6 +16,9 @@ class Loading:
 
     Attributes:
         weights: Hub id or local folder of pretrained weights that replace the model's own; None takes the model's own.
+        adapter: Hub id or local folder of a LoRA adapter in PEFT's format, which was trained on these weights. It is
+            merged into them in float32 before anything else: the zero-shot evaluation is that of the adapter's model,
+            and training goes on with new adapters, as `tuning` says. None starts without an adapter.
         dtype: Number format of the pretrained weights in memory; adapters are always float32.
         image_max_pixels: Number of pixels to which larger images are scaled down, where a model takes any size; None
             takes the limit of the model's own processor.
@@ -36,6 +39,7 @@ class Loading:
     """
 
     weights: str | None = None
+    adapter: str | None = None
     dtype: DtypeName = "float32"
     image_max_pixels: int | None = None
     video_frames: int | None = None

@@ -22,8 +22,10 @@ from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.precision import narrow_frozen, resolved
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.weights.adapters.read import adapter_digest
+from medtune.models.weights.adapters.write import Base
 from medtune.models.weights.checkpoint import load_trained, read_about, trainable_names
-from medtune.models.weights.export import assemble_model
+from medtune.models.weights.export import assemble_model, base_of
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.asked_model import AskedModel, LoadedModel, ServedModel
 from medtune.trainer.experiment.experiment import Experiment
@@ -124,7 +126,14 @@ def about_weights(recipe: Recipe) -> dict[str, str]:
         for part, how in stage.tuning.parts().items()
         if how.mode == "lora"
     }
-    return {"model": recipe.model.name, "lora_alpha": json.dumps(alphas)}
+    before = {} if recipe.model.adapter is None else {"adapter": adapter_digest(recipe.model.adapter)}
+    return {"model": recipe.model.name, "lora_alpha": json.dumps(alphas), **before}
+
+
+def adapter_base(recipe: Recipe) -> Base:
+    """Returns the model that the adapter of a run belongs to."""
+    block = recipe.model
+    return Base(base_of(block.name, block), getattr(block, "revision", None), block.adapter)
 
 
 def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
@@ -132,7 +141,8 @@ def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file belongs to another model, or to adapters with another scale, or its tensors do not fit.
+        ValueError: The file belongs to another model, to adapters with another scale, or to another model.adapter, or
+            its tensors do not fit.
     """
     found, wanted = read_about(path), about_weights(recipe)
     if found.get("model", "unknown") != wanted["model"]:
@@ -145,6 +155,12 @@ def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
         raise ValueError(
             f"{path}: trained with model.tuning.*.lora.alpha {found.get('lora_alpha')}, but the recipe has "
             f"{wanted['lora_alpha']}"
+        )
+    # Trained weights are learnt on top of an adapter that was merged before, so that they fit no other.
+    if found.get("adapter") != wanted.get("adapter"):
+        raise ValueError(
+            f"{path}: trained on top of {'another' if 'adapter' in found else 'no'} adapter; set model.adapter as in the "
+            "run that wrote it"
         )
     load_trained(model, path)
 

@@ -18,6 +18,7 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 from medtune.models.tuning.apply import GradientAudit
 from medtune.models.tuning.plan import Tuning
+from medtune.models.weights.adapters.write import Base, write_adapter
 from medtune.models.weights.checkpoint import write_trained
 from medtune.trainer.devices.ranks import barrier, summed
 from medtune.trainer.devices.strategies import copied
@@ -154,6 +155,7 @@ class Checkpoints(Callback):
         higher_is_better: Whether the best weights are those with the highest metric; otherwise the lowest.
         stop: Says whether a stop was asked for; a state is then saved after the current step.
         about: Facts about the run that are written into every checkpoint.
+        base: The model that the adapter in PEFT's format belongs to, which is written beside the best weights.
     """
 
     def __init__(
@@ -167,6 +169,7 @@ class Checkpoints(Callback):
         higher_is_better: bool,
         stop: StopRequest,
         about: dict[str, str],
+        base: Base,
     ) -> None:
         self._folder = folder
         self._planned = planned
@@ -176,6 +179,7 @@ class Checkpoints(Callback):
         self._sign = 1.0 if higher_is_better else -1.0
         self._stop = stop
         self._about = about
+        self._base = base
         self._best: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -212,6 +216,8 @@ class Checkpoints(Callback):
         if trainer.is_global_zero:
             about = {**self._about, "step": str(step), "validation": repr(value)}
             write_trained(path, tensors, about=about)
+            if path == self._folder.best:
+                write_adapter(self._folder.adapter, module.model, tensors, self._base, about=about)
         barrier()
 
     def _save_state(self, trainer: pl.Trainer, step: int) -> None:

@@ -2,11 +2,15 @@
 
     adapter_config.json           the ranks, scales and layers of the adapters, and the modules that were trained in full
     adapter_model.safetensors     the trained weights, under PEFT's names
+    tower_projector.safetensors   what was trained outside of the language model, where medtune puts a model together
+                                  from a tower, a projector and a language model; PEFT does not read this file
+    medtune_adapter.json          facts about the run, such as the data that it was trained on
     README.md                     how to load the folder, or why there is no adapter in it
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections import Counter
@@ -23,9 +27,11 @@ from torch import Tensor, nn
 from medtune.models.contract import Model
 
 WEIGHTS = "adapter_model.safetensors"
+PARTS_FILE = "tower_projector.safetensors"
 README = "README.md"
+ABOUT = "medtune_adapter.json"
 _NAME = "default"
-_PREFIX = "base_model.model."
+PREFIX = "base_model.model."
 """Text in front of the names of all tensors of an adapter file.
 
 Source: peft 0.21.2, `get_peft_model_state_dict`.
@@ -56,7 +62,9 @@ class Base:
     adapter: str | None = None
 
 
-def write_adapter(folder: Path, model: Model, trained: Mapping[str, Tensor], base: Base) -> None:
+def write_adapter(
+    folder: Path, model: Model, trained: Mapping[str, Tensor], base: Base, *, about: Mapping[str, str]
+) -> None:
     """Writes the adapter under a temporary name and renames it at the end, so that nobody reads half a folder.
 
     Where PEFT's format cannot express what was trained, the folder holds only a README that says why.
@@ -66,33 +74,61 @@ def write_adapter(folder: Path, model: Model, trained: Mapping[str, Tensor], bas
         model: The model with its adapters. Only its structure is read, not its weights.
         trained: The trained weights by their names in the model, whole.
         base: The model that the adapter belongs to.
+        about: Facts about the run, which `read_about_adapter` returns.
     """
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     try:
-        write_peft_files(unfinished, model, trained, base)
+        write_peft_files(unfinished, model, trained, base, about=about)
     except NoPeftFolder as reason:
         (unfinished / README).write_text(_absent(reason), "utf-8")
     else:
-        (unfinished / README).write_text(_usage(base), "utf-8")
+        (unfinished / README).write_text(usage(base, unfinished), "utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.rename(folder)
 
 
-def write_peft_files(folder: Path, model: Model, trained: Mapping[str, Tensor], base: Base) -> None:
-    """Writes adapter_config.json and adapter_model.safetensors into a folder.
+def write_peft_files(
+    folder: Path, model: Model, trained: Mapping[str, Tensor], base: Base, *, about: Mapping[str, str]
+) -> None:
+    """Writes adapter_config.json, adapter_model.safetensors and the facts about the run into a folder.
 
     Raises:
         NoPeftFolder: PEFT's format cannot express what was trained.
     """
-    config, tensors = peft_adapter(model, trained, base)
-    config.save_pretrained(str(folder))
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / WEIGHTS)
+    found = peft_adapter(model, trained, base)
+    found.config.save_pretrained(str(folder))
+    for path, tensors in ((folder / WEIGHTS, found.tensors), (folder / PARTS_FILE, found.outside)):
+        if tensors:
+            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+    (folder / ABOUT).write_text(json.dumps(dict(about), indent=1) + "\n", "utf-8")
 
 
-def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base) -> tuple[LoraConfig, dict[str, Tensor]]:
-    """Returns PEFT's configuration of what was trained, and the trained weights under PEFT's names.
+def read_about_adapter(folder: Path) -> dict[str, str]:
+    """Returns the facts that `write_adapter` was given; an empty dictionary for folders of other tools."""
+    path = folder / ABOUT
+    return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}
+
+
+@dataclass(frozen=True, slots=True)
+class PeftAdapter:
+    """What was trained, as PEFT has it.
+
+    Attributes:
+        config: The ranks, scales and layers of the adapters, and the modules that were trained in full.
+        tensors: The trained weights under PEFT's names.
+        outside: Weights of the tower and the projector, under medtune's names, where only the language model is a
+            model of transformers.
+    """
+
+    config: LoraConfig
+    tensors: dict[str, Tensor]
+    outside: dict[str, Tensor]
+
+
+def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base) -> PeftAdapter:
+    """Returns what was trained as PEFT has it.
 
     Raises:
         NoPeftFolder: PEFT's format cannot express what was trained.
@@ -103,13 +139,13 @@ def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base) -> tup
             "first, so that an adapter on the base model alone would be another model"
         )
     root = next(name for name, module in model.named_modules() if module is model.of_transformers)
-    if outside := sorted(name for name in trained if not name.startswith(f"{root}.")):
+    outside = {name: tensor for name, tensor in trained.items() if not name.startswith(f"{root}.")}
+    if adapters := sorted(name for name in outside if ".lora_" in name):
         raise NoPeftFolder(
-            f"{len(outside)} trained weights lie outside of the model of transformers ({root}), for instance "
-            f"{outside[0]}; a PEFT folder has no place for the tower and the projector of such a model"
+            f"{adapters[0]} is an adapter outside of the language model, which alone is a model of transformers here"
         )
     whole = model.of_transformers
-    local = {name.removeprefix(f"{root}."): tensor for name, tensor in trained.items()}
+    local = {name.removeprefix(f"{root}."): tensor for name, tensor in trained.items() if name not in outside}
     adapted = {name: module for name, module in _adapters(whole) if _has_adapter(name, local)}
     full = [name for name in local if not _of_adapter(name, adapted)]
     if both := [name for name in full if ".base_layer." in name]:
@@ -117,7 +153,7 @@ def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base) -> tup
     saved = _modules_to_save(whole, full)
     config = _config(model, adapted, base)
     config.modules_to_save = saved or None
-    return config, {**_lora_tensors(local, adapted), **_saved_tensors(whole, saved, local)}
+    return PeftAdapter(config, {**_lora_tensors(local, adapted), **_saved_tensors(whole, saved, local)}, outside)
 
 
 def _adapters(whole: nn.Module) -> Iterator[tuple[str, LoraLayer]]:
@@ -138,7 +174,7 @@ def _lora_tensors(local: Mapping[str, Tensor], adapted: Mapping[str, LoraLayer])
     for name, tensor in local.items():
         if _of_adapter(name, adapted):
             short = name.replace(f"lora_magnitude_vector.{_NAME}.weight", "lora_magnitude_vector")
-            found[_PREFIX + short.replace(f".{_NAME}.", ".")] = tensor
+            found[PREFIX + short.replace(f".{_NAME}.", ".")] = tensor
     return found
 
 
@@ -250,19 +286,28 @@ def _saved_tensors(whole: nn.Module, saved: list[str], local: Mapping[str, Tenso
         for name, tensor in state.items():
             value = by_id.get(id(tensor), tensor)
             # Tied weights are written once for each module, because PEFT copies each of them.
-            found[f"{_PREFIX}{owner}.{name}"] = value.detach().clone()
+            found[f"{PREFIX}{owner}.{name}"] = value.detach().clone()
     return found
 
 
-def _usage(base: Base) -> str:
-    revision = "" if base.revision is None else f', revision="{base.revision}"'
-    return "\n".join(
-        (
-            "# Adapter",
+def usage(base: Base, folder: Path) -> str:
+    """Returns the text for people who find the folder: what is in it, and how to load it."""
+    lines = [
+        "# Adapter",
+        "",
+        "What medtune has trained, in PEFT's format: LoRA adapters, and whole copies of the modules that were trained in "
+        "full (`modules_to_save` in adapter_config.json, for instance the projector).",
+        "",
+    ]
+    if (folder / PARTS_FILE).is_file():
+        lines += [
+            f"The adapters are those of the language model alone. The tower and the projector are in {PARTS_FILE}, which "
+            "PEFT does not read: only medtune can put the model together, with `model.adapter: THIS_FOLDER`.",
             "",
-            "What medtune has trained, in PEFT's format: LoRA adapters, and whole copies of the modules that were "
-            "trained in full (`modules_to_save` in adapter_config.json, for instance the projector).",
-            "",
+        ]
+    else:
+        revision = "" if base.revision is None else f', revision="{base.revision}"'
+        lines += [
             "    from peft import PeftModel",
             "    from transformers import AutoModelForImageTextToText",
             "",
@@ -271,8 +316,8 @@ def _usage(base: Base) -> str:
             "",
             "medtune reads the folder with `model.adapter: THIS_FOLDER`.",
             "",
-        )
-    )
+        ]
+    return "\n".join(lines)
 
 
 def _absent(reason: NoPeftFolder) -> str:
