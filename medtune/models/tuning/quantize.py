@@ -69,18 +69,6 @@ def _four_bit(bnb: Any, plain: nn.Linear, precision: Precision, device: torch.de
     return quantized
 
 
-def widened(layer: nn.Module) -> nn.Linear:
-    """Returns a plain float32 layer with the weights that a 4-bit layer computes with."""
-    from bitsandbytes.functional import dequantize_4bit
-
-    weight: Any = layer.weight
-    plain = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None)  # type: ignore[arg-type]
-    plain.weight.data = dequantize_4bit(weight.data, weight.quant_state).float()
-    if isinstance(layer.bias, Tensor):
-        plain.bias.data = layer.bias.data.float()
-    return plain.requires_grad_(False)
-
-
 def logical_size(parameter: torch.Tensor) -> int:
     """Returns the number of weights of a parameter: of the whole one under ZeRO-3, and the unpacked ones in 4 bits."""
     state = getattr(parameter, "quant_state", None)

@@ -15,15 +15,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file
 from torch import nn
 
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled, Model
-from medtune.models.tuning.quantize import is_quantized, widened
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import recoded
 from medtune.models.weights.adapters.merge import merged_layer
@@ -35,29 +34,24 @@ MANIFEST = "medtune.json"
 _LANGUAGE_FILE = "model.safetensors"
 
 
-def merge_adapters(model: nn.Module) -> int:
+def merge_adapters(model: nn.Module, *, dtype: torch.dtype | None = None) -> int:
     """Merges every adapter into the weight that it adapts, in place, and returns the number of adapters.
 
-    Weights in 4 bits become float32, because the merged weights would change if they were quantised again.
+    Args:
+        model: The model, with weights of 16 or 32 bits.
+        dtype: The type that all weights get; None keeps their types.
 
     Raises:
         ValueError: A merged weight is not finite.
     """
     adapted = [(name, module) for name, module in model.named_modules() if isinstance(module, BaseTunerLayer)]
     for name, module in adapted:
-        base: Any = module.get_base_layer()
-        if is_quantized(base.weight):
-            delta: Any = module
-            base = widened(base)
-            base.weight.data += delta.get_delta_weight("default")
-            if not bool(base.weight.isfinite().all()):
-                raise ValueError(f"{name}: merged with its adapter it has weights that are not finite")
-        else:
-            base = merged_layer(module)
-        model.set_submodule(name, base)
-    four_bit: list[tuple[str, Any]] = [(name, each) for name, each in model.named_modules() if _is_four_bit(each)]
-    for name, layer in four_bit:
-        model.set_submodule(name, widened(layer))
+        try:
+            model.set_submodule(name, merged_layer(module, dtype))
+        except ValueError as error:
+            raise ValueError(f"{name}: merged with its adapter it has weights that are not finite") from error
+    for parameter in model.parameters() if dtype else ():
+        parameter.data = parameter.data.to(dtype)
     return len(adapted)
 
 
@@ -177,8 +171,3 @@ def _read_parts(model: Model, folder: Path) -> None:
             f"{unknown[:3]}, {len(other)} of another shape {other[:3]}; was it written by another version?"
         )
     model.load_state_dict(found, strict=False)
-
-
-def _is_four_bit(module: nn.Module) -> bool:
-    weight = getattr(module, "weight", None)
-    return isinstance(weight, nn.Parameter) and is_quantized(weight)

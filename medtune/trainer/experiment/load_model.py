@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -92,11 +92,24 @@ def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> 
     return TrainableModel(assembled, set_learning(assembled.model, stage.tuning), learnt)
 
 
-def load_as_left(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assembled]:
+def load_as_left(
+    folder: RunFolder,
+    device: torch.device,
+    *,
+    in_4_bits: bool = True,
+    before_training: Callable[[Assembled], None] | None = None,
+) -> tuple[Recipe, Assembled]:
     """Returns the recipe of a run and its model with the run's weights, without opening any data.
 
     The weights are the best trained ones; if the run did not train, those of model.checkpoint; if there are none, the
     pretrained ones.
+
+    Args:
+        folder: The run folder.
+        device: The device to load the model on.
+        in_4_bits: Whether a language model that the run held in 4 bits is held so again; otherwise it keeps the weights
+            of its checkpoint.
+        before_training: Called with the model before the trained weights are read; None for nothing.
 
     Raises:
         FileNotFoundError: There is no run, or the weights that it evaluated are gone.
@@ -105,17 +118,27 @@ def load_as_left(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assem
     recipe = folder.read_recipe()
     block = recipe.model
     assembled = assemble_model(block.name, recipe.train.seed, block)
-    if block.language_bits is not None:
+    if in_4_bits and block.language_bits is not None:
         quantize_language(assembled.model, precision=resolved(recipe.train.precision, device), device=device)
         assembled.provenance["language"] += FOUR_BITS
-    checkpoint = folder.best if folder.best.is_file() else block.checkpoint
-    if checkpoint is not None:
+    if before_training is not None:
+        before_training(_at_rest(assembled, device))
+    if (checkpoint := trained_weights(folder, recipe)) is not None:
         adapt(assembled.model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed)
         load_checkpoint(recipe, assembled.model, checkpoint)
+    return recipe, _at_rest(assembled, device)
+
+
+def trained_weights(folder: RunFolder, recipe: Recipe) -> Path | None:
+    """Returns the file of the weights that a run has trained, or began from; None where it has the pretrained ones."""
+    return folder.best if folder.best.is_file() else recipe.model.checkpoint
+
+
+def _at_rest(assembled: Assembled, device: torch.device) -> Assembled:
     assembled.model.requires_grad_(False)
     assembled.model.to(device)
     assembled.model.eval()
-    return recipe, assembled
+    return assembled
 
 
 def about_weights(recipe: Recipe) -> dict[str, str]:

@@ -94,7 +94,9 @@ def adapter_folder(where: str) -> Path:
             folder = Path(snapshot_download(where, allow_patterns=["adapter_*", ABOUT, PARTS_FILE]))
         except (HfHubHTTPError, LocalEntryNotFoundError, HFValidationError, OSError) as error:
             reason = str(error).strip().partition("\n")[0]
-            raise AssetError(f"{where} (model.adapter): no such folder, and the hub did not give it: {reason}") from error
+            raise AssetError(
+                f"{where} (model.adapter): no such folder, and the hub did not give it: {reason}"
+            ) from error
     if not (folder / CONFIG).is_file():
         raise ValueError(f"{where} (model.adapter): no {CONFIG} there; it has to be a folder in PEFT's format")
     return folder
@@ -147,9 +149,7 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
         raise ValueError(f"{path}: not a whole safetensors file ({error})") from error
 
 
-def _explicit(
-    config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrainedModel, folder: Path
-) -> LoraConfig:
+def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrainedModel, folder: Path) -> LoraConfig:
     """Returns the configuration with every layer named, so that an old layout of names or a pattern leaves no doubt.
 
     Raises:
@@ -172,6 +172,9 @@ def _explicit(
             f"{folder}: {len(lacking)} layers that its target_modules name have no weights in it, for instance "
             f"{lacking[:3]}; it is incomplete, or was trained on another model"
         )
+    halves = {_layer(name) for name in tensors if name.endswith(".lora_B.weight")}
+    if lone := sorted(halves ^ ranks.keys()):
+        raise ValueError(f"{folder}: {lone[0]} has only one of its matrices lora_A and lora_B; copy the adapter again")
     alphas = {}
     for name, rank in ranks.items():
         said = config.rank_pattern.get(get_pattern_key(list(config.rank_pattern), name), config.r)

@@ -1,11 +1,13 @@
 """Writes what a run has trained as a folder in PEFT's own format, which plain `PeftModel.from_pretrained` reads.
 
-    adapter_config.json           the ranks, scales and layers of the adapters, and the modules that were trained in full
-    adapter_model.safetensors     the trained weights, under PEFT's names
-    tower_projector.safetensors   what was trained outside of the language model, where medtune puts a model together
-                                  from a tower, a projector and a language model; PEFT does not read this file
-    medtune_adapter.json          facts about the run, such as the data that it was trained on
-    README.md                     how to load the folder, or why there is no adapter in it
+The folder holds:
+
+- adapter_config.json: the ranks, scales and layers of the adapters, and the names of the modules trained in full;
+- adapter_model.safetensors: the trained weights, under PEFT's names;
+- tower_projector.safetensors: what was trained outside of the language model, where medtune puts a model together from a
+  tower, a projector and a language model; PEFT does not read this file;
+- medtune_adapter.json: facts about the run, such as the data that it was trained on;
+- README.md: how to load the folder, or why there is no adapter in it.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ Source: peft 0.21.2, `LoraConfig.init_lora_weights`.
 """
 
 
-class NoPeftFolder(ValueError):
+class NoPeftFolderError(ValueError):
     """PEFT's format cannot express what a run has trained; the message says why."""
 
 
@@ -60,6 +62,22 @@ class Base:
     name: str
     revision: str | None = None
     adapter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PeftAdapter:
+    """What was trained, as PEFT has it.
+
+    Attributes:
+        config: The ranks, scales and layers of the adapters, and the modules that were trained in full.
+        tensors: The trained weights under PEFT's names.
+        outside: Weights of the tower and the projector, under medtune's names, where only the language model is a
+            model of transformers.
+    """
+
+    config: LoraConfig
+    tensors: dict[str, Tensor]
+    outside: dict[str, Tensor]
 
 
 def write_adapter(
@@ -80,8 +98,8 @@ def write_adapter(
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     try:
-        write_peft_files(unfinished, model, trained, base, about=about)
-    except NoPeftFolder as reason:
+        write_peft_files(unfinished, peft_adapter(model, trained, base), about=about)
+    except NoPeftFolderError as reason:
         (unfinished / README).write_text(_absent(reason), "utf-8")
     else:
         (unfinished / README).write_text(usage(base, unfinished), "utf-8")
@@ -89,17 +107,10 @@ def write_adapter(
     unfinished.rename(folder)
 
 
-def write_peft_files(
-    folder: Path, model: Model, trained: Mapping[str, Tensor], base: Base, *, about: Mapping[str, str]
-) -> None:
-    """Writes adapter_config.json, adapter_model.safetensors and the facts about the run into a folder.
-
-    Raises:
-        NoPeftFolder: PEFT's format cannot express what was trained.
-    """
-    found = peft_adapter(model, trained, base)
-    found.config.save_pretrained(str(folder))
-    for path, tensors in ((folder / WEIGHTS, found.tensors), (folder / PARTS_FILE, found.outside)):
+def write_peft_files(folder: Path, adapter: PeftAdapter, *, about: Mapping[str, str]) -> None:
+    """Writes the files of an adapter and the facts about the run into a folder."""
+    adapter.config.save_pretrained(str(folder))
+    for path, tensors in ((folder / WEIGHTS, adapter.tensors), (folder / PARTS_FILE, adapter.outside)):
         if tensors:
             save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
     (folder / ABOUT).write_text(json.dumps(dict(about), indent=1) + "\n", "utf-8")
@@ -111,37 +122,21 @@ def read_about_adapter(folder: Path) -> dict[str, str]:
     return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}
 
 
-@dataclass(frozen=True, slots=True)
-class PeftAdapter:
-    """What was trained, as PEFT has it.
-
-    Attributes:
-        config: The ranks, scales and layers of the adapters, and the modules that were trained in full.
-        tensors: The trained weights under PEFT's names.
-        outside: Weights of the tower and the projector, under medtune's names, where only the language model is a
-            model of transformers.
-    """
-
-    config: LoraConfig
-    tensors: dict[str, Tensor]
-    outside: dict[str, Tensor]
-
-
 def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base) -> PeftAdapter:
     """Returns what was trained as PEFT has it.
 
     Raises:
-        NoPeftFolder: PEFT's format cannot express what was trained.
+        NoPeftFolderError: PEFT's format cannot express what was trained.
     """
     if base.adapter is not None:
-        raise NoPeftFolder(
+        raise NoPeftFolderError(
             f"the run began from the adapter {base.adapter} (model.adapter), which was merged into the base model "
             "first, so that an adapter on the base model alone would be another model"
         )
     root = next(name for name, module in model.named_modules() if module is model.of_transformers)
     outside = {name: tensor for name, tensor in trained.items() if not name.startswith(f"{root}.")}
     if adapters := sorted(name for name in outside if ".lora_" in name):
-        raise NoPeftFolder(
+        raise NoPeftFolderError(
             f"{adapters[0]} is an adapter outside of the language model, which alone is a model of transformers here"
         )
     whole = model.of_transformers
@@ -149,7 +144,7 @@ def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base) -> Pef
     adapted = {name: module for name, module in _adapters(whole) if _has_adapter(name, local)}
     full = [name for name in local if not _of_adapter(name, adapted)]
     if both := [name for name in full if ".base_layer." in name]:
-        raise NoPeftFolder(f"{both[0]} was trained in full although it has an adapter as well")
+        raise NoPeftFolderError(f"{both[0]} was trained in full although it has an adapter as well")
     saved = _modules_to_save(whole, full)
     config = _config(model, adapted, base)
     config.modules_to_save = saved or None
@@ -182,13 +177,13 @@ def _config(model: Model, adapted: Mapping[str, LoraLayer], base: Base) -> LoraC
     """Returns the configuration with the rank and the scale of each layer.
 
     Raises:
-        NoPeftFolder: There are no adapters, or PEFT has one setting for all layers where these differ.
+        NoPeftFolderError: There are no adapters, or PEFT has one setting for all layers where these differ.
     """
     if not adapted:
-        raise NoPeftFolder("the run trained no LoRA adapter")
+        raise NoPeftFolderError("the run trained no LoRA adapter")
     _refuse_changed_base(model)
     if len(dora := {bool(layer.use_dora.get(_NAME)) for layer in adapted.values()}) > 1:
-        raise NoPeftFolder("some layers have DoRA and some have not; PEFT has one setting for all layers")
+        raise NoPeftFolderError("some layers have DoRA and some have not; PEFT has one setting for all layers")
     ranks = {name: int(layer.r[_NAME]) for name, layer in adapted.items()}
     # Scales of layers with and without rsLoRA differ in their formula. An alpha of scale * r gives each of them.
     alphas = {name: float(layer.scaling[_NAME]) * ranks[name] for name, layer in adapted.items()}
@@ -214,7 +209,7 @@ def _refuse_changed_base(model: Model) -> None:
         for config in configs.values():
             begins = str(getattr(config, "init_lora_weights", True)).lower()
             if begins.startswith(_CHANGES_BASE):
-                raise NoPeftFolder(
+                raise NoPeftFolderError(
                     f"the adapters began with {begins}, which also changes the weights that they adapt, so that they "
                     "do not fit the base model as it is published"
                 )
@@ -239,7 +234,7 @@ def _modules_to_save(whole: nn.Module, full: list[str]) -> list[str]:
     """Returns the largest modules whose parameters were all trained in full, so that PEFT can hold each as a copy.
 
     Raises:
-        NoPeftFolder: A trained parameter belongs to a module that holds others, which were not trained in full.
+        NoPeftFolderError: A trained parameter belongs to a module that holds others, which were not trained in full.
     """
     trained = set(full)
     shared: dict[int, list[str]] = {}
@@ -257,7 +252,7 @@ def _owner(whole: nn.Module, name: str, trained: set[str]) -> str:
     """Returns the name of the largest module around a parameter that PEFT can copy.
 
     Raises:
-        NoPeftFolder: Even the smallest one holds parameters that were not trained in full.
+        NoPeftFolderError: Even the smallest one holds parameters that were not trained in full.
     """
     owner = name.rpartition(".")[0]
     found = None
@@ -269,7 +264,7 @@ def _owner(whole: nn.Module, name: str, trained: set[str]) -> str:
             found = owner
         owner = owner.rpartition(".")[0]
     if found is None:
-        raise NoPeftFolder(
+        raise NoPeftFolderError(
             f"{name} was trained in full, but the module that holds it also holds weights that were not; PEFT can "
             "only copy whole modules"
         )
@@ -320,7 +315,7 @@ def usage(base: Base, folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _absent(reason: NoPeftFolder) -> str:
+def _absent(reason: NoPeftFolderError) -> str:
     return (
         f"# No adapter\n\nPEFT's format cannot express this training: {reason}. `medtune export RUN --out DIR` writes the "
         "whole model.\n"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from peft import IA3Config, LoraConfig, PeftModel, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -18,11 +19,13 @@ from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.weights.adapters.write import ABOUT, README, WEIGHTS, Base, write_adapter
+from medtune.models.weights.assets import AssetError
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
 from tests.models.twins import logprobs
 
 FULL = PartTuning(mode="full")
+pytestmark = pytest.mark.filterwarnings("ignore:Could not find a config file", "ignore:model.adapter")
 STANDARD = Tuning()
 OWN_RANKS = Tuning(
     vision=PartTuning(mode="lora", lora=Lora(r=4, alpha=4.0)),
@@ -103,7 +106,9 @@ def test_ranks_and_scales_of_each_part_stand_in_the_configuration(tmp_path: Path
 def test_a_model_of_three_modules_keeps_its_projector_beside_the_adapter(tmp_path: Path) -> None:
     assembled = trained("nano_pocket")
     folder = written(assembled, tmp_path / "adapter", Base("nano_pocket"))
-    assert said(started("nano_pocket", folder), "nano_pocket") == pytest.approx(said(assembled, "nano_pocket"), abs=1e-4)
+    assert said(started("nano_pocket", folder), "nano_pocket") == pytest.approx(
+        said(assembled, "nano_pocket"), abs=1e-4
+    )
     assert "only medtune can put the model together" in (folder / README).read_text()
 
 
@@ -115,7 +120,9 @@ def test_a_model_of_three_modules_keeps_its_projector_beside_the_adapter(tmp_pat
         ("nano_pocket", Tuning(vision=PartTuning(mode="lora")), "an adapter outside of the language model"),
     ],
 )
-def test_what_peft_cannot_express_is_said_and_not_written(name: str, tuning: Tuning, reason: str, tmp_path: Path) -> None:
+def test_what_peft_cannot_express_is_said_and_not_written(
+    name: str, tuning: Tuning, reason: str, tmp_path: Path
+) -> None:
     folder = written(trained(name, tuning), tmp_path / "adapter", Base(name))
     assert [path.name for path in folder.iterdir()] == [README]
     assert reason in (folder / README).read_text()
@@ -176,33 +183,64 @@ def rename(folder: Path, new: Any) -> None:
     save_file({new(name): tensor for name, tensor in tensors.items()}, folder / WEIGHTS)
 
 
-def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
-    of_peft(tmp_path / "whole", r=3, target_modules=["q_proj", "v_proj"])
+FIRST = "base_model.model.model.language_model.layers.0.self_attn.q_proj.lora_A.weight"
+SPOILT: dict[str, tuple[Callable[[dict[str, Tensor]], dict[str, Tensor]], str]] = {
+    "a layer is lost": (
+        lambda t: {n: v for n, v in t.items() if ".layers.1." not in n},
+        "that its target_modules name",
+    ),
+    "a tensor is lost": (lambda t: {n: v for n, v in t.items() if n != FIRST}, r"q_proj has only one of its matrices"),
+    "a layer too many": (
+        lambda t: {n.replace("layers.1", "layers.9"): v for n, v in t.items()},
+        r"layers\.9\.self_attn",
+    ),
+    "another rank": (lambda t: {**t, FIRST: torch.zeros(4, 32)}, "q_proj has rank 4, but adapter_config.json says 3"),
+    "another width": (lambda t: {**t, FIRST: torch.zeros(3, 5)}, "shapes are not those of this model"),
+    "a stranger": (lambda t: {**t, "base_model.model.lm_head.bias": torch.zeros(1)}, "lm_head.bias"),
+    "nothing": (lambda t: {}, "it holds no LoRA weights"),
+}
+SET: dict[str, tuple[dict[str, object], str]] = {
+    "IA3": ({"peft_type": "IA3"}, "peft_type is IA3; model.adapter takes LORA alone"),
+    "tokens": ({"trainable_token_indices": [1]}, "trainable_token_indices is set"),
+    "biases": ({"bias": "all"}, "biases were trained as well"),
+}
 
-    def spoilt(change: Any) -> Path:
-        shutil.rmtree(tmp_path / "spoilt", ignore_errors=True)
-        shutil.copytree(tmp_path / "whole", tmp_path / "spoilt")
-        tensors = load_file(tmp_path / "spoilt" / WEIGHTS)
-        save_file(change(tensors), tmp_path / "spoilt" / WEIGHTS)
-        return tmp_path / "spoilt"
 
-    def config(**more: object) -> Path:
-        folder = spoilt(lambda tensors: tensors)
-        path = folder / "adapter_config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
-        return folder
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    of_peft(folder, r=3, target_modules=["q_proj", "v_proj"])
+    return folder
 
-    first = "base_model.model.model.language_model.layers.0.self_attn.q_proj.lora_A.weight"
-    for folder, message in (
-        (spoilt(lambda t: {n: v for n, v in t.items() if ".layers.1." not in n}), r"layers that its target_modules name"),
-        (spoilt(lambda t: {n: v for n, v in t.items() if n != first}), r"(?s)1 are missing .*layers\.0.*q_proj\.lora_A"),
-        (spoilt(lambda t: {n.replace("layers.1", "layers.9"): v for n, v in t.items()}), r"layers\.9\.self_attn"),
-        (spoilt(lambda t: {**t, first: torch.zeros(4, 32)}), "q_proj has rank 4, but adapter_config.json says 3"),
-        (spoilt(lambda t: {**t, first: torch.zeros(3, 5)}), "shapes are not those of this model"),
-        (spoilt(lambda t: {**t, "base_model.model.lm_head.bias": torch.zeros(1)}), "lm_head.bias"),
-        (config(peft_type="IA3"), "peft_type is IA3; model.adapter takes LORA alone"),
-        (config(trainable_token_indices=[1]), "trainable_token_indices is set"),
-        (config(bias="all"), "biases were trained as well"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            started("nano_qwen25vl", folder)
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_tensors_that_do_not_fit_are_named(what: str, whole: Path, tmp_path: Path) -> None:
+    change, message = SPOILT[what]
+    shutil.copytree(whole, tmp_path / "spoilt")
+    save_file(change(load_file(whole / WEIGHTS)), tmp_path / "spoilt" / WEIGHTS)
+    with pytest.raises(ValueError, match=message):
+        started("nano_qwen25vl", tmp_path / "spoilt")
+
+
+@pytest.mark.parametrize("what", SET)
+def test_adapters_of_other_kinds_are_refused_by_name(what: str, whole: Path, tmp_path: Path) -> None:
+    more, message = SET[what]
+    shutil.copytree(whole, tmp_path / "odd")
+    path = tmp_path / "odd" / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
+    with pytest.raises(ValueError, match=message):
+        started("nano_qwen25vl", tmp_path / "odd")
+
+
+def test_another_name_of_the_base_is_warned_of(tmp_path: Path) -> None:
+    folder = written(trained("nano_qwen25vl"), tmp_path / "adapter", Base("somebody/another_model"))
+    with pytest.warns(UserWarning, match="trained on somebody/another_model; the model here is nano_qwen25vl"):
+        begun = started("nano_qwen25vl", folder)
+    assert "(it was trained on somebody/another_model)" in begun.provenance["language"]
+
+
+def test_a_missing_adapter_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no adapter_config.json there"):
+        started("nano_qwen25vl", tmp_path)
+    with pytest.raises(AssetError, match="no such folder, and the hub did not give it"):
+        started("nano_qwen25vl", tmp_path / "none")
