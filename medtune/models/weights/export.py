@@ -23,6 +23,7 @@ from torch import nn
 
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled, Model
+from medtune.models.tuning.quantize import is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import recoded
 from medtune.models.weights.adapters.merge import merged_layer
@@ -42,8 +43,12 @@ def merge_adapters(model: nn.Module, *, dtype: torch.dtype | None = None) -> int
         dtype: The type that all weights get; None keeps their types.
 
     Raises:
-        ValueError: A merged weight is not finite.
+        ValueError: A merged weight is not finite, or weights are in 4 bits. An adapter that was trained on these is
+            merged into the weights of their checkpoint, because merged weights would change if they were quantised
+            again.
     """
+    if held := [name for name, p in model.named_parameters() if is_quantized(p)]:
+        raise ValueError(f"{held[0]} is in 4 bits; load the model without model.language_bits to merge adapters")
     adapted = [(name, module) for name, module in model.named_modules() if isinstance(module, BaseTunerLayer)]
     for name, module in adapted:
         try:

@@ -7,7 +7,6 @@ import json
 import re
 from pathlib import Path
 
-import httpx
 from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 from huggingface_hub.utils import validate_repo_id
@@ -21,6 +20,10 @@ _VOCABULARIES = ("tokenizer.json", "vocab.json", "merges.txt")
 _LOCAL_PATH = re.compile(
     r"(?<![\w:/.])(?:/(?:home|Users|root|mnt|media|data|scratch|tmp|var|work)/[^\s\"']+|[A-Za-z]:\\\\[^\s\"']+)"
 )
+
+
+# huggingface_hub's client library has changed its name between versions; its own error is derived from the library's.
+_HTTP_ERROR = HfHubHTTPError.__bases__[0]
 
 
 class PushError(ValueError):
@@ -86,6 +89,6 @@ def push(folder: Path, repo: str, *, private: bool, message: str) -> str:
         raise PushError(
             f"the hub refused {repo}: {reason}. Is the token allowed to write there? The export stays in {folder}"
         ) from error
-    except (httpx.HTTPError, OfflineModeIsEnabled, OSError) as error:
+    except (_HTTP_ERROR, OfflineModeIsEnabled, OSError) as error:
         raise PushError(f"the hub was not reached ({error}); the export stays in {folder}") from error
     return str(address)
