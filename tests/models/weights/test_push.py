@@ -26,7 +26,7 @@ class Hub(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.path == "/api/repos/create":
             self.taken["create"] = json.loads(body)
-            self._answer({"name": "ann/model", "id": "ann/model"})
+            self._answer({"url": f"http://{self.headers['Host']}/ann/model", "name": "ann/model"})
         elif "/preupload/" in self.path:
             files = json.loads(body)["files"]
             self._answer({"files": [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files]})
