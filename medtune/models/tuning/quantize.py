@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from medtune.models.contract import Model, root_of
 from medtune.models.tuning.linear_layers import linear_names

@@ -62,8 +62,8 @@ def check_public(folder: Path) -> None:
             text = path.read_text("utf-8")
             if found := _LOCAL_PATH.search(text) or _user().search(text):
                 raise PushError(
-                    f"{path}: names {found.group()!r}, which says something about this machine; name weights by their hub "
-                    "id (model.weights, model.adapter) and export again, or change the text"
+                    f"{path}: names {found.group()!r}, which says something about this machine; name weights by their "
+                    "hub id (model.weights, model.adapter) and export again, or change the text"
                 )
 
 

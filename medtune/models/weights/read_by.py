@@ -10,11 +10,12 @@ OLDEST_TRANSFORMERS = "5.6"
 """The oldest version that reads an export and gives the same log-probabilities.
 
 Source: exports of the twins nano_qwen2vl, _qwen25vl, _qwen3vl, _gemma3, _mllama, _llava, _llava_next_video,
-_llava_onevision and _internvl, written by transformers 5.23.0 and read on 2026-11-23 by 4.57.6, 5.0.0, 5.4.0, 5.6.2, 5.8.1,
-5.10.4, 5.12.1 and 5.16.1. From 5.6.2 on all nine gave the log-probabilities of 5.23.0 to 5 digits. 5.4.0 gave others for
-Qwen2.5-VL without a word, and 5.0.0 and 5.4.0 left the towers of Gemma 3 and LLaVA random, with a warning. 4.57.6 does not
-know `rope_parameters` in config.json (it took 1000000 for Qwen2.5-VL's rotary base of 10000), and refuses Mllama, Qwen3-VL
-and the tokenizers.
+_llava_onevision and _internvl, written by transformers 5.23.0 and read on 2026-11-23 by 4.57.6, 5.0.0, 5.4.0, 5.6.2,
+5.8.1, 5.10.4, 5.12.1 and 5.16.1. From 5.6.2 on all nine gave the log-probabilities of 5.23.0 to 5 digits. 5.4.0 gave
+others for Qwen2.5-VL without a word, and 5.0.0 and 5.4.0 left the towers of Gemma 3 and LLaVA random, with a warning.
+4.57.6 does not know `rope_parameters` in config.json (it took 1000000 for Qwen2.5-VL's rotary base of 10000), and
+refuses Mllama, Qwen3-VL and the tokenizers. Adapters of nano_qwen25vl, _gemma3, _mllama and _llava in the same versions,
+with peft 0.21.2: the same from 5.6.2 on, others in 5.0.0 and 5.4.0, no answer from 4.57.6.
 """
 _VLLM = "vLLM 0.33 (it needs transformers 5.16.1 to 5.20)"
 _SGLANG = "SGLang 0.5.23 (it needs transformers 5.19.0)"
@@ -38,8 +39,9 @@ def merged_read_by(model_type: str | None) -> list[str]:
     if model_type is None:
         return ["Only medtune reads the whole folder; the folder `language` is a model of transformers for text alone."]
     lines = [
-        f"Written by transformers {transformers.__version__}. transformers {OLDEST_TRANSFORMERS} and newer read it; older ones "
-        "do not: 4.57 does not know its configuration, and 5.0 to 5.5 can give other answers without an error."
+        f"Written by transformers {transformers.__version__}. transformers {OLDEST_TRANSFORMERS} and newer read it; "
+        "older ones do not: 4.57 does not know its configuration, and 5.0 to 5.5 can give other answers without an "
+        "error."
     ]
     if model_type in _NOT_IN_VLLM:
         lines.append(f"Servers: {_SGLANG}; not vLLM: {_NOT_IN_VLLM[model_type]}. We have not run it there.")
@@ -60,9 +62,9 @@ def adapter_read_by(model_type: str | None, *, ranks: Sequence[int], copies_modu
     if model_type is None:
         return ["PEFT reads the adapters of the language model; only medtune puts the whole model together."]
     lines = [
-        f"Written for transformers {transformers.__version__} and its names of layers; peft reads it with transformers "
-        f"{OLDEST_TRANSFORMERS} and newer. With older versions layers have other names, and peft leaves them out with a "
-        "warning only: 4.57 cannot be used."
+        f"Written for transformers {transformers.__version__} and its names of layers; peft reads it with "
+        f"transformers {OLDEST_TRANSFORMERS} and newer. With 5.0 to 5.5 the answers can be others without an error, and "
+        "in 4.57 the layers of towers have other names: use neither."
     ]
     because = []
     if copies_modules:

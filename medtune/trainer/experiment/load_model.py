@@ -182,8 +182,8 @@ def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
     # Trained weights are learnt on top of an adapter that was merged before, so that they fit no other.
     if found.get("adapter") != wanted.get("adapter"):
         raise ValueError(
-            f"{path}: trained on top of {'another' if 'adapter' in found else 'no'} adapter; set model.adapter as in the "
-            "run that wrote it"
+            f"{path}: trained on top of {'another' if 'adapter' in found else 'no'} adapter; set model.adapter as in "
+            "the run that wrote it"
         )
     load_trained(model, path)
 

@@ -29,7 +29,10 @@ class Hub(BaseHTTPRequestHandler):
             self._answer({"url": f"http://{self.headers['Host']}/ann/model", "name": "ann/model"})
         elif "/preupload/" in self.path:
             files = json.loads(body)["files"]
-            self._answer({"files": [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files]})
+            how = {"uploadMode": "regular", "shouldIgnore": False}
+            self._answer({"files": [{"path": file["path"], **how} for file in files]})
+        elif self.path == "/api/validate-yaml":
+            self._answer({"errors": [], "warnings": []})
         elif "/commit/" in self.path:
             lines = [json.loads(line) for line in body.splitlines()]
             self.taken["message"] = lines[0]["value"]["summary"]
@@ -52,7 +55,7 @@ class Hub(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(told)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Says nothing."""
 
 
@@ -82,7 +85,7 @@ def test_a_proven_folder_is_uploaded_as_it_is(hub: dict[str, object], proven: Pa
     assert push(proven, "ann/model", private=True, message="a tuned model").endswith("/ann/model")
     created = hub["create"]
     assert isinstance(created, dict)
-    assert (created["name"], created["organization"], created["private"]) == ("model", "ann", True)
+    assert (created["name"], created["organization"], created["visibility"]) == ("model", "ann", "private")
     assert hub["message"] == "a tuned model"
     assert hub["files"] == {path.name: path.read_bytes() for path in proven.iterdir()}
 
@@ -122,7 +125,7 @@ def test_what_is_missing_is_said_before_any_work(monkeypatch: pytest.MonkeyPatch
 
 def test_a_hub_that_is_not_there_leaves_the_export(proven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HfApi", lambda: HfApi(endpoint="http://127.0.0.1:9", token="hf_test"))
-    with pytest.raises(PushError, match="the hub was not reached.*the export stays in"):
+    with pytest.raises(PushError, match=r"the hub was not reached.*the export stays in"):
         push(proven, "ann/model", private=False, message="")
     assert (proven / PROOF).is_file()
 
@@ -134,5 +137,5 @@ def test_a_refusal_of_the_hub_is_told(proven: Path, hub: dict[str, object], monk
 
     monkeypatch.setattr(Hub, "do_POST", refuse)
     monkeypatch.setattr(Hub, "do_GET", lambda self: self.send_error(404))
-    with pytest.raises(PushError, match="the hub refused ann/model: .*Is the token allowed to write"):
+    with pytest.raises(PushError, match=r"the hub refused ann/model: .*Is the token allowed to write"):
         push(proven, "ann/model", private=False, message="")

@@ -68,8 +68,8 @@ def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
     doubt = "" if _same(named, base) else f" (it was trained on {named})"
     if doubt:
         warnings.warn(
-            f"model.adapter {where} says that it was trained on {named}; the model here is {base}. The names and shapes "
-            "fit, but make sure that these are the same weights",
+            f"model.adapter {where} says that it was trained on {named}; the model here is {base}. The names and "
+            "shapes fit, but make sure that these are the same weights",
             stacklevel=2,
         )
     names = [*(f"{_root(assembled.model)}.{_layer(name)}" for name in tensors), *outside]

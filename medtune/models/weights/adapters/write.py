@@ -4,8 +4,8 @@ The folder holds:
 
 - adapter_config.json: the ranks, scales and layers of the adapters, and the names of the modules trained in full;
 - adapter_model.safetensors: the trained weights, under PEFT's names;
-- tower_projector.safetensors: what was trained outside of the language model, where medtune puts a model together from a
-  tower, a projector and a language model; PEFT does not read this file;
+- tower_projector.safetensors: what was trained outside of the language model, where medtune puts a model together
+  from a tower, a projector and a language model; PEFT does not read this file;
 - medtune_adapter.json: facts about the run, such as the data that it was trained on;
 - README.md: how to load the folder, or why there is no adapter in it.
 """
@@ -290,14 +290,14 @@ def usage(base: Base, folder: Path) -> str:
     lines = [
         "# Adapter",
         "",
-        "What medtune has trained, in PEFT's format: LoRA adapters, and whole copies of the modules that were trained in "
-        "full (`modules_to_save` in adapter_config.json, for instance the projector).",
+        "What medtune has trained, in PEFT's format: LoRA adapters, and whole copies of the modules that were trained "
+        "in full (`modules_to_save` in adapter_config.json, for instance the projector).",
         "",
     ]
     if (folder / PARTS_FILE).is_file():
         lines += [
-            f"The adapters are those of the language model alone. The tower and the projector are in {PARTS_FILE}, which "
-            "PEFT does not read: only medtune can put the model together, with `model.adapter: THIS_FOLDER`.",
+            f"The adapters are those of the language model alone. The tower and the projector are in {PARTS_FILE}, "
+            "which PEFT does not read: only medtune can put the model together, with `model.adapter: THIS_FOLDER`.",
             "",
         ]
     else:
@@ -317,6 +317,6 @@ def usage(base: Base, folder: Path) -> str:
 
 def _absent(reason: NoPeftFolderError) -> str:
     return (
-        f"# No adapter\n\nPEFT's format cannot express this training: {reason}. `medtune export RUN --out DIR` writes the "
-        "whole model.\n"
+        f"# No adapter\n\nPEFT's format cannot express this training: {reason}. `medtune export RUN --out DIR` writes "
+        "the whole model.\n"
     )

@@ -2,8 +2,8 @@
 
     python -I plain_reader.py TASK.json RESULT.json
 
-It is run by its path, in a fresh process, by `prove`. For each sample it writes the log-probability of each token of the
-answer, behind the prompt that the checkpoint's own processor and chat template make.
+It is run by its path, in a fresh process, by `prove`. For each sample it writes the log-probability of each token of
+the answer, behind the prompt that the checkpoint's own processor and chat template make.
 """
 
 import json

@@ -34,8 +34,8 @@ class Apart(NamedTuple):
 TOLERANCES = {"float32": Apart(1e-4, 1e-3), "bfloat16": Apart(0.1, 1.0), "float16": Apart(0.02, 0.2)}
 """The largest allowed differences by the number format of the export.
 
-In float32 two programs differ by the order of their sums alone. In 16 bits the merged weights are rounded, and each layer
-rounds its output: to 8 significant bits in bfloat16, and to 11 in float16.
+In float32 two programs differ by the order of their sums alone. In 16 bits the merged weights are rounded, and each
+layer rounds its output: to 8 significant bits in bfloat16, and to 11 in float16.
 
 Source: measured on the tiny twins and on pocket; docs/export.md has the figures.
 """
@@ -58,8 +58,8 @@ class Proof:
         tolerance: How far it may lie.
         training_moved: How far training has moved the same answers. Where this is hardly more than the tolerance, the
             proof could not tell the trained model from the untrained one.
-        four_bits_gap: How far the model with its language part in 4 bits, which was trained and evaluated, lies from the
-            one that is exported, which rests on the 16-bit weights; None where nothing was in 4 bits.
+        four_bits_gap: How far the model with its language part in 4 bits, which was trained and evaluated, lies from
+            the one that is exported, which rests on the 16-bit weights; None where nothing was in 4 bits.
     """
 
     samples: int
@@ -81,16 +81,16 @@ class Proof:
     def sentences(self) -> list[str]:
         """Returns the figures in words, for the printed lines and the model card."""
         lines = [
-            f"Proven with {self.reader} in a fresh process, on {self.samples} samples ({self.origin}): log-probabilities "
-            f"of answers differ by {self.difference.mean:.2g} in the mean and {self.difference.largest:.2g} at most; "
-            f"allowed in {self.dtype} are {self.tolerance.mean:g} and {self.tolerance.largest:g}.",
+            f"Proven with {self.reader} in a fresh process, on {self.samples} samples ({self.origin}): "
+            f"log-probabilities of answers differ by {self.difference.mean:.2g} in the mean and "
+            f"{self.difference.largest:.2g} at most; allowed in {self.dtype} are {self.tolerance.mean:g} and {self.tolerance.largest:g}.",
             f"Training moved the same log-probabilities by {self.training_moved.mean:.2g} in the mean and "
             f"{self.training_moved.largest:.2g} at most.",
         ]
         if not self.tells:
             lines.append(
-                "That is hardly more than the tolerance: the proof says that the folder can be read, but could not tell "
-                "the trained model from the untrained one."
+                "That is hardly more than the tolerance: the proof says that the folder can be read, but could not "
+                "tell the trained model from the untrained one."
             )
         if self.four_bits_gap is not None:
             lines.append(

@@ -59,7 +59,7 @@ def _random_media(transform: Transform, draw: np.random.Generator) -> Media:
         inside = np.zeros(hu_IJK.shape, bool)
         inside[8:40, 8:40, 8:24] = True
         organs = transform.prepare.organs
-        return Volume(hu_IJK, (4.0, 4.0, 6.0), "LPS", {organ: inside for organ in organs}, tuple(organs[:1]))
+        return Volume(hu_IJK, (4.0, 4.0, 6.0), "LPS", dict.fromkeys(organs, inside), tuple(organs[:1]))
     if "image" in transform.kinds:
         return Image(draw.integers(0, 256, (96, 128, 3), dtype=np.uint8))
     frames = transform.sampling.at_most if transform.sampling else 1

@@ -151,7 +151,8 @@ OF_OTHERS = {
     "regex, rsLoRA": {"r": 4, "use_rslora": True, "target_modules": r"model\.language_model\..*_proj"},
     "DoRA, projector": {"r": 2, "use_dora": True, "target_modules": ["o_proj"], "modules_to_save": ["merger"]},
     "patterns": {
-        "r": 2, "target_modules": ["q_proj", "up_proj"], "rank_pattern": {"up_proj": 5}, "alpha_pattern": {"up_proj": 1},
+        "r": 2, "target_modules": ["q_proj", "up_proj"],
+        "rank_pattern": {"up_proj": 5}, "alpha_pattern": {"up_proj": 1},
     },
 }  # fmt: skip
 
@@ -240,7 +241,7 @@ def test_another_name_of_the_base_is_warned_of(tmp_path: Path) -> None:
 
 
 def test_a_missing_adapter_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no adapter_config.json there"):
+    with pytest.raises(ValueError, match=r"no adapter_config\.json there"):
         started("nano_qwen25vl", tmp_path)
     with pytest.raises(AssetError, match="no such folder, and the hub did not give it"):
         started("nano_qwen25vl", tmp_path / "none")
