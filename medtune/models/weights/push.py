@@ -6,10 +6,10 @@ import getpass
 import json
 import re
 from pathlib import Path
+from typing import cast
 
 from huggingface_hub import HfApi, get_token
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
 from medtune.models.weights.proof.prove import PROOF
 
@@ -23,7 +23,7 @@ _LOCAL_PATH = re.compile(
 
 
 # huggingface_hub's client library has changed its name between versions; its own error is derived from the library's.
-_HTTP_ERROR = HfHubHTTPError.__bases__[0]
+_HTTP_ERROR = cast("type[Exception]", HfHubHTTPError.__bases__[0])
 
 
 class PushError(ValueError):
@@ -36,10 +36,8 @@ def check_repo(repo: str) -> None:
     Raises:
         PushError: The name is not that of a repository, or nobody is logged in.
     """
-    try:
-        validate_repo_id(repo)
-    except HFValidationError as error:
-        raise PushError(f"--push-to-hub {repo}: {error}") from error
+    if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", repo) is None:
+        raise PushError(f"--push-to-hub {repo}: not the name of a repository; give OWNER/NAME")
     if get_token() is None:
         raise PushError("--push-to-hub: no token of the Hugging Face hub; run `hf auth login`, or set HF_TOKEN")
 

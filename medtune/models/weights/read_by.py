@@ -14,8 +14,8 @@ _llava_onevision and _internvl, written by transformers 5.23.0 and read on 2026-
 5.8.1, 5.10.4, 5.12.1 and 5.16.1. From 5.6.2 on all nine gave the log-probabilities of 5.23.0 to 5 digits. 5.4.0 gave
 others for Qwen2.5-VL without a word, and 5.0.0 and 5.4.0 left the towers of Gemma 3 and LLaVA random, with a warning.
 4.57.6 does not know `rope_parameters` in config.json (it took 1000000 for Qwen2.5-VL's rotary base of 10000), and
-refuses Mllama, Qwen3-VL and the tokenizers. Adapters of nano_qwen25vl, _gemma3, _mllama and _llava in the same versions,
-with peft 0.21.2: the same from 5.6.2 on, others in 5.0.0 and 5.4.0, no answer from 4.57.6.
+refuses Mllama, Qwen3-VL and the tokenizers. Adapters of nano_qwen25vl, _gemma3, _mllama and _llava in the same
+versions, with peft 0.21.2: the same from 5.6.2 on, others in 5.0.0 and 5.4.0, no answer from 4.57.6.
 """
 _VLLM = "vLLM 0.33 (it needs transformers 5.16.1 to 5.20)"
 _SGLANG = "SGLang 0.5.23 (it needs transformers 5.19.0)"
@@ -63,8 +63,8 @@ def adapter_read_by(model_type: str | None, *, ranks: Sequence[int], copies_modu
         return ["PEFT reads the adapters of the language model; only medtune puts the whole model together."]
     lines = [
         f"Written for transformers {transformers.__version__} and its names of layers; peft reads it with "
-        f"transformers {OLDEST_TRANSFORMERS} and newer. With 5.0 to 5.5 the answers can be others without an error, and "
-        "in 4.57 the layers of towers have other names: use neither."
+        f"transformers {OLDEST_TRANSFORMERS} and newer. With 5.0 to 5.5 the answers can be others without an error, "
+        "and in 4.57 the layers of towers have other names: use neither."
     ]
     because = []
     if copies_modules:

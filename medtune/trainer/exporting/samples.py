@@ -42,7 +42,7 @@ def _from_data(recipe: Recipe, *, count: int) -> list[Sample]:
     if not recipe.data.root.is_dir():
         return []
     prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
-    found = []
+    found: list[Sample] = []
     for group in groups_of(prepared, recipe.eval.split, questions=None, seed=recipe.train.seed):
         if group.media.kind == "image" and len(found) < count:
             prompt = benchmark.render(group.questions[0], recipe.model.answer_format)

@@ -164,10 +164,11 @@ def _dtype(recipe: Recipe, assembled: Assembled, wanted: Wanted) -> torch.dtype:
         return found
     where = base_of(recipe.model.name, recipe.model)
     if where != recipe.model.name and zoo_entry(recipe.model.name).family is not None:
-        said = getattr(AutoConfig.from_pretrained(where, trust_remote_code=False), "dtype", None)
+        said: torch.dtype | None = getattr(AutoConfig.from_pretrained(where, trust_remote_code=False), "dtype", None)
         if said in _SHORT:
             return said
-    return assembled.model.of_transformers.get_input_embeddings().weight.dtype
+    whole: torch.dtype = assembled.model.of_transformers.dtype
+    return whole
 
 
 def _plain_type(assembled: Assembled) -> str | None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from medtune.models.weights.export import write_exported
 from medtune.models.weights.proof.prove import PROOF
 from medtune.trainer.commands.cli import main
 from tests.trainer.conftest import Nano
@@ -120,8 +121,6 @@ def test_an_export_that_is_not_the_trained_model_is_refused_and_leaves_nothing(
         tensors = load_file(folder / "model.safetensors")
         name = next(name for name in tensors if "down_proj" in name)
         save_file({**tensors, name: -tensors[name]}, folder / "model.safetensors", metadata={"format": "pt"})
-
-    from medtune.trainer.exporting.write import write_exported
 
     monkeypatch.setattr("medtune.trainer.exporting.write.write_exported", spoilt)
     run = run_of("nano_qwen25vl")

@@ -263,7 +263,8 @@ def _same(named: str | None, base: str) -> bool:
 
 
 def _root(model: Model) -> str:
-    return next(name for name, module in model.named_modules() if module is model.of_transformers)
+    names: list[str] = [name for name, module in model.named_modules() if module is model.of_transformers]
+    return names[0]
 
 
 def _copy_outside(model: Model, path: Path) -> list[str]:

@@ -10,6 +10,7 @@ import sys
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -25,7 +26,9 @@ def main(task_file: str, result_file: str) -> None:
     task = json.loads(Path(task_file).read_text("utf-8"))
     name_folders(map(Path, task["plugins"]))
     device, dtype = torch.device(task["device"]), getattr(torch, task["dtype"])
-    loading = {key: tuple(value) if isinstance(value, list) else value for key, value in task["loading"].items()}
+    loading: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in task["loading"].items()
+    }
     assembled = assemble_model(task["name"], task["seed"], Loading(**loading))
     assembled.model.to(device)
     precise = nullcontext if dtype == torch.float32 else partial(torch.autocast, device.type, dtype)

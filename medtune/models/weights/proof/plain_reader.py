@@ -39,7 +39,8 @@ def main(task_file: str, result_file: str) -> None:
 
 
 def _read(task: TaskRecord) -> Any:
-    model, report = AutoModelForImageTextToText.from_pretrained(
+    loader: Any = AutoModelForImageTextToText
+    model, report = loader.from_pretrained(
         task["model"],
         revision=task["revision"],
         dtype=getattr(torch, task["dtype"]),

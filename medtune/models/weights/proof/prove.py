@@ -83,7 +83,8 @@ class Proof:
         lines = [
             f"Proven with {self.reader} in a fresh process, on {self.samples} samples ({self.origin}): "
             f"log-probabilities of answers differ by {self.difference.mean:.2g} in the mean and "
-            f"{self.difference.largest:.2g} at most; allowed in {self.dtype} are {self.tolerance.mean:g} and {self.tolerance.largest:g}.",
+            f"{self.difference.largest:.2g} at most; allowed in {self.dtype} are {self.tolerance.mean:g} and "
+            f"{self.tolerance.largest:g}.",
             f"Training moved the same log-probabilities by {self.training_moved.mean:.2g} in the mean and "
             f"{self.training_moved.largest:.2g} at most.",
         ]
