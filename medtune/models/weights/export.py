@@ -27,7 +27,7 @@ from medtune.models.tuning.quantize import is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import recoded
 from medtune.models.weights.adapters.merge import merged_layer
-from medtune.models.weights.adapters.read import merge_adapter
+from medtune.models.weights.adapters.read import check_adapter, merge_adapter
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
@@ -97,6 +97,8 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
         ValueError: There is no such model, the folder holds another model or only a part of one, or the adapter does
             not fit the model.
     """
+    if loading.adapter is not None:
+        check_adapter(loading.adapter)
     assembled = _without_adapter(name, seed, replace(loading, adapter=None))
     if loading.adapter is None:
         return assembled

@@ -34,7 +34,7 @@ def model_card(written: Written, results: RunData | None, *, label: DataLabel, f
     base = adapter_base(recipe)
     is_adapter = (folder / "adapter_config.json").is_file()
     lines = [
-        *_front_matter(base, is_adapter=is_adapter),
+        *_front_matter(written, base, is_adapter=is_adapter),
         f"# {escaped(name)}",
         "",
         f"{escaped(entry.title)}, tuned with medtune on {escaped(benchmark.title)}. For research only; it is no "
@@ -86,11 +86,11 @@ def without_paths(text: str) -> str:
     return _PATH.sub(lambda found: found["name"], text)
 
 
-def _front_matter(base: Base, *, is_adapter: bool) -> list[str]:
+def _front_matter(written: Written, base: Base, *, is_adapter: bool) -> list[str]:
     hub = [f"base_model: {base.name}"] if base.name.count("/") == 1 and not Path(base.name).is_absolute() else []
     relation = [f"base_model_relation: {'adapter' if is_adapter else 'finetune'}"] if hub else []
-    library = ["library_name: peft"] if is_adapter else ["library_name: medtune"]
-    return ["---", *library, *hub, *relation, "tags: [medical, vision-language]", "---", ""]
+    library = "medtune" if not written.is_plain else "peft" if is_adapter else "transformers"
+    return ["---", f"library_name: {library}", *hub, *relation, "tags: [medical, vision-language]", "---", ""]
 
 
 def _results(run: RunData | None) -> list[str]:

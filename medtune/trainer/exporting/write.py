@@ -43,7 +43,8 @@ class Wanted:
 
     Attributes:
         as_adapter: Whether the adapter alone is written; otherwise the whole model with merged adapters.
-        dtype: The number format of the written weights; "base" is that of the base model's checkpoint.
+        dtype: The number format of merged weights, or of the base model when an adapter is proven; "base" is that of
+            the base model's checkpoint.
         device: The device that the samples are computed on.
         samples: Number of samples of the proof; 0 for no proof.
     """
@@ -63,6 +64,7 @@ class Written:
         num_adapters: Number of adapted layers.
         dtype: The number format of the weights, in which the folder was read for the proof.
         proof: The proof; None where none was asked for.
+        is_plain: Whether plain transformers, or plain peft, reads the folder.
         read_by: Sentences on the versions of other tools that read the folder.
         provenance: Where the weights of each part come from, in words.
     """
@@ -71,6 +73,7 @@ class Written:
     num_adapters: int
     dtype: str
     proof: Proof | None
+    is_plain: bool
     read_by: list[str]
     provenance: dict[str, str]
 
@@ -126,7 +129,9 @@ def write_and_prove(run: RunFolder, folder: Path, wanted: Wanted) -> Written:
             gc.collect()
             proof = _proven(recipe, folder, wanted, expected, task, plain=model_type is not None, scratch=Path(scratch))
         proof.write(folder)
-    return Written(recipe, written.num_adapters, _SHORT[dtype], proof, written.read_by, provenance)
+    return Written(
+        recipe, written.num_adapters, _SHORT[dtype], proof, model_type is not None, written.read_by, provenance
+    )
 
 
 def _expected(run: RunFolder, recipe: Recipe, wanted: Wanted) -> tuple[_Expected | None, Assembled]:
@@ -164,7 +169,8 @@ def _dtype(recipe: Recipe, assembled: Assembled, wanted: Wanted) -> torch.dtype:
         return found
     where = base_of(recipe.model.name, recipe.model)
     if where != recipe.model.name and zoo_entry(recipe.model.name).family is not None:
-        said: torch.dtype | None = getattr(AutoConfig.from_pretrained(where, trust_remote_code=False), "dtype", None)
+        config = AutoConfig.from_pretrained(where, revision=adapter_base(recipe).revision, trust_remote_code=False)
+        said: torch.dtype | None = getattr(config, "dtype", None)
         if said in _SHORT:
             return said
     whole: torch.dtype = assembled.model.of_transformers.dtype

@@ -28,7 +28,7 @@ from transformers import PreTrainedModel
 from medtune.models.contract import Assembled, Model, root_of
 from medtune.models.weights.adapters.merge import merged_layer
 from medtune.models.weights.adapters.old_names import present_name
-from medtune.models.weights.adapters.write import ABOUT, PARTS_FILE, PREFIX, WEIGHTS
+from medtune.models.weights.adapters.write import ABOUT, CHANGES_BASE, PARTS_FILE, PREFIX, WEIGHTS
 from medtune.models.weights.assets import AssetError
 
 CONFIG = "adapter_config.json"
@@ -79,6 +79,18 @@ def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
         assembled,
         provenance={p: origin + (text if p in touched else "") for p, origin in assembled.provenance.items()},
     )
+
+
+def check_adapter(where: str) -> None:
+    """Refuses an adapter of a kind that is not taken, before anything large is read.
+
+    Raises:
+        AssetError: The adapter is neither here nor given by the hub.
+        ValueError: The folder holds no adapter, or one of another kind.
+    """
+    folder = adapter_folder(where)
+    _read_config(folder)
+    _weights_file(folder)
 
 
 def adapter_folder(where: str) -> Path:
@@ -198,7 +210,7 @@ def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrain
 
 
 def _changes_base(config: LoraConfig) -> bool:
-    return str(config.init_lora_weights).lower().startswith(("pissa", "olora"))
+    return str(config.init_lora_weights).lower().startswith(CHANGES_BASE)
 
 
 def _layer(name: str) -> str:

@@ -38,7 +38,7 @@ PREFIX = "base_model.model."
 
 Source: peft 0.21.2, `get_peft_model_state_dict`.
 """
-_CHANGES_BASE = ("pissa", "olora", "corda", "lora_ga")
+CHANGES_BASE = ("pissa", "olora")
 """Ways to begin an adapter that also change the weights that it adapts.
 
 Source: peft 0.21.2, `LoraConfig.init_lora_weights`.
@@ -208,7 +208,7 @@ def _refuse_changed_base(model: Model) -> None:
         configs: Mapping[str, Any] = getattr(module, "peft_config", None) or {}
         for config in configs.values():
             begins = str(getattr(config, "init_lora_weights", True)).lower()
-            if begins.startswith(_CHANGES_BASE):
+            if begins.startswith(CHANGES_BASE):
                 raise NoPeftFolderError(
                     f"the adapters began with {begins}, which also changes the weights that they adapt, so that they "
                     "do not fit the base model as it is published"

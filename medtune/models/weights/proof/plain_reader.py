@@ -22,7 +22,7 @@ TaskRecord = dict[str, Any]
 def main(task_file: str, result_file: str) -> None:
     """Carries out a task and writes its result."""
     task = json.loads(Path(task_file).read_text("utf-8"))
-    model, processor = _read(task), AutoProcessor.from_pretrained(task["processor"])
+    model, processor = _read(task), AutoProcessor.from_pretrained(task["processor"], trust_remote_code=False)
     result: TaskRecord = {"reader": f"transformers {transformers.__version__}", "logprobs": []}
     if task["adapter"]:
         result["reader"] += f", peft {_peft_version()}"
@@ -45,6 +45,7 @@ def _read(task: TaskRecord) -> Any:
         revision=task["revision"],
         dtype=getattr(torch, task["dtype"]),
         use_safetensors=True,
+        trust_remote_code=False,
         output_loading_info=True,
     )
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):

@@ -35,7 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=get_args(DtypeChoice),
         default="base",
-        help="Number format of the merged weights; base is that of the base model's checkpoint (default: base).",
+        help="Number format of the merged weights, or of the base model when an adapter is proven; base is that of the "
+        "base model's checkpoint (default: base).",
     )
     parser.add_argument(
         "--samples",
