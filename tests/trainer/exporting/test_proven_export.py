@@ -58,6 +58,7 @@ def test_plain_transformers_says_the_same_as_the_run(run_of: Runs, tmp_path: Pat
         assert "vLLM 0.33" in text
 
 
+@pytest.mark.slow
 def test_plain_peft_says_the_same_as_the_run(run_of: Runs, tmp_path: Path) -> None:
     run = run_of("nano_qwen25vl")
     proof = exported(run, tmp_path / "adapter", "--adapter")
@@ -113,6 +114,7 @@ def test_qlora_merges_into_the_base_and_reports_the_gap(run_of: Runs, tmp_path: 
     assert "in 4 bits; the adapters were merged into the base" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_export_that_is_not_the_trained_model_is_refused_and_leaves_nothing(
     run_of: Runs, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +131,7 @@ def test_an_export_that_is_not_the_trained_model_is_refused_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_made_up_samples_stand_in_for_data_that_are_gone(
     run_of: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,10 +75,10 @@ def started(name: str, folder: Path, **more: Any) -> Assembled:
     ("name", "tuning"),
     [
         ("nano_qwen25vl", STANDARD),
-        ("nano_qwen3vl", OWN_RANKS),
+        pytest.param("nano_qwen3vl", OWN_RANKS, marks=pytest.mark.slow),
         ("nano_gemma3", STANDARD),
-        ("nano_mllama", EMBEDDINGS),
-        ("nano_llava", TOWER),
+        pytest.param("nano_mllama", EMBEDDINGS, marks=pytest.mark.slow),
+        pytest.param("nano_llava", TOWER, marks=pytest.mark.slow),
     ],
 )
 def test_plain_peft_and_medtune_read_what_was_trained(name: str, tuning: Tuning, tmp_path: Path) -> None:
@@ -157,7 +157,9 @@ OF_OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", OF_OTHERS)
+@pytest.mark.parametrize(
+    "kind", ["DoRA, projector", *(pytest.param(k, marks=pytest.mark.slow) for k in OF_OTHERS if "DoRA" not in k)]
+)
 def test_an_adapter_that_plain_peft_wrote_is_read(kind: str, tmp_path: Path) -> None:
     expected = of_peft(tmp_path, **OF_OTHERS[kind])
     found = said(started("nano_qwen25vl", tmp_path), "nano_qwen25vl")

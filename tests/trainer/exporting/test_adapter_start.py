@@ -65,6 +65,7 @@ def test_weights_that_were_trained_on_another_adapter_are_refused(
     assert "trained on top of no adapter; set model.adapter as in the run that wrote it" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_adapter_is_merged_before_the_language_model_is_held_in_4_bits(
     first: Path, nano: Nano, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_an_adapter_is_merged_before_the_language_model_is_held_in_4_bits(
     assert 0 < apart(whole) < apart(plain)
 
 
+@pytest.mark.slow
 def test_a_run_is_not_resumed_with_another_adapter(first: Path, nano: Nano, tmp_path: Path) -> None:
     adapter = f"model.adapter={first / 'checkpoints' / 'adapter'}"
     assert nano.here("train", tmp_path / "run", *QUICK, STEEP, adapter) == 0
