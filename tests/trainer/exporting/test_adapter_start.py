@@ -99,3 +99,12 @@ def test_sharded_training_from_an_adapter_equals_one_device(
     nano.finished("run", two, *QUICK, adapter, "train.devices=2", f"train.strategy={strategy}")
     assert close(two / "zero_shot", one / "zero_shot")
     assert close(two / "final", one / "final")
+
+
+@pytest.mark.slow
+def test_a_sharded_run_writes_a_whole_adapter(nano: Nano, tmp_path: Path) -> None:
+    two, again = tmp_path / "two", tmp_path / "again"
+    nano.finished("run", two, *QUICK, STEEP, "train.devices=2", "train.strategy=deepspeed_stage_3")
+    assert nano.here("eval", again, *QUICK, f"model.adapter={two / 'checkpoints' / 'adapter'}") == 0
+    assert close(again / "zero_shot", two / "final")
+    assert not close(two / "zero_shot", two / "final")
