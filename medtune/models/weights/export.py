@@ -20,6 +20,7 @@ import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file
 from torch import nn
+from transformers import AutoConfig
 
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled, Model
@@ -109,6 +110,13 @@ def base_of(name: str, loading: Loading) -> str:
     """Returns the hub id or the folder of a model's pretrained weights, or the model's name if it has neither."""
     hub = zoo_entry(name).hub
     return loading.weights or (hub.repo_id if hub else name)
+
+
+def checkpoint_dtype(where: str, revision: str | None) -> torch.dtype | None:
+    """Returns the number format of a checkpoint of transformers by its config.json; None if that does not say it."""
+    config = AutoConfig.from_pretrained(where, revision=revision or "main", trust_remote_code=False)
+    found: torch.dtype | None = getattr(config, "dtype", None)
+    return found
 
 
 def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:

@@ -87,7 +87,8 @@ def without_paths(text: str) -> str:
 
 
 def _front_matter(written: Written, base: Base, *, is_adapter: bool) -> list[str]:
-    hub = [f"base_model: {base.name}"] if base.name.count("/") == 1 and not Path(base.name).is_absolute() else []
+    is_local = Path(base.name).is_absolute() or Path(base.name).is_dir()
+    hub = [f"base_model: {base.name}"] if base.name.count("/") == 1 and not is_local else []
     relation = [f"base_model_relation: {'adapter' if is_adapter else 'finetune'}"] if hub else []
     library = "medtune" if not written.is_plain else "peft" if is_adapter else "transformers"
     return ["---", f"library_name: {library}", *hub, *relation, "tags: [medical, vision-language]", "---", ""]

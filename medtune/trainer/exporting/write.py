@@ -17,13 +17,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 from safetensors.torch import load_file
 from torch import nn
-from transformers import AutoConfig
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.precision import Precise
 from medtune.models.weights.adapters.write import peft_adapter, write_peft_files
-from medtune.models.weights.export import assemble_model, base_of, merge_adapters, write_exported
+from medtune.models.weights.export import assemble_model, checkpoint_dtype, merge_adapters, write_exported
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.proof.prove import OWN, PLAIN, TOLERANCES, Proof, apart, refuse_beyond, told_by
 from medtune.models.weights.proof.samples import Sample, answer_logprobs, write_samples
@@ -167,10 +166,9 @@ def _dtype(recipe: Recipe, assembled: Assembled, wanted: Wanted) -> torch.dtype:
     if wanted.dtype != "base":
         found: torch.dtype = getattr(torch, wanted.dtype)
         return found
-    where = base_of(recipe.model.name, recipe.model)
-    if where != recipe.model.name and zoo_entry(recipe.model.name).family is not None:
-        config = AutoConfig.from_pretrained(where, revision=adapter_base(recipe).revision, trust_remote_code=False)
-        said: torch.dtype | None = getattr(config, "dtype", None)
+    base = adapter_base(recipe)
+    if base.name != recipe.model.name and zoo_entry(recipe.model.name).family is not None:
+        said = checkpoint_dtype(base.name, base.revision)
         if said in _SHORT:
             return said
     whole: torch.dtype = assembled.model.of_transformers.dtype
