@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from medtune.models.contract import Model, root_of
 from medtune.models.tuning.linear_layers import linear_names
@@ -70,18 +70,6 @@ def _four_bit(bnb: Any, plain: nn.Linear, precision: Precision, device: torch.de
     layer.support_avx512bf16_for_cpu = False
     quantized: nn.Module = layer
     return quantized
-
-
-def widened(layer: nn.Module) -> nn.Linear:
-    """Returns a plain float32 layer with the weights that a 4-bit layer computes with."""
-    from bitsandbytes.functional import dequantize_4bit
-
-    weight: Any = layer.weight
-    plain = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None)  # type: ignore[arg-type]
-    plain.weight.data = dequantize_4bit(weight.data, weight.quant_state).float()
-    if isinstance(layer.bias, Tensor):
-        plain.bias.data = layer.bias.data.float()
-    return plain.requires_grad_(False)
 
 
 def logical_size(parameter: torch.Tensor) -> int:

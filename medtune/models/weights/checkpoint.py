@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts, take_out
 
-_START = "start."
+START = "start."
 """Begins the names of PiSSA's beginnings in a checkpoint."""
 
 
@@ -32,7 +32,7 @@ def write_trained(
         about: Facts about the checkpoint, which `read_about` returns.
         starts: The beginnings of PiSSA adapters, which `read_starts` returns.
     """
-    tensors = {**tensors, **{_START + name: tensor for name, tensor in starts.items()}}
+    tensors = {**tensors, **{START + name: tensor for name, tensor in starts.items()}}
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".tmp")
     try:
@@ -65,9 +65,7 @@ def read_starts(path: Path) -> Starts:
         ValueError: The file is no complete safetensors file.
     """
     with _opened(path) as file:
-        return {
-            name.removeprefix(_START): file.get_tensor(name) for name in set(file.keys()) if name.startswith(_START)
-        }
+        return {name.removeprefix(START): file.get_tensor(name) for name in set(file.keys()) if name.startswith(START)}
 
 
 def load_trained(model: nn.Module, path: Path) -> None:
@@ -82,7 +80,7 @@ def load_trained(model: nn.Module, path: Path) -> None:
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     values: dict[str, Tensor] = {}
     with _opened(path) as file:
-        found = {name for name in set(file.keys()) if not name.startswith(_START)}
+        found = {name for name in set(file.keys()) if not name.startswith(START)}
         if found != parameters.keys():
             missing, unknown = sorted(parameters.keys() - found), sorted(found - parameters.keys())
             raise ValueError(

@@ -15,52 +15,50 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file
 from torch import nn
+from transformers import AutoConfig
 
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled, Model
-from medtune.models.tuning.quantize import is_quantized, widened
+from medtune.models.tuning.quantize import is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import recoded
+from medtune.models.weights.adapters.merge import merged_layer
+from medtune.models.weights.adapters.read import check_adapter, merge_adapter
 from medtune.models.weights.assets import AssetError
-from medtune.models.weights.hub import refuse_revision
+from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, refuse_revision
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 MANIFEST = "medtune.json"
 _LANGUAGE_FILE = "model.safetensors"
 
 
-def merge_adapters(model: nn.Module) -> int:
+def merge_adapters(model: nn.Module, *, dtype: torch.dtype | None = None) -> int:
     """Merges every adapter into the weight that it adapts, in place, and returns the number of adapters.
 
-    Weights in 4 bits become float32, because the merged weights would change if they were quantised again.
+    Args:
+        model: The model, with weights of 16 or 32 bits.
+        dtype: The type that all weights get; None keeps their types.
 
     Raises:
-        ValueError: A merged weight is not finite.
+        ValueError: A merged weight is not finite, or weights are in 4 bits. An adapter that was trained on these is
+            merged into the weights of their checkpoint, because merged weights would change if they were quantised
+            again.
     """
+    if held := [name for name, p in model.named_parameters() if is_quantized(p)]:
+        raise ValueError(f"{held[0]} is in 4 bits; load the model without model.language_bits to merge adapters")
     adapted = [(name, module) for name, module in model.named_modules() if isinstance(module, BaseTunerLayer)]
     for name, module in adapted:
-        base: Any = module.get_base_layer()
-        if is_quantized(base.weight):
-            adapter: Any = module
-            base, dora = widened(base), adapter.lora_variant.get("default")
-            if dora is None:
-                base.weight.data += adapter.get_delta_weight("default")
-            else:
-                base.weight.data = dora.merge_safe(adapter, "default", base.weight.data)
-            if not bool(base.weight.isfinite().all()):
-                raise ValueError(f"{name}: merged with its adapter it has weights that are not finite")
-        else:
-            merged: Any = module
-            merged.merge(safe_merge=True)
-        model.set_submodule(name, base)
-    four_bit: list[tuple[str, Any]] = [(name, each) for name, each in model.named_modules() if _is_four_bit(each)]
-    for name, layer in four_bit:
-        model.set_submodule(name, widened(layer))
+        try:
+            model.set_submodule(name, merged_layer(module, dtype))
+        except ValueError as error:
+            raise ValueError(f"{name}: merged with its adapter it has weights that are not finite") from error
+    for parameter in model.parameters() if dtype else ():
+        parameter.data = parameter.data.to(dtype)
     return len(adapted)
 
 
@@ -89,17 +87,43 @@ def write_exported(
 def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assembled:
     """Returns a model of the zoo with its weights, or with those of an exported folder that `loading.weights` names.
 
+    The adapter that `loading.adapter` names is merged into these weights.
+
     Args:
         name: Name of the zoo entry.
         seed: Seed of weights that are drawn at random.
         loading: The recipe's settings.
 
     Raises:
-        AssetError: The weights cannot be downloaded.
-        ValueError: There is no such model, or the folder holds another model or only a part of one.
+        AssetError: The weights or the adapter cannot be downloaded.
+        ValueError: There is no such model, the folder holds another model or only a part of one, or the adapter does
+            not fit the model.
     """
     if loading.weights is not None and Path(loading.weights).is_dir():
         refuse_revision(loading.weights, loading.revision)
+    if loading.adapter is not None:
+        check_adapter(loading.adapter)
+    assembled = _without_adapter(name, seed, replace(loading, adapter=None))
+    if loading.adapter is None:
+        return assembled
+    return merge_adapter(assembled, loading.adapter, base=base_of(name, loading))
+
+
+def base_of(name: str, loading: Loading) -> str:
+    """Returns the hub id or the folder of a model's pretrained weights, or the model's name if it has neither."""
+    hub = zoo_entry(name, loading.weights).hub
+    return loading.weights or (hub.repo_id if hub else name)
+
+
+def checkpoint_dtype(where: str, revision: str | None) -> torch.dtype | None:
+    """Returns the number format of a checkpoint of transformers by its config.json; None if that does not say it."""
+    folder = checkpoint_folder(where, what="configuration", revision=revision, files=SMALL_FILES)
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    found: torch.dtype | None = getattr(config, "dtype", None)
+    return found
+
+
+def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:
     if loading.weights is None or not is_exported(loading.weights):
         return _assembled(zoo_entry(name, loading.weights), seed, loading)
     folder = Path(loading.weights)
@@ -166,8 +190,3 @@ def _read_parts(model: Model, folder: Path) -> None:
             f"{unknown[:3]}, {len(other)} of another shape {other[:3]}; was it written by another version?"
         )
     model.load_state_dict(found, strict=False)
-
-
-def _is_four_bit(module: nn.Module) -> bool:
-    weight = getattr(module, "weight", None)
-    return isinstance(weight, nn.Parameter) and is_quantized(weight)

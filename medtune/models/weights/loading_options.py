@@ -21,6 +21,9 @@ class Loading:
         dtype: Number format that the pretrained weights are read in. bfloat16 takes half the host's memory while they
             are loaded, and goes with the precision bf16-mixed. On the device, weights that do not learn are stored as
             train.precision says, and adapters and all else that learns are float32.
+        adapter: Hub id or local folder of a LoRA adapter in PEFT's format, which was trained on these weights. It is
+            merged into them in float32 before anything else: the zero-shot evaluation is that of the adapter's model,
+            and training goes on with new adapters, as `tuning` says. None starts without an adapter.
         image_max_pixels: Number of pixels to which larger images are scaled down, where a model takes any size; None
             takes the limit of the model's own processor.
         video_max_pixels: Number of pixels to which each larger frame of a video is scaled down, where a model takes any
@@ -48,6 +51,7 @@ class Loading:
 
     weights: str | None = None
     revision: str | None = None
+    adapter: str | None = None
     dtype: DtypeName = "float32"
     image_max_pixels: int | None = None
     video_max_pixels: int | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from medtune.benchmarks import find_source
 from medtune.data.prepared.read import Prepared
 from medtune.eval.data_label import recorded_label
+from medtune.models.weights.adapters.read import adapter_folder
+from medtune.models.weights.adapters.write import read_about_adapter
 from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported
 from medtune.trainer.recipe.schema import ModelBlock
@@ -28,17 +30,20 @@ def whole_test(prepared: Prepared) -> str | None:
 
 
 def unofficial_before(model: ModelBlock) -> list[str]:
-    """Returns the evaluation-only data sets that the recipe's checkpoint and exported weights were trained on.
+    """Returns the evaluation-only data sets that the recipe's checkpoint, adapter and exported weights were trained on.
 
     Each element has the form of `DataLabel.unofficial_training`.
 
     Raises:
+        AssetError: The adapter cannot be downloaded.
         FileNotFoundError: There is no file at model.checkpoint.
-        ValueError: The file at model.checkpoint is not a safetensors file.
+        ValueError: The file at model.checkpoint is not a safetensors file, or the adapter's folder holds none.
     """
     found = []
     if model.weights is not None and is_exported(model.weights):
         found.append(recorded_label(read_exported(model.weights)))
+    if model.adapter is not None:
+        found.append(recorded_label(read_about_adapter(adapter_folder(model.adapter))))
     if model.checkpoint is not None:
         found.append(recorded_label(read_about(model.checkpoint)))
     return [label.unofficial_training for label in found]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -27,8 +27,10 @@ from medtune.models.tuning.precision import resolved, set_types
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.weights.adapters.read import adapter_digest
+from medtune.models.weights.adapters.write import Base
 from medtune.models.weights.checkpoint import load_trained, read_about, read_starts, trainable_names
-from medtune.models.weights.export import assemble_model
+from medtune.models.weights.export import assemble_model, base_of
 from medtune.models.weights.hub import commits
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.asked_model import AskedModel, LoadedModel, ServedModel
@@ -109,13 +111,26 @@ def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> 
     return TrainableModel(assembled, set_learning(assembled.model, stage.tuning), learnt, starts)
 
 
-def load_as_left(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assembled]:
+def load_as_left(
+    folder: RunFolder,
+    device: torch.device,
+    *,
+    in_4_bits: bool = True,
+    before_training: Callable[[Assembled], None] | None = None,
+) -> tuple[Recipe, Assembled]:
     """Returns the recipe of a run and its model with the run's weights, without opening any data.
 
     The weights are the best trained ones; if the run did not train, those of model.checkpoint; if there are none, the
     pretrained ones. They are in the types of their files and in the host's memory, from where `place` moves them to the
     device. Linear layers that are held in 4 bits are on the device already. Parameters that the run trained require
     gradients.
+
+    Args:
+        folder: The run folder.
+        device: The device that the model will run on.
+        in_4_bits: Whether a language model that the run held in 4 bits is held so again; otherwise it keeps the weights
+            of its checkpoint.
+        before_training: Called with the model before the trained weights are read; None for nothing.
 
     Raises:
         FileNotFoundError: There is no run, or the weights that it evaluated are gone.
@@ -124,16 +139,23 @@ def load_as_left(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assem
     recipe = folder.read_recipe()
     block = _pinned(recipe.model, folder)
     assembled = assemble_model(block.name, recipe.train.seed, block)
-    if block.language_bits is not None:
+    if in_4_bits and block.language_bits is not None:
         quantize_language(assembled.model, precision=resolved(recipe.train.precision, device), device=device)
         assembled.provenance["language"] += FOUR_BITS
-    checkpoint = folder.best if folder.best.is_file() else block.checkpoint
+    if before_training is not None:
+        assembled.model.eval()
+        before_training(assembled)
     assembled.model.requires_grad_(False)
-    if checkpoint is not None:
+    if (checkpoint := trained_weights(folder, recipe)) is not None:
         adapt(assembled.model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed)
         load_checkpoint(recipe, assembled.model, checkpoint)
     assembled.model.eval()
     return recipe, assembled
+
+
+def trained_weights(folder: RunFolder, recipe: Recipe) -> Path | None:
+    """Returns the file of the weights that a run has trained, or began from; None where it has the pretrained ones."""
+    return folder.best if folder.best.is_file() else recipe.model.checkpoint
 
 
 def place(model: Model, precision: Precision, device: torch.device) -> None:
@@ -162,7 +184,14 @@ def about_weights(recipe: Recipe) -> dict[str, str]:
         if how.mode == "lora"
     }
     average = {} if recipe.train.ema_decay is None else {"ema_decay": str(recipe.train.ema_decay)}
-    return {"model": recipe.model.name, "lora": json.dumps(adapters), **average}
+    before = {} if recipe.model.adapter is None else {"adapter": adapter_digest(recipe.model.adapter)}
+    return {"model": recipe.model.name, "lora": json.dumps(adapters), **average, **before}
+
+
+def adapter_base(recipe: Recipe) -> Base:
+    """Returns the model that the adapter of a run belongs to."""
+    block = recipe.model
+    return Base(base_of(block.name, block), block.revision, block.adapter)
 
 
 def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
@@ -170,7 +199,8 @@ def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file belongs to another model, or to adapters with another scale, or its tensors do not fit.
+        ValueError: The file belongs to another model, to adapters with another scale, or to another model.adapter, or
+            its tensors do not fit.
     """
     found, wanted = read_about(path), about_weights(recipe)
     if found.get("model", "unknown") != wanted["model"]:
@@ -181,6 +211,12 @@ def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
         raise ValueError(
             f"{path}: trained with other adapters (model.tuning.*.lora) than the recipe has: "
             f"{found.get('lora', 'unknown')} there, {wanted['lora']} here"
+        )
+    # Trained weights are learnt on top of an adapter that was merged before, so that they fit no other.
+    if found.get("adapter") != wanted.get("adapter"):
+        raise ValueError(
+            f"{path}: trained on top of {'another' if 'adapter' in found else 'no'} adapter; set model.adapter as in "
+            "the run that wrote it"
         )
     load_trained(model, path)
 

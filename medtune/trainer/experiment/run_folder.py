@@ -82,6 +82,11 @@ class RunFolder:
         return self.checkpoints / "best.safetensors"
 
     @property
+    def adapter(self) -> Path:
+        """The folder of the best trained weights in PEFT's format, or with the reason why that format has none."""
+        return self.checkpoints / "adapter"
+
+    @property
     def last(self) -> Path:
         """The file of the trained weights after the last step."""
         return self.checkpoints / "last.safetensors"

@@ -20,6 +20,7 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from medtune.models.tuning.apply import GradientAudit
 from medtune.models.tuning.plan import Tuning
 from medtune.models.tuning.starting_weights import Starts
+from medtune.models.weights.adapters.write import Base, write_adapter
 from medtune.models.weights.checkpoint import write_trained
 from medtune.trainer.devices.ranks import barrier, summed
 from medtune.trainer.devices.strategies import copied
@@ -158,6 +159,7 @@ class Checkpoints(Callback):
         about: Facts about the run that are written into every checkpoint.
         starts: The beginnings of PiSSA adapters, which are written into every checkpoint too.
         answering: Gives the model the weights that are evaluated and written, while its context lasts.
+        base: The model that the adapter in PEFT's format belongs to, which is written beside the best weights.
     """
 
     def __init__(
@@ -173,6 +175,7 @@ class Checkpoints(Callback):
         about: dict[str, str],
         starts: Starts,
         answering: Callable[[], AbstractContextManager[None]],
+        base: Base,
     ) -> None:
         self._folder = folder
         self._planned = planned
@@ -184,6 +187,7 @@ class Checkpoints(Callback):
         self._about = about
         self._starts = starts
         self._answering = answering
+        self._base = base
         self._best: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -224,6 +228,8 @@ class Checkpoints(Callback):
         if trainer.is_global_zero:
             about = {**self._about, "step": str(step), "validation": repr(value)}
             write_trained(path, tensors, about=about, starts=self._starts)
+            if path == self._folder.best:
+                write_adapter(self._folder.adapter, module.model, tensors, self._base, about=about, starts=self._starts)
         barrier()
 
     def _save_state(self, trainer: pl.Trainer, step: int) -> None:

@@ -18,7 +18,7 @@ from medtune.trainer.devices.strategies import build_strategy, copied, gradient_
 from medtune.trainer.experiment.asked_model import LoadedModel
 from medtune.trainer.experiment.evaluate import evaluate_phase, validation_groups
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.load_model import TrainableModel, about_weights
+from medtune.trainer.experiment.load_model import TrainableModel, about_weights, adapter_base
 from medtune.trainer.training.batches import loader, stage_batches
 from medtune.trainer.training.callbacks import Checkpoints, GradientCheck, Progress, StepLog, StopRequest
 from medtune.trainer.training.lightning_module import FineTuning
@@ -160,6 +160,7 @@ def _callbacks(
             },
             starts=model.starts,
             answering=nullcontext if average is None else average.in_place,
+            base=adapter_base(recipe),
         ),
         Progress(),
     ]

@@ -79,7 +79,7 @@ def test_every_output_says_that_an_evaluation_set_was_learnt(
         assert f"Trained on sets for evaluation alone: {SAYS_SO}." in text
         assert ("Unofficial split by patient" in text) is not is_part
 
-    assert main(["export", str(first), "--out", str(tmp_path / "model")]) == 0
+    assert main(["export", str(first), "--out", str(tmp_path / "model"), "--no-proof"]) == 0
     card = plain(tmp_path / "model" / "README.md")
     assert SAYS_SO in card
     assert "; prompts: ours." in card
@@ -96,14 +96,15 @@ def test_weights_keep_what_they_learnt_when_they_are_asked_about_another_set(
     run = tmp_path / "run"
     assert Nano(divided).here("train", run, "data.benchmark=u2_bench", *QUICKER) == 0
     assert f"Trained on sets for evaluation alone: {SAYS_SO}." in capsys.readouterr().out
-    assert main(["export", str(run), "--out", str(tmp_path / "model")]) == 0
+    assert main(["export", str(run), "--out", str(tmp_path / "model"), "--no-proof"]) == 0
     assert SAYS_SO in plain(tmp_path / "model" / "README.md"), "the card of a run that was not evaluated"
     quick = ("eval.readings=[likelihood]", "eval.conditions=[image]")
     best = run / "checkpoints" / "best.safetensors"
     image = next((divided / "media").glob("*.png"))
     assert main(["chat", str(run), "--media", str(image), "--question", "What is it?"]) == 0
     assert f"Trained on sets for evaluation alone: {SAYS_SO}." in capsys.readouterr().err
-    for number, weights in enumerate((f"model.checkpoint={best}", f"model.weights={tmp_path / 'model'}")):
+    adapter = f"model.adapter={run / 'checkpoints' / 'adapter'}"
+    for number, weights in enumerate((f"model.checkpoint={best}", f"model.weights={tmp_path / 'model'}", adapter)):
         again = tmp_path / f"again_{number}"
         capsys.readouterr()
         assert nano.here("eval", again, *quick, weights, extra=("--limit", "8")) == 0

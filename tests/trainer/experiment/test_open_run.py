@@ -44,7 +44,7 @@ COMMANDS = {
     "audit": ("audit", "{one}"),
     "chat": ("chat", "{one}", "--media", "{picture}", "--question", "What is it?"),
     "compare": ("compare", "{one}", "{two}"),
-    "export": ("export", "{one}", "--out", "exported"),
+    "export": ("export", "{one}", "--out", "exported", "--no-proof"),
     "power": ("power", "--gain", "0.2", "--run", "{one}"),
     "report": ("report", "{one}"),
     "reports": ("report", "{one}", "{two}", "--out", "several"),

@@ -1,4 +1,4 @@
-"""`medtune export`: writes a run's model into a folder of its own, with merged adapters and a model card."""
+"""`medtune export`: writes a run's model into a folder of its own, merged or as an adapter, proven and described."""
 
 from __future__ import annotations
 
@@ -6,23 +6,18 @@ import argparse
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import torch
 
-from medtune.benchmarks import find_benchmark
-from medtune.eval.data_label import UNKNOWN, DataLabel
-from medtune.eval.report.markdown import banner_lines, escaped, table_lines
-from medtune.eval.report.result_tables import gain_table
-from medtune.eval.report.run_data import RunData, read_run
-from medtune.models.assemble import ZooEntry, zoo_entry
-from medtune.models.weights.export import merge_adapters, write_exported
-from medtune.models.weights.hub import terms_of
-from medtune.trainer.experiment.load_model import load_as_left
+from medtune.eval.report.run_data import read_run
+from medtune.models.weights.push import check_public, check_repo, push
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.recipe.read import recipe_to_yaml
-from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.exporting.card import model_card
+from medtune.trainer.exporting.write import DtypeChoice, Wanted, Written, write_and_prove
 
 CARD = "README.md"
+SAMPLES = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,137 +26,120 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="The folder to write, which must be empty or new."
     )
+    parser.add_argument(
+        "--adapter",
+        action="store_true",
+        help="Writes the adapter alone, in PEFT's format, instead of the whole model (default: the whole model).",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=get_args(DtypeChoice),
+        default="base",
+        help="Number format of the merged weights, or of the base model when an adapter is proven; base is that of the "
+        "base model's checkpoint (default: base).",
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=SAMPLES,
+        metavar="N",
+        help=f"Number of samples on which the export is compared with the trained model (default: {SAMPLES}).",
+    )
+    parser.add_argument(
+        "--no-proof",
+        action="store_true",
+        help="Does not compare the export with the trained model; the model card then says so (default: compares).",
+    )
+    parser.add_argument(
+        "--device",
+        choices=["cpu", "cuda"],
+        default="cpu",
+        help="Device that the samples are computed on (default: cpu).",
+    )
+    parser.add_argument(
+        "--push-to-hub",
+        metavar="REPO",
+        help="Repository of the Hugging Face hub that the proven export is uploaded to (default: none).",
+    )
+    parser.add_argument(
+        "--private", action="store_true", help="Makes a new repository on the hub private (default: public)."
+    )
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune export`: writes the run's model and returns 0.
+    """Runs `medtune export`: writes the run's model, proves it, uploads it if asked to, and returns 0.
 
     Raises:
         FileExistsError: The folder to write is not empty.
         FileNotFoundError: The run or its weights are missing.
-        ValueError: The weights do not fit the recipe, or a file of the run is broken.
+        ValueError: The options do not go together, the weights do not fit the recipe, a file of the run is broken, the
+            export is not the trained model, or the hub does not take it.
     """
-    return export_run(options.run, options.out)
+    if options.samples < 1:
+        raise ValueError(f"--samples {options.samples}: at least 1, or --no-proof")
+    if options.push_to_hub is not None:
+        if options.no_proof:
+            raise ValueError("--push-to-hub uploads proven exports alone; leave out --no-proof")
+        check_repo(options.push_to_hub)
+    elif options.private:
+        raise ValueError("--private says how --push-to-hub makes a repository; give both, or neither")
+    wanted = Wanted(
+        as_adapter=options.adapter,
+        dtype=options.dtype,
+        device=torch.device(options.device),
+        samples=0 if options.no_proof else options.samples,
+    )
+    written = export_run(options.run, options.out, wanted, for_hub=options.push_to_hub is not None)
+    if options.push_to_hub is not None:
+        message = f"{written.recipe.model.name} tuned on {written.recipe.data.benchmark}"
+        print(f"uploaded: {push(options.out, options.push_to_hub, private=options.private, message=message)}")
+    return 0
 
 
-def export_run(root: Path, out: Path) -> int:
-    """Writes the model of a run into `out`, prints how to load it and returns 0.
+def export_run(root: Path, out: Path, wanted: Wanted, *, for_hub: bool = False) -> Written:
+    """Writes the model of a run into `out`, prints how to load it and returns what was written.
+
+    Args:
+        root: The run folder.
+        out: The folder to write.
+        wanted: What is to be exported, and how.
+        for_hub: Whether the folder has to be fit for the public.
 
     Raises:
         FileExistsError: `out` is not empty.
         FileNotFoundError: The run or its weights do not exist.
-        ValueError: The weights do not fit the recipe, or a file of the run is broken.
+        ValueError: The weights do not fit the recipe, a file of the run is broken, or the export is not the trained
+            model; nothing is left behind then.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileExistsError(f"{out} is not empty; name another folder with --out")
     folder = RunFolder(root)
-    recipe, assembled = load_as_left(folder, torch.device("cpu"))
-    label = folder.recorded_label()
-    num_merged = merge_adapters(assembled.model)
+    folder.read_recipe()
     results = read_run(root) if folder.results.is_file() else None
     out.parent.mkdir(parents=True, exist_ok=True)
     unfinished = out.with_name(f".{out.name}.partial")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
     try:
-        write_exported(
-            assembled,
-            unfinished,
-            name=recipe.model.name,
-            base_weights=recipe.model.weights,
-            about=label.facts(),
-        )
-        entry = zoo_entry(recipe.model.name, recipe.model.weights)
-        card = model_card(recipe, entry, results, label=label, provenance=assembled.provenance, name=out.name)
+        written = write_and_prove(folder, unfinished, wanted)
+        card = model_card(written, results, label=folder.recorded_label(), folder=unfinished, name=out.name)
         (unfinished / CARD).write_text(card, "utf-8")
+        if for_hub:
+            check_public(unfinished)
         if out.exists():
             out.rmdir()
         unfinished.rename(out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+    _tell(written, out, wanted)
+    return written
+
+
+def _tell(written: Written, out: Path, wanted: Wanted) -> None:
     size_mb = sum(file.stat().st_size for file in out.rglob("*") if file.is_file()) / 1e6
-    print(f"{out}: {num_merged} adapters merged, {size_mb:.0f} MB")
-    print(f"load it with: --set model.name={recipe.model.name} model.weights={out}")
-    return 0
-
-
-def model_card(
-    recipe: Recipe,
-    entry: ZooEntry,
-    results: RunData | None,
-    *,
-    label: DataLabel,
-    provenance: dict[str, str],
-    name: str,
-) -> str:
-    """Returns the model card in Markdown: a description, the results, the origin of the parts, and the terms of use."""
-    benchmark = find_benchmark(recipe.data.benchmark)
-    lines = [
-        "---",
-        "library_name: medtune",
-        "tags: [medical, vision-language]",
-        "---",
-        "",
-        f"# {escaped(name)}",
-        "",
-        f"{escaped(entry.title)}, tuned with medtune on {escaped(benchmark.title)}. For research only; it is no "
-        "medical device, and no decision about a patient may be based on its replies.",
-        "",
-        *banner_lines(label.banners()),
-        "## Results",
-        "",
-        *_results(results),
-        "## Where it comes from",
-        "",
-        *(f"- {group}: {escaped(text)}" for group, text in provenance.items()),
-        *_origin(results),
-        "",
-        "## Terms",
-        "",
-        f"- Weights that it was made from: {escaped(_licence(recipe, entry))}",
-        f"- Data that it was tuned on: {escaped(benchmark.licence)}. Find out what this licence asks of a model that "
-        "was tuned on the data before you pass the model on.",
-        "- The weights may reveal parts of the data that they were tuned on.",
-        "",
-        "## Use",
-        "",
-        f"    medtune eval RECIPE --set model.name={recipe.model.name} model.weights=THIS_FOLDER",
-        "",
-        "## Recipe",
-        "",
-        *(f"    {line}" for line in recipe_to_yaml(recipe).splitlines()),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _results(run: RunData | None) -> list[str]:
-    if run is None:
-        return ["None: the run was not evaluated.", ""]
-    return [
-        f"{escaped(run.results.benchmark)} {escaped(run.results.benchmark_version)}, "
-        f"split {escaped(str(run.setting('eval', 'split')))}; prompts: {escaped(run.label.prompts)}.",
-        "",
-        *table_lines(gain_table(run)),
-    ]
-
-
-def _origin(run: RunData | None) -> list[str]:
-    if run is None:
-        return []
-    known = {"medtune": run.environment.medtune, "git_commit": run.environment.git_commit}
-    versions = ", ".join(f"{name} {version}" for name, version in known.items() if version)
-    return [
-        f"- recipe: {escaped(run.results.recipe or UNKNOWN)}; {versions}",
-        f"- data hash: {escaped(run.results.data_hash)}",
-    ]
-
-
-def _licence(recipe: Recipe, entry: ZooEntry) -> str:
-    """Returns the licence of the weights, which are the zoo's or those that the recipe names."""
-    where = recipe.model.weights
-    if where is None or (entry.hub is not None and where == entry.hub.repo_id):
-        return entry.licence
-    terms = terms_of(where, recipe.model.revision)
-    if terms is not None and terms.licence is not None:
-        return terms.licence
-    return f"that of {recipe.model.name} is {entry.licence}; the card of the weights that it was made from names none"
+    what = "adapters written" if wanted.as_adapter else "adapters merged"
+    print(f"{out}: {written.num_adapters} {what}, {size_mb:.0f} MB, {written.dtype}")
+    for line in [*(written.proof.sentences() if written.proof else ["Not proven (--no-proof)."]), *written.read_by]:
+        print(line)
+    field = "adapter" if wanted.as_adapter else "weights"
+    print(f"load it with: --set model.name={written.recipe.model.name} model.{field}={out}")

@@ -1,0 +1,299 @@
+"""Merges a LoRA adapter in PEFT's format into the model that it was trained on; every tensor of it has to be used.
+
+Training then goes on with new adapters, as `model.tuning` says. The merged weights take their place among the
+pretrained ones: they can be held in 4 bits, sharded and exported like these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from peft import LoraConfig, PeftModel, set_peft_model_state_dict
+from peft.tuners.tuners_utils import BaseTunerLayer, check_target_module_exists
+from peft.utils.other import get_pattern_key
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from medtune.models.contract import Assembled, Model, root_of
+from medtune.models.weights.adapters.merge import merged_layer
+from medtune.models.weights.adapters.old_names import present_name
+from medtune.models.weights.adapters.write import ABOUT, CHANGES_BASE, PARTS_FILE, PREFIX, WEIGHTS
+from medtune.models.weights.assets import AssetError
+
+CONFIG = "adapter_config.json"
+_BINARY = "adapter_model.bin"
+_OWN_MEANING = (
+    "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens", "arrow_config",
+    "megatron_config", "monteclora_config",
+)  # fmt: skip
+"""Settings with which an adapter is more than a change of weights that can be merged, or changes other weights.
+
+Source: peft 0.21.2, `LoraConfig`.
+"""
+
+
+def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
+    """Merges an adapter into the model's weights, in place, and returns the model with its origin written down.
+
+    Args:
+        assembled: The model with its pretrained weights, without adapters.
+        where: Local folder or hub id of the adapter.
+        base: Hub id or folder of the pretrained weights, with which the adapter's own record is compared.
+
+    Raises:
+        AssetError: The adapter is neither here nor given by the hub.
+        ValueError: It is no LoRA adapter, belongs to a model of other shapes or names, or is incomplete.
+    """
+    folder = adapter_folder(where)
+    config = _read_config(folder)
+    tensors = {present_name(assembled.model.of_transformers, name): t for name, t in _read_tensors(folder).items()}
+    whole = assembled.model.of_transformers
+    dtypes = {name: p.dtype for name, p in whole.named_parameters()}
+    explicit = _explicit(config, tensors, whole, folder)
+    _merge(whole, explicit, tensors, folder)
+    _restore_types(whole, dtypes)
+    outside = _copy_outside(assembled.model, folder / PARTS_FILE)
+    named = config.base_model_name_or_path
+    doubt = "" if _same(named, base) else f" (it was trained on {named})"
+    if doubt:
+        warnings.warn(
+            f"model.adapter {where} says that it was trained on {named}; the model here is {base}. The names and "
+            "shapes fit, but make sure that these are the same weights",
+            stacklevel=2,
+        )
+    names = [*(f"{_root(assembled.model)}.{_layer(name)}" for name in tensors), *outside]
+    touched = {root_of(name, assembled.model.part_roots)[0] for name in names}
+    text = f"; the adapter {where} merged in{doubt}"
+    return replace(
+        assembled,
+        provenance={p: origin + (text if p in touched else "") for p, origin in assembled.provenance.items()},
+    )
+
+
+def check_adapter(where: str) -> None:
+    """Refuses an adapter of a kind that is not taken, before anything large is read.
+
+    Raises:
+        AssetError: The adapter is neither here nor given by the hub.
+        ValueError: The folder holds no adapter, or one of another kind.
+    """
+    folder = adapter_folder(where)
+    _read_config(folder)
+    _weights_file(folder)
+
+
+def adapter_folder(where: str) -> Path:
+    """Returns the local folder of an adapter, which the hub is asked for if there is no such folder.
+
+    Raises:
+        AssetError: The adapter is neither here nor given by the hub.
+        ValueError: The folder holds no adapter.
+    """
+    folder = Path(where)
+    if not folder.is_dir():
+        try:
+            folder = Path(snapshot_download(where, allow_patterns=["adapter_*", ABOUT, PARTS_FILE]))
+        except (HfHubHTTPError, LocalEntryNotFoundError, HFValidationError, OSError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise AssetError(
+                f"{where} (model.adapter): no such folder, and the hub did not give it: {reason}"
+            ) from error
+    if not (folder / CONFIG).is_file():
+        raise ValueError(f"{where} (model.adapter): no {CONFIG} there; it has to be a folder in PEFT's format")
+    return folder
+
+
+def adapter_digest(where: str) -> str:
+    """Returns the hash of an adapter's files, by which a run recognises the adapter that it began from."""
+    folder = adapter_folder(where)
+    digest = hashlib.sha256()
+    for path in (folder / CONFIG, _weights_file(folder), folder / PARTS_FILE):
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _read_config(folder: Path) -> LoraConfig:
+    try:
+        found = json.loads((folder / CONFIG).read_text("utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{folder / CONFIG}: not JSON ({error})") from error
+    kind = found.get("peft_type")
+    if kind != "LORA":
+        raise ValueError(
+            f"{folder / CONFIG}: peft_type is {kind}; model.adapter takes LORA alone, because only its update can be "
+            "merged into the weights of any model"
+        )
+    if odd := [name for name in _OWN_MEANING if found.get(name)]:
+        raise ValueError(f"{folder / CONFIG}: {odd[0]} is set; model.adapter takes adapters without it")
+    if found.get("bias", "none") != "none" or found.get("lora_bias"):
+        raise ValueError(f"{folder / CONFIG}: biases were trained as well; model.adapter takes adapters without them")
+    config = LoraConfig.from_pretrained(str(folder))
+    assert isinstance(config, LoraConfig)
+    return config
+
+
+def _weights_file(folder: Path) -> Path:
+    for path in (folder / WEIGHTS, folder / _BINARY):
+        if path.is_file():
+            return path
+    raise ValueError(f"{folder}: no {WEIGHTS} beside {CONFIG}; copy the adapter again")
+
+
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
+    path = _weights_file(folder)
+    try:
+        if path.name == _BINARY:
+            return dict(torch.load(path, map_location="cpu", weights_only=True))
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not a whole safetensors file ({error})") from error
+
+
+def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrainedModel, folder: Path) -> LoraConfig:
+    """Returns the configuration with every layer named, so that an old layout of names or a pattern leaves no doubt.
+
+    Raises:
+        ValueError: A tensor belongs to no layer of the model, a layer lacks its tensors, or a rank differs.
+    """
+    modules = dict(whole.named_modules())
+    ranks = {_layer(name): len(t) for name, t in tensors.items() if name.endswith(".lora_A.weight")}
+    copied = sorted({_copied(name, modules, config.modules_to_save or ()) for name in tensors if ".lora_" not in name})
+    lora = {_layer(name) for name in tensors if ".lora_" in name}
+    if strangers := sorted(name for name in (*lora, *copied) if name not in modules):
+        raise ValueError(
+            f"{folder}: {len(strangers)} of the {len(lora) + len(copied)} adapted modules are not in the model, for "
+            f"instance {strangers[:3]}; is it the adapter of another model?"
+        )
+    if not ranks:
+        raise ValueError(f"{folder}: it holds no LoRA weights")
+    wanted = {name for name, module in modules.items() if _targeted(config, name, module)}
+    if lacking := sorted(wanted - lora):
+        raise ValueError(
+            f"{folder}: {len(lacking)} layers that its target_modules name have no weights in it, for instance "
+            f"{lacking[:3]}; it is incomplete, or was trained on another model"
+        )
+    halves = {_layer(name) for name in tensors if name.endswith(".lora_B.weight")}
+    if lone := sorted(halves ^ ranks.keys()):
+        raise ValueError(f"{folder}: {lone[0]} has only one of its matrices lora_A and lora_B; copy the adapter again")
+    alphas = {}
+    for name, rank in ranks.items():
+        said = config.rank_pattern.get(get_pattern_key(list(config.rank_pattern), name), config.r)
+        if said != rank:
+            raise ValueError(f"{folder}: {name} has rank {rank}, but {CONFIG} says {said}")
+        alphas[name] = config.alpha_pattern.get(get_pattern_key(list(config.alpha_pattern), name), config.lora_alpha)
+    return LoraConfig(
+        r=config.r,
+        lora_alpha=config.lora_alpha,
+        target_modules=sorted(lora),
+        rank_pattern=_exact(ranks),
+        alpha_pattern=_exact(alphas),
+        modules_to_save=copied or None,
+        use_rslora=config.use_rslora,
+        use_dora=config.use_dora,
+        fan_in_fan_out=config.fan_in_fan_out,
+        # These ways to begin also change the adapted weights, in the same way each time. The others do not matter here.
+        init_lora_weights=config.init_lora_weights if _changes_base(config) else True,
+        inference_mode=True,
+    )
+
+
+def _changes_base(config: LoraConfig) -> bool:
+    return str(config.init_lora_weights).lower().startswith(CHANGES_BASE)
+
+
+def _layer(name: str) -> str:
+    return name.removeprefix(PREFIX).partition(".lora_")[0]
+
+
+def _copied(name: str, modules: Mapping[str, nn.Module], wanted: Sequence[str]) -> str:
+    """Returns the module that a tensor without "lora" in its name is a part of, among those that were copied whole."""
+    local = name.removeprefix(PREFIX)
+    owners = [local.rsplit(".", n)[0] for n in range(1, local.count(".") + 1)]
+    return next((o for o in owners if any(o == w or o.endswith(f".{w}") for w in wanted)), local)
+
+
+def _targeted(config: LoraConfig, name: str, module: nn.Module) -> bool:
+    if config.target_modules == "all-linear" or not isinstance(module, nn.Linear | nn.Conv2d | nn.Embedding):
+        return False
+    return bool(name) and bool(check_target_module_exists(config, name))
+
+
+def _exact(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace(".", r"\."): value for name, value in values.items()}
+
+
+def _merge(whole: PreTrainedModel, config: LoraConfig, tensors: dict[str, Tensor], folder: Path) -> None:
+    """Merges the adapter layer by layer, and puts the modules that were copied whole into their places.
+
+    Raises:
+        ValueError: A shape differs, or a tensor of the adapter or of the model's adapters is left over.
+    """
+    wrapped = PeftModel(whole, config)
+    try:
+        report = set_peft_model_state_dict(wrapped, tensors)
+    except KeyError as error:
+        raise ValueError(f"{folder}: {error} is missing in it; copy the adapter again") from error
+    except RuntimeError as error:
+        raise ValueError(
+            f"{folder}: its shapes are not those of this model: {str(error).strip().splitlines()[-1].strip()}"
+        ) from error
+    missing = [name for name in report.missing_keys if "lora_" in name or "modules_to_save" in name]
+    if missing or report.unexpected_keys:
+        raise ValueError(
+            f"{folder}: not all of it fits the model: {len(report.unexpected_keys)} tensors are not known "
+            f"{sorted(report.unexpected_keys)[:3]}, {len(missing)} are missing {sorted(missing)[:3]}"
+        )
+    for name, module in [each for each in whole.named_modules() if isinstance(each[1], BaseTunerLayer)]:
+        whole.set_submodule(name, merged_layer(module))
+    # What is left are the modules that were copied whole.
+    left: Any = wrapped
+    left.merge_and_unload()
+
+
+def _restore_types(whole: PreTrainedModel, dtypes: Mapping[str, torch.dtype]) -> None:
+    whole.requires_grad_(False)
+    for name, parameter in whole.named_parameters():
+        parameter.data = parameter.data.to(dtypes[name])
+    if hasattr(whole, "peft_config"):
+        del whole.peft_config
+
+
+def _same(named: str | None, base: str) -> bool:
+    return not named or named == base or Path(named).name == Path(base).name
+
+
+def _root(model: Model) -> str:
+    names: list[str] = [name for name, module in model.named_modules() if module is model.of_transformers]
+    return names[0]
+
+
+def _copy_outside(model: Model, path: Path) -> list[str]:
+    """Copies the weights of the tower and the projector into the model and returns their names.
+
+    Raises:
+        ValueError: A name or a shape is not that of the model.
+    """
+    if not path.is_file():
+        return []
+    parameters = dict(model.named_parameters())
+    found = load_file(path)
+    for name, tensor in found.items():
+        if name not in parameters or parameters[name].shape != tensor.shape:
+            raise ValueError(
+                f"{path}: {name} {tuple(tensor.shape)} is not in the model; set model.vision, model.projector and "
+                "model.language as in the run that wrote it"
+            )
+        parameters[name].data.copy_(tensor)
+    return list(found)

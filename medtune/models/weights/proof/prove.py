@@ -1,0 +1,178 @@
+"""Compares an exported folder, read by a fresh process, with the model that was trained, on a few samples."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+PROOF = "proof.json"
+PLAIN = (sys.executable, "-I", str(Path(__file__).with_name("plain_reader.py")))
+"""The command of a reader that knows transformers and peft only."""
+OWN = (sys.executable, "-m", "medtune.models.weights.proof.own_reader")
+"""The command of a reader that puts the model together with medtune."""
+
+
+class Apart(NamedTuple):
+    """How far log-probabilities of the same answers lie apart, in natural logarithms, over all tokens.
+
+    Attributes:
+        mean: The mean difference.
+        largest: The largest difference.
+    """
+
+    mean: float
+    largest: float
+
+
+TOLERANCES = {"float32": Apart(1e-4, 1e-3), "bfloat16": Apart(0.1, 0.5), "float16": Apart(0.02, 0.1)}
+"""The largest allowed differences by the number format of the export.
+
+In float32 two programs differ by the order of their sums alone. In 16 bits the merged weights are rounded, and each
+layer rounds its output: to 8 significant bits in bfloat16, and to 11 in float16. Twins of two layers differ by 0.014 in
+bfloat16 and 0.0016 in float16; such errors grow like the root of the number of layers, about fourfold for 30, and the
+tolerances leave room for at least twice that.
+
+Source: measured on four twins and on pocket; docs/export.md has the figures.
+"""
+
+
+class ProofError(ValueError):
+    """An export does not say what the trained model says; the message names the figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The result of a proof.
+
+    Attributes:
+        samples: Number of samples.
+        origin: Where the samples come from, in words.
+        reader: The program that read the export, with versions.
+        dtype: The number format of the export.
+        difference: How far the export lies from the trained model.
+        tolerance: How far it may lie.
+        training_moved: How far training has moved the same answers. Where this is hardly more than the tolerance, the
+            proof could not tell the trained model from the untrained one.
+        four_bits_gap: How far the model with its language part in 4 bits, which was trained and evaluated, lies from
+            the one that is exported, which rests on the 16-bit weights; None where nothing was in 4 bits.
+    """
+
+    samples: int
+    origin: str
+    reader: str
+    dtype: str
+    difference: Apart
+    tolerance: Apart
+    training_moved: Apart
+    four_bits_gap: Apart | None
+
+    @property
+    def tells(self) -> bool:
+        """Whether the proof could tell the trained model from the untrained one."""
+        return self.training_moved.largest > 2 * self.tolerance.largest or (
+            self.training_moved.mean > 2 * self.tolerance.mean
+        )
+
+    def sentences(self) -> list[str]:
+        """Returns the figures in words, for the printed lines and the model card."""
+        lines = [
+            f"Proven with {self.reader} in a fresh process, on {self.samples} samples ({self.origin}): "
+            f"log-probabilities of answers differ by {self.difference.mean:.2g} in the mean and "
+            f"{self.difference.largest:.2g} at most; allowed in {self.dtype} are {self.tolerance.mean:g} and "
+            f"{self.tolerance.largest:g}.",
+            f"Training moved the same log-probabilities by {self.training_moved.mean:.2g} in the mean and "
+            f"{self.training_moved.largest:.2g} at most.",
+        ]
+        if not self.tells:
+            lines.append(
+                "That is hardly more than the tolerance: the proof says that the folder can be read, but could not "
+                "tell the trained model from the untrained one."
+            )
+        if self.four_bits_gap is not None:
+            lines.append(
+                "The model was trained and evaluated with its language model in 4 bits; the adapters were merged into "
+                "the base model's own weights. On these samples the two differ by "
+                f"{self.four_bits_gap.mean:.2g} in the mean and {self.four_bits_gap.largest:.2g} at most, so that the "
+                "scores of the run are not exactly those of the export."
+            )
+        return lines
+
+    def write(self, folder: Path) -> None:
+        """Writes proof.json."""
+        record = {**asdict(self), "tells_trained_from_untrained": self.tells}
+        for name in ("difference", "tolerance", "training_moved", "four_bits_gap"):
+            pair: Apart | None = getattr(self, name)
+            record[name] = None if pair is None else pair._asdict()
+        (folder / PROOF).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+
+
+def apart(left: Sequence[Sequence[float]], right: Sequence[Sequence[float]]) -> Apart:
+    """Returns how far two models' log-probabilities lie apart.
+
+    Example:
+        >>> apart([[-1.0, -2.0]], [[-1.5, -2.0]])
+        Apart(mean=0.25, largest=0.5)
+    """
+    differences = np.abs(np.concatenate(list(map(np.asarray, left))) - np.concatenate(list(map(np.asarray, right))))
+    # A value that is not a number must not pass for a small difference.
+    return Apart(
+        float(np.nan_to_num(differences, nan=np.inf).mean()), float(np.nan_to_num(differences, nan=np.inf).max())
+    )
+
+
+class Told(NamedTuple):
+    """What a fresh process said about the samples.
+
+    Attributes:
+        reader: The program, with versions.
+        logprobs: The log-probability of each token of each answer.
+    """
+
+    reader: str
+    logprobs: list[list[float]]
+
+
+def told_by(reader: Sequence[str], task: Mapping[str, Any], scratch: Path) -> Told:
+    """Returns what a fresh process says after it has read an export.
+
+    Args:
+        reader: The command, `PLAIN` or `OWN`.
+        task: What the reader needs.
+        scratch: A folder for the task and the result.
+
+    Raises:
+        ProofError: The process failed, or its tokens are not those of medtune.
+    """
+    asked, answered = scratch / "task.json", scratch / "result.json"
+    asked.write_text(json.dumps(task), "utf-8")
+    done = subprocess.run([*reader, str(asked), str(answered)], capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not answered.is_file():
+        last = (done.stderr.strip() or "it said nothing").splitlines()[-1]
+        raise ProofError(f"the export cannot be read by a fresh process (status {done.returncode}): {last}")
+    result = json.loads(answered.read_text("utf-8"))
+    if other := result.get("other_ids"):
+        raise ProofError(f"the export's processor makes other tokens than medtune; {other}")
+    return Told(result["reader"], result["logprobs"])
+
+
+def refuse_beyond(proof: Proof) -> None:
+    """Refuses an export that differs from the trained model by more than the tolerance.
+
+    Raises:
+        ProofError: It does; the message has the figures.
+    """
+    if proof.difference.mean > proof.tolerance.mean or proof.difference.largest > proof.tolerance.largest:
+        raise ProofError(
+            f"the export is not the trained model: read by {proof.reader}, log-probabilities of answers differ by "
+            f"{proof.difference.mean:.2g} in the mean and {proof.difference.largest:.2g} at most; allowed in "
+            f"{proof.dtype} are {proof.tolerance.mean:g} and {proof.tolerance.largest:g} (training moved them by "
+            f"{proof.training_moved.mean:.2g} and {proof.training_moved.largest:.2g}). Nothing was written. Try "
+            "--dtype float32, or report this with the recipe"
+        )

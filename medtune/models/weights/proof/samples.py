@@ -1,0 +1,142 @@
+"""The questions of a proof: a media item, a question and an answer each, and how likely a model finds the answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import torch
+
+from medtune.data.media.images import Size
+from medtune.data.media.load import Shape
+from medtune.data.media.videos.read import Frames
+from medtune.data.types import Image, Media, Video, Volume
+from medtune.models.contract import Assembled, Transform
+from medtune.models.sequence.layout import IGNORED
+from medtune.models.sequence.packing import Shown, pack
+from medtune.models.sequence.processor_template import TODAY
+from medtune.models.sequence.tree import grow
+from medtune.models.tuning.precision import Precise
+from medtune.models.volumes.volume_input import VolumeInput
+
+_QUESTIONS = ("Which plane is shown?", "Is a lesion seen?", "What is the organ?", "Describe the finding.")
+_ANSWERS = ("abdomen", "no", "the left kidney", "a bright spot near the edge")
+SYNTHETIC = "random media and made-up questions, drawn from a seed"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One question of a proof.
+
+    Attributes:
+        media: The media item.
+        text: The text of the user's turn.
+        answer: The answer whose log-probability is compared.
+    """
+
+    media: Media
+    text: str
+    answer: str
+
+
+def synthetic_samples(transform: Transform, *, count: int, seed: int) -> list[Sample]:
+    """Returns made-up questions about random media of the kind that a model reads."""
+    draw = np.random.default_rng(seed)
+    return [
+        Sample(_random_media(transform, draw), _QUESTIONS[n % len(_QUESTIONS)], _ANSWERS[n % len(_ANSWERS)])
+        for n in range(count)
+    ]
+
+
+def _random_media(transform: Transform, draw: np.random.Generator) -> Media:
+    if isinstance(transform, VolumeInput):
+        hu_IJK = draw.integers(-900, 900, (48, 48, 32)).astype(np.int16)
+        inside = np.zeros(hu_IJK.shape, bool)
+        inside[8:40, 8:40, 8:24] = True
+        organs = transform.prepare.organs
+        return Volume(hu_IJK, (4.0, 4.0, 6.0), "LPS", dict.fromkeys(organs, inside), tuple(organs[:1]))
+    if "image" in transform.kinds:
+        return Image(draw.integers(0, 256, (96, 128, 3), dtype=np.uint8))
+    frames = transform.sampling.at_most if transform.sampling else 1
+    return Video(draw.integers(0, 256, (frames, 96, 128, 3), dtype=np.uint8), tuple(map(float, range(frames))))
+
+
+@torch.no_grad()
+def answer_logprobs(assembled: Assembled, samples: Sequence[Sample], *, precise: Precise) -> list[list[float]]:
+    """Returns the log-probability of each token of each answer, computed by medtune."""
+    device = next(assembled.model.parameters()).device
+    assembled.model.eval()
+    found: list[list[float]] = []
+    with precise():
+        for sample in samples:
+            layout = assembled.family.layout(sample.text, sample.answer, shape=_shape(sample.media))
+            rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
+            item = assembled.transform(sample.media)
+            encoded = assembled.model.encode(assembled.transform.stack([item]))
+            found.append(assembled.model(rows.to(device), encoded).logprobs_T.float().tolist())
+    return found
+
+
+def _shape(media: Media) -> Shape | None:
+    if isinstance(media, Image):
+        return Size(media.pixels_HWC.shape[1], media.pixels_HWC.shape[0])
+    if isinstance(media, Video):
+        return Frames(Size(media.frames_THWC.shape[2], media.frames_THWC.shape[1]), media.times_s)
+    return None
+
+
+def write_samples(folder: Path, assembled: Assembled, samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """Writes the media into a folder and returns a record of each sample, for a process that reads them back."""
+    records: list[dict[str, Any]] = []
+    for number, sample in enumerate(samples):
+        asked = assembled.family.layout(sample.text, None, shape=_shape(sample.media))
+        told = assembled.family.layout(sample.text, sample.answer, shape=_shape(sample.media))
+        records.append(
+            {
+                "media": str(_write_media(folder / f"sample_{number}", sample.media)),
+                "text": sample.text,
+                "answer": sample.answer,
+                "date": TODAY,
+                "asked_ids": list(asked.ids),
+                "told_ids": [label for label in told.labels if label != IGNORED],
+                "lead_ids": list(told.ids[len(asked.ids) : len(told.ids) - told.num_targets]),
+            }
+        )
+    return records
+
+
+def _write_media(path: Path, media: Media) -> Path:
+    if isinstance(media, Image):
+        file = path.with_suffix(".png")
+        PIL.Image.fromarray(media.pixels_HWC).save(file)
+        return file
+    file = path.with_suffix(".npz")
+    if isinstance(media, Video):
+        np.savez(file, frames=media.frames_THWC, times_s=np.asarray(media.times_s))
+    else:
+        about = {"spacing_mm": media.spacing_mm, "orientation": media.orientation, "target": media.target}
+        masks = {f"mask_{organ}": mask for organ, mask in media.masks_IJK.items()}
+        np.savez(file, hu=media.hu_IJK, about=np.asarray(json.dumps(about)), **masks)  # type: ignore[arg-type]
+    return file
+
+
+def read_sample(record: dict[str, Any]) -> Sample:
+    """Returns a sample that `write_samples` wrote."""
+    return Sample(_read_media(Path(record["media"])), record["text"], record["answer"])
+
+
+def _read_media(path: Path) -> Media:
+    if path.suffix == ".png":
+        return Image(np.asarray(PIL.Image.open(path).convert("RGB")))
+    with np.load(path, allow_pickle=False) as file:
+        if "frames" in file:
+            return Video(file["frames"], tuple(file["times_s"].tolist()))
+        about = json.loads(str(file["about"]))
+        masks = {name.removeprefix("mask_"): file[name] for name in file if name.startswith("mask_")}
+        spacing_mm = (about["spacing_mm"][0], about["spacing_mm"][1], about["spacing_mm"][2])
+        return Volume(file["hu"], spacing_mm, about["orientation"], masks, tuple(about["target"]))

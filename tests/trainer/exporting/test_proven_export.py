@@ -1,0 +1,161 @@
+"""Tests exports of runs of tiny models, each read by a fresh process and compared with the trained model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from medtune.models.weights.export import write_exported
+from medtune.models.weights.proof.prove import PROOF
+from medtune.trainer.commands.cli import main
+from tests.trainer.conftest import Nano
+
+Capture = pytest.CaptureFixture[str]
+Runs = Callable[..., Path]
+QUICK = ("eval.readings=[likelihood]", "eval.conditions=[image]", "model.tuning.language.lr=0.05", "train.max_steps=2")
+
+
+@pytest.fixture(scope="module")
+def run_of(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Returns a function that trains a model and returns the folder of its run; the same run is made once."""
+    made: dict[tuple[str, ...], Path] = {}
+
+    def run(name: str, *settings: str) -> Path:
+        if (name, *settings) not in made:
+            out = tmp_path_factory.mktemp("runs") / "run"
+            assert Nano(prepared_tiny).here("train", out, *QUICK, f"model.name={name}", *settings) == 0
+            made[name, *settings] = out
+        return made[name, *settings]
+
+    return run
+
+
+def exported(run: Path, out: Path, *options: str) -> dict[str, object]:
+    assert main(["export", str(run), "--out", str(out), "--samples", "2", *options]) == 0
+    proof: dict[str, object] = json.loads((out / PROOF).read_text())
+    return proof
+
+
+OF_TRANSFORMERS = ("nano_qwen25vl", "nano_gemma3", "nano_mllama", "nano_llava")
+
+
+def test_plain_transformers_says_the_same_as_the_run(run_of: Runs, tmp_path: Path, capsys: Capture) -> None:
+    proof = exported(run_of("nano_qwen25vl"), tmp_path / "model")
+    assert str(proof["reader"]).startswith("transformers 5.")
+    assert proof["difference"]["largest"] < 1e-4  # type: ignore[index]
+    assert proof["tells_trained_from_untrained"]
+    assert proof["origin"] == "questions of the split test of busi"
+    told, card = capsys.readouterr().out, (tmp_path / "model" / "README.md").read_text()
+    for text in (told, card):
+        assert "Proven with transformers" in text
+        assert "4.57 does not know" in text
+        assert "vLLM 0.33" in text
+
+
+@pytest.mark.slow
+def test_plain_peft_says_the_same_as_the_run(run_of: Runs, tmp_path: Path) -> None:
+    run = run_of("nano_qwen25vl")
+    proof = exported(run, tmp_path / "adapter", "--adapter")
+    assert "peft 0." in str(proof["reader"])
+    assert proof["difference"]["largest"] < 1e-4  # type: ignore[index]
+    ours = load_file(run / "checkpoints" / "adapter" / "adapter_model.safetensors")
+    same = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
+    assert ours.keys() == same.keys()
+    assert all(torch.equal(ours[name], same[name]) for name in ours)
+    card = (tmp_path / "adapter" / "README.md").read_text()
+    for words in ("library_name: peft", "base model: nano", "PeftModel.from_pretrained", "modules_to_save"):
+        assert words in card
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_TRANSFORMERS)
+@pytest.mark.parametrize("how", [(), ("--adapter",)])
+def test_every_family_proves_itself(name: str, how: tuple[str, ...], run_of: Runs, tmp_path: Path) -> None:
+    proof = exported(run_of(name), tmp_path / "out", *how)
+    assert str(proof["reader"]).startswith("transformers 5.")
+    assert proof["tells_trained_from_untrained"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["nano_pocket", "nano_llava_video"])
+def test_what_plain_transformers_cannot_read_medtune_reads_in_a_fresh_process(
+    name: str, run_of: Runs, tmp_path: Path
+) -> None:
+    proof = exported(run_of(name), tmp_path / "out")
+    assert str(proof["reader"]).startswith("medtune ")
+    assert proof["tells_trained_from_untrained"]
+
+
+@pytest.mark.slow
+def test_the_adapter_of_a_model_of_three_modules_proves_itself(run_of: Runs, tmp_path: Path) -> None:
+    assert str(exported(run_of("nano_pocket"), tmp_path / "out", "--adapter")["reader"]).startswith("medtune ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_sixteen_bits_stay_within_their_tolerance(dtype: str, run_of: Runs, tmp_path: Path) -> None:
+    proof = exported(run_of("nano_qwen25vl"), tmp_path / "out", "--dtype", dtype)
+    assert proof["difference"]["largest"] > 1e-4  # type: ignore[index]
+    tensors = load_file(tmp_path / "out" / "model.safetensors")
+    assert {tensor.dtype for tensor in tensors.values()} == {getattr(torch, dtype)}
+
+
+@pytest.mark.slow
+def test_qlora_merges_into_the_base_and_reports_the_gap(run_of: Runs, tmp_path: Path, capsys: Capture) -> None:
+    proof = exported(run_of("nano_qwen25vl", "model.language_bits=4"), tmp_path / "out")
+    assert proof["difference"]["largest"] < 1e-3  # type: ignore[index]
+    assert proof["four_bits_gap"]["largest"] > 1e-2  # type: ignore[index]
+    assert "in 4 bits; the adapters were merged into the base" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_an_export_that_is_not_the_trained_model_is_refused_and_leaves_nothing(
+    run_of: Runs, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoilt(assembled: object, folder: Path, **more: object) -> None:
+        write_exported(assembled, folder, **more)  # type: ignore[arg-type]
+        tensors = load_file(folder / "model.safetensors")
+        name = next(name for name in tensors if "down_proj" in name)
+        save_file({**tensors, name: -tensors[name]}, folder / "model.safetensors", metadata={"format": "pt"})
+
+    monkeypatch.setattr("medtune.trainer.exporting.write.write_exported", spoilt)
+    run = run_of("nano_qwen25vl")
+    assert main(["export", str(run), "--out", str(tmp_path / "out"), "--samples", "2"]) == 1
+    assert "the export is not the trained model" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_made_up_samples_stand_in_for_data_that_are_gone(
+    run_of: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = shutil.copytree(run_of("nano_qwen25vl"), tmp_path / "run")
+    recipe = run / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("prepared", "gone"))
+    assert "random media" in str(exported(run, tmp_path / "out")["origin"])
+
+
+def test_without_a_proof_the_card_says_so(run_of: Runs, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["export", str(run_of("nano_qwen25vl")), "--out", str(tmp_path / "out"), "--no-proof"]) == 0
+    assert "Not proven" in (tmp_path / "out" / "README.md").read_text()
+    assert "Not proven" in capsys.readouterr().out
+    assert not (tmp_path / "out" / PROOF).exists()
+    asked = ["export", str(run_of("nano_qwen25vl")), "--out", str(tmp_path / "more")]
+    assert main([*asked, "--no-proof", "--push-to-hub", "a/b"]) == 1
+    assert main([*asked, "--private"]) == 1
+    assert main([*asked, "--samples", "0"]) == 1
+    assert not (tmp_path / "more").exists()
+
+
+def test_an_adapter_that_peft_cannot_express_is_refused(run_of: Runs, tmp_path: Path, capsys: Capture) -> None:
+    run = run_of("nano_qwen25vl", "model.tuning.language.mode=frozen")
+    assert [path.name for path in (run / "checkpoints" / "adapter").iterdir()] == ["README.md"]
+    assert main(["export", str(run), "--out", str(tmp_path / "out"), "--adapter"]) == 1
+    assert "the run trained no LoRA adapter" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
