@@ -57,6 +57,8 @@ class ZooEntry:
             the organs.
         family: Name of its family, where it is a model of transformers; None for other models.
         twin: Facts for tests about a tiny, random model; None for a real model.
+        takes: Names of the fields of a recipe's block `model` (`Loading`) that the model takes; others are refused,
+            also where the weights are not at hand.
     """
 
     title: str
@@ -70,6 +72,7 @@ class ZooEntry:
     by_organ: bool = False
     family: str | None = None
     twin: Twin | None = None
+    takes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ language model where to look.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 from torch import nn
@@ -26,7 +25,7 @@ from medtune.models.towers import Tower, find_tower
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.causal_language import context_of, load_language
-from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+from medtune.models.weights.loading_options import DEFAULT, Loading
 
 VISION, PROJECTOR = "resnet3d", "linear"
 
@@ -52,13 +51,12 @@ def pocket_entry(
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
-        own = loading if loading.language is None else replace(loading, language=None, dtype=DEFAULT.dtype)
-        refuse_loading(replace(own, vision=None, projector=None), name=name)
         vision, projector = loading.vision or VISION, loading.projector or PROJECTOR
         eyes = find_tower(vision, POCKET.shape)
         bridge = find_projector(projector, eyes)
         torch.manual_seed(seed)
         language = load() if loading.language is None else load_language(loading.language, dtype=loading.dtype)
+        language.model.to(getattr(torch, loading.dtype))
         family = ChatML if loading.language is None else ChatTemplate
         torch.manual_seed(seed)
         untrained = f"random (seed {seed}); untrained at zero-shot"
@@ -84,7 +82,8 @@ def pocket_entry(
             language = AutoModelForCausalLM.from_config(config)
             return _model(eyes, bridge, language)
 
-    return ZooEntry(title, "Apache-2.0", assemble, skeleton, by_organ=True, twin=twin)
+    takes = ("dtype", "vision", "projector", "language")
+    return ZooEntry(title, "Apache-2.0", assemble, skeleton, by_organ=True, twin=twin, takes=takes)
 
 
 def _model(eyes: Tower, bridge: Projector, language: PreTrainedModel) -> VisionLanguageModel:

@@ -9,7 +9,8 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.weights.loading_options import DtypeName
-from medtune.models.weights.volume_release import read_tokenizer, release_folder
+from medtune.models.weights.release_folder import release_folder
+from medtune.models.weights.tokenizer import read_tokenizer
 
 
 def load_language(where: str, *, dtype: DtypeName = "float32") -> LanguageModel:

@@ -7,7 +7,7 @@ from medtune.models.contract import Assembled
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig
 from medtune.models.transformers_vlm.families.llava_video.release import SO400M, assemble_llava_video
-from medtune.models.transformers_vlm.loading import skeleton
+from medtune.models.transformers_vlm.loading import skeleton, taken_fields
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 HUB = HubWeights("lmms-lab/LLaVA-Video-7B-Qwen2", gated=False)
@@ -22,6 +22,7 @@ def entry() -> ZooEntry:
         lambda: skeleton(architecture(), find_family("llava_video")),
         HUB,
         family="llava_video",
+        takes=(*taken_fields(find_family("llava_video")), "time_sentence"),
     )
 
 

@@ -18,7 +18,7 @@ from medtune.models.sequence.layout import IGNORED, SequenceFamily
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.quantize import quantize_language
-from medtune.models.weights.export import assemble_model
+from medtune.models.weights.export import assemble_model, check_loading
 from medtune.trainer.commands.arguments import add_recipe
 from medtune.trainer.commands.recipes.validate_endpoint import show_served
 from medtune.trainer.devices.memory import (
@@ -86,6 +86,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
         data = None if no_data else _show_data(recipe, training=False)
         return _said_missing([no_data, show_served(endpoint, data)])
     entry = zoo_entry(recipe.model.name)
+    check_loading(recipe.model.name, entry, recipe.model)
     available = this_machine() if devices is None else parse_devices(devices)
     no_weights = missing_weights(recipe, entry)
     data = None if no_data else _show_data(recipe, training=True)
@@ -108,7 +109,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
         print("labels     no weights were loaded: no labels or token lengths could be shown")
     elif data is not None:
         _show_batch(data, assembled)
-    return _said_missing([no_data, no_weights if weights else None, missing_memory(memory, available)])
+    return _said_missing([no_data, no_weights if weights else None, missing_memory(memory, available, recipe, takes=entry.takes)])
 
 
 def _said_missing(found: Sequence[str | None]) -> int:
