@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from functools import cache
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
@@ -17,6 +18,7 @@ TEXT = (
 )
 
 
+@cache
 def sentencepiece_model(*, num_tokens: int = 330) -> bytes:
     """Returns a tokenizer.model of LLaMA's kind: byte pairs, bytes for other letters, a blank before each text."""
     written = io.BytesIO()

@@ -8,37 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
-from transformers import AutoModelForCausalLM
 
-from medtune.models.contract import Assembled
-from medtune.models.weights import causal_language
-from medtune.models.weights.export import assemble_model
-from medtune.models.weights.keymaps import read_file
-from medtune.models.weights.loading_options import Loading
-from tests.models.releases.folders import MERLIN_FILE, WRITERS, shrink
-
-Made = dict[str, tuple[Path, dict[str, Tensor]]]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tiny_towers() -> object:
-    with pytest.MonkeyPatch.context() as patch:
-        shrink(patch)
-        yield
-
-
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    made = {}
-    for name, write in WRITERS.items():
-        folder = tmp_path_factory.mktemp(name)
-        made[name] = (folder, write(folder))
-    return made
-
-
-def read(name: str, folder: Path, **settings: object) -> Assembled:
-    return assemble_model(name, 0, Loading(weights=str(folder), **settings))  # type: ignore[arg-type]
+from tests.models.releases.folders import MERLIN_FILE, WRITERS
+from tests.models.releases.conftest import Made, read
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -59,6 +31,8 @@ def test_the_language_model_is_narrowed_and_the_tower_is_not(name: str, releases
     model = read(name, folder, dtype="bfloat16").model
     for key, tensor in model.state_dict().items():
         wanted = torch.bfloat16 if key.startswith("language.") else torch.float32
+        if not tensor.is_floating_point():
+            continue
         assert tensor.dtype == wanted, key
         if name != "ct_chat" or not key.startswith("language."):
             # CT-CHAT's adapter is merged by peft after its language model was narrowed.
@@ -122,37 +96,8 @@ def test_a_missing_or_damaged_file_is_named_before_weights_are_read(
 
 
 def test_reading_is_noticed(releases: Made, values_read: list[str]) -> None:
-    """The check of the test above: a whole release does read values, from torch's files and from safetensors."""
+    """The check of the test above: whole releases do read values from files of each kind."""
     read("ct_chat", releases["ct_chat"][0])
-    assert {"torch", "safetensors", "transformers"} == set(values_read)
-
-
-@pytest.fixture
-def values_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The readings of tensors' values: an entry for each, with the kind of the file."""
-    seen: list[str] = []
-    itself, opened, pretrained = read_file._itself, read_file.safe_open, AutoModelForCausalLM.from_pretrained
-
-    def of_torch(tensor: Tensor) -> Tensor:
-        if not tensor.is_meta:
-            seen.append("torch")
-        return itself(tensor)
-
-    class Watched:
-        def __init__(self, path: Path, **settings: str) -> None:
-            self.file = opened(path, **settings)
-            self.keys, self.get_slice = self.file.keys, self.file.get_slice
-
-        def get_tensor(self, name: str) -> Tensor:
-            seen.append("safetensors")
-            tensor: Tensor = self.file.get_tensor(name)
-            return tensor
-
-    def of_transformers(*arguments: object, **settings: object) -> object:
-        seen.append("transformers")
-        return pretrained(*arguments, **settings)
-
-    monkeypatch.setattr(read_file, "_itself", of_torch)
-    monkeypatch.setattr(read_file, "safe_open", Watched)
-    monkeypatch.setattr(causal_language.AutoModelForCausalLM, "from_pretrained", of_transformers)
-    return seen
+    assert set(values_read) == {"torch", "transformers"}
+    read("m3d_llama2", releases["m3d_llama2"][0])
+    assert set(values_read) == {"torch", "transformers", "safetensors"}
