@@ -76,4 +76,6 @@ def nano_entry(
         )
 
     takes = ("variant",) if variants else ()
-    return ZooEntry(title, "Apache-2.0", assemble, lambda: skeleton(parts), variants=variants or {}, twin=twin, takes=takes)
+    return ZooEntry(
+        title, "Apache-2.0", assemble, lambda: skeleton(parts), variants=variants or {}, twin=twin, takes=takes
+    )

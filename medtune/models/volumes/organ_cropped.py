@@ -36,6 +36,4 @@ def cropped(name: str) -> ZooEntry:
         return replace(assembled, transform=replace(transform, prepare=crop))
 
     takes = (*whole.takes, "crop_organs", "crop_margin_mm")
-    return replace(
-        whole, title=f"{whole.title}; cropped around organs", assemble=assemble, by_organ=True, takes=takes
-    )
+    return replace(whole, title=f"{whole.title}; cropped around organs", assemble=assemble, by_organ=True, takes=takes)

@@ -199,7 +199,9 @@ def _has_adapter(folder: Path, planned: PreTrainedModel) -> bool:
     for name, match in halves.items():
         adapted = own.get(f"{match[1]}.weight")
         shape = tuple(stored.outline[name].shape)
-        wanted = None if adapted is None else ((rank, adapted.shape[1]) if match[2] == "A" else (adapted.shape[0], rank))
+        wanted = (
+            None if adapted is None else ((rank, adapted.shape[1]) if match[2] == "A" else (adapted.shape[0], rank))
+        )
         if shape != wanted:
             raise ValueError(f"{weights}: {name} is {shape}; the language model and {_ADAPTER} want {wanted}")
     return True

@@ -136,7 +136,9 @@ def check_loading(name: str, entry: ZooEntry, loading: Loading) -> None:
     """
     # Every model can be read from an exported folder.
     exported = loading.weights is not None and is_exported(loading.weights)
-    refuse_loading(replace(loading, weights=None) if exported else loading, takes=entry.takes, name=f"model.name {name}")
+    refuse_loading(
+        replace(loading, weights=None) if exported else loading, takes=entry.takes, name=f"model.name {name}"
+    )
     if entry.variants:
         chosen(entry.variants, loading.variant)
 

@@ -183,7 +183,9 @@ def as_configured(language: PreTrainedConfig, path: Path) -> PreTrainedConfig:
     if "hidden_size" not in said:
         raise ValueError(f"{path}: not the configuration of a language model; it has no hidden_size")
     if said.get("rope_scaling"):
-        raise ValueError(f"{path}: rope_scaling is {said['rope_scaling']!r}; the release has none. Is it another model?")
+        raise ValueError(
+            f"{path}: rope_scaling is {said['rope_scaling']!r}; the release has none. Is it another model?"
+        )
     configured: Any = deepcopy(language)
     for name in _SIZES:
         if said.get(name) is not None and hasattr(configured, name):
@@ -225,4 +227,3 @@ def _family(parts: VolumeParts, tokenizer: PreTrainedTokenizerFast, folder: Path
 
 def _named(paths: list[Path]) -> str:
     return str(paths[0]) if len(paths) == 1 else f"{paths[0].parent} ({len(paths)} files)"
-

@@ -53,9 +53,7 @@ def radfm_parts() -> VolumeParts:
 
 def m3d_parts(name: str) -> VolumeParts:
     tower = M3DViTConfig(width=24, mlp_width=32, depth=1, heads=2)
-    return replace(
-        _OWN[name](), vision=lambda: M3DViT(tower), projector=lambda width: SpatialPoolProjector(24, width)
-    )
+    return replace(_OWN[name](), vision=lambda: M3DViT(tower), projector=lambda width: SpatialPoolProjector(24, width))
 
 
 def merlin_parts(tokens: merlin.VisualTokens) -> VolumeParts:
@@ -68,9 +66,7 @@ def merlin_parts(tokens: merlin.VisualTokens) -> VolumeParts:
 def ct_chat_parts() -> VolumeParts:
     tower = CTViTConfig(width=16, spatial_depth=1, temporal_depth=1, heads=2, head_width=8, mlp_width=21, codes=64)
     bridge = CoCaConfig(width=16, heads=2)
-    return replace(
-        _OWN["ct_chat"](), vision=lambda: CTViT(tower), projector=lambda width: CoCaProjector(bridge, width)
-    )
+    return replace(_OWN["ct_chat"](), vision=lambda: CTViT(tower), projector=lambda width: CoCaProjector(bridge, width))
 
 
 _OWN: dict[str, Callable[..., VolumeParts]] = {
@@ -171,9 +167,7 @@ def write_m3d(folder: Path, *, name: str = "m3d_llama2") -> dict[str, Tensor]:
     said |= {"model_type": f"lamed_{name[4:]}", "auto_map": {"AutoConfig": "configuration.LamedConfig"}}
     (folder / "config.json").write_text(json.dumps(said))
     built = _OWN[name]().language
-    language: Any = type(built)(
-        vocab_size=number, pad_token_id=None, bos_token_id=None, eos_token_id=None, **LLAMA
-    )
+    language: Any = type(built)(vocab_size=number, pad_token_id=None, bos_token_id=None, eos_token_id=None, **LLAMA)
     own = weights_of(m3d_parts(name), language)
     rules = {
         r"vision\.vit\.": "model.vision_tower.vision_tower.",
@@ -284,7 +278,10 @@ def _tower_file(own: Mapping[str, Tensor]) -> dict[str, Tensor]:
             r"vision\.codebook_1KD": f"{top}vq._codebook.embed",
         },
     )
-    file |= {f"{top}enc_spatial_transformer.norm_out.beta": torch.zeros(16), f"{top}vq._codebook.initted": torch.ones(1)}
+    file |= {
+        f"{top}enc_spatial_transformer.norm_out.beta": torch.zeros(16),
+        f"{top}vq._codebook.initted": torch.ones(1),
+    }
     file |= {"text_transformer.embeddings.position_ids": torch.arange(3), "temperature": torch.ones([])}
     return file
 

@@ -231,7 +231,7 @@ def _settings(**changes: Any) -> Callable[[Path], None]:
         (_settings(add_faster_video=True), "two rates of frames"),
         (lambda folder: (folder / "config.json").unlink(), "no config.json"),
         (lambda folder: (folder / "config.json").write_text("{"), "damaged"),
-            ],
+    ],
 )
 def test_what_is_not_such_a_release_is_refused(release: Path, damage: Callable[[Path], object], message: str) -> None:
     damage(release)

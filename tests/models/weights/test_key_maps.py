@@ -96,7 +96,9 @@ def test_heads_are_read_and_may_not_be_missing() -> None:
     file |= {"logit_scale": torch.ones([]), "encode_text.linear_layer.weight": torch.ones(2, 2)}
     load_published(whole, at_hand(file), merlin.CONTRASTIVE, where="x")
     with pytest.raises(ValueError, match="missing"):
-        load_published(whole, at_hand({k: v for k, v in file.items() if "classifier" not in k}), merlin.CONTRASTIVE, where="x")
+        load_published(
+            whole, at_hand({k: v for k, v in file.items() if "classifier" not in k}), merlin.CONTRASTIVE, where="x"
+        )
 
 
 def test_adapters_of_the_report_model_are_added_to_their_weights() -> None:
@@ -124,7 +126,9 @@ def test_a_tensor_that_should_be_zero_must_be() -> None:
 
 def test_tensors_are_cut_and_joined_in_order() -> None:
     key_map = KeyMap("x", (Rule("kv", ("k", "v")), Rule("b", ("ab",), part=1), Rule("a", ("ab",), part=0)))
-    found = translate(at_hand({"kv": torch.arange(4), "b": torch.tensor([9]), "a": torch.tensor([7])}), key_map, where="x")
+    found = translate(
+        at_hand({"kv": torch.arange(4), "b": torch.tensor([9]), "a": torch.tensor([7])}), key_map, where="x"
+    )
     assert {name: read().tolist() for name, read in found.items()} == {"k": [0, 1], "v": [2, 3], "ab": [7, 9]}
 
 

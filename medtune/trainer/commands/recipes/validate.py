@@ -109,7 +109,9 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
         print("labels     no weights were loaded: no labels or token lengths could be shown")
     elif data is not None:
         _show_batch(data, assembled)
-    return _said_missing([no_data, no_weights if weights else None, missing_memory(memory, available, recipe, takes=entry.takes)])
+    return _said_missing(
+        [no_data, no_weights if weights else None, missing_memory(memory, available, recipe, takes=entry.takes)]
+    )
 
 
 def _said_missing(found: Sequence[str | None]) -> int:
