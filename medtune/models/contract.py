@@ -149,8 +149,8 @@ class Assembled:
         model: The model with its weights.
         family: Lays out a question as the model's sequence of tokens.
         transform: Turns a media item into the input of the model's tower.
-        provenance: Where the weights of each part come from, in words for the report; and where the words come from that
-            the model is shown beside a question, where it has such words.
+        provenance: Where the weights of each part come from, in words for the report; and where the words come from
+            that the model is shown beside a question, if there are such words.
         words: These words by the field of the recipe that sets them: system_prompt or time_sentence.
     """
 

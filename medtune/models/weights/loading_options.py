@@ -17,8 +17,8 @@ class Loading:
 
     Attributes:
         weights: Hub id or local folder of pretrained weights that replace the model's own; None takes the model's own.
-        dtype: Number format of the pretrained weights in memory, into which each is converted while it is read; adapters
-            are always float32, as are the tower and the projector of a release over volumes.
+        dtype: Number format of the pretrained weights in memory, into which each is converted while it is read.
+            Adapters are always float32, as are the tower and the projector of a release over volumes.
         image_max_pixels: Number of pixels to which larger images are scaled down, where a model takes any size; None
             takes the limit of the model's own processor.
         video_frames: Largest number of frames of a video that are shown, where a model takes any number; None is 16.

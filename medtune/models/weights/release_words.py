@@ -1,7 +1,7 @@
 """Finds the words that a model was trained with in the files of its release, which are read and never run.
 
-medtune ships neither CT-CHAT's system prompt (CC-BY-NC-SA) nor LLaVA-Video's sentence about the frames of a video. Users
-who have the releases have both: in the code of CT-CHAT, and in the example of LLaVA-Video's model card.
+medtune ships neither CT-CHAT's system prompt (CC-BY-NC-SA) nor LLaVA-Video's sentence about the frames of a video.
+Users who have the releases have both: in the code of CT-CHAT, and in the example of LLaVA-Video's model card.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes the release folders of RadFM, M3D-LaMed, Merlin and CT-CHAT: their documented layout with tiny, random weights.
+"""Writes the release folders of RadFM, M3D-LaMed, Merlin and CT-CHAT: their layout with tiny, random weights.
 
 The entries of the zoo read them; only the widths of the towers and projectors are replaced by tiny ones. The sizes of
 the language models come from the folders' own config.json.
@@ -252,7 +252,7 @@ def write_ct_chat(folder: Path) -> dict[str, Tensor]:
 
 def _tower_file(own: Mapping[str, Tensor]) -> dict[str, Tensor]:
     top = "visual_transformer."
-    layer = rf"vision\.(spatial|temporal)\.layers\.(\d+)\."
+    layer = r"vision\.(spatial|temporal)\.layers\.(\d+)\."
     theirs = rf"{top}enc_\1_transformer.layers.\2."
     file = renamed(
         {name: each for name, each in own.items() if name.startswith("vision.")},

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.models.releases.folders import MERLIN_FILE, WRITERS
 from tests.models.releases.conftest import Made, read
+from tests.models.releases.folders import MERLIN_FILE, WRITERS
 
 
 @pytest.mark.parametrize("name", WRITERS)

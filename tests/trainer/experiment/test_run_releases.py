@@ -14,7 +14,8 @@ from tests.models.releases.folders import WRITERS, shrink
 QUICK = (
     "log.wandb=disabled", "train.max_steps=2", "train.epochs=null", "train.batch_size=2", "train.micro_batch_size=1",
     "train.devices=1", "train.strategy=auto", "train.precision=32-true", "train.optimizer=adamw", "data.workers=0",
-    "eval.every_steps=2", "eval.val_questions=2", "eval.questions=4", "eval.conditions=[image]", "eval.max_new_tokens=4",
+    "eval.every_steps=2", "eval.val_questions=2", "eval.questions=4", "eval.conditions=[image]",
+    "eval.max_new_tokens=4",
 )  # fmt: skip
 
 
