@@ -74,6 +74,8 @@ class ZooEntry:
         twin: Facts for tests about a tiny, random model; None for a real model.
         published: Reads the tensors of a folder that the authors publish, under the names of the model here; None
             where transformers reads the folder.
+        takes: Names of the fields of a recipe's block `model` (`Loading`) that the model takes; others are refused,
+            also where the weights are not at hand.
     """
 
     title: str
@@ -88,6 +90,7 @@ class ZooEntry:
     family: str | None = None
     twin: Twin | None = None
     published: Callable[[Path], Mapping[str, Tensor]] | None = None
+    takes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -149,13 +149,16 @@ class Assembled:
         model: The model with its weights.
         family: Lays out a question as the model's sequence of tokens.
         transform: Turns a media item into the input of the model's tower.
-        provenance: Where the weights of each part come from, in words for the report.
+        provenance: Where the weights of each part come from, in words for the report; and where the words come from
+            that the model is shown beside a question, if there are such words.
+        words: These words by the field of the recipe that sets them: system_prompt or time_sentence.
     """
 
     model: Model
     family: SequenceFamily
     transform: Transform
     provenance: dict[str, str]
+    words: dict[str, str] = field(default_factory=dict)
 
 
 def root_of(name: str, roots: Mapping[PartName, tuple[str, ...]]) -> tuple[PartName, str]:

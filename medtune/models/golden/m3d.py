@@ -13,6 +13,7 @@ from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.weights.keymaps import m3d
 from medtune.models.weights.keymaps.key_map import load_published
+from medtune.models.weights.keymaps.read_file import at_hand
 
 _VIT = "model.vision_tower.vision_tower."
 _PROJECTOR = "model.mm_projector.projector."
@@ -39,7 +40,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
                 config.width, golden.width_of(linears[-1]), pool=(side,) * 3, layers=len(linears), pooling=pooling
             )
         model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
-        load_published(model, golden.tensors(name), m3d.LAMED, where=str(golden.path))
+        load_published(model, at_hand(golden.tensors(name)), m3d.LAMED, where=str(golden.path))
         with torch.inference_mode(), recorded(model, _POINTS) as seen:
             features = tower(golden.input(name))
             tokens = projector(features)

@@ -13,6 +13,7 @@ from medtune.models.projectors.linear import linear
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.weights.keymaps import merlin
 from medtune.models.weights.keymaps.key_map import load_published
+from medtune.models.weights.keymaps.read_file import at_hand
 
 _LAYERS = ("maxpool", "layer1", "layer2", "layer3", "layer4")
 _REPORT_LAYERS = tuple(f"encode_image.vision_model.features.{index}." for index in (4, 5, 6, 7))
@@ -41,7 +42,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     with torch.device("meta"):
         tower = MerlinResNet(config)
     model = nn.ModuleDict({"vision": tower}).eval()
-    load_published(model, golden.tensors(), merlin.CONTRASTIVE, where=str(golden.path))
+    load_published(model, at_hand(golden.tensors()), merlin.CONTRASTIVE, where=str(golden.path))
     for name in golden.recorded_values():
         with torch.inference_mode(), recorded(tower, {layer: f"net.{layer}" for layer in _LAYERS}) as seen:
             heads = tower.heads(golden.input(name))
@@ -59,7 +60,7 @@ def report_tokens(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
         tower = MerlinResNet(_config(golden, _REPORT_LAYERS))
         projector = linear(tower.config.width, golden.width_of("adapter.linear2.bias"))
     model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
-    load_published(model, merlin.merged(golden.tensors()), merlin.REPORT, where=str(golden.path))
+    load_published(model, merlin.merged(at_hand(golden.tensors())), merlin.REPORT, where=str(golden.path))
     for name in golden.recorded_values():
         with torch.inference_mode():
             features = tower(golden.input(name))

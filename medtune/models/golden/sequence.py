@@ -21,6 +21,7 @@ from medtune.models.sequence.radfm import RadFM, cut
 from medtune.models.weights.keymaps import m3d as m3d_keys
 from medtune.models.weights.keymaps import radfm as radfm_keys
 from medtune.models.weights.keymaps.key_map import KeyMap, load_published
+from medtune.models.weights.keymaps.read_file import at_hand
 
 _NUM_TAGS = 2
 
@@ -74,7 +75,7 @@ def _language(golden: GoldenFile, embed: str, key_map: KeyMap, extra: Mapping[st
         )
     )
     model = nn.ModuleDict({"language": language, **extra}).eval()
-    load_published(model, golden.tensors(), key_map, where=str(golden.path))
+    load_published(model, at_hand(golden.tensors()), key_map, where=str(golden.path))
     return model
 
 

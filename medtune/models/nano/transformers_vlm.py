@@ -15,7 +15,7 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.nano.twin import Twin
 from medtune.models.transformers_vlm.families import find_family
-from medtune.models.transformers_vlm.loading import pretrained, skeleton
+from medtune.models.transformers_vlm.loading import pretrained, skeleton, taken_fields
 from medtune.models.weights.hub import refuse_revision
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
@@ -66,6 +66,7 @@ def nano_entry(title: str, family: str, build: Callable[[], Nano], twin: Twin) -
         lambda _=DEFAULT: skeleton(build().config, find_family(family)),
         family=family,
         twin=twin,
+        takes=taken_fields(find_family(family)),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from medtune.models.contract import Assembled
 from medtune.models.nano.twin import Twin
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN
 from medtune.models.volumes.volume_parts import VolumeParts, chosen, modules, skeleton
-from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+from medtune.models.weights.loading_options import DEFAULT, Loading
 
 HIDDEN = 32
 _BOS, _EOS = "<s>", "</s>"
@@ -66,7 +65,6 @@ def nano_entry(
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
-        refuse_loading(replace(loading, variant=None) if variants else loading, name=title)
         seen = chosen(variants, loading.variant) if variants else parts
         torch.manual_seed(seed)
         model = modules(seen)
@@ -77,6 +75,13 @@ def nano_entry(
             provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
         )
 
+    takes = ("variant",) if variants else ()
     return ZooEntry(
-        title, "Apache-2.0", assemble, lambda _=DEFAULT: skeleton(parts), variants=variants or {}, twin=twin
+        title,
+        "Apache-2.0",
+        assemble,
+        lambda _=DEFAULT: skeleton(parts),
+        variants=variants or {},
+        twin=twin,
+        takes=takes,
     )

@@ -9,7 +9,7 @@ volume. A tower over volumes reads voxels, in the preparation that `model.varian
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -37,7 +37,7 @@ from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.causal_language import context_of, load_language
 from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
-from medtune.models.weights.volume_release import release_folder
+from medtune.models.weights.release_folder import release_folder
 
 
 class Preparation(NamedTuple):
@@ -80,6 +80,10 @@ class OwnParts:
     crops_organs: bool = False
 
 
+_TAKES = ("revision", "dtype", "vision", "projector", "language")
+_OVER_PICTURES = ("video_frames", "volumes_as")
+
+
 class _Eyes(NamedTuple):
     """A tower with its name and the transform that makes its input."""
 
@@ -102,6 +106,7 @@ def parts_entry(name: str, title: str, own: OwnParts, *, twin: Twin | None = Non
         eyes, bridge = _chosen(name, own, loading)
         torch.manual_seed(seed)
         language = _language(own, loading)
+        language.model.to(getattr(torch, loading.dtype))
         family = ChatML if loading.language is None else ChatTemplate
         lays_out = family(language.tokenizer, num_media_tokens=bridge.num_tokens)
         torch.manual_seed(seed)
@@ -127,7 +132,12 @@ def parts_entry(name: str, title: str, own: OwnParts, *, twin: Twin | None = Non
         with torch.device("meta"):
             return _model(eyes.tower.build(), bridge, AutoModelForCausalLM.from_config(config, trust_remote_code=False))
 
-    return ZooEntry(title, "Apache-2.0", assemble, skeleton, by_organ=own.crops_organs, twin=twin)
+    takes = (*_TAKES, *_over_voxels_takes(own), *(() if own.crops_organs else _OVER_PICTURES))
+    return ZooEntry(title, "Apache-2.0", assemble, skeleton, by_organ=own.crops_organs, twin=twin, takes=takes)
+
+
+def _over_voxels_takes(own: OwnParts) -> tuple[str, ...]:
+    return () if own.crops_organs else ("variant",)
 
 
 def _chosen(name: str, own: OwnParts, loading: Loading) -> tuple[_Eyes, Projector]:
@@ -137,16 +147,13 @@ def _chosen(name: str, own: OwnParts, loading: Loading) -> tuple[_Eyes, Projecto
         ValueError: A part is not known, or a field has no meaning for the tower that is named.
     """
     vision = loading.vision or own.vision
-    free = replace(loading, vision=None, projector=None, language=None)
-    if loading.language is not None:
-        free = replace(free, revision=None, dtype=DEFAULT.dtype)
     if vision.startswith(PREFIX):
         if own.crops_organs:
             raise ValueError(f"model.vision {vision}: {name} reads crops around organs; take model.name=parts for it")
-        refuse_loading(replace(free, video_frames=None, volumes_as=None), name=f"{name} with {vision}")
+        refuse_loading(loading, takes=(*_TAKES, *_OVER_PICTURES), name=f"{name} with {vision}")
         eyes = _over_pictures(vision, loading)
     else:
-        refuse_loading(free if own.crops_organs else replace(free, variant=None), name=f"{name} with {vision}")
+        refuse_loading(loading, takes=(*_TAKES, *_over_voxels_takes(own)), name=f"{name} with {vision}")
         eyes = _over_voxels(vision, loading.variant)
     return eyes, find_projector(loading.projector or own.projector, eyes.tower)
 

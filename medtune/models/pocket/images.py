@@ -14,7 +14,7 @@ from medtune.models.pocket import efficientnet_lite0, smollm2
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.towers.image_tower import GridTower
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+from medtune.models.weights.loading_options import DEFAULT, Loading
 
 
 def pocket_entry(
@@ -40,7 +40,6 @@ def pocket_entry(
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
-        refuse_loading(loading, name=name)
         tower, tower_provenance = efficientnet_lite0.load(grid=grid)
         language = smollm2.load()
         torch.manual_seed(seed)

@@ -8,13 +8,15 @@
 
     ANSWER<|eot_id|>
 
-medtune may not ship the published system prompt (CC-BY-NC-SA). Users who have it can pass it as `system`.
+medtune may not ship the published system prompt (CC-BY-NC-SA). It is read from the user's copy of the published code,
+or from the recipe (`medtune.models.weights.release_words`).
 
 Source: ibrahimethemhamamci/CT-CHAT@33c9b973; the turns are those of Llama 3.1's chat template.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Literal
 
 from transformers import PreTrainedTokenizerFast
@@ -55,6 +57,12 @@ class CTChat:
         self.pad_id = self._text.special(END_TURN)
         self.stop_ids = (self.pad_id,)
         self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
+
+    def opened_by(self, system: str) -> CTChat:
+        """Returns the same family with another system prompt; the empty text leaves the system turn out."""
+        other = copy(self)
+        other._system = system
+        return other
 
     def layout(
         self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None

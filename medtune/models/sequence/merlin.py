@@ -26,6 +26,8 @@ Source: merlin-vlm 0.0.7.
 class Merlin:
     """Lays out one question for Merlin's report model and for what is tuned from it.
 
+    Where the tokenizer has a token of its own for the mark, the mark is that token, as in the release.
+
     Attributes:
         stop_ids: The one token that ends an answer; the tokenizer's own end token where none is given.
     """
@@ -35,9 +37,28 @@ class Merlin:
     ) -> None:
         self._text = PlainText(tokenizer)
         self._num_media_tokens = num_media_tokens
+        self._mark = self._text.special(MARK) if MARK in tokenizer.get_vocab() else None
         self.pad_id = self._text.eos_id if stop_id is None else stop_id
         self.stop_ids = (self.pad_id,)
         self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
+
+    @classmethod
+    def of_release(cls, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> Merlin:
+        """Returns the family for the release's own tokenizer, that of RadLLaMA.
+
+        The published code looks for the mark by the id of one token, and stops at a token by its number.
+
+        Raises:
+            ValueError: The tokenizer has no token for the mark, or fewer tokens than the number of the stop token.
+        """
+        if MARK not in tokenizer.get_vocab():
+            raise ValueError(f"the tokenizer has no token {MARK!r}, which ends Merlin's questions; is it RadLLaMA's?")
+        if len(tokenizer) <= REPORT_STOP_ID:
+            raise ValueError(
+                f"the tokenizer has {len(tokenizer)} tokens; Merlin's reports end with token {REPORT_STOP_ID}. Is it "
+                "RadLLaMA's?"
+            )
+        return cls(tokenizer, num_media_tokens=num_media_tokens, stop_id=REPORT_STOP_ID)
 
     def layout(
         self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
@@ -49,7 +70,8 @@ class Merlin:
         row = SequenceBuilder(self.pad_id)
         if with_media:
             row.media(self._num_media_tokens)
-        row.text(self._text.encode(f"{prompt}{MARK}"))
+        encode = self._text.encode
+        row.text(encode(f"{prompt}{MARK}") if self._mark is None else (*encode(prompt), self._mark))
         if answer is None:
             return row.sequence(learnt_from=None)
         learnt_from = len(row)

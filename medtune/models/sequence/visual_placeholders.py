@@ -37,17 +37,29 @@ def llava_onevision(processor: Any, *, config: Any, max_tokens: int) -> Processo
     return _llava_with_video(processor, max_tokens=max_tokens, count=lambda frames: side * side * frames + 1)
 
 
-def llava_video(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
+TIME_SENTENCE = "Frames shown of {seconds} seconds of video: {frames}, at {times}."
+"""medtune's own words behind a video, for LLaVA-Video's folders that do not hold the published ones."""
+
+
+def llava_video(
+    processor: Any, *, config: Any, max_tokens: int, time_sentence: str = TIME_SENTENCE
+) -> ProcessorTemplate:
     """Returns the sequence family of LLaVA-Video; a line break ends each row of a frame.
 
     The model was trained with a sentence behind the video that names the clip's length and the times of its frames
-    (`add_time_instruction`). The family writes the same facts in words of its own.
+    (`add_time_instruction`).
+
+    Args:
+        processor: The processor.
+        config: The model's configuration.
+        max_tokens: Number of tokens that the language model can read.
+        time_sentence: That sentence, with {seconds}, {frames} and {times} in place of the facts.
     """
     side = -(-config.vision_config.image_size // config.vision_config.patch_size // 2)
     token, clip = processor.image_token, processor.video_token
 
     def write(shape: Frames) -> Written:
-        return Written(f"{clip}\n{_when(shape)}", (_row(side * (side + 1) * len(shape.times_s)),))
+        return Written(f"{clip}\n{_when(shape, time_sentence)}", (_row(side * (side + 1) * len(shape.times_s)),))
 
     image = _image(processor, marker=token, written=token, around=0)
     return ProcessorTemplate(
@@ -94,10 +106,14 @@ def _llava_with_video(processor: Any, *, max_tokens: int, count: Callable[[int],
     return ProcessorTemplate(processor, writing=Writing(image, video), max_tokens=max_tokens)
 
 
-def _when(shape: Frames) -> str:
+def _when(shape: Frames, sentence: str) -> str:
+    """Returns the sentence about the frames; the times are separated by commas, as in the published code.
+
+    Source: LLaVA-VL/LLaVA-NeXT@df179663, docs/LLaVA_Video_1003.md.
+    """
     first_s, last_s = shape.times_s[0], shape.times_s[-1]
-    times = ", ".join(f"{time_s - first_s:.2f}s" for time_s in shape.times_s)
-    return f"Frames shown of {last_s - first_s:.2f} seconds of video: {len(shape.times_s)}, at {times}."
+    times = ",".join(f"{time_s - first_s:.2f}s" for time_s in shape.times_s)
+    return sentence.format(seconds=f"{last_s - first_s:.2f}", frames=len(shape.times_s), times=times)
 
 
 def _image(processor: Any, *, marker: str, written: str, around: int) -> MediaText[Size]:

@@ -44,8 +44,22 @@ def hub_entry(
         return pretrained(loading.weights or hub.repo_id, find_family(family), loading)
 
     return ZooEntry(
-        title, licence, assemble, lambda _=DEFAULT: skeleton(config(), find_family(family)), hub, family=family
+        title,
+        licence,
+        assemble,
+        lambda _=DEFAULT: skeleton(config(), find_family(family)),
+        hub,
+        family=family,
+        takes=taken_fields(find_family(family)),
     )
+
+
+def taken_fields(family: Family) -> tuple[str, ...]:
+    """Returns the names of the recipe's fields (`Loading`) that the models of a family take."""
+    images = ("image_max_pixels",) if family.any_size else ()
+    videos = () if family.video is None else ("video_frames", "video_frames_per_s", "volumes_as")
+    limited = () if family.limit_videos is None else ("video_max_pixels",)
+    return ("weights", "revision", "dtype", *images, *videos, *limited)
 
 
 def skeleton(config: PreTrainedConfig, family: Family) -> TransformersVlm:

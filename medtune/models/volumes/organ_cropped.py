@@ -35,4 +35,5 @@ def cropped(name: str) -> ZooEntry:
         crop = CroppedTransform(transform.prepare, tuple(loading.crop_organs or TARGETS), margin_mm)
         return replace(assembled, transform=replace(transform, prepare=crop))
 
-    return replace(whole, title=f"{whole.title}; cropped around organs", assemble=assemble, by_organ=True)
+    takes = (*whole.takes, "crop_organs", "crop_margin_mm")
+    return replace(whole, title=f"{whole.title}; cropped around organs", assemble=assemble, by_organ=True, takes=takes)

@@ -23,15 +23,16 @@ from torch import nn
 from transformers import AutoConfig
 
 from medtune.models.assemble import ZooEntry, zoo_entry
-from medtune.models.contract import Assembled, Model
+from medtune.models.contract import PARTS, Assembled, Model
 from medtune.models.tuning.quantize import is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import recoded
+from medtune.models.volumes.volume_parts import chosen
 from medtune.models.weights.adapters.merge import merged_layer
 from medtune.models.weights.adapters.read import check_adapter, merge_adapter
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, refuse_revision
-from medtune.models.weights.loading_options import DEFAULT, Loading
+from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
 
 MANIFEST = "medtune.json"
 _LANGUAGE_FILE = "model.safetensors"
@@ -79,6 +80,7 @@ def write_exported(
         "model": name,
         "base_weights": base_weights,
         "provenance": assembled.provenance,
+        "words": assembled.words,
         "about": dict(about or {}),
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
@@ -101,6 +103,7 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
     """
     if loading.weights is not None and Path(loading.weights).is_dir():
         refuse_revision(loading.weights, loading.revision)
+    check_loading(name, zoo_entry(name, loading.weights), loading)
     if loading.adapter is not None:
         check_adapter(loading.adapter)
     assembled = _without_adapter(name, seed, replace(loading, adapter=None))
@@ -128,6 +131,9 @@ def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:
         return _assembled(zoo_entry(name, loading.weights), seed, loading)
     folder = Path(loading.weights)
     manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+    # An export says the same words as the model that was exported, unless the recipe has others.
+    kept = {field: text for field, text in manifest.get("words", {}).items() if getattr(loading, field) is None}
+    loading = replace(loading, **kept)
     if manifest["model"] != name:
         raise ValueError(f"{folder}: an export of the model {manifest['model']!r}; set model.name to it, not {name!r}")
     if (folder / VISION_PROJECTOR_FILE).is_file():
@@ -142,8 +148,30 @@ def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:
         assembled = replace(assembled, transform=recoded(assembled.transform, tower))
     else:
         assembled = zoo_entry(name, loading.weights).assemble(seed, loading)
-    provenance = {part: f"{text}; exported to {folder.name}" for part, text in manifest["provenance"].items()}
-    return replace(assembled, provenance=provenance)
+    said = {part: f"{manifest['provenance'][part]}; exported to {folder.name}" for part in PARTS}
+    return replace(assembled, provenance={**assembled.provenance, **said})
+
+
+def check_loading(name: str, entry: ZooEntry, loading: Loading) -> None:
+    """Refuses settings of a recipe that a model does not take. Nothing is read for that.
+
+    Args:
+        name: Name of the zoo entry.
+        entry: The zoo entry.
+        loading: The recipe's settings.
+
+    Raises:
+        ValueError: The model does not take a setting, or has no preparation of that name; the message names it.
+    """
+    # Every model can be read from an exported folder; whether an adapter fits is known when it is read.
+    exported = loading.weights is not None and is_exported(loading.weights)
+    refuse_loading(
+        replace(loading, weights=None if exported else loading.weights, adapter=None),
+        takes=entry.takes,
+        name=f"model.name {name}",
+    )
+    if entry.variants:
+        chosen(entry.variants, loading.variant)
 
 
 def _assembled(entry: ZooEntry, seed: int, loading: Loading) -> Assembled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -19,7 +20,8 @@ class Loading:
         revision: Branch, tag or commit of the hub's repository, for weights and model.language; None takes the main
             branch. Only a commit always gives the same files; the outputs name it in any case.
         dtype: Number format that the pretrained weights are read in. bfloat16 takes half the host's memory while they
-            are loaded, and goes with the precision bf16-mixed. On the device, weights that do not learn are stored as
+            are loaded, and goes with the precision bf16-mixed; the tower and the projector of a release over volumes
+            are read in float32. On the device, weights that do not learn are stored as
             train.precision says, and adapters and all else that learns are float32.
         adapter: Hub id or local folder of a LoRA adapter in PEFT's format, which was trained on these weights. It is
             merged into them in float32 before anything else: the zero-shot evaluation is that of the adapter's model,
@@ -47,6 +49,11 @@ class Loading:
             from parts; None takes the model's own.
         crop_organs: Organs around which the nn_ models crop their input; None is the organ that a question is about.
         crop_margin_mm: Margin around these organs, in mm; None takes the model's own.
+        system_prompt: Text of the system turn that opens every conversation of ct_chat; the empty text leaves the turn
+            out. None takes the published text where the folder of the weights holds it (conversation.py), else no turn.
+        time_sentence: The words that llava_video_7b_qwen2 reads behind a video, with {seconds}, {frames} and {times} in
+            place of the clip's length, the number of its frames and their times. None takes the published words where
+            the folder of the weights holds them (README.md), else medtune's own.
     """
 
     weights: str | None = None
@@ -64,11 +71,21 @@ class Loading:
     language: str | None = None
     crop_organs: tuple[str, ...] | None = None
     crop_margin_mm: float | None = None
+    system_prompt: str | None = None
+    time_sentence: str | None = None
 
 
 CODES = "codes"
 """The variant that shows a model the code ids of its own tower. The tower has to be frozen, as it gets no gradient."""
 DEFAULT = Loading()
+_NO_VIDEOS = "takes no videos"
+_WHY = {
+    "model.image_max_pixels": "scales every image to its own size",
+    "model.video_frames": _NO_VIDEOS,
+    "model.video_frames_per_s": _NO_VIDEOS,
+    "model.volumes_as": f"{_NO_VIDEOS}, and a volume is shown as so many frames; choose another model.name",
+}
+"""Why a model refuses a field, where this is not plain from the field's meaning."""
 
 
 def set_fields(loading: Loading) -> list[str]:
@@ -77,18 +94,22 @@ def set_fields(loading: Loading) -> list[str]:
     return [f"model.{name}" for name in names if getattr(loading, name) != getattr(DEFAULT, name)]
 
 
-def refuse_loading(loading: Loading, *, name: str) -> None:
-    """Refuses all settings, for a model that takes none of them.
+def refuse_loading(loading: Loading, *, takes: Collection[str], name: str) -> None:
+    """Refuses the settings that a model does not take; no weights are needed to know that.
 
     Args:
         loading: The recipe's settings.
+        takes: Names of the fields of `Loading` that the model takes.
         name: Name of the model, for the message.
 
     Raises:
-        ValueError: A setting differs from its default; the message names it.
+        ValueError: Another setting differs from its default; the message names it.
     """
-    if wrong := set_fields(loading):
+    wrong = [field for field in set_fields(loading) if field.removeprefix("model.") not in takes]
+    if wrong:
+        taken = ", ".join(f"model.{field.name}" for field in fields(Loading) if field.name in takes) or "no such field"
+        why = "".join(f" It {_WHY[field]}." for field in dict.fromkeys(wrong) if field in _WHY)
         raise ValueError(
-            f"{name} does not take {', '.join(wrong)}; leave it out (model.weights may name a folder that "
-            "`medtune export` wrote)"
+            f"{name} does not take {', '.join(wrong)}; leave it out.{why} The model takes {taken}; model.weights may "
+            "always name a folder that `medtune export` wrote"
         )

@@ -1,4 +1,9 @@
-"""Loads a model over volumes from a release: the folder that its authors publish, or a local copy of it."""
+"""Loads a model over volumes from a release: the folder that its authors publish, or a local copy of it.
+
+Everything small is read and checked first: the tokenizer, the configuration, and the names, types and shapes of all
+tensors from the headers of the files. Only then are the weights read, one tensor after another, each of which is
+converted to its wanted type before the next one is read.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,31 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import torch
 from accelerate import init_empty_weights
 from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
+from medtune.models.sequence.context_limit import ContextLimited
 from medtune.models.sequence.end_tokens import ended_by, read_generation
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts, chosen, modules, skeleton
-from medtune.models.weights.assets import AssetError
-from medtune.models.weights.hub import checkpoint_folder, folder_name
-from medtune.models.weights.keymaps.key_map import KeyMap, load_published, translate
-from medtune.models.weights.keymaps.read_file import read_tensors
-from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
-from medtune.models.weights.own_code import refuse_own_code
+from medtune.models.weights.hub import folder_name
+from medtune.models.weights.keymaps.key_map import KeyMap, check_published, load_published, translate
+from medtune.models.weights.keymaps.read_file import Deferred, Stored, at_hand, open_checkpoint
+from medtune.models.weights.loading_options import DEFAULT, Loading
+from medtune.models.weights.release_folder import INDEX, SMALL, release_folder, weight_files
+from medtune.models.weights.tokenizer import read_json, read_tokenizer, tokenizer_folder
+
+_SIZES = (
+    "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+    "rms_norm_eps", "max_position_embeddings", "hidden_act",
+)  # fmt: skip
+"""Fields of config.json that replace the published sizes of the language model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +43,21 @@ class Release:
     """The files that a release's folder holds, and how they are read.
 
     Attributes:
-        files: Pattern for the names of the checkpoint's files.
+        files: Patterns for the names of the checkpoint's files, the most wanted first; those of the first pattern that
+            fits any file are read.
         key_map: The rules that translate the names of the tensors.
         embeddings: Published name of the input embeddings, whose number of rows is the size of the vocabulary.
         adjust: A change to the tensors before they are renamed.
+        tokenizer: Folders inside the release in which the tokenizer may lie, beside the release's folder itself.
+        tokenizer_hub: Hub id of the repository that has the tokenizer, where the release itself has none.
     """
 
-    files: str
+    files: tuple[str, ...]
     key_map: KeyMap
     embeddings: str
-    adjust: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]] = dict
+    adjust: Callable[[Deferred], Deferred] = dict
+    tokenizer: tuple[str, ...] = ()
+    tokenizer_hub: str | None = None
 
 
 def release_entry(
@@ -55,10 +74,7 @@ def release_entry(
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
-        refuse_loading(replace(loading, weights=None, revision=None, variant=None), name=title)
-        parts = chosen(variants, loading.variant)
-        folder = release_folder(loading.weights or hub, release.key_map.checkpoint, revision=loading.revision)
-        return assemble_release(parts, release, folder)
+        return assemble_release(chosen(variants, loading.variant), release, loading.weights or hub, loading)
 
     return ZooEntry(
         title,
@@ -66,9 +82,10 @@ def release_entry(
         assemble,
         lambda _=DEFAULT: skeleton(chosen(variants, None)),
         hub=None if hub is None else HubWeights(hub, gated=False),
-        files=(release.files,),
-        folder=None if hub is not None else f"{release.key_map.checkpoint} ({release.files}) and its tokenizer",
+        files=release.files,
+        folder=None if hub is not None else f"{release.key_map.checkpoint} ({release.files[0]}) and its tokenizer",
         variants=variants,
+        takes=("weights", "revision", "dtype", "variant") if hub else ("weights", "dtype", "variant"),
         published=lambda folder: published_tensors(release, folder),
     )
 
@@ -80,83 +97,150 @@ def published_tensors(release: Release, folder: Path) -> Mapping[str, Tensor]:
         FileNotFoundError: The folder holds no checkpoint.
         ValueError: The files are damaged, or are those of another model.
     """
-    paths = sorted(folder.glob(release.files))
-    return translate(release.adjust(read_tensors(paths)), release.key_map, where=str(folder))
+    stored = open_checkpoint(weight_files(folder, release.files, release.key_map.checkpoint))
+    named = translate(release.adjust(stored.tensors), release.key_map, where=str(folder))
+    return {name: read() for name, read in named.items()}
 
 
-def release_folder(where: str | None, what: str, *, revision: str | None = None) -> Path:
-    """Returns the folder of a release: a local one, or one that is downloaded once from the hub.
+def assemble_release(parts: VolumeParts, release: Release, where: str | None, loading: Loading) -> Assembled:
+    """Returns the release's model with its weights and its tokenizer.
+
+    The language model gets the type `model.dtype`. The tower and the projector, at most 2 % of the weights, stay in
+    float32, as the authors ran them: their position tables, the statistics of their norms and their codebook decide
+    what the language model is shown.
 
     Args:
+        parts: The parts at full size.
+        release: The files of the release.
         where: Local folder or hub id; None where the user named no folder and the hub has none.
-        what: Name of the checkpoint in words, for messages.
-        revision: Branch, tag or commit of the repository; None takes its main branch.
+        loading: The recipe's settings.
 
     Raises:
-        AssetError: There is no such folder, and the hub cannot be reached or has no such repository.
-        ValueError: A revision is given for a local folder.
+        AssetError: There is no such folder, and the hub did not give it.
+        FileNotFoundError: The tokenizer or a file of the checkpoint is missing. No weights were read then.
+        ValueError: The files are damaged, or are those of another model. No weights were read then.
     """
-    if where is None:
-        raise AssetError(f"{what} is not on the hub in a form that can be read; give the local folder that holds it")
-    return checkpoint_folder(where, what=what, revision=revision)
+    what = release.key_map.checkpoint
+    small = (*SMALL, *(f"{name}/*" for name in release.tokenizer))
+    folder = release_folder(where, what, small, revision=loading.revision)
+    beside = _tokenizer_of(release, folder)
+    tokenizer = read_tokenizer(beside)
+    parts = replace(parts, language=as_configured(parts.language, beside / "config.json"))
+    family = _family(parts, tokenizer, beside)
+    folder = release_folder(where, what, (INDEX, *release.files), revision=loading.revision)
+    paths = weight_files(folder, release.files, what)
+    stored = open_checkpoint(paths)
+    model = load_release(parts, release, stored, tokenizer, where=_named(paths), dtype=getattr(torch, loading.dtype))
+    said = f"{what}, {', '.join(path.name for path in paths)} from {folder_name(folder)}"
+    narrow = f"{said}; {loading.dtype}; tokenizer of {folder_name(beside)}"
+    return Assembled(
+        model=model,
+        family=ended_by(family, read_generation(folder), tokenizer),
+        transform=parts.input_of(model.vision),
+        provenance={"vision": said, "projector": said, "language": narrow},
+    )
 
 
-def load_release(parts: VolumeParts, release: Release, folder: Path) -> VisionLanguageModel:
-    """Returns the model with the release's weights; all weights come from the files.
+def load_release(
+    parts: VolumeParts,
+    release: Release,
+    stored: Stored,
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    where: str,
+    dtype: torch.dtype,
+) -> VisionLanguageModel:
+    """Returns the model with the release's weights; all names and shapes are checked before the first is read.
+
+    Args:
+        parts: The parts at full size; the size of the vocabulary is that of the stored embeddings.
+        release: The files of the release.
+        stored: The opened checkpoint.
+        tokenizer: The tokenizer, which may not have more tokens than the checkpoint has embeddings.
+        where: The files, for messages.
+        dtype: Type of the language model's weights.
 
     Raises:
-        FileNotFoundError: The folder, or the checkpoint in it, is missing.
-        ValueError: The files are damaged, or are those of another model.
+        ValueError: The files are those of another model, or their tensors do not fit it.
     """
-    if not folder.is_dir():
-        raise FileNotFoundError(f"no folder {folder} with {release.key_map.checkpoint}")
-    paths = sorted(folder.glob(release.files))
-    if not paths:
-        raise FileNotFoundError(f"{folder}: no {release.files}, which is where {release.key_map.checkpoint} should be")
-    tensors = release.adjust(read_tensors(paths))
-    if release.embeddings not in tensors:
-        raise ValueError(f"{folder}: not {release.key_map.checkpoint}; it has no {release.embeddings}")
+    if release.embeddings not in stored.outline:
+        raise ValueError(f"{where}: not {release.key_map.checkpoint}; it has no {release.embeddings}")
+    rows = int(stored.outline[release.embeddings].shape[0])
+    if len(tokenizer) > rows:
+        raise ValueError(
+            f"{where}: the tokenizer has {len(tokenizer)} tokens, and the embeddings of {release.key_map.checkpoint} "
+            f"have {rows} rows; take the tokenizer of this checkpoint"
+        )
     language = deepcopy(parts.language)
-    language.vocab_size = int(tensors[release.embeddings].shape[0])
+    language.vocab_size = rows
+    if language.pad_token_id is not None and language.pad_token_id >= rows:
+        language.pad_token_id = None
     # The weights take no memory until they are read. Buffers are built at once, because some of them (the rotary
     # angles) are computed and not stored in the files.
     with init_empty_weights(include_buffers=False):
         model = modules(replace(parts, language=language))
-    load_published(model, tensors, release.key_map, where=str(folder))
+    outline = {name: read() for name, read in release.adjust(at_hand(stored.outline)).items()}
+    check_published(model, outline, release.key_map, where=where)
+    types = {"vision": torch.float32, "projector": torch.float32, "language": dtype}
+    load_published(model, release.adjust(stored.tensors), release.key_map, where=where, dtypes=types)
     return model
 
 
-def assemble_release(parts: VolumeParts, release: Release, folder: Path) -> Assembled:
-    """Returns the release's model with its weights, and with the tokenizer that is in the same folder.
+def as_configured(language: PreTrainedConfig, path: Path) -> PreTrainedConfig:
+    """Returns the configuration of a language model with the sizes that a release's config.json states.
+
+    Without that file, the published sizes stay.
 
     Raises:
-        FileNotFoundError: The folder, or the checkpoint in it, is missing.
-        ValueError: The files are damaged, or are those of another model.
+        ValueError: The file is damaged, states no width, or asks for scaled positions.
     """
-    model = load_release(parts, release, folder)
-    tokenizer = read_tokenizer(folder)
-    said = f"{release.key_map.checkpoint}, from {folder_name(folder)}"
-    return Assembled(
-        model=model,
-        family=ended_by(parts.limited(tokenizer), read_generation(folder), tokenizer),
-        transform=parts.input_of(model.vision),
-        provenance=dict.fromkeys(("vision", "projector", "language"), said),
-    )
-
-
-def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    """Returns the tokenizer in a folder.
-
-    Raises:
-        ValueError: The folder holds no tokenizer that transformers can read without running code from the folder.
-    """
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        refuse_own_code(folder, str(folder), error)
+    if not path.is_file():
+        return language
+    said = read_json(path)
+    if "hidden_size" not in said:
+        raise ValueError(f"{path}: not the configuration of a language model; it has no hidden_size")
+    if said.get("rope_scaling"):
         raise ValueError(
-            f"{folder}: no tokenizer (tokenizer.json or tokenizer.model) that can be read: {error}"
-        ) from error
-    if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise ValueError(f"{folder}: the tokenizer is not one of the tokenizers library; save it as tokenizer.json")
-    return tokenizer
+            f"{path}: rope_scaling is {said['rope_scaling']!r}; the release has none. Is it another model?"
+        )
+    configured: Any = deepcopy(language)
+    for name in _SIZES:
+        if said.get(name) is not None and hasattr(configured, name):
+            setattr(configured, name, said[name])
+    if "num_key_value_heads" not in said and "num_attention_heads" in said:
+        configured.num_key_value_heads = said["num_attention_heads"]
+    if said.get("rope_theta") is not None:
+        configured.rope_parameters = {**configured.rope_parameters, "rope_theta": float(said["rope_theta"])}
+    if getattr(language, "head_dim", None) is not None:
+        configured.head_dim = configured.hidden_size // configured.num_attention_heads
+    result: PreTrainedConfig = configured
+    return result
+
+
+def _tokenizer_of(release: Release, folder: Path) -> Path:
+    inside = [folder, *(folder / name for name in release.tokenizer)]
+    hub = release.tokenizer_hub
+    what = release.key_map.checkpoint
+    if hub is None:
+        return tokenizer_folder(inside, of=what)
+    try:
+        return tokenizer_folder(inside, of=what)
+    except FileNotFoundError as error:
+        try:
+            return tokenizer_folder([release_folder(hub, f"the tokenizer of {what}", SMALL)], of=what)
+        except (ValueError, FileNotFoundError) as unreached:
+            raise FileNotFoundError(
+                f"{error}. It lies in a repository of its own, {hub}: copy its tokenizer files and config.json into "
+                f"{folder / release.tokenizer[0]} ({unreached})"
+            ) from unreached
+
+
+def _family(parts: VolumeParts, tokenizer: PreTrainedTokenizerFast, folder: Path) -> ContextLimited:
+    try:
+        return parts.limited(tokenizer)
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from error
+
+
+def _named(paths: list[Path]) -> str:
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0].parent} ({len(paths)} files)"

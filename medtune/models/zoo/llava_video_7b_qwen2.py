@@ -7,7 +7,7 @@ from medtune.models.contract import Assembled
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig
 from medtune.models.transformers_vlm.families.llava_video.release import SO400M, assemble_llava_video, published_tensors
-from medtune.models.transformers_vlm.loading import skeleton
+from medtune.models.transformers_vlm.loading import skeleton, taken_fields
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 HUB = HubWeights("lmms-lab/LLaVA-Video-7B-Qwen2", gated=False)
@@ -23,6 +23,7 @@ def entry() -> ZooEntry:
         HUB,
         family="llava_video",
         published=published_tensors,
+        takes=(*taken_fields(find_family("llava_video")), "time_sentence"),
     )
 
 

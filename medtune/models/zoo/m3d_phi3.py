@@ -15,7 +15,7 @@ from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.keymaps import m3d as keys
 from medtune.models.weights.volume_release import Release, release_entry
 
-RELEASE = Release("*.safetensors", keys.LAMED, "model.embed_tokens.weight")
+RELEASE = Release(("*.safetensors",), keys.LAMED, "model.embed_tokens.weight")
 
 
 def entry() -> ZooEntry:

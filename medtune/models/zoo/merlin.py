@@ -16,10 +16,17 @@ from medtune.models.weights.keymaps import merlin as keys
 from medtune.models.weights.volume_release import Release, release_entry
 
 RELEASE = Release(
-    "resnet_gpt2_best_stanford_report_generation_*.pt",
+    # merlin-vlm 0.0.7 reads the first; the second is the file of earlier versions.
+    (
+        "resnet_gpt2_best_stanford_report_generation_average_mtl.pt",
+        "resnet_gpt2_best_stanford_report_generation_average.pt",
+        "resnet_gpt2_best_stanford_report_generation_*.pt",
+    ),
     keys.REPORT,
     "decode_text.text_decoder.base_model.model.model.embed_tokens.weight",
     adjust=keys.merged,
+    tokenizer=("RadLLaMA-7b",),
+    tokenizer_hub="StanfordAIMI/RadLLaMA-7b",
 )
 
 
@@ -72,6 +79,6 @@ def parts(tokens: VisualTokens) -> VolumeParts:
             max_position_embeddings=4096,
             rms_norm_eps=1e-5,
         ),
-        family=lambda tokenizer: Merlin(tokenizer, num_media_tokens=tokens.count, stop_id=REPORT_STOP_ID),
+        family=lambda tokenizer: Merlin.of_release(tokenizer, num_media_tokens=tokens.count),
         transform=preparation.PUBLIC,
     )

@@ -12,7 +12,7 @@ from medtune.models.nano.twin import Twin
 from medtune.models.projectors.grid_mixer import GridMixer
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+from medtune.models.weights.loading_options import DEFAULT, Loading
 
 GRID = 4
 NUM_TOKENS = 8
@@ -52,7 +52,6 @@ def _modules(vocabulary: int) -> VisionLanguageModel:
 
 
 def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
-    refuse_loading(loading, name="nano_pocket")
     tokenizer = byte_tokenizer()
     torch.manual_seed(seed)
     return Assembled(

@@ -13,7 +13,7 @@ from medtune.models.projectors.clip_mixer import ClipMixer
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.towers.video_tower import ClipTower, ClipTransform
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+from medtune.models.weights.loading_options import DEFAULT, Loading
 
 GRID = 4
 NUM_FRAMES = 4
@@ -57,7 +57,6 @@ def _modules(vocabulary: int) -> VisionLanguageModel:
 
 
 def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
-    refuse_loading(loading, name="nano_pocket_video")
     tokenizer = byte_tokenizer()
     torch.manual_seed(seed)
     return Assembled(

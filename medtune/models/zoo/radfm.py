@@ -16,7 +16,9 @@ from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.keymaps import radfm as keys
 from medtune.models.weights.volume_release import Release, release_entry
 
-RELEASE = Release("pytorch_model.bin", keys.KEY_MAP, "lang_model.model.embed_tokens.weight")
+RELEASE = Release(
+    ("pytorch_model.bin",), keys.KEY_MAP, "lang_model.model.embed_tokens.weight", tokenizer=("Language_files",)
+)
 
 
 def entry() -> ZooEntry:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -143,16 +143,29 @@ def memory_text(memory: Memory, devices: Devices) -> str:
     )
 
 
-def missing_memory(memory: Memory, devices: Devices) -> str | None:
-    """Returns a message that says how much memory is missing; None if the run fits."""
+def missing_memory(memory: Memory, devices: Devices, recipe: Recipe) -> str | None:
+    """Returns a message that says how much memory is missing and what saves some; None if the run fits.
+
+    Args:
+        memory: The memory that the run needs.
+        devices: The devices of the run.
+        recipe: The recipe; what it sets already is not advised.
+    """
     least = memory.weights_gb + memory.learning_gb + memory.activations_gb
     wanted = f"GPU memory: at least {least:.0f} GB per device (the line `memory` above, with 1000 tokens in a pass)"
     if not devices.is_gpu and memory.parameters > LARGE:
         return f"{wanted}; there is no GPU here. Name the machine that will run it: --devices 1xH100-80GB"
     if least > devices.memory_gb:
-        return (
-            f"{wanted}; {devices.name} has {devices.memory_gb:.0f} GB. Set train.precision=bf16-mixed if it is not "
-            "set, hold the language model in 4 bits with model.language_bits=4, spread the weights with "
-            "train.strategy=deepspeed_stage_3, or take a larger device"
-        )
+        advice = ", ".join((*_savings(recipe), "or take a larger device"))
+        return f"{wanted}; {devices.name} has {devices.memory_gb:.0f} GB. {advice[0].upper()}{advice[1:]}"
     return None
+
+
+def _savings(recipe: Recipe) -> Iterator[str]:
+    learns = [stage.tuning.language.mode for stage in recipe.stages]
+    if recipe.train.precision not in NARROW:
+        yield "set train.precision=bf16-mixed"
+    if recipe.model.language_bits is None and "full" not in learns and recipe.train.strategy != "deepspeed_stage_3":
+        yield "hold the language model in 4 bits with model.language_bits=4"
+    if recipe.train.strategy != "deepspeed_stage_3" and recipe.model.language_bits is None:
+        yield "spread the weights with train.strategy=deepspeed_stage_3"

@@ -18,6 +18,7 @@ from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.media_item import read_item
+from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
 from tests.models.twins import picture, row_each, twin
 
@@ -104,7 +105,7 @@ def test_a_family_without_videos_says_so() -> None:
 
 def test_models_that_read_volumes_themselves_take_no_way() -> None:
     with pytest.raises(ValueError, match=r"does not take model\.volumes_as"):
-        zoo_entry("nano_m3d_llama2").assemble(0, Loading(volumes_as="slices"))
+        assemble_model("nano_m3d_llama2", 0, Loading(volumes_as="slices"))
 
 
 def test_images_and_videos_are_read_as_ever() -> None:

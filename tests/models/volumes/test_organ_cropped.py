@@ -14,6 +14,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.media_item import read_item
 from medtune.models.nano.volume import tokenizer
 from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo import nano_m3d_llama2
 from tests.models.volumes.test_volume_parts import TWINS, answered, own_model
@@ -45,7 +46,7 @@ def test_organs_and_margin_are_the_recipes_to_choose() -> None:
     assert isinstance(transform.prepare, CroppedTransform)
     assert (transform.prepare.organs, transform.prepare.margin_mm) == (("liver",), 0.0)
     with pytest.raises(ValueError, match=r"model\.crop_"):
-        zoo_entry("nano_merlin").assemble(0, loading)
+        assemble_model("nano_merlin", 0, loading)
 
 
 @pytest.mark.slow

@@ -1,15 +1,12 @@
-"""Tests models over volumes with their twins: answers about a scan, and releases that are read from a folder."""
+"""Tests models over volumes with their twins: answers about a scan."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
-from torch import Tensor
 
 from medtune.data.media.volumes.formats.nifti import read_nifti_mask
 from medtune.data.media.volumes.read import read_volume
@@ -23,15 +20,11 @@ from medtune.models.sequence.prompts import PromptRows, pad_left
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.volumes.volume_parts import VolumeParts, modules
-from medtune.models.weights.keymaps import m3d
-from medtune.models.weights.volume_release import Release, assemble_release, load_release
-from medtune.models.zoo import nano_m3d_llama2, nano_radfm
+from medtune.models.zoo import nano_radfm
 from tests.models.twins import MODELS, OF_VOLUMES
 
 TWINS = [name for name in OF_VOLUMES if not MODELS[name].by_organ]
 """Those that look at the whole scan."""
-RELEASE = Release("*.safetensors", m3d.LAMED, "model.embed_tokens.weight")
 
 
 @pytest.fixture(scope="session")
@@ -123,56 +116,3 @@ def test_radfm_takes_an_image_and_a_volume_in_one_batch_and_in_one_sequence() ->
             model(rows._replace(media_S=torch.tensor(order)), tokens).logprobs_T for order in ((0, 1), (1, 0))
         )
     assert (seen - swapped).abs().max() > 1e-3
-
-
-def published(folder: Path) -> dict[str, Tensor]:
-    """Writes the weights of a tiny twin as a folder in the form of M3D-LaMed's release, and returns the weights."""
-    torch.manual_seed(1)
-    own = modules(nano_m3d_llama2.parts()).state_dict()
-    names = {
-        r"^vision\.vit\.": "model.vision_tower.vision_tower.",
-        r"^projector\.mlp\.": "model.mm_projector.projector.",
-        r"^language\.": "",
-    }
-    file = dict(own)
-    for ours, theirs in names.items():
-        file = {re.sub(ours, theirs, name): value for name, value in file.items()}
-    whole = sorted(file)
-    half = len(whole) // 2
-    for number, part in enumerate((whole[:half], whole[half:])):
-        save_file({name: file[name].clone() for name in part}, folder / f"model-{number}.safetensors")
-    nano_volume.tokenizer().save_pretrained(folder)
-    return own
-
-
-def test_release_in_a_folder_is_read_whole(tmp_path: Path) -> None:
-    own = published(tmp_path)
-    assembled = assemble_release(nano_m3d_llama2.parts(), RELEASE, tmp_path)
-    found = assembled.model.state_dict()
-    assert found.keys() == own.keys()
-    for name, value in own.items():
-        torch.testing.assert_close(found[name], value)
-    assert not any(t.is_meta for t in (*assembled.model.parameters(), *assembled.model.buffers()))
-    again = modules(nano_m3d_llama2.parts())
-    again.load_state_dict(own)
-    pixels = torch.rand(1, 1, 32, 256, 256)
-    rows = answered(assembled, "12 cm")
-    with torch.no_grad():
-        answers = [m.eval()(rows, m.encode(pixels)).logprobs_T for m in (own_model(assembled), again)]
-    torch.testing.assert_close(*answers)
-
-
-def test_release_of_another_model_or_half_of_one_is_refused(tmp_path: Path) -> None:
-    published(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin"):
-        load_release(zoo_parts(), Release("pytorch_model.bin", m3d.LAMED, "x"), tmp_path)
-    (tmp_path / "model-1.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"missing|has no"):
-        load_release(zoo_parts(), RELEASE, tmp_path)
-    (tmp_path / "model-0.safetensors").write_bytes(b"x" * 100)
-    with pytest.raises(ValueError, match=r"model-0\.safetensors: not a whole checkpoint"):
-        load_release(zoo_parts(), RELEASE, tmp_path)
-
-
-def zoo_parts() -> VolumeParts:
-    return nano_m3d_llama2.parts()

@@ -48,4 +48,4 @@ def test_what_is_no_language_model_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"empty: no language model that transformers can read"):
         zoo_entry("nano_pocket_ct").assemble(0, Loading(language=str(tmp_path / "empty")))
     with pytest.raises(ValueError, match=r"model\.language"):
-        zoo_entry("nano_pocket").assemble(0, Loading(language="x"))
+        assemble_model("nano_pocket", 0, Loading(language="x"))

@@ -12,6 +12,7 @@ from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.weights.keymaps import ct_clip, m3d, merlin, radfm
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, load_published, rename, translate
+from medtune.models.weights.keymaps.read_file import at_hand
 
 VIT = KeyMap(
     checkpoint="M3D-CLIP's pretrained_ViT.bin",
@@ -43,14 +44,14 @@ def test_a_whole_file_fills_every_weight() -> None:
     model = small_vit()
     file = file_of(model, r"^vision\.vit\.", "")
     file["blocks.0.norm_cross_attn.weight"] = torch.ones(12)
-    load_published(model, file, VIT, where="pretrained_ViT.bin")
+    load_published(model, at_hand(file), VIT, where="pretrained_ViT.bin")
     for name, value in model.state_dict().items():
         torch.testing.assert_close(value, file[name.removeprefix("vision.vit.")])
 
 
 def test_one_file_reads_under_the_prefix_of_its_own_training() -> None:
     model = small_vit()
-    load_published(model, file_of(model, r"^vision\.vit\.", "vision_encoder."), VIT, where="x")
+    load_published(model, at_hand(file_of(model, r"^vision\.vit\.", "vision_encoder.")), VIT, where="x")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_a_file_that_does_not_fit_is_refused_with_names(change: object, said: st
     file = file_of(model, r"^vision\.vit\.", "")
     change(file)  # type: ignore[operator]
     with pytest.raises(ValueError, match=said):
-        load_published(model, file, VIT, where="ViT.bin")
+        load_published(model, at_hand(file), VIT, where="ViT.bin")
     for name, value in model.state_dict().items():
         torch.testing.assert_close(value, before[name])
 
@@ -85,7 +86,7 @@ def test_the_checkpoint_of_another_model_is_refused() -> None:
     file = file_of(model, r"^vision\.vit\.", "")
     for key_map in (radfm.KEY_MAP, m3d.LAMED, merlin.REPORT, ct_clip.CT_CLIP):
         with pytest.raises(ValueError, match=f"not {re.escape(key_map.checkpoint)}"):
-            load_published(model, file, key_map, where="x")
+            load_published(model, at_hand(file), key_map, where="x")
 
 
 def test_heads_are_read_and_may_not_be_missing() -> None:
@@ -93,9 +94,11 @@ def test_heads_are_read_and_may_not_be_missing() -> None:
     whole = nn.ModuleDict({"vision": MerlinResNet(sizes)})
     file = file_of(whole, r"^vision\.(net\.)?", "encode_image.i3_resnet.")
     file |= {"logit_scale": torch.ones([]), "encode_text.linear_layer.weight": torch.ones(2, 2)}
-    load_published(whole, file, merlin.CONTRASTIVE, where="x")
+    load_published(whole, at_hand(file), merlin.CONTRASTIVE, where="x")
     with pytest.raises(ValueError, match="missing"):
-        load_published(whole, {k: v for k, v in file.items() if "classifier" not in k}, merlin.CONTRASTIVE, where="x")
+        load_published(
+            whole, at_hand({k: v for k, v in file.items() if "classifier" not in k}), merlin.CONTRASTIVE, where="x"
+        )
 
 
 def test_adapters_of_the_report_model_are_added_to_their_weights() -> None:
@@ -107,24 +110,26 @@ def test_adapters_of_the_report_model_are_added_to_their_weights() -> None:
         f"{stem}.lora_B.default.weight": up,
         "decode_text.text_decoder.base_model.model.lm_head.weight": torch.ones(3, 6),
     }
-    found = translate(merlin.merged(file, scale=0.5), merlin.REPORT, where="x")
+    found = translate(merlin.merged(at_hand(file), scale=0.5), merlin.REPORT, where="x")
     assert set(found) == {"language.model.layers.0.self_attn.q_proj.weight", "language.lm_head.weight"}
-    torch.testing.assert_close(found["language.model.layers.0.self_attn.q_proj.weight"], weight + 0.5 * up @ down)
+    torch.testing.assert_close(found["language.model.layers.0.self_attn.q_proj.weight"](), weight + 0.5 * up @ down)
     with pytest.raises(ValueError, match="not whole"):
-        merlin.merged({k: v for k, v in file.items() if "lora_B" not in k})
+        merlin.merged(at_hand({k: v for k, v in file.items() if "lora_B" not in k}))
 
 
 def test_a_tensor_that_should_be_zero_must_be() -> None:
     name = "visual_transformer.enc_spatial_transformer.norm_out.beta"
-    assert translate({name: torch.zeros(3)}, ct_clip.CT_CLIP, where="x") == {}
+    assert translate(at_hand({name: torch.zeros(3)}), ct_clip.CT_CLIP, where="x") == {}
     with pytest.raises(ValueError, match=r"norm_out\.beta holds values"):
-        translate({name: torch.ones(3)}, ct_clip.CT_CLIP, where="x")
+        translate(at_hand({name: torch.ones(3)}), ct_clip.CT_CLIP, where="x")
 
 
 def test_tensors_are_cut_and_joined_in_order() -> None:
     key_map = KeyMap("x", (Rule("kv", ("k", "v")), Rule("b", ("ab",), part=1), Rule("a", ("ab",), part=0)))
-    found = translate({"kv": torch.arange(4), "b": torch.tensor([9]), "a": torch.tensor([7])}, key_map, where="x")
-    assert {name: value.tolist() for name, value in found.items()} == {"k": [0, 1], "v": [2, 3], "ab": [7, 9]}
+    found = translate(
+        at_hand({"kv": torch.arange(4), "b": torch.tensor([9]), "a": torch.tensor([7])}), key_map, where="x"
+    )
+    assert {name: read().tolist() for name, read in found.items()} == {"k": [0, 1], "v": [2, 3], "ab": [7, 9]}
 
 
 def test_radfm_leaves_out_what_neither_reads_nor_answers() -> None:
@@ -135,4 +140,4 @@ def test_radfm_leaves_out_what_neither_reads_nor_answers() -> None:
         "embedding_layer.cls_head.weight",
         "lang_model.model.layers.39.self_attn.rotary_emb.inv_freq",
     ]
-    assert translate(dict.fromkeys(unread, torch.ones(1)), radfm.KEY_MAP, where="x") == {}
+    assert translate(at_hand(dict.fromkeys(unread, torch.ones(1))), radfm.KEY_MAP, where="x") == {}

@@ -28,6 +28,7 @@ from medtune.models.transformers_vlm.loading import (
     read_processor,
     read_weights,
     skeleton,
+    taken_fields,
 )
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described, kept_weights
 from medtune.models.weights.loading_options import DEFAULT, Loading, set_fields
@@ -54,7 +55,15 @@ def checkpoint_entry(where: str) -> ZooEntry:
         assemble,
         without_weights,
         family=_family_here(where),
+        takes=_taken(_family_here(where)),
     )
+
+
+def _taken(family: str | None) -> tuple[str, ...]:
+    """Returns the fields that a checkpoint takes; which of them the generic entry takes is known when it is read."""
+    if family is not None:
+        return taken_fields(find_family(family))
+    return ("weights", "revision", "dtype", "video_frames", "video_frames_per_s", "volumes_as")
 
 
 def _family_here(where: str) -> str | None:

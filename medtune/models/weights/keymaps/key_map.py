@@ -7,11 +7,14 @@ without a rule, a weight without a tensor and a differing shape are therefore er
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+
+from medtune.models.weights.keymaps.read_file import Deferred, at_hand
 
 _SHOWN = 20
 
@@ -55,8 +58,8 @@ def rename(prefix: str, target: str) -> Rule:
     return Rule(re.escape(prefix) + r"(.+)", (target + r"\1",))
 
 
-def translate(tensors: Mapping[str, Tensor], key_map: KeyMap, *, where: str) -> dict[str, Tensor]:
-    """Returns the tensors under medtune's names, cut and joined by the rules.
+def translate(tensors: Deferred, key_map: KeyMap, *, where: str) -> dict[str, Callable[[], Tensor]]:
+    """Returns the tensors under medtune's names, cut and joined by the rules when they are asked for.
 
     Args:
         tensors: The tensors under their published names.
@@ -66,57 +69,101 @@ def translate(tensors: Mapping[str, Tensor], key_map: KeyMap, *, where: str) -> 
     Raises:
         ValueError: The key map does not know a name, or a tensor that should be zero is not.
     """
-    parts: dict[str, dict[int, Tensor]] = {}
+    parts: dict[str, dict[int, Callable[[], Tensor]]] = {}
     unknown = []
-    for name, tensor in tensors.items():
+    for name, read in tensors.items():
         if _matches(name, key_map.left_out):
             continue
         if _matches(name, key_map.zeros):
-            if bool(tensor.count_nonzero()):
+            tensor = read()
+            if not tensor.is_meta and bool(tensor.count_nonzero()):
                 raise ValueError(f"{where}: {name} holds values where {key_map.checkpoint} has zeros; another release?")
             continue
         rule, match = next(((r, m) for r in key_map.rules if (m := re.fullmatch(r.pattern, name))), (None, None))
         if rule is None or match is None:
             unknown.append(name)
             continue
-        pieces = (tensor,) if len(rule.targets) == 1 else tensor.chunk(len(rule.targets))
-        for target, piece in zip(rule.targets, pieces, strict=True):
+        of = len(rule.targets)
+        for number, target in enumerate(rule.targets):
+            piece = read if of == 1 else partial(_chunk, read, number, of)
             parts.setdefault(match.expand(target), {})[rule.part] = piece
     if unknown:
         raise ValueError(f"{where}: not {key_map.checkpoint}; {_listed('not known', unknown)}")
     return {
-        target: next(iter(by_part.values())) if len(by_part) == 1 else torch.cat([by_part[i] for i in sorted(by_part)])
+        target: next(iter(by_part.values())) if len(by_part) == 1 else partial(_joined, by_part)
         for target, by_part in parts.items()
     }
 
 
-def load_published(module: nn.Module, tensors: Mapping[str, Tensor], key_map: KeyMap, *, where: str) -> None:
+def _chunk(read: Callable[[], Tensor], number: int, of: int) -> Tensor:
+    return read().chunk(of)[number]
+
+
+def _joined(by_part: Mapping[int, Callable[[], Tensor]]) -> Tensor:
+    return torch.cat([by_part[part]() for part in sorted(by_part)])
+
+
+def check_published(module: nn.Module, outline: Mapping[str, Tensor], key_map: KeyMap, *, where: str) -> None:
+    """Refuses a published file whose tensors do not fit a module, by their names and shapes alone.
+
+    Args:
+        module: The module, which may be on the meta device.
+        outline: The tensors under their published names, which may be on the meta device.
+        key_map: The rules.
+        where: The file, for messages.
+
+    Raises:
+        ValueError: A name of the file is not known, the file lacks a weight, or a shape differs.
+    """
+    for _ in _fitting(module, at_hand(outline), key_map, where=where):
+        pass
+
+
+def load_published(
+    module: nn.Module,
+    tensors: Deferred,
+    key_map: KeyMap,
+    *,
+    where: str,
+    dtypes: Mapping[str, torch.dtype] | None = None,
+) -> None:
     """Fills all weights and buffers of a module from the tensors of a published file.
 
-    A module without weights (on the meta device) takes over the tensors themselves, with their dtype.
+    A module without weights (on the meta device) takes over the tensors themselves. Tensors are read and converted one
+    after another, so that only one of them at a time is in memory in the type of the file.
 
     Args:
         module: The module that is filled.
         tensors: The tensors under their published names.
         key_map: The rules.
         where: The file, for messages.
+        dtypes: Type of the floating-point numbers in each of the module's children that is named; the others keep the
+            type of the file. None names no child.
 
     Raises:
         ValueError: A name of the file is not known, the file lacks a weight, or a shape differs. Nothing is loaded
             then.
     """
-    found = translate(tensors, key_map, where=where)
-    own = module.state_dict()
+    wanted = dtypes or {}
+    found = {}
+    for name, tensor in _fitting(module, tensors, key_map, where=where):
+        dtype = wanted.get(name.partition(".")[0])
+        found[name] = tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
+    module.load_state_dict(found, assign=any(tensor.is_meta for tensor in module.state_dict().values()))
+
+
+def _fitting(module: nn.Module, tensors: Deferred, key_map: KeyMap, *, where: str) -> Iterator[tuple[str, Tensor]]:
+    """Yields the tensors under medtune's names, read one after another, if their names are those of the module."""
+    found, own = translate(tensors, key_map, where=where), module.state_dict()
     if own.keys() != found.keys():
         missing, surplus = own.keys() - found.keys(), found.keys() - own.keys()
         said = [_listed(word, names) for word, names in (("missing", missing), ("left over", surplus)) if names]
         raise ValueError(f"{where}: does not fit as {key_map.checkpoint}; {'; '.join(said)}")
-    for name, tensor in found.items():
-        if tensor.shape != own[name].shape:
-            raise ValueError(
-                f"{where}: {name} is {tuple(tensor.shape)} in the file and {tuple(own[name].shape)} in the model"
-            )
-    module.load_state_dict(found, assign=any(tensor.is_meta for tensor in own.values()))
+    for name, read in found.items():
+        tensor, wanted = read(), own[name].shape
+        if tensor.shape != wanted:
+            raise ValueError(f"{where}: {name} is {tuple(tensor.shape)} in the file and {tuple(wanted)} in the model")
+        yield name, tensor
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

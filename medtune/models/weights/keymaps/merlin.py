@@ -7,11 +7,14 @@ files differ, so that each model is read from its own file).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 
+import torch
 from torch import Tensor
 
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
+from medtune.models.weights.keymaps.read_file import Deferred
 
 _MODULES = ((0, "conv1"), (1, "bn1"), (4, "layer1"), (5, "layer2"), (6, "layer3"), (7, "layer4"))
 _BACKBONE = r"((?:conv1|bn1|layer[1-4])\..+)"
@@ -49,7 +52,7 @@ REPORT = KeyMap(
 """The key map of the report model's tensors after `merged`, which removes the tensors of the adapter."""
 
 
-def merged(tensors: Mapping[str, Tensor], *, scale: float = LORA_SCALE) -> dict[str, Tensor]:
+def merged(tensors: Deferred, *, scale: float = LORA_SCALE) -> Deferred:
     """Returns the report model's tensors without adapters: each adapted weight W is replaced by W + scale * B A.
 
     Args:
@@ -60,11 +63,18 @@ def merged(tensors: Mapping[str, Tensor], *, scale: float = LORA_SCALE) -> dict[
         ValueError: An adapter lacks A, B or the weight W that it adapts.
     """
     halves = re.compile(r"(.+)\.lora_([AB])\.default\.weight")
-    plain = {name: tensor for name, tensor in tensors.items() if not halves.fullmatch(name)}
+    plain = {name: read for name, read in tensors.items() if not halves.fullmatch(name)}
     for stem in sorted({m[1] for name in tensors if (m := halves.fullmatch(name))}):
         names = [f"{stem}.base_layer.weight", f"{stem}.lora_B.default.weight", f"{stem}.lora_A.default.weight"]
         if absent := [name for name in names if name not in tensors]:
             raise ValueError(f"the adapter of {stem} is not whole: {', '.join(absent)} missing")
-        weight, up, down = (tensors[name] for name in names)
-        plain[names[0]] = (weight.float() + scale * (up.float() @ down.float())).to(weight.dtype)
+        plain[names[0]] = partial(_adapted, *(tensors[name] for name in names), scale=scale)
     return plain
+
+
+def _adapted(
+    weight: Callable[[], Tensor], up: Callable[[], Tensor], down: Callable[[], Tensor], *, scale: float
+) -> Tensor:
+    """Returns W + scale * B A, which is computed in float32, in the type of W."""
+    before = weight()
+    return torch.addmm(before.float(), up().float(), down().float(), alpha=scale).to(before.dtype)

@@ -20,7 +20,7 @@ from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.precision import set_types
 from medtune.models.tuning.quantize import quantize_language
-from medtune.models.weights.export import assemble_model
+from medtune.models.weights.export import assemble_model, check_loading
 from medtune.trainer.commands.arguments import add_recipe
 from medtune.trainer.commands.recipes.validate_endpoint import show_served
 from medtune.trainer.devices.memory import (
@@ -90,6 +90,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
         data = None if no_data else _show_data(recipe, training=False)
         return _said_missing([no_data, show_served(endpoint, data)])
     entry = zoo_entry(recipe.model.name, recipe.model.weights)
+    check_loading(recipe.model.name, entry, recipe.model)
     available = this_machine() if devices is None else parse_devices(devices)
     no_weights = missing_weights(recipe, entry)
     data = None if no_data else _show_data(recipe, training=True)
@@ -118,7 +119,9 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
         print("labels     no weights were loaded: no labels or token lengths could be shown")
     elif data is not None:
         _show_batch(data, assembled)
-    return _said_missing([no_data, no_weights if weights else None, unproven, missing_memory(memory, available)])
+    return _said_missing(
+        [no_data, no_weights if weights else None, unproven, missing_memory(memory, available, recipe)]
+    )
 
 
 def _unproven(recipe: Recipe) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,18 @@ from transformers import AutoModelForImageTextToText, PreTrainedModel
 
 from medtune.models.contract import Assembled
 from medtune.models.sequence.end_tokens import read_generation
+from medtune.models.sequence.visual_placeholders import TIME_SENTENCE, llava_video
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig, build_processor
 from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_pixel_limits
 from medtune.models.weights.hub import described
-from medtune.models.weights.keymaps.key_map import load_published, translate
+from medtune.models.weights.keymaps.key_map import check_published, load_published, translate
 from medtune.models.weights.keymaps.llava_video import KEY_MAP
-from medtune.models.weights.keymaps.read_file import read_tensors
+from medtune.models.weights.keymaps.read_file import open_checkpoint
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.volume_release import read_tokenizer, release_folder
+from medtune.models.weights.release_folder import INDEX, SMALL, release_folder, weight_files
+from medtune.models.weights.release_words import Words, time_sentence_of
+from medtune.models.weights.tokenizer import read_json, read_tokenizer
 
 SO400M: Mapping[str, Any] = {
     "model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 26,
@@ -36,6 +40,7 @@ Source: scripts/video/train, image_grid_pinpoints (1x1) to (6x6).
 """
 _TOWER = "siglip-so400m-patch14-384"
 _EMBEDDINGS = "model.embed_tokens.weight"
+_FILES = ("*.safetensors",)
 _LAID_OUT: Mapping[str, object] = {
     "mm_newline_position": "grid",
     "mm_spatial_pool_mode": "bilinear",
@@ -64,16 +69,26 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
         FileNotFoundError: The folder holds no weights.
         ValueError: The folder holds another model, or only a part of this one.
     """
-    folder = release_folder(where, KEY_MAP.checkpoint, revision=loading.revision)
+    folder = release_folder(where, KEY_MAP.checkpoint, SMALL, revision=loading.revision)
     said = _read_config(folder)
+    sentence = time_sentence_of(folder, loading.time_sentence, own=TIME_SENTENCE)
     family = find_family("llava_video")
+    family = replace(family, sequence=partial(llava_video, time_sentence=sentence.text))
     if said.get("model_type") == LlavaVideoConfig.model_type:
-        return pretrained(where, family, loading)
+        return _told(pretrained(where, family, loading), sentence)
     refuse_pixel_limits(family, loading)
     config = published_config(said, vision=vision, where=str(folder))
     processor = build_processor(read_tokenizer(folder), config)
     config.image_token_index, config.video_token_index = processor.image_token_id, processor.video_token_id
-    return put_together(_filled(config, folder, loading), processor, family, loading, where=described(where, folder))
+    folder = release_folder(where, KEY_MAP.checkpoint, (INDEX, *_FILES), revision=loading.revision)
+    whole = _filled(config, folder, loading)
+    return _told(put_together(whole, processor, family, loading, where=described(where, folder)), sentence)
+
+
+def _told(assembled: Assembled, sentence: Words) -> Assembled:
+    """Returns the model with a note of the sentence that it reads behind a video, and of its origin."""
+    provenance = {**assembled.provenance, "time sentence": sentence.described}
+    return replace(assembled, provenance=provenance, words={"time_sentence": sentence.text})
 
 
 def published_tensors(folder: Path) -> dict[str, Tensor]:
@@ -83,8 +98,9 @@ def published_tensors(folder: Path) -> dict[str, Tensor]:
         FileNotFoundError: The folder holds no weights.
         ValueError: The files are damaged, or are those of another model.
     """
-    read = translate(read_tensors(sorted(folder.glob("*.safetensors"))), KEY_MAP, where=str(folder))
-    return {f"whole.{name}": tensor for name, tensor in read.items()}
+    stored = open_checkpoint(weight_files(folder, _FILES, KEY_MAP.checkpoint))
+    named = translate(stored.tensors, KEY_MAP, where=str(folder))
+    return {f"whole.{name}": read() for name, read in named.items()}
 
 
 def published_config(said: Mapping[str, Any], *, vision: Mapping[str, Any], where: str) -> LlavaVideoConfig:
@@ -119,20 +135,18 @@ def published_config(said: Mapping[str, Any], *, vision: Mapping[str, Any], wher
 
 
 def _filled(config: LlavaVideoConfig, folder: Path, loading: Loading) -> PreTrainedModel:
-    paths = sorted(folder.glob("*.safetensors"))
-    if not paths:
-        raise FileNotFoundError(f"{folder}: no *.safetensors, which is where {KEY_MAP.checkpoint} should be")
-    dtype = getattr(torch, loading.dtype)
-    tensors: dict[str, Tensor] = {name: tensor.to(dtype) for name, tensor in read_tensors(paths).items()}
-    if _EMBEDDINGS not in tensors:
+    stored = open_checkpoint(weight_files(folder, _FILES, KEY_MAP.checkpoint))
+    if _EMBEDDINGS not in stored.outline:
         raise ValueError(f"{folder}: not {KEY_MAP.checkpoint}; it has no {_EMBEDDINGS}")
     text: Any = config.get_text_config()
-    text.vocab_size = int(tensors[_EMBEDDINGS].shape[0])
+    text.vocab_size = int(stored.outline[_EMBEDDINGS].shape[0])
     # The weights take no memory until they are read. Buffers are built at once, because some of them (the rotary
     # angles) are computed and not stored in the files.
     with init_empty_weights(include_buffers=False):
         whole: PreTrainedModel = AutoModelForImageTextToText.from_config(config, trust_remote_code=False)
-    load_published(whole, tensors, KEY_MAP, where=str(folder))
+    check_published(whole, stored.outline, KEY_MAP, where=str(folder))
+    types = dict.fromkeys(("model", "lm_head"), getattr(torch, loading.dtype))
+    load_published(whole, stored.tensors, KEY_MAP, where=str(folder), dtypes=types)
     whole.generation_config = read_generation(folder) or whole.generation_config
     whole.eval()
     return whole
@@ -142,10 +156,4 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
         raise ValueError(f"{folder}: no config.json; copy the whole folder of the checkpoint")
-    try:
-        said = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: damaged ({error}). Copy or download it again.") from error
-    if not isinstance(said, dict):
-        raise ValueError(f"{path}: not a model's configuration")
-    return said
+    return read_json(path)

@@ -1,0 +1,242 @@
+"""Loads CT-CHAT from a local folder: a tower, a projector, a language model, and perhaps an adapter.
+
+    CT-CLIP_v2.pt                   or clip_visual_encoder.pth, the tower
+    non_lora_trainables.bin         the projector; perhaps also the embeddings of the release's five tokens
+    adapter_config.json             the adapter of the language model, with adapter_model.safetensors or .bin; optional
+    conversation.py                 the file of the published code with the system prompt; optional
+    language/                       Llama-3.1-8B-Instruct with its tokenizer
+
+All of them are checked by their names, shapes and sizes before the values of any tensor are read.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from peft import PeftModel
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from medtune.models.contract import Assembled
+from medtune.models.sequence.context_limit import ContextLimited
+from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
+from medtune.models.sequence.end_tokens import ended_by
+from medtune.models.vlm import VisionLanguageModel
+from medtune.models.volumes.volume_parts import VolumeParts
+from medtune.models.weights.causal_language import read_language
+from medtune.models.weights.keymaps import ct_chat as projector_keys
+from medtune.models.weights.keymaps import ct_clip as tower_keys
+from medtune.models.weights.keymaps.key_map import KeyMap, check_published, load_published
+from medtune.models.weights.keymaps.read_file import Stored, open_checkpoint
+from medtune.models.weights.loading_options import Loading
+from medtune.models.weights.release_folder import release_folder, weight_files
+from medtune.models.weights.release_words import Words, system_prompt_of
+from medtune.models.weights.tokenizer import read_json, read_tokenizer
+
+TOWER_FILES = (("CT-CLIP_v2.pt", tower_keys.CT_CLIP), ("clip_visual_encoder.pth", tower_keys.VISUAL_ENCODER))
+PROJECTOR_FILE = "non_lora_trainables.bin"
+LANGUAGE_FOLDER = "language"
+_ADAPTER, _ADAPTER_FILES = "adapter_config.json", ("adapter_model.safetensors", "adapter_model.bin")
+_LANGUAGE = "the language model of CT-CHAT"
+_ROWS = re.compile(r"(?:base_model\.model\.)?(?:model\.)?(model\.embed_tokens|lm_head)\.weight")
+_HALVES = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
+
+
+class _Found(NamedTuple):
+    """The opened files of a release.
+
+    Attributes:
+        tower: The file with the tower.
+        tower_map: The key map of that file.
+        stored_tower: Its tensors.
+        projector: The tensors of the projector.
+        rows: The tensors of the embeddings that lie beside the projector, by their names in the language model.
+        has_adapter: Whether there is an adapter.
+    """
+
+    tower: Path
+    tower_map: KeyMap
+    stored_tower: Stored
+    projector: Stored
+    rows: Stored
+    has_adapter: bool
+
+
+def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
+    """Returns CT-CHAT with the weights in a local folder.
+
+    The language model gets the type `model.dtype`. The tower, whose output is the nearest code of a codebook, and the
+    projector stay in float32.
+
+    Args:
+        parts: The tower, the projector and the preparation; the language model is the folder's.
+        loading: The recipe's settings.
+
+    Raises:
+        AssetError: The recipe names no folder.
+        FileNotFoundError: A file is missing. No weights were read then.
+        ValueError: A file is damaged, or is that of another model.
+    """
+    folder = release_folder(loading.weights, "CT-CHAT")
+    words = system_prompt_of(folder, loading.system_prompt)
+    beside = folder / LANGUAGE_FOLDER
+    if not (beside / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{beside}: no config.json; the folder has to hold Llama-3.1-8B-Instruct (meta-llama/Llama-3.1-8B-Instruct "
+            "on the hub) with its tokenizer"
+        )
+    tokenizer = read_tokenizer(beside)
+    tokenizer.add_special_tokens({"additional_special_tokens": list(ADDED_TOKENS)})
+    try:
+        family = parts.family(tokenizer)
+    except ValueError as error:
+        raise ValueError(f"{beside}: {error}") from error
+    if isinstance(family, CTChat):
+        family = family.opened_by(words.text)
+    with torch.device("meta"):
+        planned = _planned(beside)
+        vision, projector = parts.vision(), parts.projector(int(planned.config.hidden_size))
+    found = _checked(folder, planned, vision, projector, num_tokens=len(tokenizer))
+    language = _language(folder, found, num_tokens=len(tokenizer), loading=loading)
+    del planned
+    vision, projector = parts.vision(), parts.projector(int(language.config.hidden_size))
+    wide = {"vision": torch.float32, "projector": torch.float32}
+    fill = partial(load_published, dtypes=wide)
+    fill(nn.ModuleDict({"vision": vision}), found.stored_tower.tensors, found.tower_map, where=str(found.tower))
+    file = str(folder / PROJECTOR_FILE)
+    fill(nn.ModuleDict({"projector": projector}), found.projector.tensors, projector_keys.KEY_MAP, where=file)
+    limited = ContextLimited(family, max_tokens=int(language.config.max_position_embeddings))
+    return Assembled(
+        model=VisionLanguageModel(vision, projector, language),
+        family=ended_by(limited, language.generation_config, tokenizer),
+        transform=parts.input_of(vision),
+        provenance=_provenance(folder, found, words, loading),
+        words={"system_prompt": words.text},
+    )
+
+
+def _planned(folder: Path) -> PreTrainedModel:
+    """Returns the language model without weights."""
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{folder / 'config.json'}: no language model that transformers knows: {error}") from error
+    return model
+
+
+def _checked(
+    folder: Path, planned: PreTrainedModel, vision: nn.Module, projector: nn.Module, *, num_tokens: int
+) -> _Found:
+    """Returns the opened files of a release, whose names and shapes fit; no values are read."""
+    path, key_map = next(
+        ((folder / f, m) for f, m in TOWER_FILES if (folder / f).is_file()), (folder / TOWER_FILES[0][0], None)
+    )
+    if key_map is None:
+        raise FileNotFoundError(f"{folder}: no {' or '.join(file for file, _ in TOWER_FILES)}, the tower of CT-CHAT")
+    if not (folder / PROJECTOR_FILE).is_file():
+        raise FileNotFoundError(f"{folder}: no {PROJECTOR_FILE}, the projector of CT-CHAT")
+    language = open_checkpoint(weight_files(folder / LANGUAGE_FOLDER, ("*.safetensors",), _LANGUAGE))
+    _check_language(planned, language, folder / LANGUAGE_FOLDER)
+    tower = open_checkpoint([path])
+    check_published(nn.ModuleDict({"vision": vision}), tower.outline, key_map, where=str(path))
+    bridge, rows = _split(open_checkpoint([folder / PROJECTOR_FILE]))
+    where = str(folder / PROJECTOR_FILE)
+    check_published(nn.ModuleDict({"projector": projector}), bridge.outline, projector_keys.KEY_MAP, where=where)
+    for name, tensor in rows.outline.items():
+        if tensor.shape != (num_tokens, planned.config.hidden_size):
+            raise ValueError(
+                f"{where}: {name} is {tuple(tensor.shape)}; the tokenizer has {num_tokens} tokens of width "
+                f"{planned.config.hidden_size}"
+            )
+    return _Found(path, key_map, tower, bridge, rows, _has_adapter(folder, planned))
+
+
+def _check_language(planned: PreTrainedModel, stored: Stored, folder: Path) -> None:
+    own = {name: tuple(tensor.shape) for name, tensor in planned.state_dict().items()}
+    tied = {"lm_head.weight"} if planned.config.tie_word_embeddings else set()
+    found = {name: tuple(tensor.shape) for name, tensor in stored.outline.items() if "rotary_emb" not in name}
+    missing, unknown = sorted(own.keys() - found.keys() - tied), sorted(found.keys() - own.keys())
+    other = sorted(name for name in found.keys() & own.keys() if found[name] != own[name])
+    if missing or unknown or other:
+        raise ValueError(
+            f"{folder}: the weights are not those of its config.json: {len(missing)} missing {missing[:3]}, "
+            f"{len(unknown)} not known {unknown[:3]}, {len(other)} of another shape {other[:3]}"
+        )
+
+
+def _split(stored: Stored) -> tuple[Stored, Stored]:
+    """Returns the tensors of the projector, and those of the language model that lie beside them."""
+    rows = {name: match[1] for name in stored.outline if (match := _ROWS.fullmatch(name))}
+    return (
+        Stored(
+            {name: each for name, each in stored.outline.items() if name not in rows},
+            {name: each for name, each in stored.tensors.items() if name not in rows},
+        ),
+        Stored(
+            {f"{ours}.weight": stored.outline[name] for name, ours in rows.items()},
+            {f"{ours}.weight": stored.tensors[name] for name, ours in rows.items()},
+        ),
+    )
+
+
+def _has_adapter(folder: Path, planned: PreTrainedModel) -> bool:
+    """Returns whether there is an adapter; refuses one that does not fit the language model."""
+    weights = next((folder / name for name in _ADAPTER_FILES if (folder / name).is_file()), None)
+    if not (folder / _ADAPTER).is_file():
+        if weights is not None:
+            raise FileNotFoundError(f"{folder}: {weights.name} without {_ADAPTER}, which says how it is applied")
+        return False
+    rank = read_json(folder / _ADAPTER).get("r")
+    if weights is None:
+        raise FileNotFoundError(f"{folder}: {_ADAPTER} without {' or '.join(_ADAPTER_FILES)}")
+    stored, own = open_checkpoint([weights]), planned.state_dict()
+    halves = {name: match for name in stored.outline if (match := _HALVES.fullmatch(name))}
+    if not halves:
+        raise ValueError(f"{weights}: holds no adapter of a language model (lora_A, lora_B)")
+    for name, match in halves.items():
+        adapted = own.get(f"{match[1]}.weight")
+        shape = tuple(stored.outline[name].shape)
+        wanted = (
+            None if adapted is None else ((rank, adapted.shape[1]) if match[2] == "A" else (adapted.shape[0], rank))
+        )
+        if shape != wanted:
+            raise ValueError(f"{weights}: {name} is {shape}; the language model and {_ADAPTER} want {wanted}")
+    return True
+
+
+def _language(folder: Path, found: _Found, *, num_tokens: int, loading: Loading) -> PreTrainedModel:
+    language = read_language(folder / LANGUAGE_FOLDER, dtype=loading.dtype)
+    before = int(language.config.vocab_size)
+    language.resize_token_embeddings(num_tokens, mean_resizing=False)
+    state = language.state_dict()
+    with torch.no_grad():
+        for name in ("model.embed_tokens.weight", "lm_head.weight"):
+            if name in found.rows.tensors:
+                state[name].copy_(found.rows.tensors[name]())
+            elif num_tokens > before:
+                # New tokens begin at the mean of the others, so that every process has the same ones.
+                state[name][before:] = _mean(state[name][:before])
+    if found.has_adapter:
+        merged: PreTrainedModel = PeftModel.from_pretrained(language, folder).merge_and_unload()
+        return merged
+    return language
+
+
+def _mean(rows_VE: Tensor) -> Tensor:
+    return rows_VE.float().mean(dim=0).to(rows_VE.dtype)
+
+
+def _provenance(folder: Path, found: _Found, words: Words, loading: Loading) -> dict[str, str]:
+    adapter = f", {_ADAPTER} merged" if found.has_adapter else ""
+    rows = f", embeddings of {PROJECTOR_FILE}" if found.rows.outline else ""
+    return {
+        "vision": found.tower.name,
+        "projector": PROJECTOR_FILE,
+        "language": f"{LANGUAGE_FOLDER} in {folder.name}, {loading.dtype}{adapter}{rows}",
+        "system prompt": words.described,
+    }

@@ -1,0 +1,129 @@
+"""Reads the tokenizer of a folder: tokenizer.json, or the sentencepiece file tokenizer.model that older releases have.
+
+A tokenizer.model is converted for the tokenizers library. transformers converts it in two ways, of which one drops the
+blank that LLaMA's tokenizer puts before a text, so that the conversion is compared with sentencepiece itself.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sentencepiece import SentencePieceProcessor
+from transformers import AutoTokenizer, LlamaTokenizer, PreTrainedTokenizerFast
+
+from medtune.models.weights.own_code import refuse_own_code
+
+CONVERTED, SENTENCEPIECE = "tokenizer.json", "tokenizer.model"
+_CONFIG = "tokenizer_config.json"
+_ROLES = ("bos", "eos", "unk")
+_PROBES = ("How large is the liver?", "5.2 cm\n(3 x 4 mm)", "Größe: 12,5 µm", "no")
+"""Texts by which a converted tokenizer is compared with sentencepiece."""
+
+
+def tokenizer_folder(folders: list[Path], *, of: str, hint: str = "") -> Path:
+    """Returns the first folder that holds a tokenizer.
+
+    Args:
+        folders: The folders in which it may lie.
+        of: Name of the model, for the message.
+        hint: What else to do, for the message.
+
+    Raises:
+        FileNotFoundError: None of them holds one.
+    """
+    for folder in folders:
+        if any((folder / name).is_file() for name in (CONVERTED, SENTENCEPIECE)):
+            return folder
+    places = " or ".join(dict.fromkeys(map(str, folders)))
+    raise FileNotFoundError(f"{of}: no tokenizer ({CONVERTED} or {SENTENCEPIECE}) in {places}{hint}")
+
+
+def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    """Returns the tokenizer in a folder.
+
+    Raises:
+        FileNotFoundError: The folder holds no tokenizer.
+        ValueError: It cannot be read without running code from the folder, or a file of it is damaged.
+    """
+    tokenizer_folder([folder], of="model.weights")
+    said = _read_config(folder)
+    if (folder / CONVERTED).is_file():
+        return _auto(folder)
+    path = folder / SENTENCEPIECE
+    try:
+        pieces = SentencePieceProcessor(model_file=str(path))
+    except (RuntimeError, OSError) as error:
+        raise ValueError(f"{path}: not a sentencepiece file; copy or download it again ({error})") from error
+    if not str(said.get("tokenizer_class") or "LlamaTokenizer").startswith("LlamaTokenizer"):
+        return _auto(folder)
+    return _converted(folder, pieces, said)
+
+
+def _converted(folder: Path, pieces: SentencePieceProcessor, said: dict[str, Any]) -> PreTrainedTokenizerFast:
+    """Returns LLaMA's tokenizer; an opening, closing or unknown token that is not named is that of sentencepiece."""
+    ids = {"bos": pieces.bos_id(), "eos": pieces.eos_id(), "unk": pieces.unk_id()}
+    # RadFM's tokenizer_config.json names the empty text as each of the three.
+    unnamed = [role for role in _ROLES if not said.get(f"{role}_token") and ids[role] >= 0]
+    try:
+        tokenizer: Any = LlamaTokenizer.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,
+            **{f"{role}_token": pieces.id_to_piece(ids[role]) for role in unnamed},
+        )
+    except (OSError, ValueError, RecursionError) as error:
+        raise _unreadable(folder, error) from error
+    encode = tokenizer.backend_tokenizer.encode
+    for text in _PROBES:
+        found, wanted = encode(text, add_special_tokens=False).ids, pieces.encode(text)
+        if found != wanted:
+            raise ValueError(
+                f"{folder / SENTENCEPIECE}: transformers converts it to another tokenizer: {text!r} becomes {found}, "
+                f"sentencepiece itself gives {wanted}; save it once as {CONVERTED} and compare the two"
+            )
+    return _of_tokenizers(folder, tokenizer)
+
+
+def _auto(folder: Path) -> PreTrainedTokenizerFast:
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, RecursionError) as error:
+        refuse_own_code(folder, str(folder), error)
+        raise _unreadable(folder, error) from error
+    return _of_tokenizers(folder, tokenizer)
+
+
+def _of_tokenizers(folder: Path, tokenizer: object) -> PreTrainedTokenizerFast:
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise ValueError(f"{folder}: the tokenizer is not one of the tokenizers library; save it as {CONVERTED}")
+    return tokenizer
+
+
+def _unreadable(folder: Path, error: Exception) -> ValueError:
+    if isinstance(error, RecursionError):
+        why = f"{_CONFIG} names the empty text as a token; give bos_token, eos_token and unk_token their names"
+    else:
+        why = str(error)
+    return ValueError(f"{folder}: no tokenizer ({CONVERTED} or {SENTENCEPIECE}) that can be read: {why}")
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / _CONFIG
+    return read_json(path) if path.is_file() else {}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Returns the object in a JSON file.
+
+    Raises:
+        ValueError: The file is damaged, or it holds something else.
+    """
+    try:
+        said = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: damaged ({error}). Copy or download it again.") from error
+    if not isinstance(said, dict):
+        raise ValueError(f"{path}: not a JSON object")
+    return said

@@ -1,0 +1,69 @@
+"""Tests that every model refuses the same fields of the block `model` with its weights and without them."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from medtune.models.weights.export import assemble_model
+from medtune.models.weights.loading_options import DEFAULT, Loading
+from medtune.trainer.commands.recipes.validate import validate
+from medtune.trainer.devices.memory import Devices, Memory, missing_memory
+from medtune.trainer.recipe.read import read_recipe
+from tests.models.twins import EVERY_TWIN, MODELS
+
+VALUES: dict[str, object] = {
+    "weights": "nowhere", "dtype": "bfloat16", "image_max_pixels": 200704, "video_frames": 4, "video_frames_per_s": 2.0,
+    "variant": "codes", "volumes_as": "slices", "vision": "resnet3d", "projector": "linear", "language": "nowhere",
+    "crop_organs": ("liver",), "crop_margin_mm": 5.0, "system_prompt": "Be brief.", "time_sentence": "{seconds} s",
+}  # fmt: skip
+"""For each field of Loading a value that differs from its default."""
+assert VALUES.keys() == {field.name for field in fields(Loading)}
+
+
+def value_of(name: str, field: str) -> object:
+    """Returns a value that the model can have; variants differ from model to model."""
+    if field == "variant" and (variants := MODELS[name].variants):
+        return list(variants)[-1]
+    return VALUES[field]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_fields_that_a_model_takes_are_fields_of_a_recipe(name: str) -> None:
+    assert set(MODELS[name].takes) <= VALUES.keys()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_other_fields_are_refused_with_and_without_weights(name: str, tmp_path: Path) -> None:
+    recipe = read_recipe("nano_busi_lora", [f"data.root={tmp_path}"])
+    for field in sorted(VALUES.keys() - set(MODELS[name].takes)):
+        block = replace(recipe.model, name=name, **{field: value_of(name, field)})  # type: ignore[arg-type]
+        said = rf"model\.name {name} does not take model\.{field};"
+        with pytest.raises(ValueError, match=said):
+            assemble_model(name, 0, block)
+        with pytest.raises(ValueError, match=said):
+            validate(replace(recipe, model=block), weights=False)
+
+
+@pytest.mark.parametrize("name", EVERY_TWIN)
+def test_a_twin_is_assembled_with_every_field_that_it_takes(name: str) -> None:
+    for field in sorted(set(MODELS[name].takes) - {"weights", "language"}):
+        loading = Loading(**{field: value_of(name, field)})  # type: ignore[arg-type]
+        assert loading != DEFAULT
+        assembled = assemble_model(name, 0, loading)
+        if field == "dtype":
+            assert next(assembled.model.of_transformers.parameters()).dtype.itemsize == 2
+
+
+def test_advice_on_memory_names_only_fields_that_the_model_takes_and_that_save_something() -> None:
+    small, needs = Devices(1, "small", 1.0), Memory(9.0, 1.0, 1.0, 7_000_000_000)
+    recipe = read_recipe("merlin_ctlesionvqa", ["model.dtype=float32"])
+    said = missing_memory(needs, small, recipe, takes=MODELS["merlin"].takes) or ""
+    assert "Set model.dtype=bfloat16, hold the language model in 4 bits" in said
+    assert "deepspeed_stage_3, or take" in said
+    assert "model.dtype" not in (missing_memory(needs, small, recipe, takes=()) or "")
+    recipe = read_recipe("radfm_ctlesionvqa", ["model.dtype=bfloat16"])
+    said = missing_memory(needs, small, recipe, takes=MODELS["radfm"].takes) or ""
+    assert said.endswith("has 1 GB. Or take a larger device")

@@ -1,0 +1,103 @@
+"""Tests the release folders of the models over volumes: whole ones are read, others refused before weights are read."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.models.releases.conftest import Made, read
+from tests.models.releases.folders import MERLIN_FILE, WRITERS
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_whole_folder_is_read_with_every_weight(name: str, releases: Made) -> None:
+    folder, own = releases[name]
+    assembled = read(name, folder)
+    found = assembled.model.state_dict()
+    assert found.keys() == own.keys()
+    for key, value in own.items():
+        torch.testing.assert_close(found[key], value, msg=key)
+    sequence, stop = assembled.family.layout("Is there a lesion?", "no"), assembled.family.stop_id
+    assert assembled.family.decode([i for i in sequence.labels if i >= 0 and i != stop]).strip() == "no"
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_language_model_is_narrowed_and_the_tower_is_not(name: str, releases: Made) -> None:
+    folder, own = releases[name]
+    model = read(name, folder, dtype="bfloat16").model
+    for key, tensor in model.state_dict().items():
+        wanted = torch.bfloat16 if key.startswith("language.") else torch.float32
+        if not tensor.is_floating_point():
+            continue
+        assert tensor.dtype == wanted, key
+        if name != "ct_chat" or not key.startswith("language."):
+            # CT-CHAT's adapter is merged by peft after its language model was narrowed.
+            torch.testing.assert_close(tensor, own[key].to(wanted), msg=key)
+
+
+def cut(folder: Path, file: str) -> None:
+    """Damages a file: it loses its second half."""
+    path = folder / file
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def spoil(folder: Path, file: str) -> None:
+    """Damages a file: it holds other bytes."""
+    (folder / file).write_bytes(b"this is not the file" * 9)
+
+
+def take_away(folder: Path, file: str) -> None:
+    (folder / file).unlink()
+
+
+NEEDED = {
+    "radfm": ("Language_files/tokenizer.model", "pytorch_model.bin"),
+    "m3d_llama2": (
+        "tokenizer.model", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+    ),
+    "merlin": ("RadLLaMA-7b/tokenizer.model", MERLIN_FILE),
+    "ct_chat": (
+        "language/tokenizer.json", "language/config.json", "language/model-00001-of-00002.safetensors",
+        "language/model-00002-of-00002.safetensors", "CT-CLIP_v2.pt", "non_lora_trainables.bin",
+        "adapter_model.safetensors", "adapter_config.json",
+    ),
+}  # fmt: skip
+"""Files without which a release is refused."""
+READABLE = {
+    "radfm": ("Language_files/tokenizer_config.json", "Language_files/config.json"),
+    "m3d_llama2": ("tokenizer_config.json", "config.json", "model.safetensors.index.json"),
+    "merlin": ("RadLLaMA-7b/tokenizer_config.json", "RadLLaMA-7b/config.json"),
+    "ct_chat": ("language/model.safetensors.index.json", "conversation.py"),
+}
+"""Files that may be missing, but not damaged."""
+DAMAGED = [
+    *((name, file, damage) for name, files in NEEDED.items() for file in files for damage in (take_away, cut, spoil)),
+    *((name, file, spoil) for name, files in READABLE.items() for file in files),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "damage"), DAMAGED, ids=[f"{name}-{file}-{damage.__name__}" for name, file, damage in DAMAGED]
+)
+def test_a_missing_or_damaged_file_is_named_before_weights_are_read(
+    name: str, file: str, damage: Callable[[Path, str], None], releases: Made, tmp_path: Path, values_read: list[str]
+) -> None:
+    shutil.copytree(releases[name][0], tmp_path / "release")
+    damage(tmp_path / "release", file)
+    with pytest.raises((ValueError, FileNotFoundError)) as caught:
+        read(name, tmp_path / "release")
+    assert Path(file).stem in str(caught.value)
+    assert str(tmp_path / "release") in str(caught.value)
+    assert values_read == []
+
+
+def test_reading_is_noticed(releases: Made, values_read: list[str]) -> None:
+    """The check of the test above: whole releases do read values from files of each kind."""
+    read("ct_chat", releases["ct_chat"][0])
+    assert set(values_read) == {"torch", "transformers"}
+    read("m3d_llama2", releases["m3d_llama2"][0])
+    assert set(values_read) == {"torch", "transformers", "safetensors"}
