@@ -181,8 +181,8 @@ class ProcessorTemplate:
                 "this family reads the frames as a video; a server would choose and scale the frames of a video by "
                 "rules of its own, so only images can be asked there"
             )
-        picture = self._writing.image.write(shape.size if isinstance(shape, Frames) else shape).text
-        return self._encode(prompt, None, medium, written.text.replace(picture, self._writing.image.marker))[0]
+        picture = self._writing.image.write(shape.size) if isinstance(shape, Frames) else written
+        return self._encode(prompt, None, medium, written.text.replace(picture.text, self._writing.image.marker))[0]
 
     def _shown(self, shape: Shape | None) -> tuple[MediaText[Any], Written]:
         if isinstance(shape, Frames):

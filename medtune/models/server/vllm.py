@@ -106,7 +106,7 @@ class Vllm:
         found = []
         for id_, row in zip(prompted.read[-number:], rows[-number:], strict=True):
             told = (row or {}).get(id_)
-            found.append(checked_logprob(told and told.logprob, what=prompted.what))
+            found.append(checked_logprob(told.logprob if told else None, what=prompted.what))
         return found
 
     def _asked(self, prompted: Prompted, settings: dict[str, Any]) -> _Response:

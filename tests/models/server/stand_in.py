@@ -51,7 +51,9 @@ class StandIn:
         before: Called with the number of the request before it is answered.
     """
 
-    def __init__(self, model: TinyModel, *, max_logprobs: int = 128, pictures: int = 16, scale_out: bool = True) -> None:
+    def __init__(
+        self, model: TinyModel, *, max_logprobs: int = 128, pictures: int = 16, scale_out: bool = True
+    ) -> None:
         self.model = model
         self.bodies: list[tuple[str, dict[str, Any]]] = []
         self.fault = ""

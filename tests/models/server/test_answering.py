@@ -103,14 +103,14 @@ def test_a_processor_with_other_pixels_is_refused(
     server = served(QWEN)
     size = {"shortest_edge": 28 * 28, "longest_edge": 28 * 28}
     monkeypatch.setattr(server.model.processor.image_processor, "size", size)
-    with pytest.raises(ServerError, match="tokens were wanted and .* read, .* of them visual"):
+    with pytest.raises(ServerError, match=r"tokens were wanted and .* read, .* of them visual"):
         list(answering("vllm", QWEN, server).answer(group, [request(2, reading="generation")]))
 
 
 def test_a_server_without_the_endpoint_says_how_to_start_it(
     served: Served, answering: Answering, group: MediaGroup
 ) -> None:
-    with pytest.raises(ServerError, match="HTTP 403: .*--enable-scale-out"):
+    with pytest.raises(ServerError, match=r"HTTP 403: .*--enable-scale-out"):
         list(answering("vllm", QWEN, served(QWEN, scale_out=False)).answer(group, [request()]))
 
 
@@ -134,7 +134,7 @@ def test_lasting_failures_end_the_evaluation(served: Served, answering: Answerin
         raise RefusedError(500, "out of memory")
 
     server.before = fails
-    with pytest.raises(ServerError, match="no response in 5 tries, the last one: HTTP 500: .*out of memory.*--resume"):
+    with pytest.raises(ServerError, match=r"no response in 5 tries, the last one: HTTP 500: .*out of memory.*--resume"):
         list(answering("vllm", QWEN, server).answer(group, [request(0, reading="generation")]))
 
 
@@ -164,7 +164,7 @@ def test_a_medium_stays_at_its_server_and_moves_when_that_dies(
     assert len(servers[1].bodies) == 12
     assert len([line for line in said if "IS DEAD" in line]) == 1
     servers[1].before = dead
-    with pytest.raises(ServerError, match="no server is left.*--resume"):
+    with pytest.raises(ServerError, match=r"no server is left.*--resume"):
         list(answerer.answer(*visits[0]))
 
 

@@ -17,15 +17,20 @@ from medtune.models.server.engines import ENGINES, Engine, EngineName
 from medtune.models.server.process import is_healthy, serving
 from tests.models.server.fake_python import ROOT, write_fake_python
 
+Command = Callable[..., Callable[[int], list[str]]]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medtune.models.server.process.POLL_S", 0.05)
+
 
 @pytest.fixture
-def command(tmp_path: Path) -> Callable[..., Callable[[int], list[str]]]:
+def command(tmp_path: Path) -> Command:
     python = write_fake_python(tmp_path)
 
     def of(engine: Engine, *further: str) -> Callable[[int], list[str]]:
-        return lambda port: engine.command(
-            python, tmp_path, port=port, dtype="float32", pictures=2, further=further
-        )
+        return lambda port: engine.command(python, tmp_path, port=port, dtype="float32", pictures=2, further=further)
 
     return of
 
@@ -50,7 +55,10 @@ def gone_within(pids: list[int], seconds: float) -> bool:
 
 @pytest.mark.parametrize("name", list(ENGINES))
 def test_a_slow_server_is_waited_for_and_ended_with_its_children(
-    name: EngineName, command: Callable[..., Callable[[int], list[str]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: EngineName,
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("STAND_IN", "slow")
     said: list[str] = []
@@ -68,7 +76,7 @@ def test_a_slow_server_is_waited_for_and_ended_with_its_children(
 
 
 def test_a_broken_server_shows_its_last_lines(
-    command: Callable[..., Callable[[int], list[str]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN", "broken")
     with (
@@ -78,9 +86,7 @@ def test_a_broken_server_shows_its_last_lines(
         pass
 
 
-def test_arguments_that_the_engine_does_not_know_are_shown(
-    command: Callable[..., Callable[[int], list[str]]], tmp_path: Path
-) -> None:
+def test_arguments_that_the_engine_does_not_know_are_shown(command: Command, tmp_path: Path) -> None:
     wrong = command(ENGINES["sglang"], "--max-model-len", "8")
     with (
         pytest.raises(ValueError, match=r"(?s)ended with status 2 .*unrecognized arguments: --max-model-len 8"),
@@ -90,7 +96,7 @@ def test_arguments_that_the_engine_does_not_know_are_shown(
 
 
 def test_a_server_that_is_never_healthy_is_given_up_and_ended(
-    command: Callable[..., Callable[[int], list[str]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN", "never")
     logs = tmp_path / "logs"

@@ -1,4 +1,4 @@
-"""A tiny model in plain transformers, for the stand-in of a server: real tokens, real log-probabilities, real replies."""
+"""A tiny model in plain transformers, whose tokens, log-probabilities and replies the stand-in of a server gives."""
 
 from __future__ import annotations
 
