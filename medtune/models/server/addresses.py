@@ -158,8 +158,7 @@ class Addresses:
             try:
                 said = self._http.post(f"{address}{path}", json=body)
             except httpx.TimeoutException:
-                why, gone = f"no response within {self._http.timeout.read:g} s", False
-                continue
+                raise _GoneError(f"silent for {self._http.timeout.read:g} s") from None
             except (httpx.TransportError, RuntimeError) as error:
                 # A closed client raises RuntimeError.
                 why, gone = f"no connection ({type(error).__name__})", True

@@ -104,9 +104,16 @@ def answering() -> Iterator[Answering]:
     """Opens answerers that ask stand-ins."""
     with ExitStack() as stack:
 
-        def of(engine: EngineName, name: str, *stand_ins: StandIn, said: list[str] | None = None) -> ServerAnswerer:
+        def of(
+            engine: EngineName,
+            name: str,
+            *stand_ins: StandIn,
+            said: list[str] | None = None,
+            timeout_s: float = 20,
+        ) -> ServerAnswerer:
             say = (said if said is not None else []).append
-            addresses = Addresses([each.address for each in stand_ins], say=say, first_wait_s=0.01, timeout_s=20)
+            where = [each.address for each in stand_ins]
+            addresses = Addresses(where, say=say, first_wait_s=0.01, timeout_s=timeout_s)
             servers = stack.enter_context(addresses)
             return stack.enter_context(ServerAnswerer(engine, Layouts(twin(name)), servers, max_new_tokens=5))
 

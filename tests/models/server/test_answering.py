@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -166,6 +167,15 @@ def test_a_medium_stays_at_its_server_and_moves_when_that_dies(
     servers[1].before = dead
     with pytest.raises(ServerError, match=r"no server is left.*--resume"):
         list(answerer.answer(*visits[0]))
+
+
+def test_a_silent_server_counts_as_dead(served: Served, answering: Answering, group: MediaGroup) -> None:
+    server = served(QWEN)
+    server.before = lambda number: time.sleep(1.0)
+    answerer = answering("vllm", QWEN, server, timeout_s=0.2)
+    with pytest.raises(ServerError, match=r"(?s)no server is left.*silent for 0.2 s"):
+        list(answerer.answer(group, [request(0, reading="generation")]))
+    assert len(server.bodies) == 1
 
 
 def test_frames_that_a_family_reads_as_a_video_are_refused(served: Served, answering: Answering) -> None:

@@ -53,7 +53,7 @@ def gone_within(pids: list[int], seconds: float) -> bool:
     return not any(map(is_alive, pids))
 
 
-@pytest.mark.parametrize("name", list(ENGINES))
+@pytest.mark.parametrize("name", ["vllm", pytest.param("sglang", marks=pytest.mark.slow)])
 def test_a_slow_server_is_waited_for_and_ended_with_its_children(
     name: EngineName,
     command: Command,

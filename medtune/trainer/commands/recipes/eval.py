@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,8 @@ def _serve(
     from medtune.trainer.experiment.experiment import open_experiment
     from medtune.trainer.experiment.run_folder import RunFolder
 
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        raise ValueError("--engine asks servers from one process; start the command without torchrun, as one task")
     refuse_recipe(recipe, settings)
     trained = read_recipe(str(RunFolder(run).recipe)).model
     if replace(recipe.model, checkpoint=None) != replace(trained, checkpoint=None):
