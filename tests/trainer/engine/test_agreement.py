@@ -27,7 +27,8 @@ def test_differences_are_counted_for_each_token() -> None:
     found = agreement(LOCAL, [likelihood(0, -1.0, -0.9), likelihood(1, -3.0, -1.1), reply(0, "A"), reply(1, "C")])
     # Of two tokens each, one option is off by 1.1 and another by 0.1: 0.55 and 0.05 for each token, over four options.
     assert (found.questions, found.options, found.choices, found.same_choices) == (2, 4, 2, 1)
-    assert (found.largest, found.mean) == (pytest.approx(0.55), pytest.approx(0.15))
+    assert found.largest == pytest.approx(0.55)
+    assert found.mean == pytest.approx(0.15)
     assert (found.replies, found.same_replies) == (2, 1)
     assert "option 2: -0.9000 there, -2.0000 here" in found.worst
     assert found.text("bfloat16").startswith("1 of 2 choices are the same; ")
