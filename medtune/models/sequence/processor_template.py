@@ -164,6 +164,26 @@ class ProcessorTemplate:
             media_spans=laid.spans,
         )
 
+    def unfilled(self, prompt: str, *, with_media: bool = True, shape: Shape | None = None) -> tuple[int, ...]:
+        """Returns the ids of a prompt as the chat template writes it, before visual tokens are filled in.
+
+        A server that is sent these ids together with the pictures fills the visual tokens in itself, and then reads
+        the ids of `layout`.
+
+        Raises:
+            ValueError: The family shows such a media item as a video, which cannot be sent to a server frame by frame.
+        """
+        if not with_media:
+            return self._encode(prompt, None, None, "")[0]
+        medium, written = self._shown(shape)
+        if medium.content != "image":
+            raise ValueError(
+                "this family reads the frames as a video; a server would choose and scale the frames of a video by "
+                "rules of its own, so only images can be asked there"
+            )
+        picture = self._writing.image.write(shape.size) if isinstance(shape, Frames) else written
+        return self._encode(prompt, None, medium, written.text.replace(picture.text, self._writing.image.marker))[0]
+
     def _shown(self, shape: Shape | None) -> tuple[MediaText[Any], Written]:
         if isinstance(shape, Frames):
             if self._writing.video is None:

@@ -167,7 +167,7 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
     """
     folder = RunFolder(root)
     recipe, recorded = folder.read_recipe(), folder.recorded()
-    data_root = questions or _found(recipe.data.root, run=root)
+    data_root = questions or found_data(recipe.data.root, run=root)
     recipe, prepared, benchmark, _ = open_data(
         replace(recipe, data=replace(recipe.data, root=data_root)), training=False
     )
@@ -189,7 +189,7 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
     )
 
 
-def _found(data_root: Path, *, run: Path) -> Path:
+def found_data(data_root: Path, *, run: Path) -> Path:
     """Returns the path of a run's prepared folder: as in the recipe, or relative to a folder above the run."""
     if data_root.is_dir():
         return data_root

@@ -61,14 +61,19 @@ def train(experiment: Experiment) -> int:
     return 0
 
 
-def evaluate(experiment: Experiment) -> int:
+def evaluate(experiment: Experiment, model: AskedModel | None = None) -> int:
     """Evaluates without training and returns the exit status.
 
     Without `model.checkpoint` the phase is zero_shot. With it, the phase is final, because the weights are trained.
+
+    Args:
+        experiment: The experiment that is evaluated.
+        model: The model that is asked; None loads the recipe's model into this process.
     """
     loggers = open_loggers(experiment)
     recipe = experiment.recipe
-    model = load_model(experiment, recipe.model.checkpoint)
+    if model is None:
+        model = load_model(experiment, recipe.model.checkpoint)
     if recipe.model.checkpoint is None:
         phases = {"zero_shot": _zero_shot(experiment, loggers, model, conditions=recipe.eval.conditions)}
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from medtune.trainer.commands.arguments import add_recipe, add_run_folder, positive
 from medtune.trainer.commands.recipes.start import read_recipe_of, refuse_grid, run_folder, start
@@ -41,13 +42,13 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
             refuse_grid()
         from medtune.trainer.series.grid import run_grid
 
-        each = _each_run(options)
-        return run_grid(_run_again, each, out=run_folder(options), grid=recipe.grid, resume=options.resume)
+        each, out = _each_run(options), run_folder(options, Path(options.recipe).stem)
+        return run_grid(_run_again, each, out=out, grid=recipe.grid, resume=options.resume)
     if options.seeds is not None:
         from medtune.trainer.series.seeds import run_seeds
 
         each = [*_each_run(options), *(["--resume"] if options.resume else [])]
-        out = run_folder(options)
+        out = run_folder(options, Path(options.recipe).stem)
         return run_seeds(_run_again, each, out=out, first_seed=recipe.train.seed, number=options.seeds)
     return start("run", recipe, options, arguments, prove=not options.no_doctor)
 

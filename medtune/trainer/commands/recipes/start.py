@@ -29,7 +29,13 @@ def read_recipe_of(options: argparse.Namespace) -> Recipe:
 
 
 def start(
-    work: Work, recipe: Recipe, options: argparse.Namespace, arguments: Sequence[str], *, prove: bool = False
+    work: Work,
+    recipe: Recipe,
+    options: argparse.Namespace,
+    arguments: Sequence[str],
+    *,
+    name: str | None = None,
+    prove: bool = False,
 ) -> int:
     """Does the work in this process, or in one process for each device, and returns the exit status.
 
@@ -38,6 +44,7 @@ def start(
         recipe: The recipe as it was read from its file.
         options: The parsed arguments.
         arguments: All arguments as given.
+        name: The recipe's name; None takes it from the argument `recipe`.
         prove: Whether the first run of a checkpoint on this machine begins with the proof of `medtune doctor`.
 
     Raises:
@@ -45,7 +52,8 @@ def start(
     """
     if recipe.grid:
         refuse_grid()
-    out = run_folder(options)
+    name = name or Path(options.recipe).stem
+    out = run_folder(options, name)
     if needs_launch(recipe.train.devices):
         extra = [] if options.out else ["--out", str(out)]
         return launch([*arguments, *extra], devices=recipe.train.devices)
@@ -58,7 +66,7 @@ def start(
     experiment = open_experiment(
         recipe,
         RunFolder(out),
-        name=Path(options.recipe).stem,
+        name=name,
         training=work != "eval",
         resume=options.resume,
         limit=options.limit,
@@ -71,9 +79,9 @@ def start(
     return {"run": run.run, "train": run.train, "eval": run.evaluate}[work](experiment)
 
 
-def run_folder(options: argparse.Namespace) -> Path:
+def run_folder(options: argparse.Namespace, name: str) -> Path:
     """Returns the folder that --out names, or a new one named after the recipe and the time."""
-    return Path(options.out or Path("runs") / Path(options.recipe).stem / f"{datetime.now():%Y%m%d-%H%M%S}")
+    return Path(options.out or Path("runs") / name / f"{datetime.now():%Y%m%d-%H%M%S}")
 
 
 def refuse_grid() -> None:
