@@ -25,7 +25,8 @@ def _step(name: str, precision: Precision) -> tuple[torch.Tensor, dict[str, torc
     set_types(assembled.model, precision)
     assembled.model.train()
     with precise(precision, CPU)():
-        found = logprobs(assembled, name)
+        # For volume 0, two codes of CT-CHAT's tower are so near to a feature that bfloat16 takes the other one.
+        found = logprobs(assembled, name, seed=2)
     (-found.sum()).backward()
     gradients = {n: p.grad for n, p in assembled.model.named_parameters() if p.grad is not None}
     return found.detach(), gradients, _frozen_types(assembled.model)

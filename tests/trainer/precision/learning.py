@@ -25,12 +25,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.contract import Assembled
+from medtune.models.contract import Assembled, Model
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
 from medtune.models.tuning.precision import set_types
 from medtune.models.weights.checkpoint import trainable_names
-from medtune.models.weights.loading_options import Loading
+from medtune.models.weights.loading_options import DtypeName, Loading
 from medtune.trainer.devices.ranks import join_ranks
 from medtune.trainer.devices.strategies import build_strategy, copied, gradient_divisor
 from medtune.trainer.recipe.schema import StrategyName
@@ -65,27 +65,36 @@ class Case(NamedTuple):
 
 def from_file(case: Case) -> Assembled:
     """Returns the twin with the weights of a file in the type `stored`, whose values are exact in `values`."""
+    if case.name not in OF_TRANSFORMERS:
+        assembled = zoo_entry(case.name).assemble(0)
+        _round(assembled.model, case)
+        return assembled
+    with tempfile.TemporaryDirectory() as folder:
+        write_checkpoint(case, Path(folder))
+        dtype: DtypeName = "bfloat16" if case.stored == torch.bfloat16 else "float32"
+        return zoo_entry(case.name).assemble(0, Loading(weights=folder, dtype=dtype))
+
+
+def write_checkpoint(case: Case, folder: Path) -> None:
+    """Writes the twin of a model of transformers as a checkpoint in the type `stored`."""
     assembled = zoo_entry(case.name).assemble(0)
-    model = assembled.model
+    _round(assembled.model, case)
+    whole: Any = assembled.model.of_transformers
+    whole.should_save_on_this_rank = lambda is_main_process: True
+    whole.config.dtype = case.stored
+    assembled.model.save(folder)
+    processor: Any = assembled.transform
+    processor.processor.save_pretrained(folder)
+    assembled.family.save(folder)
+
+
+def _round(model: Model, case: Case) -> None:
+    """Gives the model the tensors of such a file, as released 3D models take them over."""
     rounded = {
         name: (t.to(case.values).to(case.stored) if t.is_floating_point() else t).clone()
         for name, t in model.state_dict().items()
     }
-    if case.name not in OF_TRANSFORMERS:
-        # Released 3D models are read in this way: the module takes over the tensors of the file.
-        model.load_state_dict(rounded, assign=True)
-        return assembled
-    with tempfile.TemporaryDirectory() as folder:
-        model.load_state_dict(rounded, assign=True)
-        whole: Any = model.of_transformers
-        whole.should_save_on_this_rank = lambda is_main_process: True
-        whole.config.dtype = case.stored
-        model.save(Path(folder))
-        processor: Any = assembled.transform
-        processor.processor.save_pretrained(folder)
-        assembled.family.save(Path(folder))
-        dtype: Any = "bfloat16" if case.stored == torch.bfloat16 else "float32"
-        return zoo_entry(case.name).assemble(0, Loading(weights=folder, dtype=dtype))
+    model.load_state_dict(rounded, assign=True)
 
 
 def learnt(
