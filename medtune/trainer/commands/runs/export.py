@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--adapter",
         action="store_true",
-        help="Writes the adapter alone, in PEFT's format, instead of the whole model (default: the whole model).",
+        help="Writes the adapter alone, in PEFT's format, instead of the whole model.",
     )
     parser.add_argument(
         "--dtype",
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-proof",
         action="store_true",
-        help="Does not compare the export with the trained model; the model card then says so (default: compares).",
+        help="Does not compare the export with the trained model; the model card then says so.",
     )
     parser.add_argument(
         "--device",
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Repository of the Hugging Face hub that the proven export is uploaded to (default: none).",
     )
     parser.add_argument(
-        "--private", action="store_true", help="Makes a new repository on the hub private (default: public)."
+        "--private", action="store_true", help="Makes a new repository on the hub private, which is public otherwise."
     )
 
 
