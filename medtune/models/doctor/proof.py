@@ -1,4 +1,4 @@
-"""Asks medtune and plain transformers the same questions, trains a step on both sides, and compares all that they do."""
+"""Asks medtune and plain transformers the same questions, trains a step on both sides, and compares everything."""
 
 from __future__ import annotations
 
