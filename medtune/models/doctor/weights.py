@@ -153,7 +153,7 @@ def _difference(mine: Tensor, its: Tensor, read_as: torch.dtype) -> str | None:
 
 
 def format_check(model: Model, *, precision: Precision) -> Check:
-    """Returns the check that what learns is stored in float32, and everything else in what the model computes in.
+    """Returns the check that what learns is stored in float32, and matrices that do not in what the model computes in.
 
     Args:
         model: The model, with its adapters and with the parameters that learn set to learn.
@@ -168,7 +168,9 @@ def _formats(model: Model, frozen: torch.dtype) -> Finding:
         if not parameter.is_floating_point():
             continue
         wanted = torch.float32 if parameter.requires_grad else frozen
-        if parameter.dtype != wanted:
+        # Vectors that do not learn, such as those of norms, may be kept wider.
+        wide = parameter.dim() <= 1 and parameter.dtype == torch.float32
+        if parameter.dtype != wanted and not wide:
             kind = "learns and" if parameter.requires_grad else "does not learn and"
             return False, f"{name} {kind} is stored as {_short(parameter.dtype)}, expected {_short(wanted)}"
         said = f"{_short(parameter.dtype)} {'learns' if parameter.requires_grad else 'is frozen'}"
