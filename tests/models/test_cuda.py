@@ -16,7 +16,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
-from medtune.models.tuning.precision import Precise, narrow_frozen, precise, resolved
+from medtune.models.tuning.precision import Precise, precise, resolved, set_types
 from medtune.models.tuning.quantize import quantize_language
 from tests.models.twins import EVERY_TWIN, logprobs
 
@@ -65,7 +65,7 @@ def test_16_bits_say_nearly_the_same(name: str, precision: Precision) -> None:
     assembled = _assembled(name)
     wanted = logprobs(assembled, name).detach()
     assembled.model.requires_grad_(False)
-    narrow_frozen(assembled.model, precision)
+    set_types(assembled.model, precision)
     assembled.model.to(GPU)
     with torch.no_grad(), precise(precision, GPU)():
         told = logprobs(assembled, name)

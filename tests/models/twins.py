@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -46,6 +48,15 @@ def twin(name: str) -> Assembled:
     """Returns the twin in evaluation mode; tests that change a model build one of their own."""
     assembled = zoo_entry(name).assemble(0)
     assembled.model.eval()
+    return assembled
+
+
+def in_type(name: str, dtype: torch.dtype) -> Assembled:
+    """Returns the twin with weights as from a file in that type, as released 3D models take them over."""
+    assembled = replace(twin(name), model=deepcopy(twin(name).model))
+    own = assembled.model.state_dict()
+    read = {key: (t.to(dtype) if t.is_floating_point() else t).clone() for key, t in own.items()}
+    assembled.model.load_state_dict(read, assign=True)
     return assembled
 
 

@@ -14,6 +14,7 @@ from pydantic import with_config
 
 from medtune.data.types import Interval
 from medtune.eval.data_label import DataLabel
+from medtune.eval.results.doctor_file import DoctorFile
 from medtune.eval.results.phase_schema import Phase
 from medtune.eval.results.schema import DOCUMENT, AuditFile, Gain, ResultsFile
 from medtune.eval.results.typed_json import AGAIN, read_json
@@ -71,6 +72,7 @@ class RunData:
         environment: The content of environment.json.
         weights: Part of the model -> the origin of its weights.
         audit: The content of audit.json; None if no audit was made.
+        doctor: The content of doctor.json; None if the checkpoint was not proven.
         curves: The logged values of "train/loss" and of the primary metric on validation, if metrics.csv has them.
     """
 
@@ -82,6 +84,7 @@ class RunData:
     environment: Environment
     weights: Mapping[str, str]
     audit: AuditFile | None
+    doctor: DoctorFile | None
     curves: Mapping[str, tuple[CurvePoint, ...]]
 
     @property
@@ -132,7 +135,7 @@ def read_run(folder: Path) -> RunData:
     results_path = _needed(folder, "results.json", "did the run end? Continue it with --resume, or run again")
     results = read_json(results_path, ResultsFile)
     recipe, tree = _recipe(_needed(folder, "recipe.yaml", "copy the run folder again"))
-    weights, audit = folder / "weights.json", folder / "audit.json"
+    weights, audit, doctor = (folder / name for name in ("weights.json", "audit.json", "doctor.json"))
     return RunData(
         folder=folder,
         results=results,
@@ -142,6 +145,7 @@ def read_run(folder: Path) -> RunData:
         environment=read_json(_needed(folder, "environment.json", "copy the run folder again"), Environment),
         weights=read_json(weights, dict[str, str]) if weights.is_file() else {},
         audit=read_json(audit, AuditFile) if audit.is_file() else None,
+        doctor=read_json(doctor, DoctorFile) if doctor.is_file() else None,
         curves=_curves(folder / "metrics.csv", ("train/loss", f"validation/{results.primary.name}")),
     )
 

@@ -17,6 +17,7 @@ from pydantic_core.core_schema import DataclassSchema
 
 from medtune.eval.audit.findings_file import FindingsFile
 from medtune.eval.comparing.compare_file import CompareFile
+from medtune.eval.results.doctor_file import DoctorFile
 from medtune.eval.results.schema import AuditFile, ResultsFile, ScoresFile
 
 FILES: Mapping[str, type[object]] = {
@@ -24,6 +25,7 @@ FILES: Mapping[str, type[object]] = {
     "scores.schema.json": ScoresFile,
     "audit.schema.json": AuditFile,
     "compare.schema.json": CompareFile,
+    "doctor.schema.json": DoctorFile,
     "findings.schema.json": FindingsFile,
 }
 FOLDER = Path(__file__).parent

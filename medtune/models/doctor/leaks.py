@@ -52,7 +52,9 @@ def leaked(reply: str, prompt: str, control: Iterable[str] = ()) -> str | None:
             return f"the control token {token!r}"
     if match := CONTROL.search(reply):
         return f"the control token {match.group()!r}"
-    if match := ROLE.search(reply):
+    match = ROLE.search(reply)
+    # A reply of a single word may be an answer, such as "human".
+    if match and (":" in match.group() or "\n" in reply.strip()):
         return f"the header of a role, {match.group().strip()!r}"
     start = " ".join(prompt.split())[:_ECHO]
     if len(start) == _ECHO and start in " ".join(reply.split()):

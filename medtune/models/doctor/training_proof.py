@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import torch
 from torch import Tensor, nn
 
 from medtune.models.contract import Assembled
@@ -27,7 +26,6 @@ def training_proof(
     asking: Asking,
     saving: Saving,
     *,
-    read_as: torch.dtype,
     precision: Precision,
     gradient_tolerance: float,
     planned: Callable[[StepBytes], Finding],
@@ -43,14 +41,13 @@ def training_proof(
         questions: A few questions for the batch.
         asking: Device and precision.
         saving: The tuning, and where files may be written.
-        read_as: The number format in which the files are read.
         precision: The precision in which the model computes.
         gradient_tolerance: The largest relative difference of a gradient that is put down to rounding.
         planned: Compares the memory that the step took with the plan.
     """
     model = assembled.model
     tuning = _without_dropout(saving.tuning)
-    formats = format_check(model, read_as=read_as, precision=precision)
+    formats = format_check(model, precision=precision)
     stir(model, seed=saving.seed)
     try:
         mine = learn(assembled, questions, tuning, asking)

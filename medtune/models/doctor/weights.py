@@ -16,7 +16,7 @@ from transformers.core_model_loading import WeightConverter, WeightRenaming, ren
 from medtune.models.contract import Model
 from medtune.models.doctor.check import Check, Finding, checked
 from medtune.models.tuning.plan import Precision
-from medtune.models.tuning.precision import NARROW
+from medtune.models.tuning.precision import frozen_type
 from medtune.models.tuning.quantize import is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.weights.export import is_exported
@@ -152,27 +152,25 @@ def _difference(mine: Tensor, its: Tensor, read_as: torch.dtype) -> str | None:
     )
 
 
-def format_check(model: Model, *, read_as: torch.dtype, precision: Precision) -> Check:
-    """Returns the check that what learns is stored in float32, and everything else as the recipe says.
+def format_check(model: Model, *, precision: Precision) -> Check:
+    """Returns the check that what learns is stored in float32, and everything else in what the model computes in.
 
     Args:
         model: The model, with its adapters and with the parameters that learn set to learn.
-        read_as: The number format in which the recipe reads the files.
         precision: The precision in which the model computes.
     """
-    return checked("number format", lambda: _formats(model, {read_as, NARROW.get(precision, torch.float32)}))
+    return checked("number format", lambda: _formats(model, frozen_type(precision)))
 
 
-def _formats(model: Model, allowed: set[torch.dtype]) -> Finding:
+def _formats(model: Model, frozen: torch.dtype) -> Finding:
     counts: dict[str, int] = {}
     for name, parameter in model.named_parameters():
         if not parameter.is_floating_point():
             continue
-        wanted = {torch.float32} if parameter.requires_grad else allowed
-        if parameter.dtype not in wanted:
-            names = " or ".join(sorted(_short(dtype) for dtype in wanted))
+        wanted = torch.float32 if parameter.requires_grad else frozen
+        if parameter.dtype != wanted:
             kind = "learns and" if parameter.requires_grad else "does not learn and"
-            return False, f"{name} {kind} is stored as {_short(parameter.dtype)}, expected {names}"
+            return False, f"{name} {kind} is stored as {_short(parameter.dtype)}, expected {_short(wanted)}"
         said = f"{_short(parameter.dtype)} {'learns' if parameter.requires_grad else 'is frozen'}"
         counts[said] = counts.get(said, 0) + 1
     return True, "; ".join(f"{said}: {count} tensors" for said, count in sorted(counts.items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,8 @@ from torch import Tensor
 from medtune.models.contract import PARTS, Model, part_parameters, root_of
 from medtune.models.tuning.linear_layers import linear_names
 from medtune.models.tuning.plan import Lora, Mode, PartName, PartTuning, Tuning
-from medtune.models.tuning.quantize import is_quantized, logical_size, quantized_size
+from medtune.models.tuning.precision import float32_adapters, widen_learning
+from medtune.models.tuning.quantize import is_quantized, logical_size, quantized_size, stored_bytes
 
 ADAPTER = ".lora_"
 """A piece of text that the names of all adapters' parameters contain, and no others."""
@@ -33,6 +35,10 @@ class PartRow:
         adapters: Number of those that are adapters.
         adapted_modules: Number of layers that have an adapter.
         quantized: Number of parameters that are held in 4 bits.
+        stored: Number type of the parameters that do not learn, that of most of them where they differ, e.g.
+            "bfloat16"; None where all learn.
+        learns: Number type of the parameters that learn; None where none does.
+        stored_bytes: Bytes of all parameters, adapters included.
     """
 
     part: str
@@ -43,6 +49,9 @@ class PartRow:
     adapters: int
     adapted_modules: int
     quantized: int
+    stored: str | None
+    learns: str | None
+    stored_bytes: float
 
 
 def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, ...]:
@@ -64,8 +73,8 @@ def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, .
 def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
     """Adds the adapters of all tunings to the model, in place; parameters that any tuning trains require gradients.
 
-    The random weights of the adapters are drawn from `seed`, so that a recipe starts from the same weights on all
-    ranks.
+    These parameters are then stored in float32, whatever type the model's weights have. The random weights of the
+    adapters are drawn from `seed`, so that a recipe starts from the same weights on all ranks.
 
     Raises:
         ValueError: LoRA targets match no module, or two tunings want different adapters for one part.
@@ -82,6 +91,7 @@ def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
     learning = [_learning(model, tuning) for tuning in tunings]
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(any(name in each for each in learning))
+    widen_learning(model)
 
 
 def set_learning(model: Model, tuning: Tuning) -> tuple[PartRow, ...]:
@@ -114,7 +124,18 @@ def _row(model: Model, part: PartName, how: PartTuning) -> PartRow:
         adapters=adapters,
         adapted_modules=sum(name.endswith(".lora_A.default.weight") for name, _ in learning),
         quantized=quantized_size(model, part),
+        stored=_type_of(p for _, p in own if not p.requires_grad and not is_quantized(p)),
+        learns=_type_of(p for _, p in learning),
+        stored_bytes=sum(stored_bytes(p) for _, p in own),
     )
+
+
+def _type_of(parameters: Iterable[Tensor]) -> str | None:
+    """Returns the number type of most of the parameters; None if there are none."""
+    sizes: Counter[str] = Counter()
+    for parameter in parameters:
+        sizes[str(parameter.dtype).removeprefix("torch.")] += logical_size(parameter)
+    return max(sizes, key=sizes.__getitem__, default=None)
 
 
 def _learning(model: Model, tuning: Tuning) -> set[str]:
@@ -171,7 +192,8 @@ def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
             lora_dropout=lora.dropout,
             target_modules="|".join(re.escape(name) for name in chosen),
         )
-        inject_adapter_in_model(config, model.get_submodule(root))
+        with float32_adapters(model.get_submodule(f"{root}.{name}") for name in chosen):
+            inject_adapter_in_model(config, model.get_submodule(root))
         adapted = True
     if not adapted:
         able = [name for root in model.part_roots[part] for name in linear_names(model, part, root)]

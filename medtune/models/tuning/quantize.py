@@ -58,8 +58,11 @@ def _four_bit(bnb: Any, plain: nn.Linear, precision: Precision, device: torch.de
             compute_dtype=NARROW.get(precision, torch.float32),
             quant_type="nf4",
         )
-    weight = bnb.nn.Params4bit(plain.weight.data, requires_grad=False, quant_type="nf4", module=layer)
+    # From float32, so that a file in another type with the same values gives the same codes.
+    weight = bnb.nn.Params4bit(plain.weight.data.float(), requires_grad=False, quant_type="nf4", module=layer)
     layer.weight = weight if weight.is_meta else weight.to(device)
+    if layer.weight.quant_state is not None:
+        layer.weight.quant_state.dtype = layer.compute_dtype
     if plain.bias is not None:
         layer.bias = plain.bias
     # Otherwise the layer would repack its weights in evaluation mode, for a kernel that gives no gradients and slightly
@@ -93,6 +96,12 @@ def logical_size(parameter: torch.Tensor) -> int:
 def is_quantized(parameter: torch.Tensor) -> bool:
     """Returns whether a parameter is held in 4 bits; also true on the meta device."""
     return hasattr(parameter, "quant_type")
+
+
+def stored_bytes(parameter: torch.Tensor) -> float:
+    """Returns the bytes that a parameter takes; of the whole one under ZeRO-3."""
+    size = logical_size(parameter)
+    return size * NF4_BYTES if is_quantized(parameter) else float(size * parameter.element_size())
 
 
 def quantized_size(model: Model, part: PartName) -> int:

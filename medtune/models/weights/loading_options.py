@@ -16,7 +16,9 @@ class Loading:
 
     Attributes:
         weights: Hub id or local folder of pretrained weights that replace the model's own; None takes the model's own.
-        dtype: Number format of the pretrained weights in memory; adapters are always float32.
+        dtype: Number format that the pretrained weights are read in. bfloat16 takes half the host's memory while they
+            are loaded, and goes with the precision bf16-mixed. On the device, weights that do not learn are stored as
+            train.precision says, and adapters and all else that learns are float32.
         image_max_pixels: Number of pixels to which larger images are scaled down, where a model takes any size; None
             takes the limit of the model's own processor.
         video_frames: Largest number of frames of a video that are shown, where a model takes any number; None is 16.

@@ -24,7 +24,7 @@ from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.plan import Tuning
-from medtune.models.tuning.precision import narrow_frozen, resolved
+from medtune.models.tuning.precision import resolved, set_types
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.random_weights import PICTURE_PX, random_weights
 from medtune.trainer.benches.measuring.measured import GB, Limit, Measured
@@ -88,7 +88,7 @@ def measured(model: str, *, device: torch.device, num_questions: int | None = No
             widest_apart(answering(assembled, few, benchmark, precision="32-true")),
             widest_apart(learning(assembled, training(assembled, few, benchmark, precision="32-true", steps=1))),
         ]
-        narrow_frozen(assembled.model, precision)
+        set_types(assembled.model, precision)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         works = [

@@ -22,7 +22,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
-from medtune.models.tuning.precision import narrow_frozen, precise, resolved
+from medtune.models.tuning.precision import precise, resolved, set_types
 from medtune.trainer.benches.measuring.measured import Measured, TwoWays, timed
 from medtune.trainer.benches.measuring.subjects import first_simulated
 from medtune.trainer.devices.ranks import device_of_rank
@@ -78,7 +78,7 @@ def measured(model: str, *, num_groups: int, steps: int) -> Measured:
             widest_apart(answering(assembled, few, benchmark, precision="32-true")),
             widest_apart(training(assembled, few, benchmark, precision="32-true", steps=1)),
         ]
-        narrow_frozen(assembled.model, precision)
+        set_types(assembled.model, precision)
         works = [
             answering(assembled, groups, benchmark, precision=precision),
             training(assembled, groups, benchmark, precision=precision, steps=steps),

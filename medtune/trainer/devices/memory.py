@@ -15,11 +15,11 @@ import torch
 from medtune.models.contract import Model
 from medtune.models.tuning.apply import PartRow
 from medtune.models.tuning.precision import NARROW
-from medtune.models.tuning.quantize import NF4_BYTES
 from medtune.trainer.recipe.schema import Recipe
 
 GB = 1e9
-BYTES = {"float32": 4, "bfloat16": 2}
+LEARNING_BYTES = 4
+"""Bytes of a float32, in which weights that learn, their gradients and AdamW's moments are held."""
 ACTIVATION_BYTES = 34
 """Bytes of activations for one token in one layer, per unit of the hidden width.
 
@@ -42,7 +42,8 @@ class Memory:
 
     Attributes:
         weights_gb: Memory of the pretrained weights and adapters, in GB.
-        learning_gb: Memory of the gradients and of AdamW's two moments for the trained parameters, in GB.
+        learning_gb: Memory of the gradients and of AdamW's two moments for the trained parameters, in GB, and of the
+            copy of these parameters that DeepSpeed's stages 1 and 2 keep.
         activations_gb: Memory of the activations for a thousand tokens in one training pass, in GB.
         parameters: The number of parameters of the whole model.
     """
@@ -97,29 +98,32 @@ def this_machine() -> Devices:
 def memory_of(recipe: Recipe, model: Model, rows: Sequence[PartRow]) -> Memory:
     """Returns the memory that the run needs on one device; ZeRO divides parts of it among the devices.
 
+    Args:
+        recipe: The recipe.
+        model: The model, whose weights have the types in which they are used, as `set_types` leaves them. It may be on
+            the meta device.
+        rows: The table of its parts.
+
     Source: Rajbhandari et al. 2020, arXiv 1910.02054: stage 1 divides the optimizer's state, stage 2 also the
-    gradients, stage 3 also the weights.
+    gradients, stage 3 also the weights. Before stage 3, DeepSpeed's optimizer updates a copy of the device's share of
+    the weights (`single_partition_of_fp32_groups` of deepspeed 0.19.8).
     """
-    width, share = BYTES[recipe.model.dtype], recipe.train.devices
-    # If the precision is still "auto", the larger of the two widths is assumed.
-    frozen_width = 2 if recipe.train.precision in NARROW else width
+    share = recipe.train.devices
     stage = int(recipe.train.strategy[-1]) if recipe.train.strategy.startswith("deepspeed") else 0
-    adapters = sum(row.adapters for row in rows)
-    full = sum(row.trainable - row.adapters for row in rows)
-    quantized = sum(row.quantized for row in rows)
-    total = sum(row.parameters for row in rows)
-    gradients = 4 * adapters + width * full
-    moments = 2 * (adapters + full if recipe.train.optimizer == "adamw_8bit" else gradients)
-    weights = (total - full - quantized) * frozen_width + full * width + adapters * 4 + quantized * NF4_BYTES
+    learning = sum(row.trainable for row in rows)
+    moments = 2 * LEARNING_BYTES * learning if recipe.train.optimizer == "adamw" else 2 * learning
+    copied = LEARNING_BYTES * learning if stage in (1, 2) else 0
+    gradients = LEARNING_BYTES * learning
     decoder = model.of_transformers.config.get_text_config()
     layers = decoder.num_hidden_layers
     kept = RECOMPUTED_BYTES * layers + ACTIVATION_BYTES
     per_width = kept if recipe.train.gradient_checkpointing else ACTIVATION_BYTES * layers
+    wider = 1 if recipe.train.precision in NARROW else 2
     return Memory(
-        weights_gb=weights / (share if stage == 3 else 1) / GB,
-        learning_gb=(gradients / (share if stage >= 2 else 1) + moments / (share if stage >= 1 else 1)) / GB,
-        activations_gb=1000 * per_width * width / 2 * decoder.hidden_size / GB,
-        parameters=total,
+        weights_gb=sum(row.stored_bytes for row in rows) / (share if stage == 3 else 1) / GB,
+        learning_gb=(gradients / (share if stage >= 2 else 1) + (moments + copied) / (share if stage >= 1 else 1)) / GB,
+        activations_gb=1000 * per_width * wider * decoder.hidden_size / GB,
+        parameters=sum(row.parameters for row in rows),
     )
 
 
@@ -141,8 +145,8 @@ def missing_memory(memory: Memory, devices: Devices) -> str | None:
         return f"{wanted}; there is no GPU here. Name the machine that will run it: --devices 1xH100-80GB"
     if least > devices.memory_gb:
         return (
-            f"{wanted}; {devices.name} has {devices.memory_gb:.0f} GB. Set model.dtype=bfloat16, hold "
-            "the language model in 4 bits with model.language_bits=4, spread the weights with "
+            f"{wanted}; {devices.name} has {devices.memory_gb:.0f} GB. Set train.precision=bf16-mixed if it is not "
+            "set, hold the language model in 4 bits with model.language_bits=4, spread the weights with "
             "train.strategy=deepspeed_stage_3, or take a larger device"
         )
     return None

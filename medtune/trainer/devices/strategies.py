@@ -1,5 +1,9 @@
 """Builds the Lightning strategy that distributes a step: one device, DDP or DeepSpeed ZeRO, on GPUs or CPUs.
 
+All strategies compute alike: what learns is float32 and so are its gradients and moments, and the forward pass runs
+under torch.autocast. Left to itself, Lightning switches DeepSpeed to a mixed precision of its own instead, in which the
+whole model is converted to 16 bits and only DeepSpeed's optimizer holds float32 copies, which no checkpoint gets.
+
 Tried with lightning 2.6.6 and deepspeed 0.19.8 in two gloo processes.
 """
 
@@ -7,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection
+from typing import Any
 
 import torch
 from lightning.pytorch.accelerators import CUDAAccelerator
@@ -19,11 +24,33 @@ from lightning.pytorch.strategies import (
 )
 from torch import Tensor, nn
 
+from medtune.models.tuning.plan import Precision
+from medtune.models.tuning.precision import NARROW
 from medtune.trainer.recipe.schema import StrategyName
 
 
-class CpuDeepSpeedStrategy(DeepSpeedStrategy):
-    """DeepSpeed on CPUs with gloo; Lightning's own DeepSpeed strategy accepts only CUDA."""
+class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
+    """DeepSpeed with float32 weights under torch.autocast, on GPUs, or on CPUs with gloo.
+
+    Lightning's own DeepSpeed strategy accepts only CUDA, and converts the model to 16 bits.
+    """
+
+    def init_deepspeed(self) -> None:
+        """Starts the engine; under ZeRO-3 each parameter is shared out before the next one reaches the device.
+
+        In float16 the loss is scaled as DeepSpeed scales it for models in float16.
+        """
+        if self.zero_stage_3:
+            import deepspeed
+
+            assert self.model is not None
+            # The engine itself would move the whole model to the device first.
+            deepspeed.zero.Init(module=self.model, config_dict_or_path=self.config)
+            self.model.to(self.root_device)
+        super().init_deepspeed()
+        engine: Any = self.model
+        if engine.torch_autocast_enabled() and engine.torch_autocast_dtype() == torch.float16:
+            _scale_loss(engine.optimizer)
 
     def setup_environment(self) -> None:
         """Starts the process group without asking for a CUDA accelerator."""
@@ -49,6 +76,9 @@ class CpuDeepSpeedStrategy(DeepSpeedStrategy):
         return torch.device("cpu", 0) if device.type == "cpu" else device
 
 
+_DEEPSPEED_NAMES: dict[Precision, str] = {"bf16-mixed": "bfloat16", "16-mixed": "float16"}
+
+
 def _skip_shared_memory_extension() -> None:
     # Without this, starting gloo compiles an extension with ninja and a C++ compiler.
     import deepspeed
@@ -56,8 +86,27 @@ def _skip_shared_memory_extension() -> None:
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
-def build_strategy(name: StrategyName, *, world_size: int, device: torch.device) -> Strategy:
-    """Returns the Lightning strategy for a recipe's `train.strategy`.
+def _scale_loss(optimizer: Any) -> None:
+    """Lets a ZeRO optimizer scale the loss, and skip a step on all ranks if a gradient on any rank is not finite.
+
+    What DeepSpeed does by itself under torch.autocast cannot be used: it gives each rank a `GradScaler` that sees the
+    gradients of that rank only, after they were clipped by the norm of scaled gradients.
+    """
+    from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler
+
+    optimizer.torch_autocast_gradscaler = None
+    optimizer.loss_scaler = DynamicLossScaler(
+        init_scale=2.0**16,
+        scale_window=1000,
+        min_scale=1.0,
+        delayed_shift=1,
+        consecutive_hysteresis=False,
+    )
+    optimizer.dynamic_loss_scale = True
+
+
+def build_strategy(name: StrategyName, *, world_size: int, device: torch.device, precision: Precision) -> Strategy:
+    """Returns the Lightning strategy for a recipe's `train.strategy` and `train.precision`.
 
     Raises:
         ValueError: The strategy needs DeepSpeed, which is not installed.
@@ -71,10 +120,14 @@ def build_strategy(name: StrategyName, *, world_size: int, device: torch.device)
     except ImportError as error:
         raise ValueError(f"train.strategy {name} needs DeepSpeed: pip install 'medtune[deepspeed]'") from error
     stage = int(name.rpartition("_")[2])
-    strategy = CpuDeepSpeedStrategy(stage=stage, exclude_frozen_parameters=True, logging_batch_size_per_gpu=1)
+    strategy = AutocastDeepSpeedStrategy(stage=stage, exclude_frozen_parameters=True, logging_batch_size_per_gpu=1)
+    assert isinstance(strategy.config, dict)
+    if precision in NARROW:
+        # No module is named whose weights and gradients could be sent in 16 bits.
+        autocast = {"enabled": True, "dtype": _DEEPSPEED_NAMES[precision], "lower_precision_safe_modules": []}
+        strategy.config |= {"torch_autocast": autocast, "bf16": {"enabled": False}, "fp16": {"enabled": False}}
     if stage == 3 and device.type == "cpu":
         # CPUs serve for tests; with the default threshold no parameter of a tiny model would be sharded.
-        assert isinstance(strategy.config, dict)
         strategy.config["zero_optimization"]["stage3_param_persistence_threshold"] = 0
     return strategy
 

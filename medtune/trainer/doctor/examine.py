@@ -25,14 +25,14 @@ from medtune.models.doctor.training_proof import training_proof
 from medtune.models.doctor.weights import weights_check
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import adapt, set_learning
-from medtune.models.tuning.precision import NARROW, narrow_frozen, precise
+from medtune.models.tuning.precision import NARROW, precise
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.doctor.fingerprint import weights_hash
 from medtune.trainer.doctor.memory import memory_finding
 from medtune.trainer.doctor.patient import Patient, asked_questions
 from medtune.trainer.experiment.environment import environment
-from medtune.trainer.experiment.load_model import about_weights
+from medtune.trainer.experiment.load_model import about_weights, place
 
 TRAINED_ON = 4
 """The number of questions of the training step."""
@@ -84,8 +84,7 @@ def _checks(patient: Patient, questions: Sequence[AskedQuestion]) -> list[Check]
     checks = [weights_check(model, folder, read_as=read_as, published=patient.entry.published)]
     if block.language_bits is not None:
         quantize_language(model, precision=recipe.train.precision, device=device)
-    narrow_frozen(model, recipe.train.precision)
-    model.to(device)
+    place(model, recipe.train.precision, device)
     model.eval()
     checks.append(adapter_check(model, block.checkpoint, about_weights(recipe)))
     computed = computing_type(model, NARROW.get(recipe.train.precision))
@@ -133,7 +132,6 @@ def _training_checks(
             questions[:TRAINED_ON],
             asking,
             saving,
-            read_as=getattr(torch, recipe.model.dtype),
             precision=recipe.train.precision,
             gradient_tolerance=GRADIENT_TOLERANCE[computed],
             planned=lambda took: memory_finding(recipe, model, rows, took),

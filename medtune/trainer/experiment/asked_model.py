@@ -88,12 +88,14 @@ class LoadedModel:
     def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
         """Returns, by media id, the vision tower's features of each image, as `AskedModel` describes them."""
         model, transform = self.assembled.model, self.assembled.transform
+        computed = precise(self.experiment.recipe.train.precision, self.experiment.device)
         found: dict[str, NDArray[np.float32]] = {}
         was_training = model.training
         model.eval()
         for start in tqdm(range(0, len(groups), _IMAGES_AT_ONCE), desc="probe", unit="batch"):
             batch = groups[start : start + _IMAGES_AT_ONCE]
-            features_MX = model.features(transform.stack([read_item(group.media, transform) for group in batch]))
+            with computed():
+                features_MX = model.features(transform.stack([read_item(group.media, transform) for group in batch]))
             if features_MX is None:
                 break
             found.update(zip((group.media_id for group in batch), features_MX.float().cpu().numpy(), strict=True))

@@ -20,7 +20,8 @@ from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
-from medtune.models.tuning.precision import narrow_frozen, resolved
+from medtune.models.tuning.plan import Precision
+from medtune.models.tuning.precision import resolved, set_types
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.checkpoint import load_trained, read_about, trainable_names
@@ -51,9 +52,10 @@ def load_model(experiment: Experiment, checkpoint: Path | None) -> AskedModel:
     if checkpoint is None:
         assembled = _fetched(experiment)
         assembled.model.requires_grad_(False)
-        narrow_frozen(assembled.model, experiment.recipe.train.precision)
+        place(assembled.model, experiment.recipe.train.precision, experiment.device)
     else:
         assembled = _adapted(experiment)
+        place(assembled.model, experiment.recipe.train.precision, experiment.device)
         load_checkpoint(experiment.recipe, assembled.model, checkpoint)
     return LoadedModel(experiment, assembled)
 
@@ -75,6 +77,8 @@ class TrainableModel(NamedTuple):
 def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> TrainableModel:
     """Returns the model at the beginning of a stage, with its parts frozen or trainable as the stage says.
 
+    It is on the device, or under ZeRO-3 in the host's memory.
+
     Args:
         experiment: The experiment that the stage belongs to.
         stage: The stage that begins.
@@ -85,6 +89,10 @@ def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> 
         ValueError: The weights do not belong to the recipe's tuning.
     """
     assembled = _adapted(experiment)
+    train = experiment.recipe.train
+    # Under ZeRO-3 a device may have no room for the whole model. The strategy moves its share there.
+    device = torch.device("cpu") if train.strategy == "deepspeed_stage_3" else experiment.device
+    place(assembled.model, train.precision, device)
     learnt = tuple(trainable_names(assembled.model))
     if start is not None:
         load_checkpoint(experiment.recipe, assembled.model, start)
@@ -95,7 +103,9 @@ def load_as_left(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assem
     """Returns the recipe of a run and its model with the run's weights, without opening any data.
 
     The weights are the best trained ones; if the run did not train, those of model.checkpoint; if there are none, the
-    pretrained ones.
+    pretrained ones. They are in the types of their files and in the host's memory, from where `place` moves them to the
+    device. Linear layers that are held in 4 bits are on the device already. Parameters that the run trained require
+    gradients.
 
     Raises:
         FileNotFoundError: There is no run, or the weights that it evaluated are gone.
@@ -108,13 +118,29 @@ def load_as_left(folder: RunFolder, device: torch.device) -> tuple[Recipe, Assem
         quantize_language(assembled.model, precision=resolved(recipe.train.precision, device), device=device)
         assembled.provenance["language"] += FOUR_BITS
     checkpoint = folder.best if folder.best.is_file() else block.checkpoint
+    assembled.model.requires_grad_(False)
     if checkpoint is not None:
         adapt(assembled.model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed)
         load_checkpoint(recipe, assembled.model, checkpoint)
-    assembled.model.requires_grad_(False)
-    assembled.model.to(device)
     assembled.model.eval()
     return recipe, assembled
+
+
+def place(model: Model, precision: Precision, device: torch.device) -> None:
+    """Stores each weight in the type in which it is used, and only then moves the model to the device.
+
+    The device therefore never holds more than the model that is used, however wide the weights are in their files.
+
+    Args:
+        model: The model; the parameters that any stage trains require gradients.
+        precision: The precision that the model computes in, resolved for the device.
+        device: The device of the model.
+
+    Raises:
+        ValueError: A weight is too large for float16, which the precision asks for.
+    """
+    set_types(model, precision)
+    model.to(device)
 
 
 def about_weights(recipe: Recipe) -> dict[str, str]:
@@ -151,19 +177,20 @@ def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
 
 
 def _adapted(experiment: Experiment) -> Assembled:
-    """Returns the model with the adapters of all stages, in the recipe's precision."""
+    """Returns the model with the adapters of all stages, in the host's memory."""
     assembled = _fetched(experiment)
     tunings = [stage.tuning for stage in experiment.recipe.stages]
     adapt(assembled.model, tunings, seed=experiment.recipe.train.seed)
-    narrow_frozen(assembled.model, experiment.recipe.train.precision)
     if experiment.recipe.train.gradient_checkpointing:
         recompute_activations(assembled.model)
-    assembled.model.to(experiment.device)
     return assembled
 
 
 def _fetched(experiment: Experiment) -> Assembled:
-    """Returns the model with its pretrained weights. Rank 0 fetches them first, so that the other ranks find them.
+    """Returns the model with its pretrained weights, in the types of its files and in the host's memory.
+
+    Linear layers that are held in 4 bits are already on the device. Rank 0 fetches the weights first, so that the other
+    ranks find them.
 
     Raises:
         ValueError: The model does not read the prepared media, or cannot be divided among the devices.
@@ -187,7 +214,6 @@ def _fetched(experiment: Experiment) -> Assembled:
     if block.language_bits is not None:
         quantize_language(assembled.model, precision=experiment.recipe.train.precision, device=experiment.device)
         assembled.provenance["language"] += FOUR_BITS
-    assembled.model.to(experiment.device)
     return assembled
 
 

@@ -53,6 +53,7 @@ def check_recipe(recipe: Recipe) -> None:
         raise ValueError(f"eval.conditions is {evaluation.conditions}; it must hold 'image'")
     if recipe.model.endpoint is None:
         _check_training(recipe)
+        _check_precision(recipe)
 
 
 def _check_drawing(recipe: Recipe) -> None:
@@ -130,6 +131,15 @@ def _check_training(recipe: Recipe) -> None:
     for number, stage in enumerate(recipe.stages):
         block = f"train.stages.{number}" if train.stages else "train"
         _check_stage(stage, recipe.model, block=block, tuning=f"{block}.tuning" if train.stages else "model.tuning")
+
+
+def _check_precision(recipe: Recipe) -> None:
+    dtype, precision = recipe.model.dtype, recipe.train.precision
+    if dtype == "bfloat16" and precision in ("32-true", "16-mixed"):
+        raise ValueError(
+            f"model.dtype is bfloat16 and train.precision is {precision}, which would compute with weights that were "
+            "rounded for nothing; leave model.dtype out, or set train.precision=bf16-mixed"
+        )
 
 
 def _at_least(name: str, value: float, least: int) -> None:

@@ -116,6 +116,9 @@ def _recipe(tree: Mapping[str, Any], layers: Sequence[Layer]) -> Recipe:
         recipe = build(Recipe, _with_whole_stages(tree), layers)
     recipe = _with_checkpoint_name(recipe)
     check_recipe(recipe)
+    if recipe.model.dtype == "bfloat16" and recipe.train.precision == "auto":
+        # Weights that are read in bfloat16 are computed with in bfloat16, on every device.
+        return dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, precision="bf16-mixed"))
     return recipe
 
 

@@ -49,7 +49,7 @@ class ModelBlock(Loading, ChosenModel):
 
     Attributes:
         language_bits: 4 keeps the linear layers of the language model in 4 bits (NF4) before, during and after
-            training; with the mode lora, this is QLoRA. None keeps them in `dtype`.
+            training; with the mode lora, this is QLoRA. None keeps them as train.precision says.
         tuning: How each part of the model learns: not at all, in part, with LoRA, or in full.
         endpoint: The server that is asked; required if `name` is "endpoint", and left out otherwise.
     """
@@ -181,8 +181,9 @@ class TrainBlock:
         strategy: How several devices share the work; auto is ddp for several devices.
         devices: Number of processes on this machine, each with a device of its own.
         precision: Number format of training and of every evaluation. bf16-mixed computes in bfloat16 and also stores
-            the frozen parameters in it; auto is bf16-mixed if the device supports it, else 32-true. 16-mixed computes
-            in float16 with a scaled loss, on GPUs only.
+            the parameters in it that do not learn; those that learn are float32 under every precision and strategy,
+            whatever type the file has. auto is bf16-mixed if the device supports it or model.dtype is bfloat16, else
+            32-true. 16-mixed computes in float16 with a scaled loss, on GPUs only.
         gradient_checkpointing: Whether the activations of the layers are computed again in the backward pass, which
             takes less memory and about a third more time.
     """

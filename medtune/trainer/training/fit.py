@@ -76,7 +76,9 @@ def _trainer(
         raise ValueError("train.precision 'auto' has to be resolved for the device first")
     return pl.Trainer(
         accelerator="cuda" if experiment.device.type == "cuda" else "cpu",
-        strategy=build_strategy(train.strategy, world_size=experiment.world_size, device=experiment.device),
+        strategy=build_strategy(
+            train.strategy, world_size=experiment.world_size, device=experiment.device, precision=train.precision
+        ),
         devices=train.devices,
         precision=train.precision,
         max_steps=planned.stage.steps,

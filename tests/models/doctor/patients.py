@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.asked import AskedQuestion
-from medtune.models.doctor.check import TOLERANCE, Check
+from medtune.models.doctor.check import TOLERANCE, Check, computing_type
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.learning import GRADIENT_TOLERANCE
 from medtune.models.doctor.proof import proof
@@ -23,7 +22,8 @@ from medtune.models.doctor.saving import Saving
 from medtune.models.doctor.training_proof import training_proof
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import adapt, set_learning
-from medtune.models.tuning.plan import Lora, PartTuning, Tuning
+from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
+from medtune.models.tuning.precision import NARROW, precise, set_types
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.models.transformers_vlm.asking import saved
 from tests.models.twins import MODELS, OF_TRANSFORMERS, picture
@@ -75,15 +75,22 @@ def opened(name: str, folder: Path | None, loading: Loading = DEFAULT) -> Assemb
 
 
 def examined(
-    name: str, assembled: Assembled, folder: Path | None, questions: list[AskedQuestion], loading: Loading = DEFAULT
+    name: str,
+    assembled: Assembled,
+    folder: Path | None,
+    questions: list[AskedQuestion],
+    *,
+    precision: Precision = "32-true",
 ) -> dict[str, Check]:
     """Returns the checks of a model by name, on a CPU."""
-    family = MODELS[name].family
+    family, device = MODELS[name].family, torch.device("cpu")
+    set_types(assembled.model.requires_grad_(False), precision)
+    own = precise(precision, device)
     reference = reference_of(
-        assembled, find_family(family) if family else None, folder=folder, loading=loading, precise=nullcontext
+        assembled, find_family(family) if family else None, folder=folder, loading=DEFAULT, precise=own
     )
-    tolerance = TOLERANCE[next(assembled.model.parameters()).dtype]
-    asking = Asking(torch.device("cpu"), nullcontext, tolerance, max_new_tokens=6)
+    tolerance = TOLERANCE[computing_type(assembled.model, NARROW.get(precision))]
+    asking = Asking(device, own, tolerance, max_new_tokens=6)
     return {check.name: check for check in proof(assembled, reference, questions, asking)}
 
 
@@ -107,26 +114,29 @@ def trained(
     scratch: Path,
     *,
     tuning: Tuning = TUNING,
+    precision: Precision = "32-true",
     fault: Callable[[Assembled], None] = lambda _: None,
 ) -> dict[str, Check]:
     """Returns the checks of a training step by name, on a CPU; the fault is planted after the model is adapted."""
     family = MODELS[name].family
-    held = next(assembled.model.parameters()).dtype
+    device = torch.device("cpu")
     adapt(assembled.model, [tuning], seed=0)
     set_learning(assembled.model, tuning)
+    set_types(assembled.model, precision)
     fault(assembled)
+    computed = computing_type(assembled.model, NARROW.get(precision))
+    own = precise(precision, device)
     reference = reference_of(
-        assembled, find_family(family) if family else None, folder=folder, loading=DEFAULT, precise=nullcontext
+        assembled, find_family(family) if family else None, folder=folder, loading=DEFAULT, precise=own
     )
     checks = training_proof(
         assembled,
         reference,
         questions,
-        Asking(torch.device("cpu"), nullcontext, TOLERANCE[held]),
-        Saving(name, tuning, 1, TOLERANCE[held], scratch),
-        read_as=held,
-        precision="32-true",
-        gradient_tolerance=GRADIENT_TOLERANCE[held],
+        Asking(device, own, TOLERANCE[computed]),
+        Saving(name, tuning, 1, TOLERANCE[computed], scratch),
+        precision=precision,
+        gradient_tolerance=GRADIENT_TOLERANCE[computed],
         planned=lambda took: (None, f"{took.weights} bytes"),
     )
     return {check.name: check for check in checks}

@@ -1,20 +1,113 @@
-"""Tests that the proof passes every twin, and that a fault on one side fails the check that is named after it."""
+"""Tests that every twin passes all checks: over images, videos and volumes, from files in three number formats."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
-from tests.models.doctor.patients import asked_about, checkpoint, examined, failed, opened, pictures
-from tests.models.twins import OF_IMAGES
+from medtune.data.media.volumes.cache import VolumeCache
+from medtune.data.types import MediaRef
+from medtune.models.contract import Assembled
+from medtune.models.doctor.leaks import leaked
+from medtune.models.doctor.weights import weights_check
+from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.weights.loading_options import DEFAULT, Loading
+from tests.data.media.videos.synthetic_videos import mp4
+from tests.data.media.volumes.synthetic_volumes import nifti
+from tests.models.doctor.patients import asked_about, checkpoint, examined, failed, opened, pictures, trained
+from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS, OF_VOLUMES
 
 QUICK = ("nano_qwen25vl", "nano_mllama", "nano_pocket")
+VIDEO_ALONE = {"template", "end token", "positions", "option order", "options", "media are seen", "replies"}
 
 
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in OF_IMAGES])
-def test_a_twin_without_a_fault_passes(name: str, tmp_path: Path) -> None:
-    folder = checkpoint(name, tmp_path / "checkpoint")
-    checks = examined(name, opened(name, folder), folder, asked_about(pictures(tmp_path)))
+def _some(names: tuple[str, ...], quick: tuple[str, ...]) -> list[object]:
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+def _passes(name: str, assembled: Assembled, folder: Path | None, refs: list[MediaRef], tmp_path: Path) -> set[str]:
+    """Asserts that no check fails, and returns the names of those that passed."""
+    questions = asked_about(refs, per_media=1 if refs[0].kind == "volume" else 2)
+    held = next(assembled.model.parameters()).dtype
+    checks = {"weights": weights_check(assembled.model, folder, read_as=held)}
+    checks |= examined(name, assembled, folder, questions)
+    checks |= trained(name, assembled, folder, questions, tmp_path)
     assert failed(checks) == set(), [checks[each] for each in failed(checks)]
-    assert sum(check.passed is True for check in checks.values()) >= 8
+    return {each for each, check in checks.items() if check.passed}
+
+
+@pytest.mark.parametrize("name", _some(OF_IMAGES, QUICK))
+def test_a_twin_passes(name: str, tmp_path: Path) -> None:
+    folder = checkpoint(name, tmp_path / "checkpoint")
+    passed = _passes(name, opened(name, folder), folder, pictures(tmp_path), tmp_path)
+    assert passed >= {"options", "replies", "gradients", "one step", "save and load", "merge", "export"}
+    if folder is not None:
+        assert passed >= {"weights", "template", "image tokens", "pixels", "positions"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_VIDEOS)
+def test_a_twin_passes_on_videos(name: str, tmp_path: Path) -> None:
+    folder = checkpoint(name, tmp_path / "checkpoint")
+    clips = [mp4(tmp_path / f"clip_{n}.mp4", [each / (5 + n) for each in range(30)]) for n in range(2)]
+    refs = [MediaRef(path, kind="video", start_s=float(n), end_s=n + 2.0) for n, path in enumerate(clips)]
+    assert _passes(name, opened(name, folder), folder, refs, tmp_path) >= VIDEO_ALONE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_VOLUMES)
+def test_a_twin_passes_on_volumes(name: str, tmp_path: Path) -> None:
+    assembled = opened(name, None)
+    if isinstance(assembled.transform, VolumeInput):
+        cached = replace(assembled.transform, cache=VolumeCache(tmp_path / "cache"))
+        assembled = replace(assembled, transform=cached)
+    refs = []
+    for number in range(2):
+        values = np.random.default_rng(number).integers(-1000, 1000, (40, 36, 24)).astype(np.int16)
+        refs.append(MediaRef(nifti(tmp_path / f"scan_{number}.nii.gz", values), kind="volume"))
+    assert _passes(name, assembled, None, refs, tmp_path) >= {"options", "replies", "gradients", "merge", "export"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_TRANSFORMERS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_twin_passes_from_files_of_16_bits(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    folder = checkpoint(name, tmp_path / "checkpoint", dtype=dtype)
+    assert "weights" in _passes(name, opened(name, folder), folder, pictures(tmp_path), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_IMAGES)
+def test_a_twin_passes_in_mixed_precision(name: str, tmp_path: Path) -> None:
+    """The tolerance is that of bfloat16, which still sees another picture."""
+    folder = checkpoint(name, tmp_path / "checkpoint", dtype=torch.bfloat16)
+    assembled = opened(name, folder, DEFAULT if folder is None else Loading(dtype="bfloat16"))
+    questions = asked_about(pictures(tmp_path))
+    checks = examined(name, assembled, folder, questions, precision="bf16-mixed")
+    checks |= trained(name, assembled, folder, questions, tmp_path, precision="bf16-mixed")
+    assert failed(checks) == set(), [checks[each] for each in failed(checks)]
+    assert "bfloat16 is frozen" in checks["number format"].detail
+
+
+@pytest.mark.parametrize(
+    ("reply", "holds"),
+    [
+        ("B. head<|im_end|>", "'<|im_end|>'"),
+        ("head\nassistant\nhead", "'assistant'"),
+        ("head USER: and now?", "'USER:'"),
+        ("Which plane does this picture show? head", "the beginning of the question"),
+        ("<image> head", "'<image>'"),
+        ("head </s>", "'</s>'"),
+    ],
+)
+def test_a_piece_of_the_template_in_a_reply_is_found(reply: str, holds: str) -> None:
+    assert holds in (leaked(reply, "Which plane does this picture show?") or "")
+
+
+@pytest.mark.parametrize("reply", ["", "head", "The model of the heart", "the user interface", "5 < 7", "human"])
+def test_an_answer_is_no_leak(reply: str) -> None:
+    assert leaked(reply, "Which plane does this picture show?") is None

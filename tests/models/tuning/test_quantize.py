@@ -16,7 +16,7 @@ from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import PartRow, apply_tuning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
-from medtune.models.tuning.precision import narrow_frozen, precise
+from medtune.models.tuning.precision import precise, set_types
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from tests.models.twins import EVERY_TWIN, TWINS, expanded
@@ -146,7 +146,7 @@ def test_table_counts_weights_not_bytes() -> None:
 def test_bfloat16_leaves_the_4_bits_alone() -> None:
     assembled, _ = _quantized("nano_pocket", precision="bf16-mixed")
     held = assembled.model.get_parameter("language.model.layers.0.self_attn.q_proj.base_layer.weight").clone()
-    narrow_frozen(assembled.model, "bf16-mixed")
+    set_types(assembled.model, "bf16-mixed")
     after = assembled.model.get_parameter("language.model.layers.0.self_attn.q_proj.base_layer.weight")
     assert torch.equal(held, after)
     assert after.dtype == torch.uint8

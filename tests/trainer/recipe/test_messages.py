@@ -107,3 +107,15 @@ def test_no_message_speaks_of_python_or_of_a_file_that_is_not_to_blame(recipe: s
     assert "\n" not in said
     assert not any(word in said for word in FORBIDDEN)
     assert str(find_recipe(recipe)) not in said
+
+
+@pytest.mark.parametrize("precision", ["32-true", "16-mixed"])
+def test_weights_read_in_bfloat16_go_with_bf16_mixed(precision: str) -> None:
+    settings = ["model.dtype=bfloat16", f"train.precision={precision}"]
+    with pytest.raises(ValueError, match=r"rounded for nothing; leave model\.dtype out, or set train\.precision=bf16"):
+        read_recipe("nano_busi_lora", settings)
+
+
+def test_auto_is_bf16_mixed_where_the_weights_are_read_in_bfloat16() -> None:
+    settings = ["model.dtype=bfloat16", "train.precision=auto"]
+    assert read_recipe("nano_busi_lora", settings).train.precision == "bf16-mixed"

@@ -17,6 +17,8 @@ from medtune.models.contract import Assembled, Model
 from medtune.models.sequence.layout import IGNORED, SequenceFamily
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.tuning.apply import adapt, set_learning
+from medtune.models.tuning.plan import Precision
+from medtune.models.tuning.precision import set_types
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.commands.arguments import add_recipe
@@ -96,15 +98,20 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
     unproven = _unproven(recipe) if loadable and data is not None and recipe.model.name == AUTO else None
     assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model) if loadable else None
     model = entry.skeleton() if assembled is None else assembled.model
+    # The wider of the two that "auto" may become on the device of the run.
+    precision: Precision = "32-true" if recipe.train.precision == "auto" else recipe.train.precision
     if recipe.model.language_bits is not None:
         device = torch.device("meta" if assembled is None else "cpu")
-        quantize_language(model, precision=recipe.train.precision, device=device)
+        quantize_language(model, precision=precision, device=device)
     adapt(model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed)
+    set_types(model, precision)
     if assembled is not None:
         if recipe.model.checkpoint is not None:
             load_checkpoint(recipe, model, recipe.model.checkpoint)
         for group, origin in assembled.provenance.items():
             print(f"           {group}: {origin}")
+    if recipe.train.precision == "auto":
+        print("precision  auto: counted as 32-true; it is bf16-mixed on a device with bfloat16")
     memory = max((_show_stage(recipe, stage, model) for stage in recipe.stages), key=lambda each: each.learning_gb)
     print(f"\n{memory_text(memory, available)}")
     if assembled is None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
-from medtune.models.tuning.precision import narrow_frozen, precise, resolved
+from medtune.models.tuning.precision import precise, resolved
 from medtune.trainer.commands.arguments import positive
 from medtune.trainer.devices.ranks import device_of_rank
-from medtune.trainer.experiment.load_model import load_as_left
+from medtune.trainer.experiment.load_model import load_as_left, place
 from medtune.trainer.experiment.run_folder import RunFolder
 
 NOTICE = "For research only. Replies may be wrong in any way; they are neither a medical finding nor advice."
@@ -80,7 +80,7 @@ def chat(root: Path, *, media: Path, questions: Sequence[str] | None, max_new_to
         reads = " and ".join(f"{kind}s" for kind in assembled.transform.kinds)
         raise ValueError(f"{media}: this is taken for {_A[ref.kind]}; the model {recipe.model.name} reads {reads} only")
     precision = resolved(recipe.train.precision, device)
-    narrow_frozen(assembled.model, precision)
+    place(assembled.model, precision, device)
     answerer = LocalAnswerer(
         assembled,
         device=device,

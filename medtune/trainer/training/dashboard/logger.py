@@ -75,9 +75,11 @@ class Dashboard(WandbLogger):
         """Logs the table of trainable parts of a stage."""
         import wandb
 
-        columns = ["stage", "part", "mode", "learning rate", "parameters", "trainable", "LoRA modules", "in 4 bits"]
+        columns = ["stage", "part", "mode", "learning rate", "parameters", "trainable", "LoRA modules", "in 4 bits",
+                   "stored in", "learns in"]  # fmt: skip
         self._groups += [
-            [stage, r.part, r.mode, r.lr, r.parameters, r.trainable, r.adapted_modules, r.quantized] for r in rows
+            [stage, r.part, r.mode, r.lr, r.parameters, r.trainable, r.adapted_modules, r.quantized, r.stored, r.learns]
+            for r in rows
         ]
         self.experiment.log({"model/trainable parts": wandb.Table(columns=columns, data=self._groups)})
 

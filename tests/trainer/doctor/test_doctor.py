@@ -1,0 +1,153 @@
+"""Tests the command `medtune doctor`, and that the first run of a checkpoint asks for it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from medtune.eval.report.run_data import read_run
+from medtune.models.nano.transformers_vlm import write_nano
+from medtune.models.zoo import nano_qwen25vl
+from medtune.trainer.commands.cli import main
+from medtune.trainer.doctor.fingerprint import weights_hash
+from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.run_folder import RunFolder
+from tests.trainer.conftest import QUICK
+
+NAMES = {
+    "weights", "adapter", "template", "image tokens", "end token", "positions", "pixels", "option order", "options",
+    "media are seen", "replies", "sharing", "template leaks", "published answers", "number format", "what learns",
+    "adapter scale", "gradients", "one step", "memory", "save and load", "merge", "export",
+}  # fmt: skip
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A reduced checkpoint of Qwen2.5-VL in a folder, and an empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    write_nano(nano_qwen25vl.build(), folder, seed=0)
+    return folder
+
+
+def _settings(data: Path, checkpoint: Path) -> list[str]:
+    own = [f"data.root={data}", "model.name=qwen25vl_7b", f"model.weights={checkpoint}", "train.precision=32-true"]
+    return ["nano_busi_lora", "--set", *own, *QUICK, "train.max_steps=2", "eval.conditions=[image]"]
+
+
+def test_the_command_says_pass_or_fail_of_every_check(
+    prepared_tiny: Path,
+    checkpoint: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "told" / "doctor.json"
+    arguments = ["doctor", *_settings(prepared_tiny, checkpoint)]
+    assert main([*arguments, "--out", str(out)]) == 0
+    told = json.loads(out.read_text())
+    assert {check["name"] for check in told["checks"]} == NAMES
+    assert {check["name"] for check in told["checks"] if check["passed"] is None} == {"adapter", "published answers"}
+    # The test split has no more.
+    assert told["questions"] == 9
+    shown = capsys.readouterr().out
+    assert "pass  gradients" in shown
+    assert "verified on a CPU in 32-true" in shown
+    monkeypatch.setattr("medtune.models.sequence.qwen_vl.smart_resize", lambda *_, **__: (28, 28))
+    assert main(arguments) == 1
+    assert "FAIL  image tokens" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_run_keeps_the_proof_and_the_report_states_it(
+    prepared_tiny: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert main(["run", *_settings(prepared_tiny, checkpoint), "--out", str(out)]) == 0
+    assert "pass  gradients" in capsys.readouterr().out
+    doctor = read_run(out).doctor
+    assert doctor is not None
+    assert doctor.passed
+    assert doctor.weights_hash == weights_hash(checkpoint)
+    for name in ("report.html", "report.md"):
+        assert "verified on a CPU in 32-true, with medtune" in (out / name).read_text()
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Leaves out everything that a run does behind the proof; holds the folders of the runs that got there."""
+    folders: list[Path] = []
+
+    def begin(experiment: Experiment) -> int:
+        folders.append(experiment.folder.root)
+        return 0
+
+    monkeypatch.setattr("medtune.trainer.experiment.run.run", begin)
+    return folders
+
+
+def test_the_first_run_of_a_checkpoint_is_proven_once(
+    prepared_tiny: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], begun: list[Path]
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert main(["run", *_settings(prepared_tiny, checkpoint), "--out", str(first)]) == 0
+    assert "pass  gradients" in capsys.readouterr().out
+    moved = checkpoint.rename(tmp_path / "moved")
+    assert main(["run", *_settings(prepared_tiny, moved), "--out", str(second)]) == 0
+    shown = capsys.readouterr().out
+    assert "pass  gradients" not in shown
+    assert "doctor: verified on a CPU" in shown
+    assert RunFolder(second).doctor.read_text() == RunFolder(first).doctor.read_text()
+    assert begun == [first, second]
+
+
+def test_a_checkpoint_that_is_not_proven_stops_the_run(
+    prepared_tiny: Path,
+    checkpoint: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    begun: list[Path],
+) -> None:
+    out = tmp_path / "run"
+    arguments = ["run", *_settings(prepared_tiny, checkpoint), "--out", str(out)]
+    with monkeypatch.context() as patch:
+        patch.setattr("medtune.models.sequence.qwen_vl.smart_resize", lambda *_, **__: (28, 28))
+        assert main(arguments) == 1
+        shown = capsys.readouterr().out
+        assert "FAIL  image tokens" in shown
+        assert "the run stops here" in shown
+        assert begun == []
+    # A run that stopped is asked again when it is continued; one that was proven is not.
+    assert main([*arguments, "--resume"]) == 0
+    assert "pass  image tokens" in capsys.readouterr().out
+    assert main([*arguments, "--resume"]) == 0
+    assert "doctor" not in capsys.readouterr().out
+    assert begun == [out, out]
+
+
+def test_models_without_a_checkpoint_are_not_asked(
+    prepared_tiny: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], begun: list[Path]
+) -> None:
+    nano, unproven = tmp_path / "nano", tmp_path / "unproven"
+    own = ["nano_busi_lora", "--set", f"data.root={prepared_tiny}", *QUICK]
+    assert main(["run", *own, "--out", str(nano)]) == 0
+    assert main(["run", *_settings(prepared_tiny, checkpoint), "--no-doctor", "--out", str(unproven)]) == 0
+    assert "doctor" not in capsys.readouterr().out
+    assert begun == [nano, unproven]
+    assert not RunFolder(unproven).doctor.exists()
+
+
+def test_a_copied_folder_has_the_same_hash_and_other_weights_another(checkpoint: Path, tmp_path: Path) -> None:
+    own = weights_hash(checkpoint)
+    assert weights_hash(Path(shutil.copytree(checkpoint, tmp_path / "copy"))) == own
+    path = checkpoint / "model.safetensors"
+    tensors = load_file(path)
+    changed = {name: tensor * 1.5 for name, tensor in tensors.items()}
+    save_file(changed, path, metadata={"format": "pt"})
+    assert weights_hash(checkpoint) != own

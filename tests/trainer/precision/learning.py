@@ -1,0 +1,255 @@
+"""Trains twins with weights from files in 16 bits, on one process or several, and writes what they learnt.
+
+As a program, it is one rank of several, which train every named twin one after another:
+
+    RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... python -m tests.trainer.precision.learning OUT ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lightning.pytorch as pl
+import torch
+import torch.distributed as dist
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
+from medtune.models.tuning.apply import adapt, set_learning
+from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
+from medtune.models.tuning.precision import set_types
+from medtune.models.weights.checkpoint import trainable_names
+from medtune.models.weights.loading_options import Loading
+from medtune.trainer.devices.ranks import join_ranks
+from medtune.trainer.devices.strategies import build_strategy, copied, gradient_divisor
+from medtune.trainer.recipe.schema import StrategyName
+from medtune.trainer.training.batches import MicroBatch
+from medtune.trainer.training.lightning_module import FineTuning
+from tests.models.twins import OF_TRANSFORMERS, layout, row_each, shown
+
+STEPS, LR, GROUPS = 50, 1e-5, 2
+CPU = torch.device("cpu")
+TUNING = Tuning(PartTuning("frozen"), PartTuning("full", lr=LR), PartTuning("lora", lr=LR, lora=Lora(r=4, alpha=8.0)))
+Update = dict[str, Tensor]
+
+
+class Case(NamedTuple):
+    """What is trained: a twin, the type of the values in its file, and the type in which the file holds them.
+
+    Attributes:
+        name: Name of the twin.
+        values: The 16-bit type that the values were rounded to.
+        stored: The type of the file, `values` or float32; the values are the same.
+    """
+
+    name: str
+    values: torch.dtype
+    stored: torch.dtype
+
+    @property
+    def file(self) -> str:
+        """The name of the file with the update."""
+        return f"{self.name}.{str(self.values)[6:]}.{str(self.stored)[6:]}.safetensors"
+
+
+def from_file(case: Case) -> Assembled:
+    """Returns the twin with the weights of a file in the type `stored`, whose values are exact in `values`."""
+    assembled = zoo_entry(case.name).assemble(0)
+    model = assembled.model
+    rounded = {
+        name: (t.to(case.values).to(case.stored) if t.is_floating_point() else t).clone()
+        for name, t in model.state_dict().items()
+    }
+    if case.name not in OF_TRANSFORMERS:
+        # Released 3D models are read in this way: the module takes over the tensors of the file.
+        model.load_state_dict(rounded, assign=True)
+        return assembled
+    with tempfile.TemporaryDirectory() as folder:
+        model.load_state_dict(rounded, assign=True)
+        whole: Any = model.of_transformers
+        whole.should_save_on_this_rank = lambda is_main_process: True
+        whole.config.dtype = case.stored
+        model.save(Path(folder))
+        processor: Any = assembled.transform
+        processor.processor.save_pretrained(folder)
+        assembled.family.save(Path(folder))
+        dtype: Any = "bfloat16" if case.stored == torch.bfloat16 else "float32"
+        return zoo_entry(case.name).assemble(0, Loading(weights=folder, dtype=dtype))
+
+
+def learnt(
+    case: Case,
+    *,
+    strategy: StrategyName = "auto",
+    precision: Precision = "bf16-mixed",
+    narrow_masters: torch.dtype | None = None,
+    steps: int = STEPS,
+) -> Update:
+    """Returns by how much each weight that learns has changed after 50 steps of two groups.
+
+    Args:
+        case: What is trained.
+        strategy: How the ranks share the work; each takes one group, and one process alone takes both in turn.
+        precision: The precision.
+        narrow_masters: A type that what learns is converted to, as a negative control; None leaves it alone.
+        steps: Number of steps.
+    """
+    # Lightning removes WORLD_SIZE from the environment after each training.
+    world_size, rank = (dist.get_world_size(), dist.get_rank()) if dist.is_initialized() else (1, 0)
+    assembled = from_file(case)
+    model = assembled.model
+    adapt(model, [TUNING], seed=0)
+    set_types(model, precision)
+    set_learning(model, TUNING)
+    if narrow_masters is not None:
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.data = parameter.data.to(narrow_masters)
+    names = trainable_names(model)
+    before = copied(model, names)
+    accumulate = GROUPS // world_size
+    module = FineTuning(
+        model,
+        TUNING,
+        max_steps=steps,
+        warmup_ratio=0.0,
+        optimizer="adamw",
+        weight_decay=0.0,
+        clip_norm=1.0,
+        gradient_divisor=gradient_divisor(strategy, world_size=world_size, accumulate=accumulate),
+        seed=0,
+    )
+    if precision == "auto":
+        raise ValueError("name a precision")
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        strategy=build_strategy(strategy, world_size=world_size, device=CPU, precision=precision),
+        devices=world_size,
+        precision=precision,
+        max_steps=steps,
+        max_epochs=-1,
+        accumulate_grad_batches=accumulate,
+        gradient_clip_val=1.0 if strategy.startswith("deepspeed") else None,
+        use_distributed_sampler=False,
+        logger=False,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        enable_progress_bar=False,
+    )
+    model.train()
+    batches = _Batches(assembled, case.name, first=rank, apart=world_size, count=steps * accumulate)
+    trainer.fit(module, DataLoader(batches, batch_size=None))
+    if narrow_masters is None:
+        _all_is_float32(trainer, module)
+    after = copied(model, names)
+    return {name: after[name].float() - before[name].float() for name in names}
+
+
+class _Batches(Dataset[MicroBatch]):
+    """The forward passes of one rank, with one group each."""
+
+    def __init__(self, assembled: Assembled, name: str, *, first: int, apart: int, count: int) -> None:
+        self._groups = [_group(assembled, name, seed) for seed in range(4)]
+        self._first, self._apart, self._count = first, apart, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: int) -> MicroBatch:
+        group = (self._first + number * self._apart) % len(self._groups)
+        # Dropout is seeded with the number of the pass and the rank; the number of the group alone makes it the same
+        # on one device and two.
+        return self._groups[group]._replace(number=number)
+
+
+def _group(assembled: Assembled, name: str, seed: int) -> MicroBatch:
+    rows = row_each(assembled, [layout(assembled, name, answer) for answer in ("head", "arm")], [0, 0])
+    return MicroBatch(
+        number=0,
+        rows=rows,
+        media=shown(assembled, name, seed),
+        step_target_tokens=GROUPS * len(rows.target_id_T),
+        num_counted=2,
+        num_shown=1,
+        question_ids=("a", "b"),
+    )
+
+
+def _all_is_float32(trainer: pl.Trainer, module: FineTuning) -> None:
+    """Fails if anything that learns, or a moment of the optimizer, is not in float32."""
+    optimizer: Any = trainer.optimizers[0]
+    inner = getattr(optimizer, "optimizer", optimizer)
+    held = [p for p in module.parameters() if p.requires_grad]
+    held += [t for state in inner.state.values() for t in state.values() if isinstance(t, Tensor)]
+    held += [p for group in inner.param_groups for p in group["params"]]
+    if wrong := {t.dtype for t in held} - {torch.float32}:
+        raise AssertionError(f"what learns is also held in {wrong}")
+
+
+def apart(one: Update, other: Update) -> float:
+    """Returns the norm of the difference of two updates as a share of the norm of the second."""
+    mine, theirs = (torch.cat([each[name].flatten().double() for name in sorted(each)]) for each in (one, other))
+    return float((mine - theirs).norm() / theirs.norm())
+
+
+def learnt_by_two(
+    cases: Sequence[Case], folder: Path, *, strategy: StrategyName, precision: Precision, steps: int = STEPS
+) -> dict[Case, Update]:
+    """Returns what two gloo processes learn together, by case."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shared = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    texts = [f"{case.name}:{str(case.values)[6:]}:{str(case.stored)[6:]}" for case in cases]
+    processes = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tests.trainer.precision.learning",
+                str(folder),
+                strategy,
+                precision,
+                str(steps),
+                *texts,
+            ],
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        outputs = [process.communicate(timeout=500)[0] for process in processes]
+        assert all(process.returncode == 0 for process in processes), "\n".join(text[-3000:] for text in outputs)
+    finally:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+    return {case: load_file(folder / case.file) for case in cases}
+
+
+def _rank(folder: Path, strategy: Any, precision: Any, steps: int, texts: Sequence[str]) -> None:
+    join_ranks(int(os.environ["WORLD_SIZE"]), CPU)
+    for text in texts:
+        name, values, stored = text.split(":")
+        case = Case(name, getattr(torch, values), getattr(torch, stored))
+        update = learnt(case, strategy=strategy, precision=precision, steps=steps)
+        if dist.get_rank() == 0:
+            save_file(update, folder / case.file)
+
+
+if __name__ == "__main__":
+    _rank(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])
