@@ -33,8 +33,13 @@ def proven_on_first_run(experiment: Experiment, *, resumed: bool) -> bool:
         resumed: Whether the run is continued; it is then asked only if its proof failed before.
     """
     done = resumed and not _failed_before(experiment)
-    failed = experiment.rank == 0 and not done and not _proven(experiment)
-    return summed([float(failed)], experiment.device)[0] == 0
+    failed = True
+    try:
+        failed = experiment.rank == 0 and not done and not _proven(experiment)
+    finally:
+        # After an error on rank 0 too, or the others would wait for it forever.
+        failures = summed([float(failed)], experiment.device)[0]
+    return failures == 0
 
 
 def _proven(experiment: Experiment) -> bool:

@@ -17,9 +17,8 @@ from medtune.models.doctor.asked import AskedQuestion
 from medtune.models.doctor.check import TOLERANCE, Check, computing_type
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.learning import GRADIENT_TOLERANCE
-from medtune.models.doctor.proof import proof
+from medtune.models.doctor.proof import proof, training_proof
 from medtune.models.doctor.saving import Saving
-from medtune.models.doctor.training_proof import training_proof
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning

@@ -21,7 +21,7 @@ from tests.data.media.volumes.synthetic_volumes import nifti
 from tests.models.doctor.patients import asked_about, checkpoint, examined, failed, opened, pictures, trained
 from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS, OF_VOLUMES
 
-QUICK = ("nano_qwen25vl", "nano_mllama", "nano_pocket")
+QUICK = ("nano_qwen25vl", "nano_pocket")
 VIDEO_ALONE = {"template", "end token", "positions", "option order", "options", "media are seen", "replies"}
 
 

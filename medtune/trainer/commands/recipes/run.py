@@ -23,8 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-doctor",
         action="store_true",
-        help="Leaves out the proof of `medtune doctor`, with which the first run of a checkpoint on a machine begins "
-        "(default: the proof is made).",
+        help="Leaves out the checks of `medtune doctor`, with which the first run of a checkpoint on a machine begins.",
     )
 
 
