@@ -1,9 +1,12 @@
-"""Compares medtune's answers with those of plain transformers: likelihoods of options, replies, and shared rows."""
+"""Compares medtune's answers with those of plain transformers: likelihoods of options, replies, and shared rows.
+
+Also checks that a token is predicted from those before it alone: the likelihood of an answer may not see the answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,7 +17,10 @@ from medtune.models.doctor.asked import AskedQuestion, end_ids, laid_out, visits
 from medtune.models.doctor.check import Check, Finding, checked
 from medtune.models.doctor.reference import Reference
 from medtune.models.media_item import read_item
+from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.prompts import pad_left
+from medtune.models.sequence.tree import grow
 from medtune.models.tuning.precision import Precise
 
 MOVES_MORE = 2.0
@@ -53,6 +59,7 @@ def answer_checks(
         checked("media are seen", lambda: _media_seen(assembled, questions, asking)),
         checked("replies", lambda: _replies(assembled, reference, questions, asking)),
         checked("sharing", lambda: _sharing(assembled, questions, asking)),
+        checked("answers are hidden", lambda: _hidden(assembled, questions, asking)),
     )
 
 
@@ -211,3 +218,33 @@ def _sharing(assembled: Assembled, questions: Sequence[AskedQuestion], asking: A
                 )
             largest = max(largest, apart)
     return True, f"shared rows and a row for each option differ by at most {largest:.2g} a token"
+
+
+@torch.no_grad()
+def _hidden(assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
+    """Returns whether no token of an answer changes when the tokens behind it change."""
+    family, transform = assembled.family, assembled.transform
+    largest = 0.0
+    for asked in questions[:2]:
+        layout = laid_out(asked, asked.replies[0], family, transform)
+        first = len(layout.ids) - layout.num_targets
+        # All tokens of the answer become its first one.
+        other = (*layout.ids[: first + 1], *(layout.ids[first],) * (layout.num_targets - 1))
+        changed = replace(layout, ids=other, labels=(*layout.labels[:first], *other[first:]))
+        with asking.precise():
+            encoded = assembled.model.encode(transform.stack([read_item(asked.media, transform)]))
+            own, its = (_first_logprob(assembled, each, encoded, asking) for each in (layout, changed))
+        apart = abs(own - its)
+        if apart > asking.tolerance:
+            return False, (
+                f"{asked.name}: the first token of the answer {asked.replies[0]!r} becomes more or less likely by "
+                f"{apart:.3g} when the tokens behind it change, so that the model reads the answer before it says it"
+            )
+        largest = max(largest, apart)
+    return True, f"changing the end of an answer moves its first token by at most {largest:.2g}"
+
+
+def _first_logprob(assembled: Assembled, layout: Layout, encoded: object, asking: Asking) -> float:
+    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id).to(asking.device)
+    read = assembled.model(rows, encoded)
+    return float(read.logprobs_T[rows.target_place_T.argmin()])

@@ -6,12 +6,12 @@ from copy import deepcopy
 from pathlib import Path
 
 from medtune.models.contract import Assembled
-from medtune.models.doctor.plain_conversation import ConversationReference
 from medtune.models.doctor.plain_parts import PartsReference
 from medtune.models.doctor.plain_processor import FramesAs, ProcessorReference
 from medtune.models.doctor.reference import Reference
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.generic.model import GenericVlm
+from medtune.models.transformers_vlm.generic.plain_conversation import ConversationReference
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.media import ProcessorTransform, as_images
 from medtune.models.tuning.precision import Precise

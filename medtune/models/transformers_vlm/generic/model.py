@@ -184,12 +184,12 @@ def _alike(index_B: Tensor, encoded: Encoded | None) -> list[Tensor]:
     Raises:
         ValueError: A row shows media, but none were encoded.
     """
-    groups: dict[Any, list[int]] = {}
+    if encoded is None and bool((index_B >= 0).any()):
+        raise ValueError("the rows show media, but none were encoded")
+    shapes = [tuple((name, tuple(t.shape)) for name, t in one.items()) for one in encoded or ()]
+    groups: dict[object, list[int]] = {}
     for row, index in enumerate(index_B.tolist()):
-        if index >= 0 and encoded is None:
-            raise ValueError("the rows show media, but none were encoded")
-        key = None if index < 0 else tuple((name, tuple(t.shape)) for name, t in encoded[index].items())
-        groups.setdefault(key, []).append(row)
+        groups.setdefault(None if index < 0 else shapes[index], []).append(row)
     return [torch.tensor(rows, device=index_B.device) for rows in groups.values()]
 
 
