@@ -17,7 +17,7 @@ _CONVERSATION = ("conversation.py", "llava/conversation.py")
 _CARD = "README.md"
 _SHOWN = 200
 _CONTROL = re.compile(r"^<\|begin_of_text\|>|<\|start_header_id\|>system<\|end_header_id\|>\n\n|<\|eot_id\|>$")
-_CODE = re.compile(r"^```(?:python)?[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 class Words(NamedTuple):

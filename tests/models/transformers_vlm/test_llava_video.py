@@ -23,6 +23,7 @@ from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import build_processor
 from medtune.models.transformers_vlm.families.llava_video.release import assemble_llava_video
 from medtune.models.transformers_vlm.loading import pretrained, put_together
+from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo import nano_llava_video
 from tests.models.transformers_vlm.asking import prompts, saved, whole
@@ -114,6 +115,48 @@ def test_words_behind_the_video_say_when_its_frames_are() -> None:
     layout = twin(NAME).family.layout(QUESTION, None, shape=frames_of(clip(3)))
     behind = twin(NAME).family.decode(layout.ids[layout.media_spans[0].stop :])
     assert behind.startswith("\nFrames shown of 1.00 seconds of video: 3, at 0.00s,0.50s,1.00s.\n" + QUESTION)
+
+
+CARD = """# A model
+
+```bash
+pip install it
+```
+
+```python
+video_time = 3
+time_instruciton = f"It takes {video_time:.2f} s; {len(video[0])} pictures {{at}} {frame_time}.Now answer."
+question = f"{time_instruciton}\\nWhat is seen?"
+```
+"""
+
+
+def behind(assembled: Assembled) -> str:
+    layout = assembled.family.layout(QUESTION, None, shape=frames_of(clip(3)))
+    return assembled.family.decode(layout.ids[layout.media_spans[0].stop :])
+
+
+def test_the_words_behind_a_video_are_the_folders_or_the_recipes_or_medtunes(release: Path, tmp_path: Path) -> None:
+    found = _read(release)
+    assert behind(found).startswith("\nFrames shown of 1.00 seconds")
+    assert found.provenance["time sentence"].startswith(f"medtune's own: {release.name} has no README.md")
+    (release / "README.md").write_text(CARD)
+    found = _read(release)
+    assert behind(found).startswith(f"\nIt takes 1.00 s; 3 pictures {{at}} 0.00s,0.50s,1.00s.Now answer.\n{QUESTION}")
+    assert found.provenance["time sentence"].startswith(f"README.md in {release.name}: It takes {{seconds}} s")
+    said = _read(release, time_sentence="{frames} of {seconds} s.")
+    assert behind(said).startswith(f"\n3 of 1.00 s.\n{QUESTION}")
+    assert said.provenance["time sentence"].startswith("model.time_sentence: ")
+    with pytest.raises(ValueError, match=r"model\.time_sentence '\{when\}'"):
+        _read(release, time_sentence="{when}")
+
+
+def test_an_export_says_the_words_that_it_was_exported_with(release: Path, tmp_path: Path) -> None:
+    (release / "README.md").write_text(CARD)
+    (tmp_path / "export").mkdir()
+    write_exported(_read(release), tmp_path / "export", name="llava_video_7b_qwen2", base_weights=str(release))
+    again = assemble_model("llava_video_7b_qwen2", 0, Loading(weights=str(tmp_path / "export")))
+    assert behind(again) == behind(_read(release))
 
 
 def test_too_many_frames_are_refused_with_what_to_change() -> None:
