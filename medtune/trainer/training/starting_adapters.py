@@ -32,17 +32,19 @@ def starting_adapters(experiment: Experiment) -> Path | None:
     tunings = [stage.tuning for stage in experiment.recipe.stages]
     if not parts_with(tunings, "pissa") | parts_with(tunings, "eva"):
         return None
-    if experiment.rank == 0 and not path.is_file():
-        _make(experiment, path)
+    if not path.is_file():
+        # Every process loads the model, because they wait for one another while they do.
+        assembled = adapted(experiment, None)
+        if experiment.rank == 0:
+            _make(experiment, assembled, path)
     barrier()
     return path
 
 
-def _make(experiment: Experiment, path: Path) -> None:
+def _make(experiment: Experiment, assembled: Assembled, path: Path) -> None:
     tunings = [stage.tuning for stage in experiment.recipe.stages]
     pissa, eva = parts_with(tunings, "pissa"), parts_with(tunings, "eva")
     experiment.say("making the weights that the adapters begin with")
-    assembled = adapted(experiment, None)
     model = assembled.model
     # Before `place` narrows the weights, as when a checkpoint is read.
     starts = start_pissa(model, pissa) if pissa else NO_STARTS
