@@ -43,7 +43,7 @@ def reference_of(
     if family is None or not isinstance(transform, ProcessorTransform):
         raise TypeError(f"plain transformers cannot be asked about a {type(assembled.model).__name__}")
     own = folder is not None and family.processor_writes_videos
-    processor = read_processor(folder, str(folder)) if own else deepcopy(transform.processor)
+    processor = read_processor(folder, str(folder)) if folder is not None and own else deepcopy(transform.processor)
     if loading.image_max_pixels is not None:
         size = dict(processor.image_processor.size)
         processor.image_processor.size = {**size, "longest_edge": loading.image_max_pixels}

@@ -5,6 +5,7 @@ What should learn is worked out anew from the tuning, with peft's own injection;
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,12 +70,19 @@ def plain_peft(model: Model, tuning: Tuning) -> Iterator[PlainPeft]:
 
 def _config(tuning: Tuning, targets: Mapping[PartName, Sequence[str]], prefix: str) -> LoraConfig:
     names = [(name.removeprefix(prefix), tuning.parts()[part].lora) for part, own in targets.items() for name in own]
+    dora = {lora.dora for _, lora in names}
+    if len(dora) > 1:
+        raise ValueError("plain peft has DoRA for all layers of a model or for none, and model.tuning differs by part")
     return LoraConfig(
         r=1,
         lora_alpha=1,
+        use_dora=any(dora),
         target_modules="|".join(re.escape(name) for name, _ in names) or "nothing",
         rank_pattern={f"^{re.escape(name)}$": lora.r for name, lora in names},
-        alpha_pattern={f"^{re.escape(name)}$": lora.alpha for name, lora in names},
+        # rsLoRA divides by the root of the rank, which an alpha that is larger by that root gives as well.
+        alpha_pattern={
+            f"^{re.escape(name)}$": lora.alpha * (math.sqrt(lora.r) if lora.rslora else 1) for name, lora in names
+        },
     )
 
 
@@ -136,8 +144,10 @@ def plain_step(learning: Mapping[str, nn.Parameter], model: Model, tuning: Tunin
     groups: dict[tuple[float, float], list[Tensor]] = {}
     for name, parameter in learning.items():
         part, _ = root_of(name, model.part_roots)
-        decay = weight_decay if parameter.dim() > 1 else 0.0
-        groups.setdefault((tuning.parts()[part].lr, decay), []).append(parameter)
+        how = tuning.parts()[part]
+        faster = how.mode == "lora" and (".lora_B." in name or ".lora_magnitude_vector." in name)
+        decay = weight_decay if parameter.dim() > 1 and ".lora_magnitude_vector." not in name else 0.0
+        groups.setdefault((how.lr * (how.lora.lr_ratio if faster else 1.0), decay), []).append(parameter)
     torch.optim.AdamW(
         [{"params": own, "lr": lr, "weight_decay": decay} for (lr, decay), own in groups.items()], foreach=False
     ).step()

@@ -148,7 +148,7 @@ def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:
         assembled = replace(assembled, transform=recoded(assembled.transform, tower))
     else:
         assembled = zoo_entry(name, loading.weights).assemble(seed, loading)
-    said = {part: f"{manifest['provenance'][part]}; exported to {folder.name}" for part in PARTS}
+    said: dict[str, str] = {part: f"{manifest['provenance'][part]}; exported to {folder.name}" for part in PARTS}
     return replace(assembled, provenance={**assembled.provenance, **said})
 
 

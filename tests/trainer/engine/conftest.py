@@ -7,11 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import torch
 
 from medtune.trainer.commands.cli import main
 from medtune.trainer.commands.runs.export import export_run
 from medtune.trainer.engine.kept_export import kept_export
 from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.exporting.write import Wanted
 from tests.models.server.stand_in import StandIn, serving
 from tests.models.server.tiny_model import TinyModel
 
@@ -40,13 +42,18 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 Started = Callable[..., StandIn]
 
 
+def export(root: Path, out: Path) -> object:
+    """Writes the merged model of a run without a proof, which tests/trainer/exporting is about."""
+    return export_run(root, out, Wanted(as_adapter=False, dtype="base", device=torch.device("cpu"), samples=0))
+
+
 @pytest.fixture
 def started(trained: Path) -> Iterator[Started]:
     """Starts stand-ins that serve the export of the run."""
     with ExitStack() as stack:
 
         def of(fault: str = "") -> StandIn:
-            server = StandIn(TinyModel(kept_export(RunFolder(trained), export_run)))
+            server = StandIn(TinyModel(kept_export(RunFolder(trained), export)))
             server.fault = fault
             stack.enter_context(serving(server))
             return server

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from medtune.trainer.commands.cli import main
-from medtune.trainer.commands.runs.export import export_run
 from medtune.trainer.engine.kept_export import kept_export
 from medtune.trainer.experiment.run_folder import RunFolder
 from tests.models.server.fake_python import write_fake_python
 from tests.models.server.stand_in import StandIn, serving
 from tests.models.server.tiny_model import TinyModel
-from tests.trainer.engine.conftest import SETTINGS, Started
+from tests.trainer.engine.conftest import SETTINGS, Started, export
 
 
 def rows(path: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
@@ -185,7 +184,7 @@ def test_a_run_on_4_bits_is_compared_with_the_merged_weights(
     run, out = tmp_path / "run", tmp_path / "out"
     settings = ["--set", f"data.root={prepared_tiny}", *SETTINGS, "model.language_bits=4"]
     assert main(["train", "nano_busi_lora", "--out", str(run), "--limit", "8", *settings]) == 0
-    server = StandIn(TinyModel(kept_export(RunFolder(run), export_run)))
+    server = StandIn(TinyModel(kept_export(RunFolder(run), export)))
     with serving(server):
         command = ["eval", str(run), "--out", str(out), "--limit", "4", "--engine", "vllm"]
         assert main([*command, "--addresses", server.address]) == 0

@@ -108,8 +108,8 @@ def test_zero_stages_share_out_what_they_say() -> None:
 
 def test_small_models_need_no_gpu() -> None:
     cpu, recipe = Devices(1, "CPU", 8.0, is_gpu=False), read_recipe("nano_busi_lora", ["data.root=x"])
-    assert missing_memory(Memory(1.0, 1.0, 0.1, 135_000_000), cpu, recipe, takes=()) is None
-    assert "no GPU here" in (missing_memory(Memory(1.0, 1.0, 0.1, 7_000_000_000), cpu, recipe, takes=()) or "")
+    assert missing_memory(Memory(1.0, 1.0, 0.1, 135_000_000), cpu, recipe) is None
+    assert "no GPU here" in (missing_memory(Memory(1.0, 1.0, 0.1, 7_000_000_000), cpu, recipe) or "")
 
 
 def test_local_folder_stands_for_the_hub(elsewhere: Path, capsys: Capture) -> None:

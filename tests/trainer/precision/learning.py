@@ -133,6 +133,8 @@ def learnt(
         TUNING,
         max_steps=steps,
         warmup_ratio=0.0,
+        schedule="cosine",
+        lr_floor=0.0,
         optimizer="adamw",
         weight_decay=0.0,
         clip_norm=1.0,
@@ -199,7 +201,7 @@ def _all_is_float32(trainer: pl.Trainer, module: FineTuning) -> None:
     """Fails if anything that learns, or a moment of the optimizer, is not in float32."""
     optimizer: Any = trainer.optimizers[0]
     inner = getattr(optimizer, "optimizer", optimizer)
-    held = [p for p in module.parameters() if p.requires_grad]
+    held: list[Tensor] = [p for p in module.parameters() if p.requires_grad]
     held += [t for state in inner.state.values() for t in state.values() if isinstance(t, Tensor)]
     held += [p for group in inner.param_groups for p in group["params"]]
     if wrong := {t.dtype for t in held} - {torch.float32}:

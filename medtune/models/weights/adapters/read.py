@@ -28,10 +28,15 @@ from transformers import PreTrainedModel
 from medtune.models.contract import Assembled, Model, root_of
 from medtune.models.weights.adapters.merge import merged_layer
 from medtune.models.weights.adapters.old_names import present_name
-from medtune.models.weights.adapters.write import ABOUT, CHANGES_BASE, PARTS_FILE, PREFIX, WEIGHTS
+from medtune.models.weights.adapters.write import ABOUT, PARTS_FILE, PREFIX, WEIGHTS
 from medtune.models.weights.assets import AssetError
 
 CONFIG = "adapter_config.json"
+CHANGES_BASE = ("pissa", "olora")
+"""Ways to begin an adapter that also change the weights that it adapts.
+
+Source: peft 0.21.2, `LoraConfig.init_lora_weights`.
+"""
 _BINARY = "adapter_model.bin"
 _OWN_MEANING = (
     "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens", "arrow_config",
