@@ -119,7 +119,7 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
         assembled = replace(assembled, transform=recoded(assembled.transform, tower))
     else:
         assembled = zoo_entry(name).assemble(seed, loading)
-    said = {part: f"{manifest['provenance'][part]}; exported to {folder.name}" for part in PARTS}
+    said: dict[str, str] = {part: f"{manifest['provenance'][part]}; exported to {folder.name}" for part in PARTS}
     return replace(assembled, provenance={**assembled.provenance, **said})
 
 

@@ -72,7 +72,7 @@ def values_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             tensor: Tensor = self.file.get_tensor(name)
             return tensor
 
-    def of_transformers(*arguments: object, **settings: object) -> object:
+    def of_transformers(*arguments: Any, **settings: Any) -> Any:
         seen.append("transformers")
         return pretrained(*arguments, **settings)
 
