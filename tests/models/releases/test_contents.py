@@ -49,7 +49,7 @@ def test_a_tokenizer_model_alone_keeps_the_blank_before_a_text(tmp_path: Path) -
 def test_merlins_mark_is_one_token_and_stands_in_every_question(releases: Made) -> None:
     family = read("merlin", releases["merlin"][0]).family
     ids = family.layout("Is there a lesion?", "no").ids
-    assert family.stop_id == 48134 == ids[-1]
+    assert family.stop_ids[0] == 48134 == ids[-1]
     assert ids.count(48133) == 1
     assert family.pieces([48133]) == [MARK]
 
