@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from medtune.models.contract import Assembled
-from medtune.models.weights import release_folder
+from medtune.models.weights import hub
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.keymaps import read_file
 from medtune.models.weights.loading_options import Loading
@@ -44,7 +44,7 @@ def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(where: str, **_: object) -> str:
         raise LocalEntryNotFoundError(f"no network in a test ({where})")
 
-    monkeypatch.setattr(release_folder, "snapshot_download", refuse)
+    monkeypatch.setattr(hub, "snapshot_download", refuse)
 
 
 def read(name: str, folder: Path | str, **settings: Any) -> Assembled:
