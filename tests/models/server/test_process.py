@@ -113,6 +113,8 @@ def test_a_server_that_is_never_healthy_is_given_up_and_ended(
 def test_no_server_outlives_the_command(how: signal.Signals, tmp_path: Path) -> None:
     python, logs = write_fake_python(tmp_path), tmp_path / "logs"
     code = (
+        # A shell that starts the tests in the background has the interrupt ignored.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import sys, time; from pathlib import Path; from medtune.models.server.process import serving\n"
         "from medtune.models.server.engines import ENGINES\n"
         f"command = lambda port: ENGINES['vllm'].command(Path({str(python)!r}), Path({str(tmp_path)!r}), port=port, "
