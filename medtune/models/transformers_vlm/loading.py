@@ -222,7 +222,7 @@ def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | 
 def _read(kind: Any, folder: Path, said: str, *, what: str, **settings: Any) -> Any:
     try:
         return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **settings)
-    except (OSError, RuntimeError, ValueError) as error:
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
         refuse_own_code(folder, said, error)
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(f"{said}: cannot read its {what}: {reason}") from error

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import Glm4vMoeConfig, Glm46VConfig, Glm46VImageProcessor, Glm46VProcessor, Glm46VVideoProcessor
+from transformers.models.smolvlm import processing_smolvlm
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import Image, Video
+from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
+from medtune.models.doctor.find_reference import reference_of
 from medtune.models.nano.glm_vl import nano_glm
 from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
+from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
-from medtune.models.zoo import nano_glm4v_moe, nano_internvl
+from medtune.models.zoo import nano_glm4v_moe, nano_internvl, nano_qwen35
 from tests.models.transformers_vlm.asking import conversation, pillow, processor, whole
+from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.test_video import clip, frames_of
 from tests.models.twins import picture, row_each, size_of, twin
 
@@ -121,3 +127,53 @@ def test_seconds_of_a_clip_are_not_cut_short_by_rounding() -> None:
     family = twin("nano_glm4v").family
     laid = family.layout(QUESTION, None, shape=Frames(Size(90, 60), times_s))
     assert family.decode(laid.ids[laid.media_spans[1].stop :]).startswith("3")
+
+
+def test_the_doctor_scales_images_by_the_same_limit(tmp_path: Path) -> None:
+    assembled = _loaded("glm46v", tmp_path, image_max_pixels=6 * 28 * 28)
+    loading = Loading(weights=str(tmp_path), image_max_pixels=6 * 28 * 28)
+    reference: Any = reference_of(
+        assembled, find_family("glm4v"), folder=tmp_path, loading=loading, precise=nullcontext
+    )
+    told = reference._processor.image_processor(images=[pillow(picture(width=400, height=300))], return_tensors="pt")
+    ours = assembled.transform(picture(width=400, height=300))
+    assert told["image_grid_thw"].tolist() == ours["image_grid_thw"].tolist()
+
+
+def test_an_answer_behind_an_open_thought_closes_it_first(tmp_path: Path) -> None:
+    """Qwen3.5's larger models are asked with a thought that has begun, and have answered with an empty one."""
+    nano = nano_qwen35._build()
+    opened = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    header = "<|im_start|>{{ message['role'] }}\n"
+    assert opened in nano.processor.chat_template
+    assert header in nano.processor.chat_template
+    nano.processor.chat_template = nano.processor.chat_template.replace(
+        opened, opened.replace("assistant\n", "assistant\n<think>\n")
+    ).replace(header, header + "{% if message['role'] == 'assistant' %}<think>\n\n</think>\n\n{% endif %}")
+    write_nano(nano, tmp_path, seed=0)
+    family = from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path))).family
+    asked, laid = (family.layout(QUESTION, answer, shape=Size(90, 60)) for answer in (None, ANSWER))
+    assert family.decode(asked.ids).endswith("<think>\n")
+    assert laid.ids[: len(asked.ids)] == asked.ids
+    assert family.decode([label for label in laid.labels if label >= 0]) == f"\n</think>\n\n{ANSWER}"
+
+
+def test_a_processor_that_needs_another_package_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processing_smolvlm, "num2words", None)
+    write_checkpoint("idefics3", tmp_path)
+    for name in ("processor_config.json", "tokenizer_config.json"):
+        file = tmp_path / name
+        file.write_text(file.read_text("utf-8").replace("Idefics3", "SmolVLM"), "utf-8")
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text("utf-8").replace("idefics3", "smolvlm"), "utf-8")
+    (tmp_path / "video_preprocessor_config.json").write_text(
+        '{"video_processor_type": "SmolVLMVideoProcessor"}', "utf-8"
+    )
+    with pytest.raises(ValueError, match=r"cannot read its processor.*num2words"):
+        zoo_entry("smolvlm2_2b").assemble(0, Loading(weights=str(tmp_path)))
+
+
+def test_an_entry_of_the_generic_reader_takes_its_own_type_alone(tmp_path: Path) -> None:
+    write_checkpoint("idefics3", tmp_path)
+    with pytest.raises(ValueError, match="a model of type 'idefics3'; wanted 'gemma4'"):
+        zoo_entry("gemma4_e4b").assemble(0, Loading(weights=str(tmp_path)))
