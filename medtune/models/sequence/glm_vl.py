@@ -1,4 +1,4 @@
-"""Lays out media and questions for GLM-4.1V, GLM-4.5V and GLM-4.6V, whose positions have Qwen-VL's three axes.
+"""Lays out media and questions for GLM-4.1V and GLM-4.6V, whose positions have Qwen-VL's three axes.
 
 A video is written as images, one for each pair of frames, and behind each of them stands its time. All visual tokens
 are image tokens.

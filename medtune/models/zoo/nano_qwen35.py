@@ -35,7 +35,7 @@ def _build() -> Nano:
         Qwen3VLProcessor,
         Qwen3VLVideoProcessor,
         text={
-            "head_dim": 16, "layer_types": ["linear_attention", "full_attention"],
+            "head_dim": 16, "initializer_range": 0.1, "layer_types": ["linear_attention", "full_attention"],
             "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_num_key_heads": 2,
             "linear_num_value_heads": 4,
             "rope_parameters": {**ROPE, "mrope_interleaved": True, "partial_rotary_factor": 0.5},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import Glm4vMoeConfig, Glm46VConfig, Glm46VImageProcessor, Glm46VProcessor, Glm46VVideoProcessor
+from transformers import Glm46VConfig, Glm46VImageProcessor, Glm46VProcessor, Glm46VVideoProcessor
 from transformers.models.smolvlm import processing_smolvlm
 
 from medtune.data.media.images import Size
@@ -22,7 +22,7 @@ from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
-from medtune.models.zoo import nano_glm4v_moe, nano_internvl, nano_qwen35
+from medtune.models.zoo import nano_internvl, nano_qwen35
 from tests.models.transformers_vlm.asking import conversation, pillow, processor, whole
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.test_video import clip, frames_of
@@ -44,13 +44,6 @@ def glm46v() -> Nano:
     return _of_46(nano_glm(Glm46VConfig, text={"model_type": "glm4v_text", "head_dim": 16}))
 
 
-def glm46v_moe() -> Nano:
-    """GLM-4.6V in its large size: GLM-4.5V's model with that processor."""
-    nano = nano_glm4v_moe._build()
-    assert isinstance(nano.config, Glm4vMoeConfig)
-    return _of_46(nano)
-
-
 def _of_46(nano: Nano) -> Nano:
     old = nano.processor
     return Nano(
@@ -64,7 +57,7 @@ def _of_46(nano: Nano) -> Nano:
     )
 
 
-RELATIVES = {"internvl": internvl35, "glm46v": glm46v, "glm4v_moe": glm46v_moe}
+RELATIVES = {"internvl": internvl35, "glm46v": glm46v}
 
 
 def _loaded(model_type: str, folder: Path, **settings: Any) -> Assembled:

@@ -24,7 +24,7 @@ from tests.models.twins import MODELS, OF_TRANSFORMERS, OF_VIDEOS, picture, row_
 
 FAMILIES = [name for name in OF_VIDEOS if MODELS[name].family is not None]
 AS_IMAGES = [name for name in FAMILIES if find_family(MODELS[name].family or "").video is as_images]
-PAIRS = ("nano_glm4v", "nano_glm4v_moe", "nano_qwen35", "nano_qwen3vl")
+PAIRS = ("nano_glm4v", "nano_qwen35", "nano_qwen3vl")
 QUESTION, ANSWER = "Which way?", "down"
 each_family = pytest.mark.parametrize("name", FAMILIES)
 

@@ -25,7 +25,6 @@ PARAMETERS = {
 SHOWN = {
     "gemma4_e4b": (8, 7_941_100_832),
     "glm41v_9b": (10, 10_292_777_472),
-    "glm45v": (108, 107_710_927_360),
     "internvl35_8b": (9, 8_528_318_464),
     # 10 with the layer that predicts further tokens (mtp), which transformers does not read: 19.3 GB in bfloat16.
     "qwen35_9b": (9, 9_409_813_744),

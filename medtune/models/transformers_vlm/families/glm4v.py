@@ -1,7 +1,7 @@
-"""The family of GLM-4.1V, GLM-4.5V (a mixture of experts) and GLM-4.6V.
+"""The family of GLM-4.1V and GLM-4.6V-Flash.
 
-The experts of a layer are two bare parameters, not linear layers, so that LoRA cannot adapt them; it adapts attention,
-the shared expert and the dense layers.
+GLM-4.5V and the large GLM-4.6V (type glm4v_moe) are no members: peft 0.21 gives the layers of a mixture of experts
+other names and drops adapters of its dense layers, so that no adapter of them could be proven.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from medtune.models.transformers_vlm.visual_tokens import in_sequence
 def family() -> Family:
     """Returns the family."""
     return Family(
-        model_types=("glm4v", "glm4v_moe", "glm46v"),
+        model_types=("glm4v", "glm46v"),
         wiring=in_sequence(parts("model.visual", "model.visual.merger"), decoder=language_model),
         sequence=glm_vl.family,
         pixels=("pixel_values", "image_grid_thw"),
