@@ -37,7 +37,7 @@ from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.causal_language import context_of, load_language
 from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
-from medtune.models.weights.release_folder import release_folder
+from medtune.models.weights.releases.release_folder import release_folder
 
 
 class Preparation(NamedTuple):
@@ -81,6 +81,7 @@ class OwnParts:
 
 
 _TAKES = ("revision", "dtype", "vision", "projector", "language")
+"""Fields that all of these models take; a revision is that of `model.language`."""
 _OVER_PICTURES = ("video_frames", "volumes_as")
 
 
@@ -147,6 +148,11 @@ def _chosen(name: str, own: OwnParts, loading: Loading) -> tuple[_Eyes, Projecto
         ValueError: A part is not known, or a field has no meaning for the tower that is named.
     """
     vision = loading.vision or own.vision
+    if loading.language is None and loading.revision is not None:
+        raise ValueError(
+            f"{name} does not take model.revision without model.language: it reads nothing else from the hub that has "
+            "revisions"
+        )
     if vision.startswith(PREFIX):
         if own.crops_organs:
             raise ValueError(f"model.vision {vision}: {name} reads crops around organs; take model.name=parts for it")

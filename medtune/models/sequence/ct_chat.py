@@ -9,7 +9,7 @@
     ANSWER<|eot_id|>
 
 medtune may not ship the published system prompt (CC-BY-NC-SA). It is read from the user's copy of the published code,
-or from the recipe (`medtune.models.weights.release_words`).
+or from the recipe (`medtune.models.weights.releases.release_words`).
 
 Source: ibrahimethemhamamci/CT-CHAT@33c9b973; the turns are those of Llama 3.1's chat template.
 """

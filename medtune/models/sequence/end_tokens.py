@@ -23,7 +23,7 @@ def ended_by(
         tokenizer: The checkpoint's tokenizer.
     """
     stop_ids = tuple(dict.fromkeys((*family.stop_ids, *end_ids(generation, tokenizer))))
-    return family if stop_ids == family.stop_ids else _EndedBy(family, stop_ids)
+    return family if stop_ids == family.stop_ids else EndedBy(family, stop_ids)
 
 
 def end_ids(generation: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
@@ -66,19 +66,26 @@ def cut_behind(ids: Many[int], stop_ids: Many[int]) -> list[int]:
     return list(ids if end is None else ids[: end + 1])
 
 
-class _EndedBy:
-    """A sequence family that lays out as another family does, and whose replies several tokens end."""
+class EndedBy:
+    """A sequence family that lays out as another family does, and whose replies several tokens end.
+
+    Attributes:
+        family: The other family.
+        stop_ids: The tokens that end a reply, the one that is learnt first.
+    """
 
     def __init__(self, family: SequenceFamily, stop_ids: tuple[int, ...]) -> None:
-        self._family = family
+        self.family = family
         self.stop_ids = stop_ids
         self.decode, self.pieces, self.save = family.decode, family.pieces, family.save
 
     @property
     def pad_id(self) -> int:
-        return self._family.pad_id
+        """The padding token of the other family."""
+        return self.family.pad_id
 
     def layout(
         self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
     ) -> Sequence:
-        return self._family.layout(prompt, answer, with_media=with_media, shape=shape)
+        """Returns the sequence that the other family lays out."""
+        return self.family.layout(prompt, answer, with_media=with_media, shape=shape)

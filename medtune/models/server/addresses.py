@@ -9,8 +9,6 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from medtune.data.seeding import stable_int
-
 Body = dict[str, Any]
 """The body of a request or a response: a JSON object."""
 
@@ -75,6 +73,8 @@ class Addresses:
         self._closed = threading.Event()
         self._http = httpx.Client(timeout=timeout_s, limits=httpx.Limits(max_connections=None))
         self.dead: dict[str, str] = {}
+        self._homes: dict[str, str] = {}
+        self._dealt = 0
 
     def __enter__(self) -> Addresses:
         """Returns the addresses themselves."""
@@ -133,11 +133,16 @@ class Addresses:
     def _address(self, home: str, what: str) -> str:
         with self._lock:
             alive = [each for each in self.all if each not in self.dead]
-        if not alive:
-            told = "\n".join(f"  {address}: {why}" for address, why in self.dead.items())
-            raise ServerError(f"{what}: no server is left. All answers so far are kept; continue with --resume\n{told}")
-        # Where a server dies, only its own media move to other servers.
-        return max(alive, key=lambda address: stable_int(home, address))
+            if not alive:
+                told = "\n".join(f"  {address}: {why}" for address, why in self.dead.items())
+                raise ServerError(
+                    f"{what}: no server is left. All answers so far are kept; continue with --resume\n{told}"
+                )
+            # Homes are dealt out in turn. Where a server dies, only its own media move to other servers.
+            if self._homes.get(home) not in alive:
+                self._homes[home] = alive[self._dealt % len(alive)]
+                self._dealt += 1
+            return self._homes[home]
 
     def _bury(self, address: str, why: str) -> None:
         with self._lock:

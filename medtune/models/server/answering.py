@@ -18,6 +18,7 @@ from medtune.data.media.load import load_media
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, PredictionKey, Request, Video, Volume
 from medtune.models.contract import Assembled
+from medtune.models.sequence.end_tokens import EndedBy
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.processor_template import ProcessorTemplate
 from medtune.models.server.addresses import Addresses
@@ -54,11 +55,11 @@ class Layouts:
     """
 
     def __init__(self, assembled: Assembled) -> None:
-        if not isinstance(assembled.family, ProcessorTemplate) or not isinstance(
-            assembled.transform, ProcessorTransform
-        ):
+        family = assembled.family.family if isinstance(assembled.family, EndedBy) else assembled.family
+        if not isinstance(family, ProcessorTemplate) or not isinstance(assembled.transform, ProcessorTransform):
             raise ValueError("a server can be asked about models of transformers only, which have a processor")
-        self._family = assembled.family
+        self._family = family
+        self._stop_ids = assembled.family.stop_ids
         self._transform = assembled.transform
         self._lock = threading.Lock()
         self._pictures = lru_cache(maxsize=4 * THREADS_PER_SERVER)(self._encoded)
@@ -106,7 +107,7 @@ class Layouts:
     @property
     def stop_ids(self) -> tuple[int, ...]:
         """The tokens that end a reply."""
-        return self._family.stop_ids
+        return self._stop_ids
 
     def _encoded(self, ref: MediaRef) -> tuple[str, ...]:
         media = load_media(ref, self._transform.sampling)

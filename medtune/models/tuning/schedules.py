@@ -21,8 +21,8 @@ def share_of_peak(step: int, *, schedule: ScheduleName, max_steps: int, warmup_s
         floor: The share of the peak to which the rate falls, from 0 to 1; a constant rate does not fall.
 
     Example:
-        >>> [share_of_peak(step, schedule="linear", max_steps=5, warmup_steps=1, floor=0.2) for step in range(5)]
-        [0.5, 1.0, 0.8, 0.6, 0.4]
+        >>> [share_of_peak(step, schedule="linear", max_steps=5, warmup_steps=1, floor=0.5) for step in range(5)]
+        [0.5, 1.0, 0.875, 0.75, 0.625]
 
     Source: Loshchilov & Hutter 2017, arXiv 1608.03983, eq. 5, for the cosine.
     """

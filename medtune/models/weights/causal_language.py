@@ -11,7 +11,7 @@ from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.weights.hub import folder_name
 from medtune.models.weights.loading_options import DtypeName
 from medtune.models.weights.own_code import refuse_own_code
-from medtune.models.weights.release_folder import release_folder
+from medtune.models.weights.releases.release_folder import release_folder
 from medtune.models.weights.tokenizer import read_tokenizer
 
 

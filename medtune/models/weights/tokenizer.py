@@ -68,12 +68,7 @@ def _converted(folder: Path, pieces: SentencePieceProcessor, said: dict[str, Any
     unnamed = [role for role in _ROLES if not said.get(f"{role}_token") and ids[role] >= 0]
     named: dict[str, Any] = {f"{role}_token": pieces.id_to_piece(ids[role]) for role in unnamed}
     try:
-        tokenizer: Any = LlamaTokenizer.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            **named,
-        )
+        tokenizer: Any = LlamaTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **named)
     except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(folder, error) from error
     encode = tokenizer.backend_tokenizer.encode

@@ -13,8 +13,8 @@ from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
 from medtune.models.towers.ctvit import CTViT
 from medtune.models.volumes.ctvit_code_input import as_codes
 from medtune.models.volumes.volume_parts import VolumeParts, chosen, skeleton
-from medtune.models.weights.ct_chat_release import LANGUAGE_FOLDER, PROJECTOR_FILE, assemble_ct_chat
 from medtune.models.weights.loading_options import CODES, DEFAULT
+from medtune.models.weights.releases.ct_chat_release import LANGUAGE_FOLDER, PROJECTOR_FILE, assemble_ct_chat
 
 _LLAMA_ROWS = 128256
 

@@ -13,7 +13,7 @@ from medtune.models.sequence.m3d import M3D
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.keymaps import m3d as keys
-from medtune.models.weights.volume_release import Release, release_entry
+from medtune.models.weights.releases.volume_release import Release, release_entry
 
 RELEASE = Release(("*.safetensors",), keys.LAMED, "model.embed_tokens.weight")
 

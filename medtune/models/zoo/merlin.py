@@ -13,7 +13,7 @@ from medtune.models.sequence.merlin import REPORT_STOP_ID, Merlin
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.keymaps import merlin as keys
-from medtune.models.weights.volume_release import Release, release_entry
+from medtune.models.weights.releases.volume_release import Release, release_entry
 
 RELEASE = Release(
     # merlin-vlm 0.0.7 reads the first; the second is the file of earlier versions.

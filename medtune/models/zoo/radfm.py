@@ -14,7 +14,7 @@ from medtune.models.towers.radfm_vit import RadFMViT
 from medtune.models.volumes.radfm_input import RadFMInput
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.keymaps import radfm as keys
-from medtune.models.weights.volume_release import Release, release_entry
+from medtune.models.weights.releases.volume_release import Release, release_entry
 
 RELEASE = Release(
     ("pytorch_model.bin",), keys.KEY_MAP, "lang_model.model.embed_tokens.weight", tokenizer=("Language_files",)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
+from safetensors import safe_open
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from medtune.models.contract import Assembled
-from medtune.models.weights import causal_language, release_folder
+from medtune.models.weights import hub
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.keymaps import read_file
 from medtune.models.weights.loading_options import Loading
@@ -42,18 +44,18 @@ def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(where: str, **_: object) -> str:
         raise LocalEntryNotFoundError(f"no network in a test ({where})")
 
-    monkeypatch.setattr(release_folder, "snapshot_download", refuse)
+    monkeypatch.setattr(hub, "snapshot_download", refuse)
 
 
-def read(name: str, folder: Path | str, **settings: object) -> Assembled:
-    return assemble_model(name, 0, Loading(weights=str(folder), **settings))  # type: ignore[arg-type]
+def read(name: str, folder: Path | str, **settings: Any) -> Assembled:
+    return assemble_model(name, 0, Loading(weights=str(folder), **settings))
 
 
 @pytest.fixture
 def values_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The readings of tensors' values: an entry for each, with the kind of the file."""
     seen: list[str] = []
-    itself, opened, pretrained = read_file._itself, read_file.safe_open, AutoModelForCausalLM.from_pretrained
+    itself, opened, pretrained = read_file._itself, safe_open, AutoModelForCausalLM.from_pretrained
 
     def of_torch(tensor: Tensor) -> Tensor:
         if not tensor.is_meta:
@@ -62,7 +64,7 @@ def values_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     class Watched:
         def __init__(self, path: Path, **settings: str) -> None:
-            self.file = opened(path, **settings)
+            self.file: Any = opened(path, **settings)
             self.keys, self.get_slice = self.file.keys, self.file.get_slice
 
         def get_tensor(self, name: str) -> Tensor:
@@ -70,11 +72,11 @@ def values_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             tensor: Tensor = self.file.get_tensor(name)
             return tensor
 
-    def of_transformers(*arguments: object, **settings: object) -> object:
+    def of_transformers(*arguments: Any, **settings: Any) -> Any:
         seen.append("transformers")
         return pretrained(*arguments, **settings)
 
     monkeypatch.setattr(read_file, "_itself", of_torch)
     monkeypatch.setattr(read_file, "safe_open", Watched)
-    monkeypatch.setattr(causal_language.AutoModelForCausalLM, "from_pretrained", of_transformers)
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", of_transformers)
     return seen

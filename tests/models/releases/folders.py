@@ -34,7 +34,7 @@ from medtune.models.volumes.volume_parts import VolumeParts, modules
 from medtune.models.zoo import ct_chat, m3d_llama2, m3d_phi3, merlin, radfm
 from tests.models.releases.spelling import write_spelling
 
-LLAMA = {
+LLAMA: dict[str, Any] = {
     "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "rms_norm_eps": 1e-5,
     "initializer_range": 0.2, "max_position_embeddings": 2048,
 }  # fmt: skip
@@ -166,8 +166,8 @@ def write_m3d(folder: Path, *, name: str = "m3d_llama2") -> dict[str, Tensor]:
     said: dict[str, Any] = {**LLAMA, "vocab_size": number}
     said |= {"model_type": f"lamed_{name[4:]}", "auto_map": {"AutoConfig": "configuration.LamedConfig"}}
     (folder / "config.json").write_text(json.dumps(said))
-    built = _OWN[name]().language
-    language: Any = type(built)(vocab_size=number, pad_token_id=None, bos_token_id=None, eos_token_id=None, **LLAMA)
+    built: Any = type(_OWN[name]().language)
+    language = built(vocab_size=number, pad_token_id=None, bos_token_id=None, eos_token_id=None, **LLAMA)
     own = weights_of(m3d_parts(name), language)
     rules = {
         r"vision\.vit\.": "model.vision_tower.vision_tower.",

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub.errors import LocalEntryNotFoundError
 from safetensors.torch import load_file, save_file
 from sentencepiece import SentencePieceProcessor
 from transformers import AutoTokenizer
 
 from medtune.models.sequence.merlin import MARK
-from medtune.models.weights import release_folder
+from medtune.models.weights import hub
 from medtune.models.weights.tokenizer import read_tokenizer
 from tests.models.releases.conftest import Made, read
 from tests.models.releases.folders import MERLIN_FILE, PROMPT
@@ -49,7 +50,7 @@ def test_a_tokenizer_model_alone_keeps_the_blank_before_a_text(tmp_path: Path) -
 def test_merlins_mark_is_one_token_and_stands_in_every_question(releases: Made) -> None:
     family = read("merlin", releases["merlin"][0]).family
     ids = family.layout("Is there a lesion?", "no").ids
-    assert family.stop_id == 48134 == ids[-1]
+    assert family.stop_ids[0] == 48134 == ids[-1]
     assert ids.count(48133) == 1
     assert family.pieces([48133]) == [MARK]
 
@@ -76,11 +77,15 @@ def test_merlins_tokenizer_comes_from_its_own_repository(
         read("merlin", folder)
     asked = []
 
-    def download(where: str, *, allow_patterns: list[str]) -> str:
+    def download(
+        where: str, *, allow_patterns: list[str] | None = None, local_files_only: bool = False, **_: object
+    ) -> str:
+        if local_files_only or allow_patterns is None:
+            raise LocalEntryNotFoundError("not kept")
         asked.append((where, any("*.pt" in pattern or "safetensors" in pattern for pattern in allow_patterns)))
         return str(tmp_path / "hub")
 
-    monkeypatch.setattr(release_folder, "snapshot_download", download)
+    monkeypatch.setattr(hub, "snapshot_download", download)
     assert read("merlin", folder).provenance["language"].endswith("tokenizer of hub")
     assert asked == [("StanfordAIMI/RadLLaMA-7b", False)]
 
@@ -91,12 +96,16 @@ def test_small_files_are_downloaded_and_checked_before_the_weights(
     folder = copied(releases, "m3d_llama2", tmp_path)
     asked: list[list[str]] = []
 
-    def download(where: str, *, allow_patterns: list[str]) -> str:
+    def download(
+        where: str, *, allow_patterns: list[str] | None = None, local_files_only: bool = False, **_: object
+    ) -> str:
+        if local_files_only or allow_patterns is None:
+            raise LocalEntryNotFoundError("not kept")
         assert where == "GoodBaiBai88/M3D-LaMed-Llama-2-7B"
         asked.append(allow_patterns)
         return str(folder)
 
-    monkeypatch.setattr(release_folder, "snapshot_download", download)
+    monkeypatch.setattr(hub, "snapshot_download", download)
     assert read("m3d_llama2", "GoodBaiBai88/M3D-LaMed-Llama-2-7B").provenance["vision"].endswith(folder.name)
     small, large = asked
     assert "*.safetensors" not in small

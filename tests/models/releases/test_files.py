@@ -21,7 +21,7 @@ def test_a_whole_folder_is_read_with_every_weight(name: str, releases: Made) -> 
     assert found.keys() == own.keys()
     for key, value in own.items():
         torch.testing.assert_close(found[key], value, msg=key)
-    sequence, stop = assembled.family.layout("Is there a lesion?", "no"), assembled.family.stop_id
+    sequence, stop = assembled.family.layout("Is there a lesion?", "no"), assembled.family.stop_ids[0]
     assert assembled.family.decode([i for i in sequence.labels if i >= 0 and i != stop]).strip() == "no"
 
 

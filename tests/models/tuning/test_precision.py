@@ -69,7 +69,8 @@ def test_what_learns_is_float32_from_a_file_in_16_bits(name: str, file: torch.dt
     # An adapter that was rounded to 16 bits on the way would differ in the third digit.
     assert adapters
     assert all(torch.equal(mine[each], theirs[each]) for each in adapters)
-    for precision, stored in (("32-true", torch.float32), ("bf16-mixed", torch.bfloat16)):
+    stored_as: dict[Precision, torch.dtype] = {"32-true": torch.float32, "bf16-mixed": torch.bfloat16}
+    for precision, stored in stored_as.items():
         set_types(narrow, precision)
         assert _frozen_types(narrow) == {stored}
         assert {p.dtype for p in _learning(narrow).values()} == {torch.float32}

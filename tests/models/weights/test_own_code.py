@@ -22,7 +22,7 @@ from tests.models.transformers_vlm.asking import saved
 from tests.models.weights.languages import write_language
 
 CALLS = ("from_pretrained", "from_config", "load_dataset")
-RUNS_NO_CODE = ("PeftModel",)
+RUNS_NO_CODE = ("PeftModel", "LoraConfig")
 """Classes whose method reads tensors and numbers only, and takes no such argument."""
 CODE = "import pathlib; pathlib.Path(__file__).with_name('ran').touch()\n"
 

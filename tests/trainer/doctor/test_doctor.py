@@ -20,6 +20,7 @@ from tests.trainer.conftest import QUICK
 
 NAMES = {
     "weights", "adapter", "template", "image tokens", "end token", "positions", "pixels", "option order", "options",
+    "answers are hidden",
     "media are seen", "replies", "sharing", "template leaks", "published answers", "number format", "what learns",
     "adapter scale", "gradients", "one step", "memory", "save and load", "merge", "export",
 }  # fmt: skip

@@ -40,7 +40,7 @@ def test_an_export_is_kept_until_the_weights_change(trained: Path, tmp_path: Pat
         (["train.precision=32-true"], "float32"),
         (["train.precision=bf16-mixed"], "bfloat16"),
         (["train.precision=16-mixed"], "float16"),
-        (["train.precision=32-true", "model.dtype=bfloat16"], "bfloat16"),
+        (["train.precision=bf16-mixed", "model.dtype=bfloat16"], "bfloat16"),
     ],
 )
 def test_servers_compute_in_the_number_format_of_the_recipe(settings: list[str], wanted: str) -> None:

@@ -155,8 +155,8 @@ def test_checkpoint_of_another_rank_is_refused(nano: Nano, tmp_path: Path, capsy
     ("other", "message"),
     [
         ("model.name=nano_qwen25vl", "trained weights of the model nano_pocket, but model.name is nano_qwen25vl"),
-        ("model.tuning.language.lora.alpha=16", 'alpha {"language": 32.0}, but the recipe has {"language": 16.0}'),
-        ("model.tuning.language.mode=frozen", "but the recipe has {}"),
+        ("model.tuning.language.lora.alpha=16", '"init": "default"}} there, {"language": {"alpha": 16.0'),
+        ("model.tuning.language.mode=frozen", "there, {} here"),
         ("model.tuning.projector.mode=frozen", "not known ['projector."),
     ],
 )

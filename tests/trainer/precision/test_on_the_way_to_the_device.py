@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from medtune.models.tuning.precision import set_types
 from medtune.trainer.experiment import load_model as loading
 from medtune.trainer.experiment.asked_model import LoadedModel
 from medtune.trainer.experiment.experiment import Experiment, open_experiment
@@ -30,7 +31,7 @@ class Arrivals(TorchDispatchMode):
     """Records the dtype and the bytes of every tensor that is moved from the CPU to the device."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.moved: list[tuple[torch.dtype, int]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -90,7 +91,7 @@ def test_the_count_sees_a_model_that_is_narrowed_on_the_device(opened: Opened, m
 
     def too_late(model: Any, precision: Any, device: torch.device) -> None:
         model.to(device)
-        loading.set_types(model, precision)
+        set_types(model, precision)
 
     monkeypatch.setattr(loading, "place", too_late)
     experiment = opened("train.precision=bf16-mixed")

@@ -53,7 +53,7 @@ def test_a_hub_id_or_a_folder_is_a_name(folder: Path, monkeypatch: pytest.Monkey
         read_recipe("nano_busi_lora", ["model.name=some/model", "model.weights=other/model"])
     with pytest.raises(ValueError, match=r"needs model.weights"):
         zoo_entry("auto")
-    with pytest.raises(AssetError, match=r"some/model: config.json neither kept here nor given by the hub"):
+    with pytest.raises(AssetError, match=r"some/model: configuration neither kept here nor given by the hub"):
         assemble_model("auto", 0, Loading(weights="some/model"))
 
 

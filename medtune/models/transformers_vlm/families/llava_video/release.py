@@ -24,8 +24,8 @@ from medtune.models.weights.keymaps.key_map import check_published, load_publish
 from medtune.models.weights.keymaps.llava_video import KEY_MAP
 from medtune.models.weights.keymaps.read_file import open_checkpoint
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.release_folder import INDEX, SMALL, release_folder, weight_files
-from medtune.models.weights.release_words import Words, time_sentence_of
+from medtune.models.weights.releases.release_folder import INDEX, SMALL, release_folder, weight_files
+from medtune.models.weights.releases.release_words import Words, time_sentence_of
 from medtune.models.weights.tokenizer import read_json, read_tokenizer
 
 SO400M: Mapping[str, Any] = {

@@ -28,7 +28,7 @@ from medtune.models.weights.hub import folder_name
 from medtune.models.weights.keymaps.key_map import KeyMap, check_published, load_published, translate
 from medtune.models.weights.keymaps.read_file import Deferred, Stored, at_hand, open_checkpoint
 from medtune.models.weights.loading_options import DEFAULT, Loading
-from medtune.models.weights.release_folder import INDEX, SMALL, release_folder, weight_files
+from medtune.models.weights.releases.release_folder import INDEX, SMALL, release_folder, weight_files
 from medtune.models.weights.tokenizer import read_json, read_tokenizer, tokenizer_folder
 
 _SIZES = (

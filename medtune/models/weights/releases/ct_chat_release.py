@@ -33,8 +33,8 @@ from medtune.models.weights.keymaps import ct_clip as tower_keys
 from medtune.models.weights.keymaps.key_map import KeyMap, check_published, load_published
 from medtune.models.weights.keymaps.read_file import Stored, open_checkpoint
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.release_folder import release_folder, weight_files
-from medtune.models.weights.release_words import Words, system_prompt_of
+from medtune.models.weights.releases.release_folder import release_folder, weight_files
+from medtune.models.weights.releases.release_words import Words, system_prompt_of
 from medtune.models.weights.tokenizer import read_json, read_tokenizer
 
 TOWER_FILES = (("CT-CLIP_v2.pt", tower_keys.CT_CLIP), ("clip_visual_encoder.pth", tower_keys.VISUAL_ENCODER))

@@ -1,0 +1,1 @@
+"""Reads the folders that the authors of models over volumes publish."""
