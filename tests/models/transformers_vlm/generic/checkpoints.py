@@ -301,7 +301,8 @@ def gemma4() -> Nano:
         pad="<pad>",
         **named,
     )
-    patches = {"patch_size": 4, "max_soft_tokens": 70, "pooling_kernel_size": 3}
+    ids: dict[str, Any] = {f"{name}_id": token_id(tokenizer, token) for name, token in named.items()}
+    patches: dict[str, Any] = {"patch_size": 4, "max_soft_tokens": 70, "pooling_kernel_size": 3}
     processor = Gemma4Processor(
         Gemma4AudioFeatureExtractor(),
         Gemma4ImageProcessor(**patches),
@@ -324,7 +325,7 @@ def gemma4() -> Nano:
             "num_key_value_heads": 2, "head_dim": 16, "patch_size": 4, "position_embedding_size": 256,
             "initializer_range": INITIALIZER_RANGE,
         },
-        **{f"{name.removesuffix('_token')}_token_id": token_id(tokenizer, token) for name, token in named.items()},
+        **ids,
         video_token_id=token_id(tokenizer, "<|video|>"),
     )  # fmt: skip
     return Nano(config, processor)
