@@ -46,7 +46,7 @@ def reference_of(
     processor = read_processor(folder, str(folder)) if folder is not None and own else deepcopy(transform.processor)
     if loading.image_max_pixels is not None:
         size = dict(processor.image_processor.size)
-        processor.image_processor.size = {**size, "longest_edge": loading.image_max_pixels}
+        processor.image_processor.size = {**size, "longest_edge": loading.image_max_pixels * family.image_frames}
     if family.limit_videos is not None:
         reads = assembled.model.of_transformers.config.get_text_config().max_position_embeddings
         family.limit_videos(processor, loading.video_max_pixels, reads)

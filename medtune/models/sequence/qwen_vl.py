@@ -44,7 +44,7 @@ Source: QwenLM/Qwen3-VL, qwen-vl-utils, MODEL_SEQ_LEN.
 """
 
 
-class _Grid(NamedTuple):
+class Grid(NamedTuple):
     """The numbers of rows and columns of merged patches in an image or a frame."""
 
     rows: int
@@ -129,7 +129,7 @@ def _image(size: Size, *, image_processor: Any) -> Written:
     height, width = smart_resize(
         size.height, size.width, factor=side, min_pixels=limits["shortest_edge"], max_pixels=limits["longest_edge"]
     )
-    return Written(IMAGE, (_placed(_Grid(height // side, width // side), (0,)),))
+    return Written(IMAGE, (placed(Grid(height // side, width // side), (0,)),))
 
 
 def _one_run(shape: Frames, *, video_processor: Any, tokens_per_s: float | None) -> Written:
@@ -146,7 +146,7 @@ def _one_run(shape: Frames, *, video_processor: Any, tokens_per_s: float | None)
     if tokens_per_s is not None:
         # The times are rounded down in single precision, as in transformers.
         numbers = (numbers * np.float32(tokens_per_s * np.float32(seconds_per_pair(shape, merged)))).astype(np.int64)
-    return Written(VIDEO, (_placed(_Grid(height // side, width // side), tuple(numbers.tolist())),))
+    return Written(VIDEO, (placed(Grid(height // side, width // side), tuple(numbers.tolist())),))
 
 
 def _run_per_pair(shape: Frames, *, video_processor: Any) -> Written:
@@ -169,7 +169,7 @@ def _run_per_pair(shape: Frames, *, video_processor: Any) -> Written:
     elapsed_s = [time_s - shape.times_s[0] for time_s in shape.times_s]
     elapsed_s += [elapsed_s[-1]] * (-len(elapsed_s) % merged)
     pairs_s = [(elapsed_s[n] + elapsed_s[n + merged - 1]) / 2 for n in range(0, len(elapsed_s), merged)]
-    run = _placed(_Grid(height // side, width // side), (0,))
+    run = placed(Grid(height // side, width // side), (0,))
     return Written("".join(f"<{time_s:.1f} seconds>{VIDEO}" for time_s in pairs_s), (run,) * len(pairs_s))
 
 
@@ -179,7 +179,7 @@ def seconds_per_pair(shape: Frames, merged: int) -> float:
     return merged * lasts_s / (len(shape.times_s) - 1) if lasts_s else 1.0
 
 
-def _placed(grid: _Grid, times: tuple[int, ...]) -> Placement:
+def placed(grid: Grid, times: tuple[int, ...]) -> Placement:
     """Returns the positions of a grid at each of the times, relative to the first visual token."""
     return Placement(
         offsets=tuple((t, row, column) for t in times for row in range(grid.rows) for column in range(grid.columns)),

@@ -41,6 +41,7 @@ class Family:
         video: Turns a video into the tower's arguments; None where the family takes no videos.
         any_size: Whether images keep their shape and are only scaled down above a number of pixels
             (`model.image_max_pixels`); otherwise all images are scaled to one size or cut into tiles.
+        image_frames: Number of equal frames as which the processor counts an image in its limits of pixels.
         limit_videos: Sets the largest number of pixels of a frame (`model.video_max_pixels`; None takes the vendor's)
             and of a whole video in a processor, given the number of tokens that the language model reads; None where
             all frames are scaled to one size.
@@ -54,6 +55,7 @@ class Family:
     pixels: tuple[str, ...]
     video: Callable[[Any, Video], Pixels] | None = None
     any_size: bool = False
+    image_frames: int = 1
     limit_videos: Callable[[Any, int | None, int], None] | None = None
     processor_writes_videos: bool = True
 

@@ -83,7 +83,7 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
         raise ValueError(f"{said}: a model of type {config.model_type!r}; wanted {' or '.join(family.model_types)}")
     processor = read_processor(folder, said)
     refuse_pixel_limits(family, loading)
-    _limit_images(processor, loading, where=said)
+    _limit_images(processor, family, loading, where=said)
     if family.limit_videos is not None:
         family.limit_videos(processor, loading.video_max_pixels, config.get_text_config().max_position_embeddings)
     pinned = commit_of(folder) or loading.revision
@@ -121,15 +121,15 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
     )
 
 
-def _limit_images(processor: Any, loading: Loading, *, where: str) -> None:
-    if loading.image_max_pixels is None:
+def _limit_images(processor: Any, family: Family, loading: Loading, *, where: str) -> None:
+    most = loading.image_max_pixels
+    if most is None:
         return
-    size = {**dict(processor.image_processor.size), "longest_edge": loading.image_max_pixels}
-    if size["shortest_edge"] > size["longest_edge"]:
-        raise ValueError(
-            f"model.image_max_pixels is {size['longest_edge']}; {where} wants at least {size['shortest_edge']}"
-        )
-    processor.image_processor.size = size
+    size = dict(processor.image_processor.size)
+    least = -(-size["shortest_edge"] // family.image_frames)
+    if least > most:
+        raise ValueError(f"model.image_max_pixels is {most}; {where} wants at least {least}")
+    processor.image_processor.size = {**size, "longest_edge": most * family.image_frames}
 
 
 def refuse_pixel_limits(family: Family, loading: Loading) -> None:
@@ -222,7 +222,7 @@ def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | 
 def _read(kind: Any, folder: Path, said: str, *, what: str, **settings: Any) -> Any:
     try:
         return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **settings)
-    except (OSError, RuntimeError, ValueError) as error:
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
         refuse_own_code(folder, said, error)
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(f"{said}: cannot read its {what}: {reason}") from error

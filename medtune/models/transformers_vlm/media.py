@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import PIL.Image
 import torch
 from torch import Tensor
@@ -96,6 +97,15 @@ def as_video(processor: Any, video: Video, *, names: tuple[str, ...]) -> Pixels:
     """Returns the outputs of the processor for a video that have the given names."""
     made = _processed(processor, video)
     return {name: torch.as_tensor(made[name]) for name in names}
+
+
+def as_pairs(processor: Any, video: Video, *, names: tuple[str, ...]) -> Pixels:
+    """Returns `as_video` for a tower of pairs; a single frame is shown twice, because the processor takes no fewer."""
+    short = processor.video_processor.temporal_patch_size - len(video.times_s)
+    if short > 0:
+        frames_THWC = np.concatenate([video.frames_THWC, np.repeat(video.frames_THWC[-1:], short, axis=0)])
+        video = Video(frames_THWC, (*video.times_s, *video.times_s[-1:] * short))
+    return as_video(processor, video, names=names)
 
 
 def as_tiles(processor: Any, video: Video) -> Pixels:

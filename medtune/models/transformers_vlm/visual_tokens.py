@@ -1,4 +1,4 @@
-"""The wiring of families whose visual tokens stand in the row: Qwen-VL, LLaVA, InternVL and Gemma.
+"""The wiring of families whose visual tokens stand in the row: Qwen-VL, GLM, LLaVA, InternVL and Gemma.
 
 Shape legend: M images, P patches, B rows, L new tokens, N visual tokens of one image, X visual tokens of the rows,
 E embedding width.

@@ -168,13 +168,13 @@ def test_a_wrong_scale_of_alpha(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_shifted_position(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    placed = qwen_vl._placed
+    placed = qwen_vl.placed
 
     def shifted(*arguments: Any) -> Any:
         run = placed(*arguments)
         return run._replace(advance=run.advance + 1)
 
-    monkeypatch.setattr(qwen_vl, "_placed", shifted)
+    monkeypatch.setattr(qwen_vl, "placed", shifted)
     checks = _examined(opened(NAME, folder), folder, tmp_path)
     assert checks["positions"].passed is False
     assert "position at place 51 is" in checks["positions"].detail

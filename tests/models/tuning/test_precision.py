@@ -84,7 +84,7 @@ def test_gradients_of_a_float16_release_can_be_unscaled(name: str) -> None:
     apply_tuning(assembled.model, LORA, seed=0)
     set_types(assembled.model, "16-mixed")
     assembled.model.train()
-    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
     learning = _learning(assembled.model)
     optimizer = torch.optim.AdamW(learning.values())
     with precise("16-mixed", CPU)():

@@ -27,7 +27,7 @@ OPTIONS = ("normal", "benign", "malignant")
 
 SHARING = (
     "nano_pocket", "nano_internvl", "nano_llava", "nano_llava_onevision", "nano_mllama", "nano_qwen25vl",
-    "nano_qwen2vl", "nano_qwen3vl",
+    "nano_qwen2vl", "nano_qwen3vl", "nano_glm4v",
 )  # fmt: skip
 each_family = pytest.mark.parametrize("name", SHARING)
 

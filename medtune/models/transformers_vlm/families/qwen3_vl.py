@@ -5,16 +5,14 @@ Its first decoder layers add intermediate features of the tower to their states 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-import numpy as np
-
-from medtune.data.types import Video
 from medtune.models.sequence import qwen_vl
 from medtune.models.transformers_vlm.family import Family, language_model, parts
-from medtune.models.transformers_vlm.media import as_video
+from medtune.models.transformers_vlm.media import as_pairs
 from medtune.models.transformers_vlm.visual_tokens import VisualTokens, in_sequence, rows_of
-from medtune.models.transformers_vlm.wiring import Pixels, Step
+from medtune.models.transformers_vlm.wiring import Step
 
 
 def family() -> Family:
@@ -28,20 +26,10 @@ def family() -> Family:
         ),
         sequence=qwen_vl.qwen3_vl,
         pixels=("pixel_values", "image_grid_thw"),
-        video=_as_video,
+        video=partial(as_pairs, names=("pixel_values_videos", "video_grid_thw")),
         any_size=True,
         limit_videos=qwen_vl.limit_qwen3_videos,
     )
-
-
-def _as_video(processor: Any, video: Video) -> Pixels:
-    """Returns the tower's input for a video; a single frame is shown twice, because the processor takes no fewer."""
-    merged = processor.video_processor.temporal_patch_size
-    short = merged - len(video.times_s)
-    if short > 0:
-        frames_THWC = np.concatenate([video.frames_THWC, np.repeat(video.frames_THWC[-1:], short, axis=0)])
-        video = Video(frames_THWC, (*video.times_s, *video.times_s[-1:] * short))
-    return as_video(processor, video, names=("pixel_values_videos", "video_grid_thw"))
 
 
 def _deepstack(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:

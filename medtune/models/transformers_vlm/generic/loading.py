@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_
 from medtune.data import catalog
 from medtune.data.media.videos.sampling import Sampling
 from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
-from medtune.models.assemble import ZooEntry
+from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled, Model
 from medtune.models.sequence.end_tokens import ended_by
 from medtune.models.transformers_vlm.families import find_family
@@ -57,6 +58,29 @@ def checkpoint_entry(where: str) -> ZooEntry:
         family=_family_here(where),
         takes=_taken(_family_here(where)),
     )
+
+
+def generic_entry(title: str, licence: str, *, hub: HubWeights, config: Callable[[], PreTrainedConfig]) -> ZooEntry:
+    """Returns the entry of a model on the hub that the generic entry reads.
+
+    Args:
+        title: One line on the model, for `medtune list` and reports.
+        licence: Licence of the weights.
+        hub: The repository with the weights; a recipe's model.weights takes its place.
+        config: Returns the configuration at full size, from which the model is built without weights.
+    """
+
+    def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+        where = loading.weights or hub.repo_id
+        found = read_config(where, loading.revision)
+        wanted = config().model_type
+        if found.model_type != wanted:
+            raise ValueError(
+                f"{where}: a model of type {found.model_type!r}; wanted {wanted!r} (model.name: auto reads any)"
+            )
+        return read_generic(where, found, loading)
+
+    return ZooEntry(title, licence, assemble, lambda _=DEFAULT: generic_skeleton(config()), hub, takes=_taken(None))
 
 
 def _taken(family: str | None) -> tuple[str, ...]:

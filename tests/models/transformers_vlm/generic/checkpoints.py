@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from transformers import (
     Cohere2VisionConfig,
     Cohere2VisionImageProcessor,
@@ -13,6 +14,11 @@ from transformers import (
     DeepseekVLConfig,
     DeepseekVLImageProcessor,
     DeepseekVLProcessor,
+    Gemma4AudioFeatureExtractor,
+    Gemma4Config,
+    Gemma4ImageProcessor,
+    Gemma4Processor,
+    Gemma4VideoProcessor,
     Idefics3Config,
     Idefics3ImageProcessor,
     Idefics3Processor,
@@ -31,6 +37,10 @@ from transformers import (
     PixtralImageProcessor,
     PixtralProcessor,
     SiglipImageProcessor,
+    SmolVLMConfig,
+    SmolVLMImageProcessor,
+    SmolVLMProcessor,
+    SmolVLMVideoProcessor,
 )
 
 from medtune.models.nano.transformers_vlm import (
@@ -278,9 +288,77 @@ def paligemma() -> Nano:
     return Nano(config, processor)
 
 
+def gemma4() -> Nano:
+    """Patches of any image shape with their places, embeddings for each layer, and layers with a sliding window."""
+    named = {
+        "image_token": "<|image|>", "boi_token": "<|image>", "eoi_token": "<image|>",
+        "audio_token": "<|audio|>", "boa_token": "<|audio>", "eoa_token": "<audio|>",
+    }  # fmt: skip
+    tokenizer = byte_tokenizer(
+        ("<pad>", "<eos>", "<bos>", "<|turn>", "<turn|>", *named.values(), "<|video|>"),
+        bos="<bos>",
+        eos="<eos>",
+        pad="<pad>",
+        **named,
+    )
+    ids: dict[str, Any] = {f"{name}_id": token_id(tokenizer, token) for name, token in named.items()}
+    patches: dict[str, Any] = {"patch_size": 4, "max_soft_tokens": 70, "pooling_kernel_size": 3}
+    processor = Gemma4Processor(
+        Gemma4AudioFeatureExtractor(),
+        Gemma4ImageProcessor(**patches),
+        tokenizer,
+        Gemma4VideoProcessor(**patches),
+        chat_template=(
+            "<bos>{% for message in messages %}<|turn>{{ message['role'] }}\n{% for part in message['content'] %}"
+            "{% if part['type'] in ('image', 'video') %}<|{{ part['type'] }}|>{% else %}{{ part['text'] }}{% endif %}"
+            "{% endfor %}<turn|>\n{% endfor %}{% if add_generation_prompt %}<|turn>assistant\n{% endif %}"
+        ),
+    )
+    config = Gemma4Config(
+        text_config=text_config(
+            tokenizer, num_hidden_layers=4, head_dim=16, global_head_dim=16, sliding_window=64,
+            layer_types=["sliding_attention", "full_attention"] * 2, num_kv_shared_layers=2,
+            vocab_size_per_layer_input=len(tokenizer), hidden_size_per_layer_input=8, final_logit_softcapping=30.0,
+        ),
+        vision_config={
+            "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
+            "num_key_value_heads": 2, "head_dim": 16, "patch_size": 4, "position_embedding_size": 256,
+            "initializer_range": INITIALIZER_RANGE,
+        },
+        **ids,
+        video_token_id=token_id(tokenizer, "<|video|>"),
+    )  # fmt: skip
+    return Nano(config, processor)
+
+
+def smolvlm() -> Nano:
+    """Idefics3's tiles, and videos with the time of each frame; the processor needs a package of its own."""
+    pytest.importorskip("num2words")
+    near = idefics3()
+    tokenizer, size = near.processor.tokenizer, {"longest_edge": 28}
+    processor = SmolVLMProcessor(
+        SmolVLMImageProcessor(size={"longest_edge": 56}, max_image_size=size),
+        tokenizer,
+        SmolVLMVideoProcessor(size=size, max_image_size=size),
+        image_seq_len=1,
+        chat_template=near.processor.chat_template,
+    )
+    told: Any = near.config.to_dict()
+    config = SmolVLMConfig(
+        text_config=told["text_config"],
+        vision_config={**told["vision_config"], "model_type": "smolvlm_vision"},
+        image_token_id=told["image_token_id"],
+        scale_factor=told["scale_factor"],
+    )
+    return Nano(config, processor)
+
+
 BUILDERS: dict[str, Callable[[], Nano]] = {
-    each.__name__: each for each in (lfm2_vl, llava_next, mistral3, ovis2, idefics3, deepseek_vl, cohere2_vision)
-}
+    each.__name__: each
+    for each in (
+        lfm2_vl, llava_next, mistral3, ovis2, idefics3, deepseek_vl, cohere2_vision, gemma4, smolvlm,
+    )
+}  # fmt: skip
 """The architectures, which differ in how they are passed images."""
 
 

@@ -27,6 +27,8 @@ PARTS = {
                    "model.language_model lm_head"),
     "mistral3": ("model.vision_tower", "model.multi_modal_projector", "model.language_model lm_head"),
     "ovis2": ("model.vision_tower", "model.visual_embeddings_table", "model.language_model lm_head"),
+    "gemma4": ("model.vision_tower", "model.embed_vision", "model.language_model lm_head"),
+    "smolvlm": ("model.vision_model", "model.connector", "model.text_model lm_head"),
     "idefics3": ("model.vision_model", "model.connector", "model.text_model lm_head"),
     "deepseek_vl": ("model.vision_model", "model.aligner", "model.language_model lm_head"),
     "cohere2_vision": ("model.vision_tower", "model.multi_modal_projector", "model.language_model lm_head"),

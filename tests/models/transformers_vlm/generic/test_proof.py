@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from medtune.data.types import MediaRef
 from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.check import TOLERANCE, Check
@@ -20,6 +21,7 @@ from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
 from tests.models.doctor.patients import asked_about, failed, pictures
 from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, write_checkpoint
+from tests.trainer.experiment.test_rexsonovqa import write_video
 
 
 def _opened(name: str, folder: Path) -> tuple[Assembled, Path]:
@@ -42,6 +44,22 @@ def test_an_architecture_without_a_family_passes(name: str, tmp_path: Path) -> N
     assert failed(checks) == set(), [checks[each] for each in failed(checks)]
     passed = {each for each, check in checks.items() if check.passed}
     assert {"template", "image tokens", "end token", "pixels", "options", "replies", "answers are hidden"} <= passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gemma4", "smolvlm"])
+def test_videos_of_an_architecture_without_a_family_pass(name: str, tmp_path: Path) -> None:
+    assembled, folder = _opened(name, tmp_path)
+    refs = []
+    for seed in range(2):
+        write_video(tmp_path / f"{seed}.mp4", 2.0, seed)
+        refs.append(MediaRef(tmp_path / f"{seed}.mp4", kind="video"))
+    reference = reference_of(assembled, None, folder=folder, loading=Loading(), precise=nullcontext)
+    asking = Asking(torch.device("cpu"), nullcontext, TOLERANCE[torch.float32], max_new_tokens=4)
+    checks = {each.name: each for each in proof(assembled, reference, asked_about(refs, per_media=1), asking)}
+    assert failed(checks) == set(), [checks[each] for each in failed(checks)]
+    passed = {each for each, check in checks.items() if check.passed}
+    assert {"template", "image tokens", "pixels", "options", "replies", "media are seen"} <= passed
 
 
 def test_a_model_that_reads_the_answer_before_it_says_it_fails(tmp_path: Path) -> None:

@@ -1,0 +1,172 @@
+"""Tests checkpoints that a family reads besides its twin: another processor, another language model."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import Glm46VConfig, Glm46VImageProcessor, Glm46VProcessor, Glm46VVideoProcessor
+from transformers.models.smolvlm import processing_smolvlm
+
+from medtune.data.media.images import Size
+from medtune.data.media.videos.read import Frames
+from medtune.data.types import Image, Video
+from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
+from medtune.models.doctor.find_reference import reference_of
+from medtune.models.nano.glm_vl import nano_glm
+from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.generic.loading import from_checkpoint
+from medtune.models.weights.loading_options import Loading
+from medtune.models.zoo import nano_internvl, nano_qwen35
+from tests.models.transformers_vlm.asking import conversation, pillow, processor, whole
+from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
+from tests.models.transformers_vlm.test_video import clip, frames_of
+from tests.models.twins import picture, row_each, size_of, twin
+
+QUESTION, ANSWER = "Which plane?", "head"
+
+
+def internvl35() -> Nano:
+    """InternVL3.5: the language model is Qwen3."""
+    nano = nano_internvl._build()
+    config: Any = nano.config
+    text = text_config(nano.processor.tokenizer, model_type="qwen3", head_dim=16)
+    return Nano(type(config)(**{**config.to_dict(), "text_config": text}), nano.processor)
+
+
+def glm46v() -> Nano:
+    """GLM-4.6V: the processor writes the time behind a frame with a decimal and its unit."""
+    return _of_46(nano_glm(Glm46VConfig, text={"model_type": "glm4v_text", "head_dim": 16}))
+
+
+def _of_46(nano: Nano) -> Nano:
+    old = nano.processor
+    return Nano(
+        nano.config,
+        Glm46VProcessor(
+            Glm46VImageProcessor(size=dict(old.image_processor.size)),
+            old.tokenizer,
+            Glm46VVideoProcessor(size=dict(old.video_processor.size)),
+            chat_template=old.chat_template,
+        ),
+    )
+
+
+RELATIVES = {"internvl": internvl35, "glm46v": glm46v}
+
+
+def _loaded(model_type: str, folder: Path, **settings: Any) -> Assembled:
+    write_nano(RELATIVES[model_type](), folder, seed=0)
+    assembled = from_checkpoint(str(folder), Loading(weights=str(folder), **settings))
+    assert whole(assembled).config.model_type == model_type
+    assert "family" in assembled.provenance["vision"]
+    assembled.model.eval()
+    return assembled
+
+
+def _told(assembled: Assembled, media: Image | Video, layout: Any) -> list[float]:
+    """Returns transformers' log-probabilities of the labels, after a comparison of the ids with its processor's."""
+    if isinstance(media, Video):
+        count = len(media.times_s)
+        per_s = (count - 1) / (media.times_s[-1] - media.times_s[0])
+        shown: dict[str, Any] = {
+            "videos": [torch.from_numpy(media.frames_THWC).permute(0, 3, 1, 2)],
+            "video_metadata": [{"total_num_frames": count, "fps": per_s, "frames_indices": list(range(count))}],
+            "do_sample_frames": False,
+        }
+        turns = [{"role": "user", "content": [{"type": "video"}, {"type": "text", "text": QUESTION}]}]
+        text = str(processor(assembled).apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+    else:
+        shown, text = {"images": [pillow(media)]}, conversation(assembled, media, QUESTION)
+    end = assembled.family.pieces(assembled.family.stop_ids[:1])[0]
+    inputs = processor(assembled)(text=[text + ANSWER + end], return_tensors="pt", **shown)
+    assert tuple(inputs["input_ids"][0].tolist()[: len(layout.ids)]) == layout.ids
+    with torch.no_grad():
+        logprobs_LV = whole(assembled)(**inputs).logits[0].float().log_softmax(-1)
+    return [float(logprobs_LV[place - 1, label]) for place, label in enumerate(layout.labels) if label >= 0]
+
+
+@pytest.mark.parametrize("model_type", RELATIVES)
+def test_logits_equal_transformers_own_forward(model_type: str, tmp_path: Path) -> None:
+    assembled = _loaded(model_type, tmp_path)
+    for media in (picture(), clip(5), clip(4, per_s=0.4)):
+        shape = frames_of(media) if isinstance(media, Video) else size_of(media)
+        layout = assembled.family.layout(QUESTION, ANSWER, shape=shape)
+        with torch.no_grad():
+            encoded = assembled.model.encode(assembled.transform.stack([assembled.transform(media)]))
+            ours = assembled.model(row_each(assembled, [layout], [0]), encoded).logprobs_T.tolist()
+        assert ours == pytest.approx(_told(assembled, media, layout), abs=2e-4)
+
+
+def test_the_limit_of_an_image_counts_it_once_where_the_processor_counts_a_pair_of_frames(tmp_path: Path) -> None:
+    assembled = _loaded("glm46v", tmp_path, image_max_pixels=6 * 28 * 28)
+    image = picture(width=400, height=300)
+    assert 4 <= assembled.transform(image)["pixel_values"].shape[0] / 4 <= 6
+    spans = assembled.family.layout(QUESTION, None, shape=size_of(image)).media_spans
+    assert sum(span.stop - span.start for span in spans) == assembled.transform(image)["pixel_values"].shape[0] / 4
+    with pytest.raises(ValueError, match=r"model.image_max_pixels is 3000; .* wants at least 3136"):
+        from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path), image_max_pixels=3000))
+
+
+def test_seconds_of_a_clip_are_not_cut_short_by_rounding() -> None:
+    """The third frame is 3 s behind the first, whose difference in floating-point numbers is a little less."""
+    times_s = (1.1, 2.6, 4.1, 5.6)
+    assert times_s[2] - times_s[0] < 3
+    family = twin("nano_glm4v").family
+    laid = family.layout(QUESTION, None, shape=Frames(Size(90, 60), times_s))
+    assert family.decode(laid.ids[laid.media_spans[1].stop :]).startswith("3")
+
+
+def test_the_doctor_scales_images_by_the_same_limit(tmp_path: Path) -> None:
+    assembled = _loaded("glm46v", tmp_path, image_max_pixels=6 * 28 * 28)
+    loading = Loading(weights=str(tmp_path), image_max_pixels=6 * 28 * 28)
+    reference: Any = reference_of(
+        assembled, find_family("glm4v"), folder=tmp_path, loading=loading, precise=nullcontext
+    )
+    told = reference._processor.image_processor(images=[pillow(picture(width=400, height=300))], return_tensors="pt")
+    ours = assembled.transform(picture(width=400, height=300))
+    assert told["image_grid_thw"].tolist() == ours["image_grid_thw"].tolist()
+
+
+def test_an_answer_behind_an_open_thought_closes_it_first(tmp_path: Path) -> None:
+    """Qwen3.5's larger models are asked with a thought that has begun, and have answered with an empty one."""
+    nano = nano_qwen35._build()
+    opened = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    header = "<|im_start|>{{ message['role'] }}\n"
+    assert opened in nano.processor.chat_template
+    assert header in nano.processor.chat_template
+    nano.processor.chat_template = nano.processor.chat_template.replace(
+        opened, opened.replace("assistant\n", "assistant\n<think>\n")
+    ).replace(header, header + "{% if message['role'] == 'assistant' %}<think>\n\n</think>\n\n{% endif %}")
+    write_nano(nano, tmp_path, seed=0)
+    family = from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path))).family
+    asked, laid = (family.layout(QUESTION, answer, shape=Size(90, 60)) for answer in (None, ANSWER))
+    assert family.decode(asked.ids).endswith("<think>\n")
+    assert laid.ids[: len(asked.ids)] == asked.ids
+    assert family.decode([label for label in laid.labels if label >= 0]) == f"\n</think>\n\n{ANSWER}"
+
+
+def test_a_processor_that_needs_another_package_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processing_smolvlm, "num2words", None)
+    write_checkpoint("idefics3", tmp_path)
+    for name in ("processor_config.json", "tokenizer_config.json"):
+        file = tmp_path / name
+        file.write_text(file.read_text("utf-8").replace("Idefics3", "SmolVLM"), "utf-8")
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text("utf-8").replace("idefics3", "smolvlm"), "utf-8")
+    (tmp_path / "video_preprocessor_config.json").write_text(
+        '{"video_processor_type": "SmolVLMVideoProcessor"}', "utf-8"
+    )
+    with pytest.raises(ValueError, match=r"cannot read its processor.*num2words"):
+        zoo_entry("smolvlm2_2b").assemble(0, Loading(weights=str(tmp_path)))
+
+
+def test_an_entry_of_the_generic_reader_takes_its_own_type_alone(tmp_path: Path) -> None:
+    write_checkpoint("idefics3", tmp_path)
+    with pytest.raises(ValueError, match="a model of type 'idefics3'; wanted 'gemma4'"):
+        zoo_entry("gemma4_e4b").assemble(0, Loading(weights=str(tmp_path)))
