@@ -39,6 +39,7 @@ def test_images_are_learnt_in_full_and_read_back(
     assert again["phases"]["final"]["overall"] == results["phases"]["final"]["overall"]
 
 
+@pytest.mark.slow
 def test_scans_are_learnt_as_slices(prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     untold = _settings(tmp_path, prepared_ct, VIT)
     assert main(["run", "nano_ct_lora", "--out", str(tmp_path / "refused"), "--limit", "2", *untold]) == 1

@@ -72,6 +72,7 @@ def test_a_server_with_other_weights_is_not_believed(
     assert not (out / "final").exists()
 
 
+@pytest.mark.slow
 def test_a_broken_evaluation_continues_where_it_was(
     trained: Path, started: Started, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

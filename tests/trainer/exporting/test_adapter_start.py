@@ -34,6 +34,7 @@ def close(left: Path, right: Path) -> bool:
     return a.keys() == b.keys() and all(a[key] == pytest.approx(b[key], abs=1e-3) for key in a)
 
 
+@pytest.mark.slow
 def test_zero_shot_is_the_adapter_and_training_goes_on_from_it(first: Path, nano: Nano, tmp_path: Path) -> None:
     adapter = first / "checkpoints" / "adapter"
     second = tmp_path / "second"

@@ -53,6 +53,7 @@ def test_a_folder_that_wants_code_is_refused_by_both(folder: Path, prepared_tiny
         assert f"{folder}: it wants to run code of its own (auto_map in config.json)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_records_its_commit_and_goes_on_with_it(
     prepared_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
