@@ -30,6 +30,7 @@ def arguments(prepared: Path, weights: object, *more: str) -> list[str]:
     return ["nano_busi_lora", "--set", *settings, "train.batch_size=2", "eval.questions=2", "eval.every_steps=1", *more]
 
 
+@pytest.mark.slow
 def test_a_folder_with_several_end_tokens_is_validated_and_run(
     folder: Path, prepared_tiny: Path, tmp_path: Path, capsys: Capture
 ) -> None:
