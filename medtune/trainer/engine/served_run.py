@@ -78,7 +78,7 @@ def refuse_recipe(recipe: Recipe, settings: EngineSettings) -> None:
     Raises:
         ValueError: The engine does not serve the model, or replies would be drawn.
     """
-    entry = zoo_entry(recipe.model.name)
+    entry = zoo_entry(recipe.model.name, recipe.model.weights)
     types = find_family(entry.family).model_types if entry.family else (None,)
     settings.engine.refuse_model(types[0], model=recipe.model.name)
     if recipe.eval.temperature != 0:

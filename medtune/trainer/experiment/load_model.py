@@ -282,7 +282,7 @@ def _fetched(experiment: Experiment) -> Assembled:
 
 def _repositories(block: ModelBlock) -> list[str]:
     """Returns the hub ids that a model's weights come from; local folders may be among them."""
-    entry = zoo_entry(block.name)
+    entry = zoo_entry(block.name, block.weights)
     return [each for each in (block.weights or (entry.hub.repo_id if entry.hub else None), block.language) if each]
 
 
