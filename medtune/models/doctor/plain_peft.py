@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import LoraConfig, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -29,12 +29,12 @@ class PlainPeft:
     """A plain `PeftModel` over a model of transformers, or over a model in three parts.
 
     Attributes:
-        model: The PeftModel.
+        model: The PeftModel; the model itself where nothing is adapted.
         learning: The parameters that should learn, by the names that they have in medtune's model.
         scales: The scale of each adapter, by the name of its layer.
     """
 
-    def __init__(self, model: PeftModel, prefix: str, learning: dict[str, nn.Parameter]) -> None:
+    def __init__(self, model: nn.Module, prefix: str, learning: dict[str, nn.Parameter]) -> None:
         self.model = model
         self.learning = learning
         self.scales = scales_of(model, strip=_PLAIN, add=prefix)
@@ -54,7 +54,9 @@ def plain_peft(model: Model, tuning: Tuning) -> Iterator[PlainPeft]:
         with warnings.catch_warnings():
             # peft reads a field that transformers has renamed, and is told so.
             warnings.simplefilter("ignore", FutureWarning)
-            peft_model = get_peft_model(target, _config(tuning, targets, prefix))
+            # peft refuses a tuning without adapters, where parts learn in full.
+            adapts = any(targets.values())
+            peft_model: nn.Module = get_peft_model(target, _config(tuning, targets, prefix)) if adapts else target
         learning = {}
         for name, parameter in peft_model.named_parameters():
             mine = prefix + name.removeprefix(_PLAIN)
@@ -77,7 +79,7 @@ def _config(tuning: Tuning, targets: Mapping[PartName, Sequence[str]], prefix: s
         r=1,
         lora_alpha=1,
         use_dora=any(dora),
-        target_modules="|".join(re.escape(name) for name, _ in names) or "nothing",
+        target_modules="|".join(re.escape(name) for name, _ in names),
         rank_pattern={f"^{re.escape(name)}$": lora.r for name, lora in names},
         # rsLoRA divides by the root of the rank, which an alpha that is larger by that root gives as well.
         alpha_pattern={
