@@ -72,12 +72,14 @@ def _texts(ids: Sequence[int], layout: Layout) -> list[int]:
 
 def _words(asked: AskedQuestion, assembled: Assembled) -> Iterator[str]:
     """Yields a difference where the prompt or a reply is not in the sequence word by word."""
+    # An end token that the tokenizer does not mark as special, such as Merlin's, would be decoded as a word.
+    unspoken = {IGNORED, *end_ids(assembled.family)}
     for reply in asked.replies:
         layout = laid_out(asked, reply, assembled.family, assembled.transform)
         media = {place for span in layout.media_spans for place in range(*span)}
         ids = [token for place, token in enumerate(layout.ids) if place not in media]
         text = assembled.family.decode(ids)
-        learnt = assembled.family.decode([label for label in layout.labels if label != IGNORED])
+        learnt = assembled.family.decode([label for label in layout.labels if label not in unspoken])
         if asked.prompt.text.strip() not in text:
             yield f"{asked.name}: the sequence reads {text[:80]!r}, in which the question's words do not stand"
         if learnt.strip() != reply.strip():

@@ -142,7 +142,7 @@ def _check_precision(recipe: Recipe) -> None:
     if dtype == "bfloat16" and precision in ("32-true", "16-mixed"):
         raise ValueError(
             f"model.dtype is bfloat16 and train.precision is {precision}, which would compute with weights that were "
-            "rounded for nothing; leave model.dtype out, or set train.precision=bf16-mixed"
+            "rounded for nothing; set model.dtype=float32, or train.precision=bf16-mixed"
         )
 
 

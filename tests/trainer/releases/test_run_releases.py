@@ -13,9 +13,9 @@ from tests.models.releases.folders import WRITERS, shrink
 
 QUICK = (
     "log.wandb=disabled", "train.max_steps=2", "train.epochs=null", "train.batch_size=2", "train.micro_batch_size=1",
-    "train.devices=1", "train.strategy=auto", "train.precision=32-true", "train.optimizer=adamw", "data.workers=0",
-    "eval.every_steps=2", "eval.val_questions=2", "eval.questions=4", "eval.conditions=[image]",
-    "eval.max_new_tokens=4",
+    "train.devices=1", "train.strategy=auto", "train.precision=32-true", "model.dtype=float32",
+    "train.optimizer=adamw", "data.workers=0", "eval.every_steps=2", "eval.val_questions=2", "eval.questions=4",
+    "eval.conditions=[image]", "eval.max_new_tokens=4",
 )  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def test_a_release_is_validated_trained_and_asked(
     WRITERS[name](tmp_path / "release")
     settings = ["--set", f"data.root={prepared_ct}", f"model.weights={tmp_path / 'release'}", *QUICK]
     recipe, out = f"{name}_ctlesionvqa", tmp_path / "run"
-    assert main(["validate", recipe, *settings]) == 0, capsys.readouterr().out
+    assert main(["validate", recipe, *settings]) == 0, str(capsys.readouterr())
     shown = capsys.readouterr().out
     assert "[[" in shown
     assert "visual tokens)" in shown
