@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +107,22 @@ def write_stage(
 
 def write_run(run: Path, data: Path, *, phases: Sequence[str] = ("zero_shot", "final"), split: Split = "test") -> Path:
     """Writes the folder of a run over all questions of a split."""
+    for name, content in _files_of_run(data, open_prepared(data).data_hash, tuple(phases), split).items():
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_bytes(content)
+    return run
+
+
+@functools.cache
+def _files_of_run(data: Path, data_hash: str, phases: tuple[str, ...], split: Split) -> Mapping[str, bytes]:
+    """Returns the content of each file of a run; it is computed once, because scoring takes two seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder)
+        _compute_run(run, data, phases=phases, split=split)
+        return {str(file.relative_to(run)): file.read_bytes() for file in run.rglob("*") if file.is_file()}
+
+
+def _compute_run(run: Path, data: Path, *, phases: Sequence[str], split: Split) -> None:
     prepared = open_prepared(data)
     asked, train = prepared.questions(split), prepared.questions("train")
     said = dict(zip(("zero_shot", "final"), before_and_after(asked), strict=True))
@@ -135,7 +153,6 @@ def write_run(run: Path, data: Path, *, phases: Sequence[str] = ("zero_shot", "f
     lines = ["step,train/loss,validation/accuracy,validation/accuracy_ci95_low,validation/accuracy_ci95_high"]
     lines += [f"{step},{2 / step},,," for step in range(1, 5)] + ["2,,0.4,0.2,0.6", "4,,0.6,0.3,0.8"]
     (run / "metrics.csv").write_text("\n".join(lines) + "\n")
-    return run
 
 
 def write_audit(run: Path) -> None:

@@ -112,7 +112,7 @@ def test_no_message_speaks_of_python_or_of_a_file_that_is_not_to_blame(recipe: s
 @pytest.mark.parametrize("precision", ["32-true", "16-mixed"])
 def test_weights_read_in_bfloat16_go_with_bf16_mixed(precision: str) -> None:
     settings = ["model.dtype=bfloat16", f"train.precision={precision}"]
-    with pytest.raises(ValueError, match=r"rounded for nothing; leave model\.dtype out, or set train\.precision=bf16"):
+    with pytest.raises(ValueError, match=r"rounded for nothing; set model\.dtype=float32, or train\.precision=bf16"):
         read_recipe("nano_busi_lora", settings)
 
 
