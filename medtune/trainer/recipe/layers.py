@@ -127,7 +127,9 @@ def _places(tree: Mapping[str, object], above: tuple[str, ...]) -> Iterator[tupl
 
 
 def origin_of_block(layers: Sequence[Layer], place: Sequence[str]) -> str:
-    """Returns the origin of the first layer that has a block of keys at a place."""
+    """Returns the origin of the first layer that has a block of keys at a place and that no later list replaces."""
+    lists = (number for number, layer in enumerate(layers) if _passes_a_list(layer.tree, place))
+    layers = layers[max(lists, default=0) :]
     return next((layer.origin for layer in layers if _is_block(layer.tree, place)), layers[0].origin)
 
 
@@ -143,6 +145,13 @@ def _is_block(tree: object, keys: Sequence[str]) -> bool:
         return isinstance(tree, Mapping)
     inner = _children(tree)
     return keys[0] in inner and _is_block(inner[keys[0]], keys[1:])
+
+
+def _passes_a_list(tree: object, keys: Sequence[str]) -> bool:
+    if isinstance(tree, list):
+        return True
+    inner = _children(tree)
+    return bool(keys) and keys[0] in inner and _passes_a_list(inner[keys[0]], keys[1:])
 
 
 def _children(tree: object) -> dict[str, object]:

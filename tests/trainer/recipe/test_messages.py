@@ -72,6 +72,8 @@ def test_a_file_is_blamed_with_its_key_and_a_parent_for_its_own(tmp_path: Path) 
 def test_numbered_elements_of_stages_are_blamed_one_by_one() -> None:
     with pytest.raises(ValueError, match=r"^--set: train\.stages\.1\.epochs is 'x'; it must be a number, or null"):
         read_recipe(STAGED, ["train.stages.1.epochs=x"])
+    with pytest.raises(ValueError, match=r"^--set: train\.stages\.0\.name is missing; it must be text"):
+        read_recipe(STAGED, ["train.stages=[{}]"])
     with pytest.raises(ValueError, match=r"train\.stages\.7: train\.stages has the elements 0 to 1"):
         read_recipe(STAGED, ["train.stages.7.epochs=1"])
 
