@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch.accelerators import CUDAAccelerator
+from lightning.pytorch.plugins.precision import DeepSpeedPrecision
 from lightning.pytorch.strategies import (
     DDPStrategy,
     DeepSpeedStrategy,
@@ -27,6 +28,18 @@ from torch import Tensor, nn
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.precision import NARROW
 from medtune.trainer.recipe.schema import StrategyName
+
+
+class UnroundedInputs(DeepSpeedPrecision):
+    """DeepSpeed's precision for a model under torch.autocast, whose layers round their own inputs.
+
+    Lightning's own rounds all media to 16 bits first, which changes what a tower sees that begins with a layer in
+    float32, such as the normalisation of patches in CT-CHAT and RadFM.
+    """
+
+    def convert_input(self, data: Any) -> Any:
+        """Returns the batch as it is."""
+        return data
 
 
 class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
@@ -54,6 +67,8 @@ class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
 
     def setup_environment(self) -> None:
         """Starts the process group without asking for a CUDA accelerator."""
+        if isinstance(self.precision_plugin, DeepSpeedPrecision):
+            self.precision_plugin = UnroundedInputs(self.precision_plugin.precision)
         if isinstance(self.accelerator, CUDAAccelerator):
             super().setup_environment()
         else:

@@ -25,6 +25,7 @@ CASES = (
     Case("nano_pocket", torch.bfloat16, torch.bfloat16),
     Case("nano_qwen25vl", torch.float16, torch.float16),
     Case("nano_merlin", torch.float16, torch.float16),
+    Case("nano_ct_chat", torch.bfloat16, torch.bfloat16),
 )
 
 
