@@ -73,7 +73,8 @@ def test_a_twin_passes(name: str, tmp_path: Path) -> None:
         assert passed >= {"weights", "template", "image tokens", "pixels", "positions"}
 
 
-@pytest.mark.parametrize("name", _some(SEVERAL, QUICK))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEVERAL)
 def test_a_twin_passes_on_several_images_and_turns(name: str, tmp_path: Path) -> None:
     folder = checkpoint(name, tmp_path / "checkpoint")
     passed = _pass(name, opened(name, folder), folder, conversations(pictures(tmp_path)), tmp_path)

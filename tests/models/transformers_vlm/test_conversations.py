@@ -20,7 +20,10 @@ from tests.models.twins import MODELS, OF_TRANSFORMERS, picture, size_of, twin
 ANSWER = "abdomen"
 IMAGES = (picture(1), picture(2, width=40, height=80))
 SEVERAL = [name for name in OF_TRANSFORMERS if not find_family(MODELS[name].family or "").one_item]
-each_family = pytest.mark.parametrize("name", SEVERAL)
+QUICK = ("nano_qwen25vl", "nano_mllama")
+each_family = pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SEVERAL]
+)
 Part = str | int
 """A text, or the number of an image."""
 FRONT: list[list[Part]] = [[0, 1, "Which of both is older?"], ["And which plane?"]]
@@ -93,6 +96,7 @@ def test_swapped_images_and_another_earlier_answer_are_seen(name: str) -> None:
     assert max(abs(a - b) for a, b in zip(asked, _ours(name, "And which plane?", other), strict=True)) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_TRANSFORMERS)
 def test_turns_without_an_image_equal_transformers_own_conversation(name: str) -> None:
     assembled = twin(name)

@@ -110,7 +110,7 @@ def test_a_run_trains_and_evaluates_on_all_of_them(several: Prepared, tmp_path: 
 def test_shared_answers_equal_those_of_a_row_for_each_option(several: Prepared) -> None:
     benchmark = find_benchmark("busi")
     plan = plan_visits(
-        several.groups("train"), benchmark, answer_format="text",
+        several.groups("val"), benchmark, answer_format="text",
         readings=["likelihood"], conditions=["image", "text_only", "other_image", "blank_image"],
     )  # fmt: skip
 
@@ -131,7 +131,7 @@ def test_shared_answers_equal_those_of_a_row_for_each_option(several: Prepared) 
         assert told.option_logprobs == pytest.approx(plain[key].option_logprobs, abs=1e-3)
     shown = {tuple(key): told.option_logprobs for key, told in shared.items()}
     seen = {key.question_id for key in shared if key.condition == "blank_image"}
-    for question in several.questions("train"):
+    for question in several.questions("val"):
         own, blind = (shown[question.id, condition, "likelihood", 0] for condition in ("image", "text_only"))
         showing = question.id in seen
         assert (own != pytest.approx(blind, abs=1e-4)) == showing

@@ -21,7 +21,14 @@ from medtune.trainer.training.mixture import unmixed
 from medtune.trainer.training.sampling import StepOrder
 
 SHARING = ("nano_pocket", "nano_internvl", "nano_llava", "nano_mllama", "nano_qwen25vl", "nano_qwen3vl")
-each_family = pytest.mark.parametrize("name", SHARING)
+QUICK = ("nano_pocket", "nano_qwen25vl")
+
+
+def _some(names: tuple[str, ...]) -> list[object]:
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+each_family = pytest.mark.parametrize("name", _some(SHARING))
 OPTIONS = ("first", "second", "third")
 TURNS = (Turn("Which image is older?", "The second one."), Turn("By how much?", "By about two years."))
 
@@ -123,7 +130,7 @@ def test_a_shared_conversation_has_the_loss_and_gradients_of_a_row_per_turn(
     assert _furthest(moved, gradients) > 1e-2
 
 
-@pytest.mark.parametrize("name", ["nano_pocket", "nano_qwen25vl", "nano_qwen3vl", "nano_internvl"])
+@pytest.mark.parametrize("name", _some(("nano_pocket", "nano_qwen25vl", "nano_qwen3vl", "nano_internvl")))
 def test_the_turns_of_a_conversation_are_computed_once(name: str, pictures: list[MediaRef]) -> None:
     nano, group = _learning(name), MediaGroup("three", tuple(pictures[:3]), _conversation("three"))
     shared, plain = (_batch([group], nano, share_prefix=share) for share in (True, False))
