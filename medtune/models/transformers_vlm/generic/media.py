@@ -21,7 +21,7 @@ _TEXT = ("input_ids", "attention_mask", "labels")
 """The processor's outputs that medtune has of its own."""
 _PROBES = ("Which?", "Which of these answers is right?")
 _PROBE = (64, 48)
-_TWO_SIZES = ((64, 48), (120, 72))
+_TWO_SIZES = ((150, 40), (50, 50))
 _IMAGE_TOKENS, _VIDEO_TOKENS = ("image_token_id", "image_token_index"), ("video_token_id", "video_token_index")
 
 

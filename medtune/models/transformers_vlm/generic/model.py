@@ -168,13 +168,23 @@ class GenericVlm(Model):
         return [replies[row] for row in range(len(replies))]
 
     def _media(self, shown: Sequence[Sequence[int]], encoded: Encoded) -> dict[str, Tensor]:
-        """Returns the media of rows whose media have the same shapes, joined row after row along the first axis."""
-        rows = [
-            {name: torch.cat([encoded[item][name] for item in items], dim=self._joins.get(name, 0)) for name in names}
-            for items in shown
-            for names in (encoded[items[0]] if items else (),)
-        ]
-        return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
+        """Returns the media of rows whose media have the same shapes, joined row after row along the first axis.
+
+        Raises:
+            ValueError: The images of a row have shapes that cannot be joined.
+        """
+        names = encoded[shown[0][0]] if shown[0] else ()
+        try:
+            rows = [
+                {n: torch.cat([encoded[item][n] for item in items], dim=self._joins.get(n, 0)) for n in names}
+                for items in shown
+            ]
+        except RuntimeError as error:
+            raise ValueError(
+                f"images of one question are prepared in sizes that the generic entry cannot join ({error}); choose a "
+                "model with a family (`medtune list models`), or leave such questions out of the prepared folder"
+            ) from error
+        return {n: torch.cat([row[n] for row in rows]) for n in names}
 
     def save(self, folder: Path) -> Path:
         """Writes the model as a checkpoint of transformers, which other tools can read, and returns its folder."""
