@@ -8,6 +8,7 @@ from itertools import chain, groupby
 import torch
 from torch import Tensor
 
+from medtune.data.types import MEDIA_MARK
 from medtune.models.contract import Assembled
 from medtune.models.doctor.asked import AskedQuestion, decoded, end_ids, laid_out
 from medtune.models.doctor.check import Check, Finding, checked, first_difference
@@ -84,7 +85,8 @@ def _words(asked: AskedQuestion, assembled: Assembled) -> Iterator[str]:
         ids = [token for place, token in enumerate(layout.ids) if place not in media]
         text = assembled.family.decode(ids)
         learnt = assembled.family.decode([label for label in layout.labels if label not in unspoken])
-        if asked.prompt.text.strip() not in text:
+        earlier = (said for turn in asked.question.turns for said in turn)
+        if any(said.replace(MEDIA_MARK, "").strip() not in text for said in (*earlier, asked.prompt.text)):
             yield f"{asked.name}: the sequence reads {text[:80]!r}, in which the question's words do not stand"
         if learnt.strip() != reply.strip():
             yield f"{asked.name}: the tokens that are learnt read {learnt[:80]!r}, expected {reply!r}"
