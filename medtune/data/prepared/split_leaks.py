@@ -72,7 +72,7 @@ def _refusal(what: str, leak: Leak, num_test: int) -> str:
     how_many = f"{leak.num_names} {what}{'s are' if leak.num_names > 1 else ' is'}"
     return (
         f"{how_many} in two splits: question {leak.one.id} is in {leak.one.split}, question {leak.other.id} in "
-        f"{leak.other.split}, and both are about one {which}. Training would see what {leak.num_test} of {num_test} test "
-        f"questions ask. Put all questions about one {what} in one split, or bring no split: then medtune assigns it. "
+        f"{leak.other.split}, and both are about one {which}. Training would see what {leak.num_test} of {num_test} "
+        f"test questions ask. Put all questions about one {what} in one split, or bring no split: then medtune assigns it. "
         "--keep-leaks keeps this split as it is, and every output then states these numbers."
     )
