@@ -27,7 +27,7 @@ class Leak(NamedTuple):
 
 
 def split_leaks(
-    questions: Sequence[Question], media_digest: Mapping[str, str], *, keep: bool = False
+    questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], *, keep: bool = False
 ) -> dict[str, int]:
     """Returns for "patient" and "image" the number of test questions about one that is in another split too.
 
@@ -35,14 +35,14 @@ def split_leaks(
 
     Args:
         questions: The questions with their splits.
-        media_digest: The digest of the pixels of every media id.
+        media_digest: The digests of the pixels of the items of every media id.
         keep: Whether leaks are kept and counted; else they are refused.
 
     Raises:
         ValueError: A patient or an identical image is in two splits, and `keep` is not set; no patient is named.
     """
     names = {
-        "patient": [question.patient_id for question in questions],
+        "patient": [(question.patient_id,) for question in questions],
         "image": [media_digest[question.media_id] for question in questions],
     }
     found = {what: leak for what, of in names.items() if (leak := _leak(questions, of))}
@@ -52,17 +52,18 @@ def split_leaks(
     return {what: leak.num_test for what, leak in found.items()}
 
 
-def _leak(questions: Sequence[Question], names: Sequence[str]) -> Leak | None:
+def _leak(questions: Sequence[Question], names: Sequence[tuple[str, ...]]) -> Leak | None:
     first: dict[str, Question] = {}
     pairs: dict[str, tuple[Question, Question]] = {}
-    for question, name in zip(questions, names, strict=True):
-        earlier = first.setdefault(name, question)
-        if earlier.split != question.split:
-            pairs.setdefault(name, (earlier, question))
+    for question, its_names in zip(questions, names, strict=True):
+        for name in its_names:
+            earlier = first.setdefault(name, question)
+            if earlier.split != question.split:
+                pairs.setdefault(name, (earlier, question))
     if not pairs:
         return None
     test: Split = "test"
-    num_test = sum(q.split == test and name in pairs for q, name in zip(questions, names, strict=True))
+    num_test = sum(q.split == test and not pairs.keys().isdisjoint(of) for q, of in zip(questions, names, strict=True))
     name, (one, other) = next(iter(pairs.items()))
     return Leak(len(pairs), num_test, one, other, name)
 
@@ -73,6 +74,6 @@ def _refusal(what: str, leak: Leak, num_test: int) -> str:
     return (
         f"{how_many} in two splits: question {leak.one.id} is in {leak.one.split}, question {leak.other.id} in "
         f"{leak.other.split}, and both are about one {which}. Training would see what {leak.num_test} of {num_test} "
-        f"test questions ask. Put all questions about one {what} in one split, or bring no split: then medtune assigns it. "
-        "--keep-leaks keeps this split as it is, and every output then states these numbers."
+        f"test questions ask. Put all questions about one {what} in one split, or bring no split: then medtune assigns "
+        "it. --keep-leaks keeps this split as it is, and every output then states these numbers."
     )

@@ -54,7 +54,7 @@ def answer_labels(questions: Iterable[Question]) -> frozenset[str]:
 
 def assign_splits(
     questions: Sequence[Question],
-    media_digest: Mapping[str, str],
+    media_digest: Mapping[str, tuple[str, ...]],
     *,
     seed: int,
     fractions: Fractions = DEFAULT_FRACTIONS,
@@ -70,7 +70,7 @@ def assign_splits(
 
     Args:
         questions: The questions; some may have a split already.
-        media_digest: The digest of the pixels, without drawn boxes, of every media id.
+        media_digest: The digests of the pixels, without drawn boxes, of the items of every media id.
         seed: Decides the order of the units.
         fractions: The shares of units in train, val and test.
         alike: The group of look-alikes of every image that has one, both by digest.
@@ -113,7 +113,7 @@ class DrawnSplits(NamedTuple):
 
 def draw_missing_splits(
     questions: Sequence[Question],
-    media_digest: Mapping[str, str],
+    media_digest: Mapping[str, tuple[str, ...]],
     *,
     seed: int,
     fractions: Fractions,
@@ -153,7 +153,7 @@ def draw_missing_splits(
 
 
 def check_splits(
-    questions: Sequence[Question], media_digest: Mapping[str, str], *, keep_leaks: bool = False
+    questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], *, keep_leaks: bool = False
 ) -> dict[str, int]:
     """Checks that no split leaks into another and that every question can be scored; no message names a patient.
 
@@ -175,9 +175,11 @@ def check_splits(
     return split_leaks(questions, media_digest, keep=keep_leaks)
 
 
-def _joined(media_digest: Mapping[str, str], alike: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns for every media id the name of its group of look-alikes, or its own digest without one."""
-    return {media_id: alike.get(digest, digest) for media_id, digest in media_digest.items()} if alike else media_digest
+def _joined(media_digest: Mapping[str, tuple[str, ...]], alike: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
+    """Returns for every item of a media id the name of its group of look-alikes, or its own digest without one."""
+    if not alike:
+        return media_digest
+    return {media_id: tuple(alike.get(each, each) for each in digests) for media_id, digests in media_digest.items()}
 
 
 def _brought(questions: Iterable[Question]) -> Split | None:
@@ -185,7 +187,7 @@ def _brought(questions: Iterable[Question]) -> Split | None:
     return max((q.split for q in questions if q.split is not None), key=SPLITS.index, default=None)
 
 
-def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapping[str, str]) -> None:
+def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapping[str, tuple[str, ...]]) -> None:
     """Refuses to put most patients into one split because of look-alikes; identical images may do so."""
     patients = [len({question.patient_id for question in unit}) for unit in units]
     largest = max(range(len(units)), key=patients.__getitem__)
@@ -198,7 +200,7 @@ def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapp
     )
 
 
-def _units(questions: Sequence[Question], media_digest: Mapping[str, str]) -> dict[str, list[Question]]:
+def _units(questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]]) -> dict[str, list[Question]]:
     """Returns the questions of each unit of patients that share images, by the smallest digest of the unit's images."""
     parent: dict[str, str] = {}
 
@@ -210,12 +212,12 @@ def _units(questions: Sequence[Question], media_digest: Mapping[str, str]) -> di
 
     first_image: dict[str, str] = {}
     for question in questions:
-        digest = media_digest[question.media_id]
-        one, other = root(digest), root(first_image.setdefault(question.patient_id, digest))
-        parent[max(one, other)] = min(one, other)
+        for digest in media_digest[question.media_id]:
+            one, other = root(digest), root(first_image.setdefault(question.patient_id, digest))
+            parent[max(one, other)] = min(one, other)
     members: dict[str, list[Question]] = defaultdict(list)
     for question in questions:
-        members[root(media_digest[question.media_id])].append(question)
+        members[root(media_digest[question.media_id][0])].append(question)
     return members
 
 
