@@ -127,7 +127,8 @@ class Benchmark:
         licence: The licence of the questions and media, not of this code.
         url: The address of the benchmark.
         citation: The paper to be cited.
-        sources: Names of the sources whose prepared folders it accepts; the first is the default.
+        sources: Names of the sources whose prepared folders it accepts; the first that recognises the user's files is
+            the default, or the first of all if none of them tells its files.
         facets: Names of the facets, such as the task, by which scores are broken down.
         class_facet: The facet whose levels each have a confusion matrix: "task", or a finer one if the questions of a
             task choose among different answers.
