@@ -175,6 +175,12 @@ def test_an_empty_reply_is_wrong_and_raises_nothing(question: Question, reply: s
     assert primary(question, reply) == 0
 
 
+@pytest.mark.parametrize("reply", ["0", "None.", "zero", "The answer is none.", "0 lesions"])
+def test_nothing_is_the_number_0(reply: str) -> None:
+    assert primary(number("0", None), reply) == 1
+    assert primary(number("1", None), reply) == 0
+
+
 def test_an_unanswered_question_counts_as_wrong() -> None:
     asked = [free("liver"), replace(yes_no("No"), id="r")]
     found = score_phase(asked, [], VQA.for_part(asked))
