@@ -119,6 +119,9 @@ def prepare(
         questions = splits.assign_splits(questions, digests, seed=seed, fractions=fractions, alike=alike)
         keep_leaks = keep_leaks or source.keeps_leaks
         leaks = splits.check_splits(questions, digests, keep_leaks=keep_leaks)
+        if shared := leaks.pop("patient", 0):
+            # Where the data name no patients, it is the image, or what else stands for one, that two splits share.
+            leaks[stands_for_patient] = max(shared, leaks.get(stands_for_patient, 0))
         questions = with_train_twins(questions, digests, groups.several)
         questions = question_rows.sort_questions(questions, list(media.files))
         if twins := sum(q.split == "test" and q.facets.get(TRAIN_TWIN) == "yes" for q in questions):

@@ -127,7 +127,7 @@ def mllm_demo(folder: Path) -> Path:
     media.mkdir(parents=True)
     for number in (1, 2, 3):
         PIL.Image.new("RGB", (30, 20), (70 * number, 20, 250 - 70 * number)).save(media / f"{number}.jpg")
-        mp4(media / f"{number}.mp4", [0.04 * frame for frame in range(number + 1)])
+        mp4(media / f"{number}.mp4", [0.04 * frame for frame in range(number + 4)])
     dialogues = [
         {
             "messages": [
