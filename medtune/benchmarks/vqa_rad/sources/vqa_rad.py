@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from medtune.benchmarks.short_answers.drawn_images import write_drawn_images
 from medtune.benchmarks.short_answers.json_rows import ReleasedRow, released_rows
 from medtune.benchmarks.short_answers.released_answers import RELEASED, released_answer, tidy
 from medtune.data.raw.folder import raw_folder
@@ -87,7 +88,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     images = next((folder / name for name in IMAGES if (folder / name).is_dir()), folder)
     taken, rejects = read_rows(rows, lambda row: _question(row, images, needs_media=needs_media))
     missing = missing_media(rejects, folder, fetch="https://osf.io/89kps")
-    media = {each.question.media_id: each.media for each in taken}
+    media = {each.question.media_id: (each.media,) for each in taken}
     questions = [each.question for each in taken]
     notes = _notes(rows, sum(each.repairs for each in taken))
     return SourceTable(questions, media, notes, rejects, missing, stands_for_patient="image")
@@ -170,3 +171,30 @@ def _repairs(row: ReleasedRow) -> int:
             types != tidy(types).upper() or any(code.strip() in _MISSPELT for code in types.split(",")),
         )
     )
+
+
+def _write_example(folder: Path) -> None:
+    """Writes a release of 14 invented images in the layout of two files; its test questions share images with train."""
+    write_drawn_images(folder / "images", [f"synpic{number}.jpg" for number in range(14)])
+    rows: dict[str, list[dict[str, object]]] = {name: [] for name, _ in PAIR}
+    for number in range(14):
+        said = [("Is a square shown?", "Yes" if number % 2 else "no", "CLOSED", "PRES")]
+        said.append(("Which shape is shown?", "square \t" if number % 2 else "disc", "OPEN", "ATRIB, POS"))
+        said.append(("How many shapes are shown?", 1, "OPEN", "COUNT"))
+        said.append(("Is it a square or a disc?", "Square" if number % 2 else "Disc", "CLOSED ", "ORGAN"))
+        for place, (text, answer, kind, types) in enumerate(said):
+            split = PAIR[number % 5 == 0 and place < 2][0]
+            rows[split].append(
+                {
+                    "qid": 4 * number + place,
+                    "image_name": f"synpic{number}.jpg",
+                    "image_organ": ("HEAD", "CHEST", "ABD")[number % 3],
+                    "answer": answer,
+                    "answer_type": kind,
+                    "question_type": types,
+                    "question": text,
+                    "phrase_type": "freeform" if split == PAIR[0][0] else "test_freeform",
+                }
+            )
+    for name, listed in rows.items():
+        (folder / name).write_text(json.dumps(listed), "utf-8")
