@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from medtune.benchmarks.medical_kits import llava_med, lmms_slake, pathvqa_official
 from medtune.benchmarks.medical_kits.medevalkit_sets import (
     JUDGE_COUNTINGS,
-    CountRow,
     Counted,
+    CountRow,
     JudgeCounting,
     SetRow,
     judged_totals,
@@ -99,8 +99,10 @@ def lmms_rule() -> dict[str, ReplyRule]:
                 "The whole reply has to equal the truth, so that a sentence is wrong, text in round brackets does not "
                 "count, and 正常 (normal) equals 是 (yes)."
             ),
-            score=lambda replies: _shares(replies, lmms_slake.is_right, lmms_slake.is_right)
-            | {"accuracy": _mean([lmms_slake.is_right(*_pair(question, said)) for question, said in replies])},
+            score=lambda replies: (
+                _shares(replies, lmms_slake.is_right, lmms_slake.is_right)
+                | {"accuracy": _mean([lmms_slake.is_right(*_pair(question, said)) for question, said in replies])}
+            ),
         )
     }
 

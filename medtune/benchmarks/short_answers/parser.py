@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from medtune.benchmarks.short_answers.answer_part import answer_parts, is_same_answer
-from medtune.benchmarks.short_answers.yes_no_replies import read_yes_no
+from medtune.benchmarks.short_answers.chinese_yes_no import parse_chinese_yes_no
+from medtune.benchmarks.short_answers.framed_answer import is_same_answer
+from medtune.benchmarks.short_answers.released_answers import is_chinese
 from medtune.data.types import Question
-from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.closed_parser import parse_closed
+from medtune.eval.scoring.parsers.free_answer import read_answer
 
 
 def parse(reply: str, question: Question) -> str | None:
-    """Returns the option of a yes/no question, or the true answer if the reply states it, else the words that it states.
+    """Returns the option of a yes/no question, or the true answer if the reply states it, else the words that it says.
 
     A reply is None if it is empty, states several answers, or answers a yes/no question with neither.
 
@@ -19,9 +21,6 @@ def parse(reply: str, question: Question) -> str | None:
         ['Left lung', 'the liver', None]
     """
     if question.options:
-        # A letter names an option where the prompt showed letters.
-        return read_yes_no(reply, question) or parse_choice(reply, question)
-    if is_same_answer(reply, question.answer):
-        return question.answer
-    parts = answer_parts(reply)
-    return parts[0] if parts else None
+        read = parse_chinese_yes_no if is_chinese(question) else parse_closed
+        return read(reply, question)
+    return question.answer if is_same_answer(reply, question.answer) else read_answer(reply)

@@ -1,12 +1,14 @@
-"""Makes the tables of printed numbers: each names its rule, and ours stands beside it only where it has the same rule."""
+"""Makes the tables of printed numbers: each names its rule, and ours stands beside it only if it has the same rule."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 from medtune.benchmarks import published
+from medtune.benchmarks.short_answers.judge_task import judge_task
 from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence, Tables
+from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Cell, Table, beside_published
 
@@ -22,7 +24,8 @@ def published_tables(benchmark: str, rules: Mapping[str, ReplyRule]) -> Tables:
     """
 
     def tables(evidence: Evidence) -> Sequence[Table]:
-        return [table for printed in published(benchmark)["tables"] for table in _tables(printed, evidence, rules)]
+        printed = [table for each in published(benchmark)["tables"] for table in _tables(each, evidence, rules)]
+        return [*printed, *verdict_table(evidence, judge_task(), by="task", title="Open answers, by a judge")]
 
     return tables
 

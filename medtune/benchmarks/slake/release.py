@@ -43,6 +43,7 @@ def slake_source(title: str, languages: Sequence[str]) -> Source:
         patient_unit="an image: the release names no patients",
         read=partial(_read, languages),
         read_questions=partial(_read, languages, needs_media=False),
+        keeps_leaks=len(languages) > 1,
         write_example=_write_example,
     )
 
@@ -142,7 +143,7 @@ def _write_example(folder: Path) -> None:
 
     As in the release, a language's questions about one image are in one split, and the languages are split differently.
     """
-    names = [f"xmlab{number}/source.jpg" for number in range(14)]
+    names = [f"xmlab{number}/pic.jpg" for number in range(14)]
     write_drawn_images(folder / IMAGES, names)
     rows: dict[Split, list[dict[str, object]]] = {split: [] for _, split in FILES}
     for number, name in enumerate(names):

@@ -51,7 +51,8 @@ class Manifest:
         prompts: "ours", or the name of the official prompts in prompts.json and the scenarios that they leave to our
             wording; every run on this folder uses them.
         without_media: Whether the folder holds questions alone, which can be scored but not shown to a model.
-        unofficial_split: How a set that is meant for evaluation only was divided; None where it was not divided.
+        unofficial_split: How a set was divided that is meant for evaluation only, or whose own split was not kept; None
+            where nothing was divided against the release.
         split_leaks: The number of test questions about a "patient", an "image" or a "look-alike" that another split
             holds too, by kind, where a split of the data was kept although it shares them; empty where splits share
             nothing.

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.short_answers.drawn_images import write_drawn_images
+from medtune.benchmarks.short_answers.hub_form import hub_form_table, is_hub_copy
 from medtune.benchmarks.short_answers.json_rows import ReleasedRow, released_rows
 from medtune.benchmarks.short_answers.released_answers import RELEASED, released_answer, tidy
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import ReadRows, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question, Split
@@ -36,12 +38,13 @@ def source() -> Source:
     """Returns the source."""
     return Source(
         title="PathVQA",
-        licence="questions: MIT (repository); images and captions belong to the publishers of two textbooks and to PEIR",
+        licence="MIT (repository); images and captions belong to the publishers of two textbooks and to PEIR",
         url=URL,
         provenance="released",
         patient_unit="an image: the release names no patients, and figures of one case may be several images",
         read=_read,
         read_questions=partial(_read, needs_media=False),
+        read_hub=_read_hub,
         write_example=_write_example,
     )
 
@@ -61,6 +64,8 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
         ValueError: A file is broken.
     """
     folder = raw_folder(root, holds=f"{', '.join(name for name, _ in FILES)} and the folder {IMAGES}")
+    if is_hub_copy(folder):
+        return _read_hub(folder, seed, scratch)
     rows = [row for name, split in FILES for row in released_rows(folder / name, split)]
     read = read_rows(rows, lambda row: list(_asked(row)))
     asked = [each for listed in read.taken for each in listed]
@@ -78,6 +83,16 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
         rejects,
         missing_media(rejects, folder, fetch=URL),
         stands_for_patient="image",
+    )
+
+
+def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of the hub's form, from which the release's repeated rows were removed."""
+    return hub_form_table(
+        origin,
+        scratch,
+        facets=lambda text: {"asks": first_word(text)},
+        notes=lambda counts: (f"questions as on the hub: {sum(counts.values()):,}, without repeated rows",),
     )
 
 

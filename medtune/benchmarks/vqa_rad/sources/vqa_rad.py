@@ -2,7 +2,7 @@
 
 Layouts: "VQA_RAD Dataset Public.json" with the images beside it or in "VQA_RAD Image Folder" (a test row has a
 phrase_type that begins with "test_"); trainset.json and testset.json with the folder images; or a copy of the hub's
-repository flaviagiammarino/vqa-rad. The official split is kept; it shares images, so that it does not tell patients apart.
+repository flaviagiammarino/vqa-rad. The official split is kept, although all its test images are training images too.
 
 Source: Lau et al. 2018, doi:10.1038/sdata.2018.251; OSF 89kps; hub card of flaviagiammarino/vqa-rad.
 """
@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.short_answers.drawn_images import write_drawn_images
+from medtune.benchmarks.short_answers.hub_form import hub_form_table, is_hub_copy
 from medtune.benchmarks.short_answers.json_rows import ReleasedRow, released_rows
 from medtune.benchmarks.short_answers.released_answers import RELEASED, released_answer, tidy
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question, Split
@@ -66,6 +68,8 @@ def source() -> Source:
         patient_unit="an image: the release names no patients, and one patient may have several images",
         read=_read,
         read_questions=partial(_read, needs_media=False),
+        read_hub=_read_hub,
+        keeps_leaks=True,
         write_example=_write_example,
     )
 
@@ -84,6 +88,8 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
         ValueError: A file is broken, or no row could be read.
     """
     folder = raw_folder(root, holds=f"{PUBLIC}, or {' and '.join(name for name, _ in PAIR)}, and the images")
+    if not (folder / PUBLIC).is_file() and is_hub_copy(folder):
+        return _read_hub(folder, seed, scratch)
     rows = _rows(folder)
     images = next((folder / name for name in IMAGES if (folder / name).is_dir()), folder)
     taken, rejects = read_rows(rows, lambda row: _question(row, images, needs_media=needs_media))
@@ -92,6 +98,16 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     questions = [each.question for each in taken]
     notes = _notes(rows, sum(each.repairs for each in taken))
     return SourceTable(questions, media, notes, rejects, missing, stands_for_patient="image")
+
+
+def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of the hub's form, which has neither ids nor types."""
+    return hub_form_table(
+        origin,
+        scratch,
+        facets=lambda text: {},
+        notes=lambda counts: (release_note(counts.get("train", 0), counts.get("test", 0)),),
+    )
 
 
 def _rows(folder: Path) -> list[ReleasedRow]:

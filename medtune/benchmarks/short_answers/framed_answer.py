@@ -1,9 +1,7 @@
-r"""Finds the words of a short answer in a reply, whatever surrounds them, by fixed rules that never guess.
+"""Tells whether a reply states a short answer, whatever words surround it, by fixed rules that never guess.
 
-Thoughts before the answer do not count. Marked answers (<answer>, \boxed{}, a JSON field) come before statements ("the
-answer is ...", "答案是..."), and these before the reply as a whole. Of each, three readings are tried: the text
-itself, its first sentence, and what is left without a frame such as "It is ... in this image". Contradicting marks or
-statements give nothing.
+What the reply gives as its answer is read as everywhere (`read_answer`). Of that, three readings are tried: the text
+itself, its first sentence, and what is left without a frame such as "The image shows ..." or "... in this image".
 """
 
 from __future__ import annotations
@@ -11,15 +9,8 @@ from __future__ import annotations
 import re
 
 from medtune.eval.scoring.normalised_text import normalised
-from medtune.eval.scoring.parsers.answer_marks import marked_answers, plain_characters, without_emphasis
-from medtune.eval.scoring.parsers.think_blocks import after_thoughts
+from medtune.eval.scoring.parsers.free_answer import read_answer
 
-_STATEMENT = re.compile(
-    r"(?:\b(?:final|correct|right|best|short|my|the)\s+)*\b(?:answer|response|conclusion)\b"
-    r"(?:\s+(?:to|for)\s+(?:the|this|your)\s+question)?\s*(?:\b(?:is|was|would be|should be)\b|[:=])\s*[:=]?\s*|"
-    r"(?:最终|正确|我的)?(?:答案|回答|结论)\s*(?:应该是|应为|是|为|:)\s*:?\s*",
-    re.I,
-)
 _SENTENCE_END = re.compile(r"\n|[.!?;](?=\s|$)|[。；]")
 _TAKEN_BACK = re.compile(r"\W*(?:no|not|actually|wait|sorry|rather|correction|or|but|however|不对|不是|或)\b", re.I)
 _PICTURE = r"(?:image|picture|scan|x-?ray|radiograph|film|ct|mri|figure|photo(?:graph)?|view|study|slide|section)"
@@ -58,29 +49,8 @@ _AFTER = re.compile(
 _NEGATED = re.compile(r"\b(?:not|no|never|without|neither|nor|except)\b|n['’]t\b|不|没", re.I)
 
 
-def answer_parts(reply: str) -> list[str]:
-    r"""Returns the parts of a reply that state its answer; several only if all of them are the same text.
-
-    Example:
-        >>> answer_parts("<think>spleen?</think> The answer is **liver**."), answer_parts(r"\boxed{a} \boxed{b}")
-        (['liver.'], [])
-        >>> answer_parts("答案：肝脏。")
-        ['肝脏。']
-    """
-    text = after_thoughts(plain_characters(reply))
-    marked = [without_emphasis(each).strip() for each in marked_answers(text)]
-    if not marked:
-        plain = without_emphasis(text).strip()
-        stated = list(_STATEMENT.finditer(plain))
-        ends = [*(each.start() for each in stated[1:]), len(plain)]
-        marked = [plain[each.end() : end].strip() for each, end in zip(stated, ends, strict=False)]
-        marked = [each for each in marked if normalised(each)] or [plain]
-    kept = [each for each in marked if normalised(each)]
-    return kept if len({normalised(_first_sentence(each)) for each in kept}) == 1 else []
-
-
-def readings(part: str) -> set[str]:
-    """Returns the normalised texts that a part of a reply can be read as.
+def readings(answer: str) -> set[str]:
+    """Returns the normalised texts that an answer can be read as.
 
     Example:
         >>> sorted(readings("It is in the left lung."))
@@ -88,9 +58,9 @@ def readings(part: str) -> set[str]:
         >>> sorted(readings("Not the liver")), "liver" in readings("It is not the liver")
         (['not liver'], False)
     """
-    texts = [part]
-    first = _first_sentence(part)
-    if not _TAKEN_BACK.match(part[len(first) :].lstrip(" .!?;。；\n")):
+    texts = [answer]
+    first = _first_sentence(answer)
+    if not _TAKEN_BACK.match(answer[len(first) :].lstrip(" .!?;。；\n")):
         texts.append(first)
     found = set[str]()
     for text in texts:
@@ -108,11 +78,11 @@ def is_same_answer(reply: str, truth: str) -> bool:
         >>> is_same_answer("该图像是横断面。", "横断面"), is_same_answer("abnormal", "normal")
         (True, False)
     """
-    parts = answer_parts(reply)
     wanted = {normalised(each) for each in _unframed(truth)} - {""}
     if not wanted:
         return reply.strip() == truth.strip()
-    return bool(parts) and all(readings(part) & wanted for part in parts)
+    answer = read_answer(reply)
+    return answer is not None and not wanted.isdisjoint(readings(answer))
 
 
 def _first_sentence(text: str) -> str:
