@@ -17,6 +17,7 @@ def metric() -> Metric:
 
     Example:
         >>> from medtune.data.types import Question
+        >>> from medtune.eval.parsed_reply import ParsedReply
         >>> asked = Question("q", "m", "Where?", (), "normal", "text", "p")
         >>> metric().value([ParsedReply(asked, None, said) for said in ("Normal.", "not normal", None)])
         0.5555555555555555

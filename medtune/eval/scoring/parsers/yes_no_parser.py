@@ -46,39 +46,13 @@ _UNSURE = re.compile(
     r"\b(?:not (?:sure|certain|able|possible|enough|determined)|not clear (?:if|whether|that|from)|unclear|unable|"
     r"cannot|can not|can['’]t|do not know|don['’]t know|no (?:way|information|means|answer|idea))\b"
 )
-_SMALL = {"is", "are", "was", "were", "be", "been", "there", "any", "this", "that", "these", "those", "it", "its"}
-_SMALL |= {
-    "in",
-    "on",
-    "at",
-    "to",
-    "for",
-    "with",
-    "and",
-    "or",
-    "do",
-    "does",
-    "did",
-    "has",
-    "have",
-    "had",
-    "can",
-    "could",
-}
-_SMALL |= {
-    "could",
-    "image",
-    "picture",
-    "scan",
-    "seen",
-    "shown",
-    "visible",
-    "evidence",
-    "sign",
-    "signs",
-    "present",
-    "patient",
-}
+_SMALL = frozenset(
+    re.findall(
+        r"\w+",
+        "is are was were be been there any this that these those it its of in on at to for with and or do does did has "
+        "have had can could image picture scan seen shown visible evidence sign signs present patient",
+    )
+)
 _PRIVATE = "\ue000"
 
 
