@@ -88,10 +88,16 @@ class Manifest:
 
     @property
     def leaks(self) -> str:
-        """Says how many test questions are about what another split holds too; "" if splits share nothing."""
+        """Says how many test questions are about what another split holds too; "" if splits share nothing.
+
+        Where an image stands for a patient, its number is stated once.
+        """
         total = sum(self.counts["test"].values())
-        found = (f"{count} about a shared {what}" for what, count in self.split_leaks.items())
-        return f"of {total} test questions {', '.join(found)}" if self.split_leaks else ""
+        told = dict(self.split_leaks)
+        if self.stands_for_patient != "patient" and told.get("image") == told.get("patient"):
+            told.pop("patient", None)
+        found = (f"{count} about a shared {what}" for what, count in told.items())
+        return f"of {total} test questions {', '.join(found)}" if told else ""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
