@@ -61,13 +61,15 @@ def test_a_perfect_model_scores_1_by_our_rule_and_less_by_the_others(shared_real
 
 def test_slakes_rules_get_the_capitals_of_the_release(shared_real: Path, tmp_path: Path) -> None:
     questions = [q for q in real_questions(shared_real, "slake_en", tmp_path) if q.split == "test"]
-    table = rules_table(scored("slake", questions, [f"{question.printed['answer']}." for question in questions]))
-    assert cell(table, "MedEvalKit, no judge", "accuracy") == pytest.approx(416 / 1061)
-    assert cell(table, "lmms-eval", "accuracy") == 1.0
-    assert cell(table, "LLaVA-Med, run_eval", "closed_accuracy") == pytest.approx(355 / 416)
+    replies = [(question, f"{question.printed['answer']}.") for question in questions]
+    rules = find_benchmark("slake").rules
+    assert rules["medevalkit"].score(replies)["accuracy"] == pytest.approx(416 / 1061)
+    assert rules["lmms_eval"].score(replies)["accuracy"] == 1.0
+    assert rules["llava_med_run_eval"].score(replies)["closed_accuracy"] == pytest.approx(355 / 416)
     # With a judge that accepts everything, closed answers count twice.
-    assert cell(table, "MedEvalKit with a judge, damo", "if_judge_accepts_all") == pytest.approx((416 + 1061) / 1061)
-    assert cell(table, "MedEvalKit with a judge, ceilingFan456", "if_judge_accepts_all") is None
+    judged = rules["medevalkit_judged_damo"].score(replies)
+    assert judged["if_judge_accepts_all"] == pytest.approx((416 + 1061) / 1061)
+    assert rules["medevalkit_judged_ceilingFan456"].score(replies) == {}
 
 
 def test_pathvqas_functions_call_a_precision_exact_match() -> None:
