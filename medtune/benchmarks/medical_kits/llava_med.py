@@ -101,7 +101,7 @@ def bleus(truth: str, reply: str) -> tuple[float, float, float, float]:
 
 
 def nearest_candidate_rule(candidates: Sequence[str]) -> Callable[[str, str], bool]:
-    """Returns a function of (truth, reply) that says whether the candidate nearest to the reply is the truth (run_eval).
+    """Returns a function of (truth, reply): whether the candidate nearest to the reply is the truth (run_eval).
 
     Near is a candidate of whose words the reply has a large share; of several the first counts, and a reply without any
     of their words is nearest to the first candidate.
