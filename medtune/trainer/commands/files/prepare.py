@@ -81,8 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-leaks",
         action="store_true",
-        help="Keeps a split of the data that puts a patient or an image into two splits, and marks every result "
-        "(default: such a split is refused).",
+        help="Keeps a split of the data that puts a patient or an image into two splits, and marks every result. "
+        "Without it, such a split is refused.",
     )
     parser.add_argument(
         "--list-missing",
