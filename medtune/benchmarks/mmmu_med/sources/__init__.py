@@ -1,0 +1,1 @@
+"""The source that makes the BUSI benchmark's questions from the BUSI images."""

@@ -1,0 +1,76 @@
+"""Finds the media files of a release by the names that its tables use: in its folders, or inside its zip archives."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+
+@dataclass(frozen=True)
+class StoredFiles:
+    """The media files of a release, which were unpacked or still lie in archives.
+
+    Attributes:
+        root: The folder of the release.
+        folders: The folders in it that may hold the files, relative to it, in the order in which they are searched.
+        archives: The names of the zip archives in it that may hold the files; those that are missing are left out.
+        scratch: The folder into which a file of an archive is unpacked.
+    """
+
+    root: Path
+    folders: Sequence[str]
+    archives: Sequence[str]
+    scratch: Path
+
+    def find(self, name: str) -> Path | None:
+        """Returns the file of a name, unpacked if need be; None where neither folders nor archives hold it.
+
+        Raises:
+            ValueError: The name leads out of the release, or an archive is broken.
+        """
+        said = PurePosixPath(name)
+        if said.is_absolute() or ".." in said.parts or not said.parts:
+            raise ValueError(f"wanted a path inside of the release, got {name!r}.")
+        for folder in self.folders:
+            if (path := self.root / folder / said).is_file():
+                return path
+        for packed, member in self._members.get(said.name, ()):
+            if PurePosixPath(member).parts[-len(said.parts) :] == said.parts:
+                place = self.scratch / Path(str(packed.filename)).stem
+                return place / member if (place / member).is_file() else Path(packed.extract(member, place))
+        return None
+
+    def listed(self, folder: str, suffix: str) -> list[str]:
+        """Returns the names of the files with a suffix that lie directly in a folder, unpacked or in an archive, sorted.
+
+        Raises:
+            ValueError: An archive is broken.
+        """
+        names = {f"{folder}/{path.name}" for path in (self.root / folder).glob(f"*{suffix}")}
+        for members in self._members.values():
+            for _, member in members:
+                parent = PurePosixPath(member).parent
+                if member.endswith(suffix) and parent.parts[-len(PurePosixPath(folder).parts) :] == tuple(folder.split("/")):
+                    names.add(f"{folder}/{PurePosixPath(member).name}")
+        return sorted(names)
+
+    @cached_property
+    def _members(self) -> dict[str, list[tuple[zipfile.ZipFile, str]]]:
+        """The archive and path of every file in the archives, by the file's own name."""
+        found: dict[str, list[tuple[zipfile.ZipFile, str]]] = {}
+        for archive in (self.root / name for name in self.archives):
+            if archive.is_file():
+                packed = _opened(archive)
+                for member in packed.namelist():
+                    found.setdefault(PurePosixPath(member).name, []).append((packed, member))
+        return found
+
+
+def _opened(archive: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(archive)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{archive}: broken or cut-off zip archive ({error}). Download it again.") from error
