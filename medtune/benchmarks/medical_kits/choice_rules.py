@@ -45,8 +45,8 @@ def medevalkit_rule(file: str, printed: Callable[[Question], Printed], *, takes_
         title="MedEvalKit",
         source=f"{_KIT}, utils/utils.py:68-132 and {file}",
         differs=(
-            "a reply that is neither a letter nor an option's words counts as the option of the most similar characters, "
-            "so that an empty reply is option A, and a hedge or a refusal may be right."
+            "a reply that is neither a letter nor an option's words counts as the option of the most similar "
+            "characters, so that an empty reply is option A, and a hedge or a refusal may be right."
         ),
         score=share_right(is_right),
     )

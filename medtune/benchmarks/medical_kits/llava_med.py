@@ -21,7 +21,9 @@ _MARKS = ';/[]"{}()=+\\_-><@`,?!'
 _ARTICLES = frozenset({"a", "an", "the"})
 _NUMBERS = {
     word: str(value)
-    for value, word in enumerate(("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"))
+    for value, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    )
 } | {"none": "0"}
 _COMMA_IN_NUMBER = re.compile(r"\d,\d")
 _FULL_STOP = re.compile(r"\.(?!\d)")

@@ -78,9 +78,7 @@ def printed_totals(rows: Sequence[Counted]) -> Mapping[str, Mapping[str, float]]
     if "acc" in free:
         free["acc"] /= free["total"]
         scored = [row.scores for row in parts["open"] if row.scores]
-        free |= {
-            name: sum(getattr(scores, name) for scores in scored) / free["total"] for name in OpenScores._fields
-        }
+        free |= {name: sum(getattr(scores, name) for scores in scored) / free["total"] for name in OpenScores._fields}
     return totals
 
 

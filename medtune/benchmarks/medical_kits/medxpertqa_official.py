@@ -1,7 +1,7 @@
 r"""MedXpertQA's own rule: the first capital letter of an option that stands alone in a reply is the answer.
 
-Source: TsinghuaC3I/MedXpertQA@f21247d, eval/utils.py:33-102 (method zero_shot) and eval/main.py:165-185. Its README warns
-that the rule does not fit models that reason at length, such as QVQ and R1.
+Source: TsinghuaC3I/MedXpertQA@f21247d, eval/utils.py:33-102 (method zero_shot) and eval/main.py:165-185. Its README
+warns that the rule does not fit models that reason at length, such as QVQ and R1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """MMMU's own rules: which letter a reply to a multiple-choice question gives, and whether an open answer is right.
 
-A reply from which no letter can be read is scored by chance: the official code draws one of the letters. These functions
-say `RANDOM` in its place. MedEvalKit takes the same rules for letters after the content of answer tags or of a box.
+A reply from which no letter can be read is scored by chance: the official code draws one of the letters. These
+functions say `RANDOM` in its place. MedEvalKit takes the same rules for letters on the content of answer tags or of a
+box.
 
 Source: MMMU-Benchmark/MMMU@bb0b95a, mmmu/utils/eval_utils.py:10-220; alibaba-damo-academy/MedEvalKit@9b12e3b,
 utils/MMMU/eval_utils.py:10-69.
@@ -53,7 +54,8 @@ def letter_in_medevalkit(reply: str, options: Mapping[str, str]) -> str:
     r"""Returns the letter that MedEvalKit reads: the official rule on what stands in answer tags or else in a box.
 
     Example:
-        >>> [letter_in_medevalkit(reply, {"A": "cyst", "B": "tumour"}) for reply in ("<answer>B</answer>", r"\boxed{A}")]
+        >>> options = {"A": "cyst", "B": "tumour"}
+        >>> [letter_in_medevalkit(reply, options) for reply in ("<answer>B</answer>", r"\boxed{A}")]
         ['B', 'A']
     """
     text = tagged(reply) if "<answer>" in reply else boxed(reply) if r"\boxed" in reply else reply
@@ -135,7 +137,7 @@ def _tail(line: str, *, is_last: bool) -> str:
 
 
 def _normalised(text: str) -> list[Said]:
-    """Returns a number rounded to two decimals, or a text in lower case; a single character with a blank on one side."""
+    """Returns a number rounded to two decimals, or a text in lower case; one character stands beside a blank."""
     said = text.strip()
     try:
         return [round(float(said.replace(",", "")), 2)]

@@ -1,6 +1,6 @@
 """MedXpertQA MM, expert-level multiple-choice questions about patients with one to six images each.
 
-It is for evaluation alone. The release's questions hold their options, which are taken off and listed once by the prompt.
+It is for evaluation alone. The release's questions hold their options, which are taken off; the prompt lists them once.
 
 Source: Zuo et al., MedXpertQA, arXiv 2501.18362; TsinghuaC3I/MedXpertQA@f21247d.
 """

@@ -9,7 +9,12 @@ import numpy as np
 import PIL.Image
 
 _SETS = {
-    "Invented X-ray": ("X-Ray", "Modality Recognition", "What kind of image is this?", ("X-ray", "CT", "MRI", "Drawing")),
+    "Invented X-ray": (
+        "X-Ray",
+        "Modality Recognition",
+        "What kind of image is this?",
+        ("X-ray", "CT", "MRI", "Drawing"),
+    ),
     "Invented skin": ("Dermoscopy", "Disease Diagnosis", "Is the spot malignant?", ("No", "Yes")),
     "Invented cells": ("Microscopy Images", "Lesion Grading", "Which grade is shown?", ("one", "two", "three")),
 }

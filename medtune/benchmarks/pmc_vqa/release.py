@@ -1,6 +1,7 @@
 """Reads PMC-VQA's tables: both versions, whose columns differ, and their images in folders or archives.
 
-    train.csv, test.csv, test_clean.csv    version 1: Figure_path, Question, Answer (the text), Choice A to D, Answer_label
+    train.csv, test.csv, test_clean.csv    version 1: Figure_path, Question, Answer (the text), Choice A to D,
+                                           Answer_label
     train_2.csv, test_2.csv                version 2: index, Figure_path, Caption, Question, Choice A to D, Answer (the
                                            letter), split
     images.zip, images_2.zip               or the folders images, images_2, figures that they were unpacked into
@@ -200,7 +201,9 @@ def article_of(figure: str) -> str:
 def _options(row: Row) -> tuple[str, ...]:
     """Returns the options, without their letters where all of them begin with their own; empty ones at the end go."""
     cells = [str(row.values[column] or "") for column in CHOICES]
-    lettered = all(cell.strip()[:1] == letter and _PREFIX.match(cell) for cell, letter in zip(cells, LETTERS, strict=True))
+    lettered = all(
+        cell.strip()[:1] == letter and _PREFIX.match(cell) for cell, letter in zip(cells, LETTERS, strict=True)
+    )
     options = [(_PREFIX.sub("", cell, count=1) if lettered else cell).strip() for cell in cells]
     while options and not options[-1]:
         options.pop()

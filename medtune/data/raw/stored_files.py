@@ -44,17 +44,17 @@ class StoredFiles:
         return None
 
     def listed(self, folder: str, suffix: str) -> list[str]:
-        """Returns the names of the files with a suffix that lie directly in a folder, unpacked or in an archive, sorted.
+        """Returns the names of the files with a suffix that lie directly in a folder, unpacked or packed, sorted.
 
         Raises:
             ValueError: An archive is broken.
         """
         names = {f"{folder}/{path.name}" for path in (self.root / folder).glob(f"*{suffix}")}
-        for members in self._members.values():
-            for _, member in members:
-                parent = PurePosixPath(member).parent
-                if member.endswith(suffix) and parent.parts[-len(PurePosixPath(folder).parts) :] == tuple(folder.split("/")):
-                    names.add(f"{folder}/{PurePosixPath(member).name}")
+        wanted = PurePosixPath(folder).parts
+        for name, members in self._members.items():
+            parents = (PurePosixPath(member).parent.parts for _, member in members)
+            if name.endswith(suffix) and any(parent[-len(wanted) :] == wanted for parent in parents):
+                names.add(f"{folder}/{name}")
         return sorted(names)
 
     @cached_property

@@ -1,14 +1,14 @@
 r"""MedXpertQA MM: the hub's JSON lines or the authors' own file, and one to six images for each question.
 
-    MM/test.jsonl                     the hub's layout: id, question, options {"A": text, ...}, label (a letter), images
-                                      [file name], medical_task, body_system, question_type
-    medxpertqa_mm_input.jsonl         the layout of the authors' code: options [{letter, content}], label [letter], images
-                                      [{image_path}]; it may also lie in eval/data/medxpertqa/input
-    images/ or images.zip             the images
+    MM/test.jsonl                the hub's layout: id, question, options {"A": text, ...}, label (a letter), images
+                                 [file name], medical_task, body_system, question_type
+    medxpertqa_mm_input.jsonl    the layout of the authors' code: options [{letter, content}], label [letter], images
+                                 [{image_path}]; it may also lie in eval/data/medxpertqa/input
+    images/ or images.zip        the images
 
 Every question of the release ends with its options ("Answer Choices: (A) ... (E) ..."). They are taken off, because
-every prompt lists the options, and a kit that does not take them off shows them twice. The five questions of MM/dev.jsonl
-are examples for prompts and are left out.
+every prompt lists the options, and a kit that does not take them off shows them twice. The five questions of
+MM/dev.jsonl are examples for prompts and are left out.
 
 Source: Zuo et al., MedXpertQA, arXiv 2501.18362; hub data set TsinghuaC3I/MedXpertQA, configuration MM;
 TsinghuaC3I/MedXpertQA@f21247d, eval/data/prepare_medxpertqa.ipynb.
@@ -184,7 +184,11 @@ def _options(row: Row) -> dict[str, str]:
 
 def _image_names(row: Row) -> list[str]:
     said = row.values.get("images")
-    names = [each.get("image_path") if isinstance(each, Mapping) else each for each in said] if isinstance(said, list) else []
+    names = (
+        [each.get("image_path") if isinstance(each, Mapping) else each for each in said]
+        if isinstance(said, list)
+        else []
+    )
     if not names or not all(isinstance(name, str) and name for name in names):
         raise row.place.error(f"wanted a list of one or more images, got {said!r}", field="images")
     return [str(name) for name in names]

@@ -1,1 +1,1 @@
-"""The source that makes the BUSI benchmark's questions from the BUSI images."""
+"""The sources that read MMMU's medical subjects: the validation part, and the test part where its answers are known."""

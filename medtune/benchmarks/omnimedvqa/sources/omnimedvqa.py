@@ -1,7 +1,7 @@
 """OmniMedVQA: the JSON files of the open-access part, one for each source set, and the images at their paths.
 
-    QA_information/Open-access/<set>.json    a list of rows: dataset, question_id, question_type, question, gt_answer (the
-                                             text of an option), image_path, option_A to option_D, modality_type
+    QA_information/Open-access/<set>.json    a list of rows: dataset, question_id, question_type, question, gt_answer
+                                             (the text of an option), image_path, option_A to option_D, modality_type
     Images/<set>/...                         the images, at the rows' image_path
     OmniMedVQA.zip                           or the archive that holds both
 
@@ -26,7 +26,7 @@ from medtune.benchmarks.omnimedvqa.example import write_example
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_folder import hub_folder
 from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.row_errors import Place, Reject, read_rows
+from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.raw.stored_files import StoredFiles
 from medtune.data.types import MediaRef, Question

@@ -1,4 +1,4 @@
-"""PMC-VQA, version 1 with the whole test file, test.csv; see medtune/benchmarks/pmc_vqa/release.py for the layout."""
+"""PMC-VQA, version 1 with its whole test file; medtune/benchmarks/pmc_vqa/release.py has the layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PMC-VQA, version 2, whose figures are no compound figures, with test_2.csv; see medtune/benchmarks/pmc_vqa/release.py for the layout."""
+"""PMC-VQA, version 2, whose figures are no compound figures; medtune/benchmarks/pmc_vqa/release.py has the layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""PMC-VQA, version 1 with the 2,000 questions that its authors checked by hand, test_clean.csv; see medtune/benchmarks/pmc_vqa/release.py for the layout."""
+"""PMC-VQA, version 1 with the 2,000 test questions that its authors checked by hand.
+
+The layout is in medtune/benchmarks/pmc_vqa/release.py.
+"""
 
 from __future__ import annotations
 
