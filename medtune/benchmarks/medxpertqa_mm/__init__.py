@@ -11,15 +11,14 @@ from collections.abc import Sequence
 
 from medtune.benchmarks import published
 from medtune.benchmarks.medical_kits.choice_rules import lettered, medevalkit_rule, medxpertqa_rule
+from medtune.benchmarks.medical_kits.letters_as_options import parse, render
 from medtune.benchmarks.medical_kits.printed_rows import printed_references, printed_table
 from medtune.benchmarks.medxpertqa_mm.sources.medxpertqa_mm import URL
 from medtune.data.types import Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
-from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.published_numbers import Reference
-from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
 from medtune.eval.scoring.tables import Table
 
 TYPES = ("Reasoning", "Understanding")
@@ -39,8 +38,8 @@ def benchmark() -> Benchmark:
         citation="Zuo Y, Qu S, Li Y, et al. MedXpertQA. ICML 2025, arXiv:2501.18362.",
         sources=("medxpertqa_mm",),
         facets=("task", "question_type", "body_system", "images"),
-        render=render_choice,
-        parsers={"robust": parse_choice, "strict": parse_choice_strict},
+        render=render,
+        parsers={"robust": parse},
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
         tables=_tables,

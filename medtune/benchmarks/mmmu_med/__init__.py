@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from medtune.benchmarks.medical_kits import letters_as_options
 from medtune.benchmarks.medical_kits.printed_rows import printed_references, printed_table
 from medtune.benchmarks.mmmu_med.open_answers import parse_open
 from medtune.benchmarks.mmmu_med.release import FORM, LICENCE, PART, URL
 from medtune.benchmarks.mmmu_med.result_files import result_rows
 from medtune.benchmarks.mmmu_med.rules import rules
 from medtune.data.types import AnswerFormat, Prompt, Question
-from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.published_numbers import Reference
-from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 
 _NAME, _TITLE = "mmmu_med", "MMMU, medical subjects"
 _QUESTIONS = {"validation": 150, "test": 1752}
@@ -58,13 +57,13 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
         Answer with a number, a letter or a few words.
     """
     if question.options:
-        return render_choice(question, answer_format)
+        return letters_as_options.render(question, answer_format)
     return Prompt(f"{question.text}\nAnswer with a number, a letter or a few words.", (), question.answer)
 
 
 def parse(reply: str, question: Question) -> str | None:
     """Returns the option that a reply chooses, or the answer that it gives to an open question."""
-    return parse_choice(reply, question) if question.options else parse_open(reply, question)
+    return letters_as_options.parse(reply, question) if question.options else parse_open(reply, question)
 
 
 def _references() -> Sequence[Reference]:

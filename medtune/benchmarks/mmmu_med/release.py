@@ -64,6 +64,7 @@ def source_of(part: Part, *, write_example: Callable[[Path], None]) -> Source:
         read_hub=lambda hub, seed, scratch: _read_hub(part, hub, scratch),
         write_example=write_example,
         test_only=True,
+        answer_in=_answer_in,
     )
 
 
@@ -139,6 +140,13 @@ class _Reader:
         if isinstance(stored, str) and (self.root / stored).is_file():
             return self.root / stored
         raise row.place.error("there is no image", field=column)
+
+
+def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
+    """Returns the true answer of another tool's row, which states the letter of an option or the answer itself."""
+    said = fields.get("answer", "").strip()
+    place = ascii_uppercase.find(said) if len(said) == 1 else -1
+    return question.options[place] if 0 <= place < len(question.options) else said or None
 
 
 def _read_hub(part: Part, hub: HubId, scratch: Path) -> SourceTable:

@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 
 from medtune.benchmarks.medical_kits.choice_rules import Printed, medevalkit_rule
+from medtune.benchmarks.medical_kits.letters_as_options import parse, render
 from medtune.benchmarks.medical_kits.printed_rows import printed_references, printed_table
 from medtune.benchmarks.omnimedvqa.sources.omnimedvqa import STATED, URL
 from medtune.data.types import Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
-from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.published_numbers import Reference
-from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
 
 _NAME, _TITLE = "omnimedvqa", "OmniMedVQA"
 _QUESTIONS = 88_996
@@ -37,8 +36,8 @@ def benchmark() -> Benchmark:
         citation="Hu Y, Li T, Lu Q, et al. OmniMedVQA. CVPR 2024, arXiv:2402.09181.",
         sources=("omnimedvqa",),
         facets=("task", "modality", "set"),
-        render=render_choice,
-        parsers={"robust": parse_choice, "strict": parse_choice_strict},
+        render=render,
+        parsers={"robust": parse},
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
         tables=lambda evidence: printed_table(_NAME, _TITLE, evidence),

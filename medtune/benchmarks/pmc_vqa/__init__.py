@@ -11,15 +11,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from medtune.benchmarks.medical_kits.choice_rules import Printed, medevalkit_rule
+from medtune.benchmarks.medical_kits.letters_as_options import parse, render
 from medtune.benchmarks.medical_kits.printed_rows import printed_references, printed_table
 from medtune.benchmarks.pmc_vqa.release import CHOICES, LETTER, LETTERS, LICENCE, TASK, URL, V1, V1_CLEAN, V2
 from medtune.data.types import Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
-from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.published_numbers import Reference
-from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
 
 RELEASE = "release"
 _NAME, _TITLE = "pmc_vqa", "PMC-VQA"
@@ -38,8 +37,8 @@ def benchmark() -> Benchmark:
         citation="Zhang X, Wu C, Zhao Z, et al. PMC-VQA: Visual Instruction Tuning for Medical VQA. arXiv:2305.10415.",
         sources=("pmc_vqa_2", "pmc_vqa", "pmc_vqa_clean"),
         facets=("task", RELEASE),
-        render=render_choice,
-        parsers={"robust": parse_choice, "strict": parse_choice_strict},
+        render=render,
+        parsers={"robust": parse},
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
         tables=lambda evidence: printed_table(_NAME, _TITLE, evidence, facet=RELEASE),

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import ascii_uppercase
 
 from medtune.benchmarks.medxpertqa_mm.example import write_example
 from medtune.data.raw.folder import raw_folder
@@ -59,6 +60,7 @@ def source() -> Source:
         read_hub=_read_hub,
         write_example=write_example,
         test_only=True,
+        answer_in=_answer_in,
     )
 
 
@@ -119,6 +121,13 @@ class _Reader:
         return found or path
 
 
+def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
+    """Returns the true answer of another tool's row, which states its letter."""
+    said = (fields.get("label") or fields.get("answer") or "").strip()
+    place = ascii_uppercase.find(said) if len(said) == 1 else -1
+    return question.options[place] if 0 <= place < len(question.options) else said or None
+
+
 def _read_hub(hub: HubId, seed: int, scratch: Path) -> SourceTable:
     if hub.config not in (None, CONFIG):
         raise ValueError(f"{hub}: wanted the configuration {CONFIG}, the other has no images.")
@@ -175,7 +184,7 @@ def _options(row: Row) -> dict[str, str]:
     if isinstance(said, list):
         said = {each.get("letter"): each.get("content") for each in said if isinstance(each, Mapping)}
     letters = list(said) if isinstance(said, Mapping) else []
-    if not isinstance(said, Mapping) or len(letters) < 2 or letters != list("ABCDEFGHIJ"[: len(letters)]):
+    if not isinstance(said, Mapping) or len(letters) < 2 or letters != list(ascii_uppercase[: len(letters)]):
         raise row.place.error(f"wanted two or more options with the letters A, B, ..., got {said!r}", field="options")
     if not all(isinstance(text, str) and text.strip() for text in said.values()):
         raise row.place.error("wanted a text for each option", field="options")
