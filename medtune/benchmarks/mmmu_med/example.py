@@ -11,6 +11,7 @@ import numpy as np
 import PIL.Image
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
 from medtune.benchmarks.mmmu_med.release import SUBJECTS, TEST_ANSWERS, Part
 
@@ -65,5 +66,10 @@ def _write(part: Part, folder: Path) -> None:
             rows.append(row)
             answers[row["id"]] = {"question_type": kind, "ground_truth": answer}
         write_rows(folder / subject / f"{part}-00000-of-00001.parquet", rows)
+    # The card of the data set names its configurations, by which a copy is read like the hub's own.
+    configs = [
+        {"config_name": subject, "data_files": [{"split": part, "path": f"{subject}/{part}-*"}]} for subject in SUBJECTS
+    ]
+    (folder / "README.md").write_text(f"---\n{yaml.safe_dump({'configs': configs})}---\n", "utf-8")
     if part == "test":
         (folder / TEST_ANSWERS).write_text(json.dumps(answers, indent=1), "utf-8")

@@ -158,19 +158,20 @@ def _read_hub(part: Part, hub: HubId, scratch: Path) -> SourceTable:
     """
     if hub.config not in (None, *SUBJECTS):
         raise ValueError(f"{hub}: wanted one of the medical subjects {', '.join(SUBJECTS)}, or none for all of them.")
-    if Path(hub.id).is_dir():
-        return _read(part, Path(hub.id), scratch, subjects=(hub.config,) if hub.config else SUBJECTS)
+    # Streamed, because the test part is many times larger than the others and would be downloaded with them.
     rows = (
         (subject, row)
         for subject in ((hub.config,) if hub.config else SUBJECTS)
-        for rows in hub_rows(hub._replace(config=subject))
+        for rows in hub_rows(hub._replace(config=subject), stream=True)
         if rows.split == part
         for row in rows.rows()
     )
-    return _table(_Reader(part, scratch, scratch, {}), rows, str(hub))
+    folder = Path(hub.id)
+    answers = _answers(folder) if folder.is_dir() else {}
+    return _table(_Reader(part, scratch, scratch, answers), rows, str(hub))
 
 
-def _read(part: Part, root: Path | None, scratch: Path, *, subjects: Sequence[str] = SUBJECTS) -> SourceTable:
+def _read(part: Part, root: Path | None, scratch: Path) -> SourceTable:
     """Returns the questions of the subjects that the folder holds. The options keep the order of the files.
 
     Raises:
@@ -178,12 +179,12 @@ def _read(part: Part, root: Path | None, scratch: Path, *, subjects: Sequence[st
         ValueError: A file cannot be read.
     """
     folder = raw_folder(root, holds=f"MMMU's Parquet files, such as {SUBJECTS[3]}/{part}-00000-of-00001.parquet")
-    files = [(subject, path) for subject in subjects for path in sorted((folder / subject).glob(f"{part}-*.parquet"))]
+    files = [(subject, path) for subject in SUBJECTS for path in sorted((folder / subject).glob(f"{part}-*.parquet"))]
     if not files:
         raise FileNotFoundError(f"{folder}: wanted {SUBJECTS[3]}/{part}-*.parquet and the like, found none. See {URL}.")
     rows = ((subject, row) for subject, path in files for row in file_rows(path, name=f"{subject}/{path.name}").rows())
     table = _table(_Reader(part, folder, scratch, _answers(folder)), rows, str(folder))
-    lacking = [subject for subject in subjects if subject not in {found for found, _ in files}]
+    lacking = [subject for subject in SUBJECTS if subject not in {found for found, _ in files}]
     note = (f"not in this folder: {', '.join(lacking)}",) if lacking else ()
     return replace(table, notes=(*table.notes, *note))
 

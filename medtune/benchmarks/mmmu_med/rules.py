@@ -112,8 +112,8 @@ def _scored(read: ReadLetter, share_open: OpenShare) -> Callable[[Sequence[tuple
         return {
             "accuracy": sum(each.share for _, each in found) / len(found),
             "drawn at random": float(sum(each.drawn for _, each in found)),
-            "right, not drawn": sum(sure.values()),
-            **{f"{subject}: right, not drawn": right for subject, right in sure.items()},
+            "right without draws": sum(sure.values()),
+            **{f"right in {subject}": right for subject, right in sure.items()},
         }
 
     return score

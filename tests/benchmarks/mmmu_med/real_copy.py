@@ -1,6 +1,6 @@
-"""Makes a copy of MMMU's medical validation part around the real options and answers, with invented questions and images.
+"""Makes a copy of MMMU's medical validation part: real options and answers, invented questions and images.
 
-The questions' texts and images are not among the real files.
+The real files hold neither the texts of the questions nor the images.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def write_copy(real: Path, folder: Path) -> None:
             listed = reply.get("index2ans")
             options = list(listed.values()) if isinstance(listed, dict) else []
             row: dict[str, object] = {"id": reply["id"], "question": f"<image 1> What does picture {number} show?"}
-            row |= {"options": repr(options), "explanation": "", "img_type": "['Photographs']", "answer": reply["answer"]}
+            row |= {"options": repr(options), "explanation": "", "img_type": "['Photographs']"}
+            row["answer"] = reply["answer"]
             row |= {"topic_difficulty": "Medium", "question_type": "multiple-choice" if options else "open"}
             row |= {name: drawn_png(draw) if name == IMAGE_COLUMNS[0] else None for name in IMAGE_COLUMNS}
             rows.append(row)
