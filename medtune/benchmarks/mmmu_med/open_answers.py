@@ -2,8 +2,8 @@
 
 The answer is what a reply marks or states as its answer (medtune/eval/scoring/parsers/free_answer.py), or else its
 first or last line, of which the one with fewer words counts, if it is short; two lines that are equally short both have
-to be right. The answer is right if it is the true letter, equals the true number, or is the true text after normalisation
-(medtune/eval/scoring/normalised_text.py).
+to be right. The answer is right if it is the true letter, equals the true number, or is the true text after
+normalisation (medtune/eval/scoring/normalised_text.py).
 """
 
 from __future__ import annotations

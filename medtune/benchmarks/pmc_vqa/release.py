@@ -26,7 +26,7 @@ from medtune.data.raw.hub_folder import hub_folder
 from medtune.data.raw.hub_rows import Row, file_rows
 from medtune.data.raw.row_errors import Place, Reject, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
-from medtune.data.raw.stored_files import StoredFiles
+from medtune.data.raw.stored_files import StoredFiles, stored_files
 from medtune.data.types import MediaRef, Question, Split
 
 URL = "https://huggingface.co/datasets/RadGenome/PMC-VQA"
@@ -160,7 +160,7 @@ def read_version(version: Version, root: Path | None, scratch: Path, *, needs_me
         there = ", ".join(sorted(path.name for path in folder.glob("*.csv"))) or "no .csv file"
         raise FileNotFoundError(f"{folder / version.test}: this table is missing; there is {there}. See {URL}.")
     here = next((name for name in _FOLDERS if (folder / name).is_dir()), "")
-    images = StoredFiles(folder, (here, *(name for name in _FOLDERS if name != here)), version.archives, scratch)
+    images = stored_files(folder, (here, *(name for name in _FOLDERS if name != here)), version.archives, scratch)
     reader = _Reader(version, images, needs_media)
     questions, rejects = list[Question](), list[Reject]()
     splits: Mapping[str, Split] = {version.train: "train", version.test: "test"}

@@ -143,7 +143,7 @@ def test_the_test_part_needs_the_users_answers(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the answers of all 25 questions are withheld by MMMU's authors"):
         source.read(root, 0, tmp_path / "scratch")
     (root / TEST_ANSWERS).write_text('{"a": 1}')
-    with pytest.raises(ValueError, match='wanted {id: {"ground_truth": answer}}'):
+    with pytest.raises(ValueError, match=r'wanted \{id: \{"ground_truth": answer\}\}'):
         source.read(root, 0, tmp_path / "scratch")
 
 

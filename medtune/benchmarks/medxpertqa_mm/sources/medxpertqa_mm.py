@@ -30,7 +30,7 @@ from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
-from medtune.data.raw.stored_files import StoredFiles
+from medtune.data.raw.stored_files import StoredFiles, stored_files
 from medtune.data.types import MediaRef, Question
 
 URL = "https://huggingface.co/datasets/TsinghuaC3I/MedXpertQA"
@@ -150,7 +150,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     name = next((name for name in FILES if (folder / name).is_file()), None)
     if name is None:
         raise FileNotFoundError(f"{folder}: wanted one of {', '.join(FILES)}, found none. See {URL}.")
-    reader = _Reader(StoredFiles(folder, ("images", "MM/images", ""), (ARCHIVE,), scratch), needs_media)
+    reader = _Reader(stored_files(folder, ("images", "MM/images", ""), (ARCHIVE,), scratch), needs_media)
     read = read_rows(_rows(folder / name, name), reader.question)
     return SourceTable(
         read.taken,

@@ -28,7 +28,7 @@ from medtune.data.raw.hub_folder import hub_folder
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
-from medtune.data.raw.stored_files import StoredFiles
+from medtune.data.raw.stored_files import StoredFiles, stored_files
 from medtune.data.types import MediaRef, Question
 
 URL = "https://huggingface.co/datasets/foreverbeliever/OmniMedVQA"
@@ -143,7 +143,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     folder = raw_folder(root, holds=f"OmniMedVQA's {TABLES} and Images, or {ARCHIVE}")
     if (folder / _INSIDE / TABLES).is_dir():
         folder /= _INSIDE
-    images = StoredFiles(folder, ("",), (ARCHIVE,), scratch)
+    images = stored_files(folder, ("",), (ARCHIVE,), scratch)
     tables = images.listed(TABLES, ".json")
     if not tables:
         raise FileNotFoundError(f"{folder}: wanted {TABLES}/*.json or {ARCHIVE}, found neither. See {URL}.")
