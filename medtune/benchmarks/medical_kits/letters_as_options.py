@@ -1,8 +1,8 @@
 """Asks and reads questions with options, of which a few sets have some whose options are letters themselves.
 
 If option B of a question is the text "E", the reply "E" may mean the letter or the text. Such a question always asks
-for the letter, as every kit does, and letters of a reply to it are always those of options. A reply that consists of the
-text alone then names another option. In real sets these are questions about the letters in a figure.
+for the letter, as every kit does, and letters of a reply to it are always those of options. A reply that is the text
+alone then names another option. In real sets these are questions about the letters in a figure.
 """
 
 from __future__ import annotations
