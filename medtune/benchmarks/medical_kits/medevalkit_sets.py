@@ -43,7 +43,7 @@ def counted_by_words(row: SetRow) -> Counted:
 
 
 def counted_by_type(row: SetRow) -> Counted:
-    """Returns how SLAKE counts a row: by its type, blanks stay, and only a "yes" in small letters is a yes/no answer."""
+    """Returns how SLAKE counts a row: by its type, blanks stay, and only "yes" in small letters is yes or no."""
     said = handed_over(row.reply)
     if row.answer_type == "OPEN":
         return _open(row.truth, said)
