@@ -7,31 +7,26 @@ Source: Zuo et al., MedXpertQA, arXiv 2501.18362; TsinghuaC3I/MedXpertQA@f21247d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from medtune.benchmarks import published
-from medtune.benchmarks.medical_kits.choice_rules import lettered, medevalkit_rule, medxpertqa_rule
-from medtune.benchmarks.medical_kits.letters_as_options import parse, render
-from medtune.benchmarks.medical_kits.printed_rows import printed_references, printed_table
+from medtune.benchmarks.choice_sets.choice_rules import lettered, medevalkit_rule, medxpertqa_rule
+from medtune.benchmarks.choice_sets.letters_as_options import parse, render
 from medtune.benchmarks.medxpertqa_mm.sources.medxpertqa_mm import URL
+from medtune.benchmarks.short_answers.published_tables import part_of, printed_tables
 from medtune.data.types import Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
-from medtune.eval.benchmark import Benchmark, Evidence
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.published_numbers import Reference
-from medtune.eval.scoring.tables import Table
 
-TYPES = ("Reasoning", "Understanding")
-_NAME, _TITLE = "medxpertqa_mm", "MedXpertQA MM"
-_RELEASE = "MM test"
-_QUESTIONS = 2000
-_REJECTED_SHARE = 0.01
+TEST_QUESTIONS = (2000,)
 
 
 def benchmark() -> Benchmark:
     """Returns the benchmark."""
+    rules = {
+        "medxpertqa": medxpertqa_rule(),
+        "medevalkit": medevalkit_rule("utils/MedXpertQA/MedXpertQA.py", lettered, takes_tags=True),
+    }
     return Benchmark(
-        title=_TITLE,
+        title="MedXpertQA MM",
         version="1.0",
         licence="MIT",
         url=URL,
@@ -42,50 +37,13 @@ def benchmark() -> Benchmark:
         parsers={"robust": parse},
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
-        tables=_tables,
-        rules={
-            "medxpertqa": medxpertqa_rule(),
-            "medevalkit": medevalkit_rule("utils/MedXpertQA/MedXpertQA.py", lettered, takes_tags=True),
-        },
-        references=_references,
-        missing=_missing,
+        tables=printed_tables("medxpertqa_mm", rules),
+        rules=rules,
+        missing=part_of(TEST_QUESTIONS),
         protocol=AnswerProtocol(
             0.0, repeats=1, max_new_tokens=2048, source="TsinghuaC3I/MedXpertQA@f21247d, eval/model/api_agent.py"
         ),
     )
-
-
-def _tables(evidence: Evidence) -> Sequence[Table]:
-    """Returns the printed accuracies with ours, and the authors' table by type of question."""
-    printed = published(_NAME)["by_type"]
-    by_type = Table(
-        title=f"{_TITLE}: the authors' accuracies in % by type of question, as printed",
-        columns=tuple(printed["columns"]),
-        rows=tuple(tuple(row) for row in printed["rows"]),
-        notes=("o1 answered a sample of the questions.",),
-        digits=2,
-    )
-    return (*printed_table(_NAME, _TITLE, evidence), by_type)
-
-
-def _references() -> Sequence[Reference]:
-    """Returns the printed accuracies over the whole test, and the authors' by type of question without the sample."""
-    overall = printed_references(_NAME, {_RELEASE: (None, None)})
-    known = {reference.model for reference in overall}
-    by_type = [
-        Reference(name, value / 100, "question_type", level)
-        for model, *values, _ in published(_NAME)["by_type"]["rows"]
-        for level, value in zip(TYPES, values, strict=True)
-        if (name := f"{model} (MedXpertQA)") in known
-    ]
-    return [*overall, *by_type]
-
-
-def _missing(questions: Sequence[Question]) -> str:
-    """Returns how many of the test questions these are; "" if all, but for one in a hundred."""
-    if len(questions) >= (1 - _REJECTED_SHARE) * _QUESTIONS:
-        return ""
-    return f"{len(questions):,} of its {_QUESTIONS:,} test questions"
 
 
 def _example(number: int, task: str, kind: str, images: int, text: str, answer: str) -> Question:

@@ -11,25 +11,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from medtune.benchmarks.medical_kits import letters_as_options
-from medtune.benchmarks.medical_kits.printed_rows import printed_references, printed_table
+from medtune.benchmarks.choice_sets import letters_as_options
 from medtune.benchmarks.mmmu_med.open_answers import parse_open
 from medtune.benchmarks.mmmu_med.release import FORM, LICENCE, PART, URL
 from medtune.benchmarks.mmmu_med.result_files import result_rows
 from medtune.benchmarks.mmmu_med.rules import rules
+from medtune.benchmarks.short_answers.published_tables import printed_tables
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.published_numbers import Reference
 
-_NAME, _TITLE = "mmmu_med", "MMMU, medical subjects"
 _QUESTIONS = {"validation": 150, "test": 1752}
 
 
 def benchmark() -> Benchmark:
     """Returns the benchmark."""
     return Benchmark(
-        title=_TITLE,
+        title="MMMU, medical subjects",
         version="1.0",
         licence=LICENCE,
         url=URL,
@@ -40,9 +38,8 @@ def benchmark() -> Benchmark:
         parsers={"robust": parse},
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
-        tables=lambda evidence: printed_table(_NAME, _TITLE, evidence, facet=PART),
+        tables=printed_tables("mmmu_med", rules(), facet=PART),
         rules=rules(),
-        references=_references,
         missing=_missing,
         result_rows=result_rows,
     )
@@ -64,10 +61,6 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
 def parse(reply: str, question: Question) -> str | None:
     """Returns the option that a reply chooses, or the answer that it gives to an open question."""
     return letters_as_options.parse(reply, question) if question.options else parse_open(reply, question)
-
-
-def _references() -> Sequence[Reference]:
-    return printed_references(_NAME, {part: (PART, part) for part in _QUESTIONS})
 
 
 def _missing(questions: Sequence[Question]) -> str:

@@ -7,29 +7,26 @@ Source: Hu et al., OmniMedVQA, arXiv 2402.09181; hub data set foreverbeliever/Om
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from string import ascii_uppercase
 
-from medtune.benchmarks.medical_kits.choice_rules import Printed, medevalkit_rule
-from medtune.benchmarks.medical_kits.letters_as_options import parse, render
-from medtune.benchmarks.medical_kits.printed_rows import printed_references, printed_table
+from medtune.benchmarks.choice_sets.choice_rules import Printed, medevalkit_rule
+from medtune.benchmarks.choice_sets.letters_as_options import parse, render
 from medtune.benchmarks.omnimedvqa.sources.omnimedvqa import STATED, URL
+from medtune.benchmarks.short_answers.published_tables import part_of, printed_tables
 from medtune.data.types import Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.published_numbers import Reference
 
-_NAME, _TITLE = "omnimedvqa", "OmniMedVQA"
-_QUESTIONS = 88_996
+TEST_QUESTIONS = (88_996,)
 """The number of questions of the open-access part, as two other repositories state it."""
-_REJECTED_SHARE = 0.01
 
 
 def benchmark() -> Benchmark:
     """Returns the benchmark."""
+    rules = {"medevalkit": medevalkit_rule("utils/OmniMedVQA/OmniMedVQA.py", _as_printed, takes_tags=True)}
     return Benchmark(
-        title=_TITLE,
+        title="OmniMedVQA",
         version="1.0",
         licence="of each of its source sets; the release states none of its own",
         url=URL,
@@ -40,10 +37,9 @@ def benchmark() -> Benchmark:
         parsers={"robust": parse},
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
-        tables=lambda evidence: printed_table(_NAME, _TITLE, evidence),
-        rules={"medevalkit": medevalkit_rule("utils/OmniMedVQA/OmniMedVQA.py", _as_printed, takes_tags=True)},
-        references=_references,
-        missing=_missing,
+        tables=printed_tables("omnimedvqa", rules),
+        rules=rules,
+        missing=part_of(TEST_QUESTIONS),
         protocol=AnswerProtocol(0.0, repeats=1, max_new_tokens=8192, source="MedEvalKit@9b12e3b, eval.sh"),
     )
 
@@ -59,17 +55,6 @@ def _as_printed(question: Question) -> Printed:
     equal = [letter for letter, option in zip(letters, question.options, strict=True) if option == stated]
     choices = tuple(f"{letter}. {option}" for letter, option in zip(letters, question.options, strict=True))
     return Printed(choices, equal[-1] if equal else stated)
-
-
-def _references() -> Sequence[Reference]:
-    return printed_references(_NAME, {"open-access part": (None, None)})
-
-
-def _missing(questions: Sequence[Question]) -> str:
-    """Returns how many of the open-access part's questions these are; "" if all, but for one in a hundred."""
-    if len(questions) >= (1 - _REJECTED_SHARE) * _QUESTIONS:
-        return ""
-    return f"{len(questions):,} of its {_QUESTIONS:,} open-access questions"
 
 
 def _example(number: int, kind: str, modality: str, text: str, options: tuple[str, ...], answer: str) -> Question:

@@ -10,27 +10,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from medtune.benchmarks.medical_kits.choice_rules import Printed, medevalkit_rule
-from medtune.benchmarks.medical_kits.letters_as_options import parse, render
-from medtune.benchmarks.medical_kits.printed_rows import printed_references, printed_table
+from medtune.benchmarks.choice_sets.choice_rules import Printed, medevalkit_rule
+from medtune.benchmarks.choice_sets.letters_as_options import parse, render
 from medtune.benchmarks.pmc_vqa.release import CHOICES, LETTER, LETTERS, LICENCE, TASK, URL, V1, V1_CLEAN, V2
+from medtune.benchmarks.short_answers.published_tables import MISSING_SHARE, printed_tables
 from medtune.data.types import Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.published_numbers import Reference
 
 RELEASE = "release"
-_NAME, _TITLE = "pmc_vqa", "PMC-VQA"
 _TEST_QUESTIONS = {V1_CLEAN.release: 2000, V2.release: 33_430}
 """The number of test questions. Source: the card (test_clean); one other repository (test_2)."""
-_REJECTED_SHARE = 0.01
 
 
 def benchmark() -> Benchmark:
     """Returns the benchmark."""
+    rules = {"medevalkit": medevalkit_rule("utils/PMC_VQA/PMC_VQA.py", _as_printed, takes_tags=False)}
     return Benchmark(
-        title=_TITLE,
+        title="PMC-VQA",
         version="1.0",
         licence=LICENCE,
         url=URL,
@@ -41,9 +39,8 @@ def benchmark() -> Benchmark:
         parsers={"robust": parse},
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
-        tables=lambda evidence: printed_table(_NAME, _TITLE, evidence, facet=RELEASE),
-        rules={"medevalkit": medevalkit_rule("utils/PMC_VQA/PMC_VQA.py", _as_printed, takes_tags=False)},
-        references=_references,
+        tables=printed_tables("pmc_vqa", rules, facet=RELEASE),
+        rules=rules,
         missing=_missing,
         protocol=AnswerProtocol(0.0, repeats=1, max_new_tokens=8192, source="MedEvalKit@9b12e3b, eval.sh"),
     )
@@ -58,15 +55,11 @@ def _as_printed(question: Question) -> Printed:
     return Printed(choices, question.printed[LETTER])
 
 
-def _references() -> Sequence[Reference]:
-    return printed_references(_NAME, {version.release: (RELEASE, version.release) for version in (V1, V1_CLEAN, V2)})
-
-
 def _missing(questions: Sequence[Question]) -> str:
     """Returns how many of the test questions these are; "" if all, but for one in a hundred that could not be read."""
     for release, count in Counter(question.facets.get(RELEASE, "") for question in questions).items():
         wanted = _TEST_QUESTIONS.get(release, 0)
-        if count < (1 - _REJECTED_SHARE) * wanted:
+        if count < (1 - MISSING_SHARE) * wanted:
             return f"{count:,} of the {wanted:,} of {release}"
     return ""
 

@@ -75,7 +75,7 @@ def test_the_whole_test_part_has_its_official_counts(shared_real: Path, tmp_path
     assert Counter(q.answer[-1] for q in questions) == {"A": 399, "B": 408, "C": 383, "D": 386, "E": 424}
     assert len({q.facets["body_system"] for q in questions}) == 12
     assert find_benchmark("medxpertqa_mm").missing(questions) == ""
-    assert find_benchmark("medxpertqa_mm").missing(questions[:43]) == "43 of its 2,000 test questions"
+    assert find_benchmark("medxpertqa_mm").missing(questions[:43]) == "43, where the official test has 2,000"
 
 
 def test_options_that_a_question_does_not_end_with_are_left_in_it(root: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,11 +12,12 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.medical_kits.medevalkit_choice import is_right
-from medtune.benchmarks.pmc_vqa.release import V1, V2, article_of
+from medtune.benchmarks.pmc_vqa.release import article_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.raw.source import SourceTable
-from medtune.data.types import SPLITS
+from medtune.data.types import SPLITS, Prediction, PredictionKey
 from medtune.eval.scoring.reply_rules import ReplyRule
+from medtune.eval.scoring.score import score_phase
 from medtune.trainer.commands.cli import main
 from tests.eval.golden import recorded
 
@@ -172,8 +172,12 @@ def test_golden_rule_of_medevalkit_counts_questions_of_the_release_as_the_kit_do
     assert 0 < sum(right) < len(right)
 
 
-def test_numbers_of_one_release_do_not_stand_beside_those_of_another() -> None:
-    benchmark = find_benchmark("pmc_vqa")
-    assert {reference.level for reference in benchmark.references()} == {V2.release}
-    assert len(benchmark.references()) >= 3
-    assert json.dumps(V1.columns) != json.dumps(V2.columns)
+@pytest.mark.parametrize(("name", "stands_there"), [("pmc_vqa_2", True), ("pmc_vqa", False)])
+def test_our_row_stands_beside_numbers_of_its_own_release_alone(name: str, stands_there: bool, tmp_path: Path) -> None:
+    test = [q for q in read(name, example(tmp_path / "raw", name)).questions if q.split == "test"]
+    said = [Prediction(PredictionKey(question.id, "image", "generation", 0), text=question.answer) for question in test]
+    tables = {table.title: table for table in score_phase(test, said, find_benchmark("pmc_vqa")).tables}
+    assert ("PMC-VQA v2, MedEvalKit" in tables) == stands_there
+    shown = tables["PMC-VQA v2, MedEvalKit" + ("" if stands_there else "; this model alone")]
+    assert shown.rows[-1] == ("ours, by MedEvalKit", 100.0)
+    assert any("Qwen2.5-VL-7B" in row for table in tables.values() for row in table.rows)

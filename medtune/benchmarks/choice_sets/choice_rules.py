@@ -53,11 +53,21 @@ def medevalkit_rule(file: str, printed: Callable[[Question], Printed], *, takes_
 
 
 def medxpertqa_rule() -> ReplyRule:
-    """Returns MedXpertQA's own rule."""
+    """Returns MedXpertQA's own rule, which also counts the two types of questions apart, as the authors print them."""
 
     def is_right(question: Question, reply: str) -> bool:
         letter = letters_for(question)[question.options.index(question.answer)]
         return medxpertqa_official.letters(reply, len(question.options)) == [letter]
+
+    share = share_right(is_right)
+
+    def score(replies: Sequence[tuple[Question, str]]) -> Mapping[str, float]:
+        found = dict(share(replies))
+        for kind in dict.fromkeys(question.facets["question_type"] for question, _ in replies):
+            found[kind.lower()] = share([each for each in replies if each[0].facets["question_type"] == kind])[
+                "accuracy"
+            ]
+        return found
 
     return ReplyRule(
         title="MedXpertQA's own code",
@@ -66,7 +76,7 @@ def medxpertqa_rule() -> ReplyRule:
             "the first capital letter that stands alone is the answer, so that the article A or an option that is "
             "only discussed counts, and an answer in words or in a small letter does not."
         ),
-        score=share_right(is_right),
+        score=score,
     )
 
 

@@ -11,10 +11,10 @@ from string import ascii_uppercase
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.medical_kits.letters_as_options import are_other_letters
+from medtune.benchmarks.choice_sets.letters_as_options import are_other_letters
 from medtune.data.types import Question
 from medtune.eval.parsed_reply import ParsedReply
-from tests.benchmarks.wordings import IN_WORDS, LETTERED, REASONING, WORDINGS, Wording
+from tests.benchmarks.choice_sets.wordings import IN_WORDS, LETTERED, REASONING, WORDINGS, Wording
 
 NAMES = ("pmc_vqa", "omnimedvqa", "medxpertqa_mm", "mmmu_med")
 OPTIONS_THAT_ARE_LETTERS = {"MM-1157", "validation_Basic_Medical_Science_17"}
