@@ -20,7 +20,12 @@ NOT_PATIENTS = {
     "llama_factory": "media file",
     "m3d_vqa": "case",
     "ms_swift": "media file",
+    "path_vqa": "image",
     "rexsonovqa": "video",
+    "slake": "image",
+    "slake_en": "image",
+    "slake_zh": "image",
+    "vqa_rad": "image",
 }
 
 
