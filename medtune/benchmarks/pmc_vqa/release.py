@@ -22,11 +22,11 @@ from string import ascii_uppercase
 from typing import NamedTuple
 
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_folder import hub_folder
 from medtune.data.raw.hub_rows import Row, file_rows
+from medtune.data.raw.releases.hub_folder import hub_folder
+from medtune.data.raw.releases.stored_files import StoredFiles, stored_files
 from medtune.data.raw.row_errors import Place, Reject, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
-from medtune.data.raw.stored_files import StoredFiles, stored_files
 from medtune.data.types import MediaRef, Question, Split
 
 URL = "https://huggingface.co/datasets/RadGenome/PMC-VQA"

@@ -24,11 +24,11 @@ from string import ascii_uppercase
 
 from medtune.benchmarks.omnimedvqa.example import write_example
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_folder import hub_folder
 from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.releases.hub_folder import hub_folder
+from medtune.data.raw.releases.stored_files import StoredFiles, stored_files
 from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
-from medtune.data.raw.stored_files import StoredFiles, stored_files
 from medtune.data.types import MediaRef, Question
 
 URL = "https://huggingface.co/datasets/foreverbeliever/OmniMedVQA"
