@@ -18,6 +18,7 @@ from medtune.benchmarks.mmmu_med.result_files import result_rows
 from medtune.benchmarks.mmmu_med.rules import rules
 from medtune.benchmarks.short_answers.published_tables import printed_tables
 from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 
@@ -42,6 +43,8 @@ def benchmark() -> Benchmark:
         rules=rules(),
         missing=_missing,
         result_rows=result_rows,
+        # Beam search with 5 beams, which no engine here does, on top of sampling.
+        protocol=AnswerProtocol(1.0, repeats=1, max_new_tokens=128, source="MMMU@bb0b95a, mmmu/utils/model_utils.py"),
     )
 
 

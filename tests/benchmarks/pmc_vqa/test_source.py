@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.medical_kits.medevalkit_choice import is_right
 from medtune.benchmarks.pmc_vqa.release import article_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.raw.source import SourceTable
@@ -19,7 +18,6 @@ from medtune.data.types import SPLITS, Prediction, PredictionKey
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.commands.cli import main
-from tests.eval.golden import recorded
 
 SOURCES = ("pmc_vqa", "pmc_vqa_clean", "pmc_vqa_2")
 Rows = list[list[str]]
@@ -160,16 +158,17 @@ def test_articles_that_train_and_test_share_are_kept_and_counted(tmp_path: Path)
     assert manifest.stands_for_patient == "article"
 
 
-def test_golden_rule_of_medevalkit_counts_questions_of_the_release_as_the_kit_does(tmp_path: Path) -> None:
-    expected = recorded("medevalkit_sets.json", "medical_vqa")
+def test_the_kits_rule_sees_the_cells_as_they_are_printed(tmp_path: Path) -> None:
     questions = read("pmc_vqa_2", example(tmp_path / "raw", "pmc_vqa_2")).questions
     rule: ReplyRule = find_benchmark("pmc_vqa").rules["medevalkit"]
-    replies = [row["response"] for row in expected["rows"][0]["mcq"]]
-    pairs = list(zip(questions, replies, strict=False))
-    cells: Sequence[Sequence[str]] = [[q.printed[f"Choice {letter}"] for letter in "ABCD"] for q, _ in pairs]
-    right = [is_right(each, q.printed["letter"], reply) for each, (q, reply) in zip(cells, pairs, strict=True)]
-    assert rule.score(pairs) == {"accuracy": sum(right) / len(right)}
-    assert 0 < sum(right) < len(right)
+    first = questions[0]
+    assert first.printed == {f"Choice {x}": f" {x}:{y} " for x, y in zip("ABCD", first.options, strict=True)} | {
+        "letter": "A"
+    }
+    replies = ("A", "The answer is A.", f"A:{first.options[0]}", first.options[0], "", "B", first.options[1])
+    assert [rule.score([(first, reply)])["accuracy"] for reply in replies] == [1, 1, 1, 1, 1, 0, 0]
+    # An empty reply is option A, whichever is right.
+    assert rule.score([(question, "") for question in questions])["accuracy"] == 0.25
 
 
 @pytest.mark.parametrize(("name", "stands_there"), [("pmc_vqa_2", True), ("pmc_vqa", False)])
