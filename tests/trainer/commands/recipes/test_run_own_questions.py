@@ -76,8 +76,7 @@ def vlmevalkit_rows(question: Question) -> dict[str, object]:
 def test_files_of_other_tools_are_scored_on_own_questions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], row: Callable[[Question], dict[str, object]]
 ) -> None:
-    kinds = dict.fromkeys(("train", "val", "test"), KINDS)
-    prepared = prepare_own(tmp_path, kinds, patients=2)
+    prepared = prepare_own(tmp_path, dict.fromkeys(("train", "val", "test"), KINDS), patients=2)
     asked = prepared.questions("test")
     silent = next(question for question in asked if question.options)
     lines = [json.dumps(row(question)) for question in asked if question is not silent]
