@@ -41,7 +41,7 @@ def split_leaks(
     Raises:
         ValueError: A patient or an identical image is in two splits, and `keep` is not set; no patient is named.
     """
-    names = {
+    names: dict[str, Sequence[tuple[str, ...]]] = {
         "patient": [(question.patient_id,) for question in questions],
         "image": [media_digest[question.media_id] for question in questions],
     }

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from medtune.data.types import SPLITS, Split
 
 _NAMES: Mapping[str, Split] = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validate", "validation", "dev", "development"), "val"),
-    **dict.fromkeys(("test", "testing"), "test"),
+    **dict.fromkeys(("train", "training", "trainset"), "train"),
+    **dict.fromkeys(("val", "valid", "validate", "validation", "dev", "development", "valset", "devset"), "val"),
+    **dict.fromkeys(("test", "testing", "testset"), "test"),
 }
 LEFT_OUT = "none"
 _WAY_OUT = f"Say what it stands for with --splits NAME=train|val|test, or leave its rows out: --splits NAME={LEFT_OUT}."

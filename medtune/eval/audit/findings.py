@@ -83,7 +83,7 @@ def findings_of(
         *found,
         _counted(
             "duplicate_questions", "the same question about the same image more than once",
-            _repeated(everything, lambda q: (q.media_id, q.text, frozenset(q.options))), len(everything),
+            _repeated(everything, lambda q: (q.media_id, q.turns, q.text, frozenset(q.options))), len(everything),
             "within any split",
         ),
         _counted(
@@ -212,9 +212,9 @@ def _repeated(questions: Iterable[Question], key: Callable[[Question], Hashable]
 
 def _contradictions(questions: Sequence[Question]) -> list[str]:
     answers: dict[Hashable, set[str]] = {}
-    for question in questions:
-        answers.setdefault((question.media_id, question.text, frozenset(question.options)), set()).add(question.answer)
-    return [q.id for q in questions if len(answers[q.media_id, q.text, frozenset(q.options)]) > 1]
+    for q in questions:
+        answers.setdefault((q.media_id, q.turns, q.text, frozenset(q.options)), set()).add(q.answer)
+    return [q.id for q in questions if len(answers[q.media_id, q.turns, q.text, frozenset(q.options)]) > 1]
 
 
 def _crossing(found: Iterable[tuple[str, str, str]]) -> list[str]:

@@ -186,7 +186,8 @@ class ProcessorTemplate:
             fewer = "model.video_frames" if any(isinstance(s, Frames) for s in shapes) else "model.image_max_pixels"
             raise ValueError(
                 f"a sequence of {length} tokens where the model reads {self._max_tokens}; {num_visual} of them are the "
-                f"image's. Lower {fewer}, or shorten the question; an image is never cut"
+                f"image's and {len(target)} the answer's. Lower {fewer}, or shorten the question or the answer; "
+                "neither an image nor an answer is ever cut"
             )
         behind = range(laid.next_position, laid.next_position + len(target))
         return Sequence(

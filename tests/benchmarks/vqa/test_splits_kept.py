@@ -142,7 +142,7 @@ def test_rows_without_a_split_join_the_others_and_unknown_names_are_refused(tmp_
     text = "image,question,answer,split\nus_0.png,q,a,test\nus_1.png,q,b,\nus_2.png,q,c,{}\n"
     assert [q.split for q in read_text(tmp_path, text.format("Dev")).questions] == ["test", None, "val"]
     with pytest.raises(
-        ValueError, match=r"'holdout' is no split that medtune knows\. It knows train, training, val.*--sp"
+        ValueError, match=r"'holdout' is no split that medtune knows\. It knows train, training, trainset, val.*--sp"
     ):
         read_text(tmp_path, text.format("holdout"))
     for meant, splits in (("test", ["test", None, "test"]), ("none", ["test", None])):

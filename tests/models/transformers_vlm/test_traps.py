@@ -112,7 +112,7 @@ def test_data_cannot_spell_control_tokens(name: str) -> None:
 def test_too_long_a_row_is_refused_and_never_cut(name: str) -> None:
     assembled = twin(name)
     limit = whole(assembled).config.get_text_config().max_position_embeddings
-    with pytest.raises(ValueError, match=rf"where the model reads {limit}.*image is never cut"):
+    with pytest.raises(ValueError, match=rf"where the model reads {limit}.*neither an image nor an answer is ever cut"):
         assembled.family.layout("x" * limit, "a", shapes=[Size(90, 60)])
 
 

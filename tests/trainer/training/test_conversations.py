@@ -116,10 +116,10 @@ def test_a_shared_conversation_has_the_loss_and_gradients_of_a_row_per_turn(
     assert loss == pytest.approx(plain_loss, rel=1e-5)
     assert _furthest(gradients, plain_gradients) < 1e-4
     # The control: two images of a group in the other order.
-    first = int(shared.rows.media_S[0]) // 3 * 3
-    swapped = {first: first + 1, first + 1: first}
-    wrong = torch.tensor([swapped.get(item, item) for item in shared.rows.media_S.tolist()])
-    _, moved = _loss_and_gradients(nano, shared._replace(rows=shared.rows._replace(media_S=wrong)))
+    alone = _batch(groups[:1], nano, share_prefix=True)
+    _, gradients = _loss_and_gradients(nano, alone)
+    swapped = torch.tensor([1, 0, 2])[alone.rows.media_S]
+    _, moved = _loss_and_gradients(nano, alone._replace(rows=alone.rows._replace(media_S=swapped)))
     assert _furthest(moved, gradients) > 1e-2
 
 

@@ -95,8 +95,8 @@ class GenericTemplate:
         if self._max_tokens is not None and len(asked) + len(target) > self._max_tokens:
             raise ValueError(
                 f"a sequence of {len(asked) + len(target)} tokens where the model reads {self._max_tokens}; "
-                f"{sum(each in self._visual_ids for each in asked)} of them are the image's. Shorten the question, or "
-                "show smaller images; an image is never cut"
+                f"{sum(each in self._visual_ids for each in asked)} of them are the image's and {len(target)} the "
+                "answer's. Shorten the question or the answer, or show smaller images; none of them is ever cut"
             )
         ids = (*asked, *target)
         return Sequence(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from medtune.data.types import Image, Turn
 from medtune.models.contract import Assembled
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack
@@ -139,3 +140,47 @@ def test_replies_of_a_batch_equal_generate_for_each_question(name: str) -> None:
     assert said == wanted
     assert len(said[0]) <= 6
     assert np.unique([len(set(map(tuple, wanted)))]) > 1
+
+
+JOINS = tuple(name for name in BUILDERS if name not in ("llava_next", "gemma4"))
+"""The architectures whose processor writes two images of other sizes as it writes each of them alone."""
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in BUILDERS])
+def test_two_images_and_two_turns_equal_a_plain_conversation_or_are_refused(name: str) -> None:
+    assembled, plain = _loaded(name)
+    shown, turns = [IMAGES[2], IMAGES[3]], (Turn("Which is older?", "first"),)
+    sizes = list(map(size_of, shown))
+    if name not in JOINS:
+        with pytest.raises(ValueError, match="2 media items are shown together; the generic entry"):
+            assembled.family.layout(QUESTION, "head", shapes=sizes, turns=turns)
+        return
+    layout = assembled.family.layout(QUESTION, "head", shapes=sizes, turns=turns)
+    told = [("user", "Which is older?"), ("assistant", "first"), ("user", QUESTION)]
+    inputs = plain.told(told, [image.pixels_HWC for image in shown], open_ended=True)
+    context = inputs["input_ids"].shape[1]
+    assert layout.ids[:context] == tuple(inputs["input_ids"][0].tolist())
+    whole = plain.told([*told, ("assistant", "head")], [image.pixels_HWC for image in shown], open_ended=False)
+    ids = whole["input_ids"][0].tolist()
+    end = assembled.family.stop_ids[0]
+    if end not in ids[context:]:
+        ids[-1] = end
+        whole["input_ids"] = torch.tensor([ids])
+    stop = ids.index(end, context)
+    with torch.no_grad():
+        logits_LV = plain.model(**whole).logits[0].float().log_softmax(-1)
+    wanted = [float(logits_LV[place - 1, ids[place]]) for place in range(context, stop + 1)]
+    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
+
+    def ours(images: list[Image]) -> list[float]:
+        items = [assembled.transform(image) for image in images]
+        with torch.no_grad():
+            read: list[float] = assembled.model(
+                rows, assembled.model.encode(assembled.transform.stack(items))
+            ).logprobs_T.tolist()
+        return read
+
+    assert ours(shown) == pytest.approx(wanted, abs=TOLERANCE)
+    # The control: other images of the same sizes.
+    others = [picture(7, width=33, height=100), picture(8, width=56, height=56)]
+    assert ours(others) != pytest.approx(wanted, abs=0.01)
