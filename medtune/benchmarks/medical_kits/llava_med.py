@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from medtune.benchmarks.medical_kits.contractions import CONTRACTIONS
@@ -23,10 +24,12 @@ _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 _NUMBERS = {word: str(value) for value, word in enumerate(_DIGITS)} | {"none": "0"}
 _COMMA_IN_NUMBER = re.compile(r"\d,\d")
 _FULL_STOP = re.compile(r"\.(?!\d)")
+_KEPT_TEXTS = 50_000
 _MOST_STOPS = 32
 """How many full stops are removed: the code hands re.UNICODE, which is 32, to `sub` in the place of the count."""
 
 
+@lru_cache(maxsize=_KEPT_TEXTS)
 def normalised(text: str) -> str:
     """Returns a text as the kit compares it: without articles, marks and full stops, with numbers as digits.
 
@@ -97,15 +100,31 @@ def bleus(truth: str, reply: str) -> tuple[float, float, float, float]:
     )
 
 
-def is_nearest_candidate(truth: str, reply: str, candidates: Sequence[str]) -> bool:
-    """Returns whether the first of the candidate answers that is nearest to the reply is the true one (run_eval).
+def nearest_candidate_rule(candidates: Sequence[str]) -> Callable[[str, str], bool]:
+    """Returns a function of (truth, reply): whether the candidate nearest to the reply is the truth (run_eval).
 
-    Near is a candidate of whose words the reply has a large share; an empty reply is nearest to the first candidate.
+    Near is a candidate of whose words the reply has a large share; of several the first counts, and a reply without any
+    of their words is nearest to the first candidate.
+
+    Example:
+        >>> is_nearest = nearest_candidate_rule(["liver", "left lung", "lung"])
+        >>> is_nearest("left lung", "the left lung is dark"), is_nearest("lung", "lung"), is_nearest("liver", "")
+        (True, True, True)
     """
-    said = set(normalised(normalised(reply.lower())).split())
     plain = [normalised(candidate) for candidate in candidates]
-    shares = [len(said & set(words)) / len(set(words)) if (words := each.lower().split()) else 0.0 for each in plain]
-    return plain[shares.index(max(shares))] == normalised(normalised(truth.lower()))
+    words = [set(each.lower().split()) for each in plain]
+    holders: dict[str, list[int]] = {}
+    for number, its_words in enumerate(words):
+        for word in its_words:
+            holders.setdefault(word, []).append(number)
+
+    def is_nearest(truth: str, reply: str) -> bool:
+        said = set(normalised(normalised(reply.lower())).split())
+        shared = Counter(number for word in said for number in holders.get(word, ()))
+        nearest = min(shared, key=lambda number: (-shared[number] / len(words[number]), number), default=0)
+        return plain[nearest] == normalised(normalised(truth.lower()))
+
+    return is_nearest
 
 
 def has_truth(truth: str, reply: str) -> bool:

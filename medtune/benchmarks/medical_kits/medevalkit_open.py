@@ -45,7 +45,7 @@ class OpenScores(NamedTuple):
     f1: float
 
 
-NOTHING = OpenScores(*[0.0] * len(OpenScores._fields))
+NOTHING = OpenScores(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 """The numbers of a reply on which the kit stops, as its fork blackkiring counts an empty one."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from medtune.benchmarks.short_answers.released_answers import RELEASED, released
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.hub_rows import Row, hub_rows
 from medtune.data.raw.media_bytes import write_media_bytes
-from medtune.data.raw.row_errors import read_rows
+from medtune.data.raw.row_errors import Reject, read_rows
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import MediaRef, Question, Split
 
@@ -61,10 +62,10 @@ def hub_form_table(
     if lacking := [name for each in sets for name in COLUMNS if name not in each.columns]:
         raise ValueError(f"{origin}: wanted the columns {', '.join(COLUMNS)}, there is no {lacking[0]!r}.")
     counts = Counter[Split]()
-    found, rejects = list[_Read](), []
+    found, rejects = list[_Read](), list[Reject]()
     for each in sets:
         split = SPLITS[each.split or ""]
-        taken, lost = read_rows(each.rows(), lambda row, split=split: _question(row, split, scratch, facets))
+        taken, lost = read_rows(each.rows(), partial(_question, split=split, scratch=scratch, facets=facets))
         found += taken
         rejects += lost
         counts[split] += len(taken) + len(lost)
@@ -81,7 +82,7 @@ def hub_form_table(
     )
 
 
-def _question(row: Row, split: Split, scratch: Path, facets: Callable[[str], Mapping[str, str]]) -> _Read:
+def _question(row: Row, *, split: Split, scratch: Path, facets: Callable[[str], Mapping[str, str]]) -> _Read:
     image, text, cell = row.values["image"], tidy(row.values["question"]), row.values["answer"]
     content = image.get("bytes") if isinstance(image, Mapping) else None
     if not isinstance(content, bytes):

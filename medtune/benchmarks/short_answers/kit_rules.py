@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from medtune.benchmarks.medical_kits import llava_med, lmms_slake, pathvqa_official
 from medtune.benchmarks.medical_kits.medevalkit_sets import (
@@ -18,6 +19,7 @@ from medtune.benchmarks.short_answers.released_answers import is_closed, truth_a
 from medtune.data.types import Question
 from medtune.eval.scoring.reply_rules import ReplyRule
 
+_KEPT_ROWS = 20_000
 Replies = Sequence[tuple[Question, str]]
 _KIT = "alibaba-damo-academy/MedEvalKit@9b12e3b"
 _COPIES = {
@@ -38,9 +40,11 @@ def medevalkit_rules(set_name: str, count: CountRow, file: str, errs: str) -> di
         file: The kit's file.
         errs: The end of the sentence that says how the rule differs, for this set.
     """
+    # The kit and its copies count the same rows alike, and differ in what they make of them.
+    count_once = lru_cache(maxsize=_KEPT_ROWS)(count)
 
     def counted(replies: Replies) -> list[Counted]:
-        return [count(_row(question, reply)) for question, reply in replies]
+        return [count_once(_row(question, reply)) for question, reply in replies]
 
     rules = {
         "medevalkit": ReplyRule(
@@ -186,8 +190,8 @@ def _llava_med(
 
 
 def _nearest(replies: Replies) -> Callable[[str, str], bool]:
-    candidates = [*dict.fromkeys(truth_as_released(question) for question, _ in replies if not is_closed(question))]
-    return lambda truth, reply: llava_med.is_nearest_candidate(truth, reply, candidates)
+    open_truths = (truth_as_released(question) for question, _ in replies if not is_closed(question))
+    return llava_med.nearest_candidate_rule([*dict.fromkeys(open_truths)])
 
 
 def _shares(

@@ -34,10 +34,12 @@ def test_the_real_files_to_the_report(shared_real: Path, tmp_path: Path, capsys:
     assert open_prepared(out).manifest.split_leaks["image"] == num_test
     settings = ["--set", f"data.root={out}", *TINY]
     assert main(["validate", "pocket_vqa_rad_lora", *settings]) == 0
+    leaks = f"of {num_test} test questions {num_test} about a shared image"
+    assert f"leaks of the data's own split: {leaks}" in capsys.readouterr().out
     assert main(["run", "pocket_vqa_rad_lora", "--out", str(run), *settings]) == 0
     results = json.loads((run / "results.json").read_text("utf-8"))
     assert results["primary"]["name"] == "closed_accuracy"
-    assert f"of {num_test} test questions {num_test} about a shared image" in results["split_leaks"]
+    assert leaks in results["split_leaks"]
     for phase in ("zero_shot", "final"):
         found = results["phases"][phase]
         assert 0 <= found["overall"]["value"] <= 1
@@ -54,4 +56,4 @@ def test_the_real_files_to_the_report(shared_real: Path, tmp_path: Path, capsys:
     assert main(["score", "vqa_rad", "--predictions", str(predictions), "--questions", str(out)]) == 0
     said = capsys.readouterr().out
     assert "The same replies by the rules of other tools" in said
-    assert f"of {num_test} test questions {num_test} about a shared image" in said
+    assert leaks in said

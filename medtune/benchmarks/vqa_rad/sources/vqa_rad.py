@@ -121,7 +121,7 @@ def release_note(num_train: int, num_test: int) -> str:
     """Returns which release the numbers of rows are those of.
 
     Example:
-        >>> release_note(1793, 451)[:38], release_note(10, 2)
+        >>> release_note(1793, 451)[:39], release_note(10, 2)
         ('release: 2,244 questions, as on the hub', 'release: unknown, with 10 train and 2 test rows')
     """
     known = RELEASES.get((num_train, num_test))
@@ -194,7 +194,9 @@ def _write_example(folder: Path) -> None:
     write_drawn_images(folder / "images", [f"synpic{number}.jpg" for number in range(14)])
     rows: dict[str, list[dict[str, object]]] = {name: [] for name, _ in PAIR}
     for number in range(14):
-        said = [("Is a square shown?", "Yes" if number % 2 else "no", "CLOSED", "PRES")]
+        said: list[tuple[str, object, str, str]] = [
+            ("Is a square shown?", "Yes" if number % 2 else "no", "CLOSED", "PRES")
+        ]
         said.append(("Which shape is shown?", "square \t" if number % 2 else "disc", "OPEN", "ATRIB, POS"))
         said.append(("How many shapes are shown?", 1, "OPEN", "COUNT"))
         said.append(("Is it a square or a disc?", "Square" if number % 2 else "Disc", "CLOSED ", "ORGAN"))

@@ -162,6 +162,8 @@ def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
     print(f"prompts    {prepared.manifest.prompts}")
     if prepared.manifest.unofficial_split:
         print(f"           unofficial split by {prepared.manifest.unofficial_split}: not as published")
+    if prepared.manifest.leaks:
+        print(f"           leaks of the data's own split: {prepared.manifest.leaks}")
     for split in SPLITS:
         print(f"           {split:<6}{prepared.num_questions(split):>7} questions")
     for line in (*prepared.manifest.lookalikes.lines(), *(each.lookalikes for each in data.training_sets)):
