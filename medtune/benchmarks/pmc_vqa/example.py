@@ -11,8 +11,8 @@ import PIL.Image
 
 from medtune.benchmarks.pmc_vqa.release import CHOICES, LETTERS, V2, Version
 
-ARTICLES = 12
-"""The number of articles of each file; every article has two figures."""
+ARTICLES, FIGURES = 6, 4
+"""The number of articles of each file, and of figures of each article; the files share one article."""
 _WORDS = ("a cyst", "an infarct", "a nodule", "a normal gland")
 _CAPTION = "Invented caption that names {answer}."
 
@@ -30,8 +30,9 @@ def _write(version: Version, folder: Path) -> None:
         with (folder / name).open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(_header(version))
-            for number in range(2 * ARTICLES):
-                figure = f"PMC{10 + part}00{number // 2:02}_F{1 + number % 2}.jpg"
+            for number in range(ARTICLES * FIGURES):
+                article = number // FIGURES + part * (ARTICLES - 1)
+                figure = f"PMC1000{article:02}_F{1 + number % FIGURES + part * FIGURES}.jpg"
                 pixels_HWC = draw.integers(0, 256, (32, 40, 3), dtype=np.uint8)
                 PIL.Image.fromarray(pixels_HWC).save(images / figure)
                 writer.writerow(_row(version, number, figure))
