@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from string import ascii_uppercase
 from typing import NamedTuple
@@ -173,7 +174,7 @@ def read_version(version: Version, root: Path | None, scratch: Path, *, needs_me
                 f"{folder / name}: wanted the columns {', '.join(version.columns)}, there is no {lacking[0]!r} among "
                 f"{', '.join(rows.columns)}. Is it a file of the other version?"
             )
-        read = read_rows(rows.rows(), lambda row, of=split: reader.question(row, of))
+        read = read_rows(rows.rows(), partial(reader.question, split=split))
         questions += read.taken
         rejects += read.rejects
     return SourceTable(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -46,10 +46,10 @@ def example(root: Path, name: str = "mmmu_med") -> Path:
     return root
 
 
-def read(root: Path, *rows: dict[str, object]) -> SourceTable:
+def read(root: Path, *rows: Mapping[str, object]) -> SourceTable:
     """Returns the table of a folder with these rows of Pharmacy alone, each a change of one row."""
     raw = root / "raw"
-    write_rows(raw / "Pharmacy" / "validation-00000-of-00001.parquet", [ROW | row for row in rows])
+    write_rows(raw / "Pharmacy" / "validation-00000-of-00001.parquet", [ROW | dict(row) for row in rows])
     (root / "scratch").mkdir(exist_ok=True)
     return find_source("mmmu_med").read(raw, 0, root / "scratch")
 
