@@ -17,7 +17,8 @@ from medtune.trainer.commands.cli import main
 Capture = pytest.CaptureFixture[str]
 SOURCES = [name for name in catalog.names(catalog.SOURCES) if find_source(name).read_questions]
 BENCHMARKS = {"llama_factory": "vqa", "ms_swift": "vqa", "slake_en": "slake", "slake_zh": "slake"}
-MEDIA = {".png", ".jpg", ".dcm", ".mp4", ".gz", ".npy", ".nii"}
+BENCHMARKS |= {"pmc_vqa_2": "pmc_vqa", "pmc_vqa_clean": "pmc_vqa"}
+MEDIA = {".png", ".jpg", ".jpeg", ".dcm", ".mp4", ".gz", ".npy", ".nii"}
 
 
 def test_the_sources_whose_questions_are_apart_from_their_media() -> None:
@@ -55,7 +56,9 @@ def test_every_question_is_there_without_its_media(name: str, tmp_path: Path, ca
     read_questions = find_source(name).read_questions
     assert read_questions is not None
     table = read_questions(raw, 0, tmp_path)
-    names = {question.patient_id for question in table.questions} | {ref.path.stem for (ref,) in table.media.values()}
+    names = {question.patient_id for question in table.questions} | {
+        ref.path.stem for items in table.media.values() for ref in items
+    }
     stored = b"".join(file.read_bytes() for file in (tmp_path / "questions").rglob("*") if file.is_file())
     assert not [each for each in names if len(each) >= 6 and each.encode() in stored]
     shutil.rmtree(tmp_path / "whole")

@@ -28,6 +28,9 @@ OPTIONAL = {
     "rexsonovqa_published_scores.json": ("gemini-3-pro.exact.free", "gemini-3-pro.official_printed.mcq_by_type"),
     "ctlesionvqa_extraction.json": ("letters",),
     "llava_med.json": ("printed_table_x100.recall", "printed_table_x100_batch"),
+    "medevalkit_mcq.json": ("n",),
+    "mmmu.json": ("random_official", "open_lmms"),
+    "mmmu_real_outputs.json": ("llava1.5_13b.Public_Health", "qwen_vl.Pharmacy.ids_random"),
     "medevalkit_sets.json": ("slake.metrics.open", "with_a_constant_judge.chenz53"),
     "ctlesionvqa_binary.json": ("mixed.unrounded", "all unparsable.majority_class_accuracy"),
 }
