@@ -25,8 +25,8 @@ def golden_root() -> Path:
     return Path(os.environ.get("MEDTUNE_GOLDEN") or Path(__file__).parents[3] / "shared" / "golden")
 
 
-def recorded(name: str, *, folder: str = "metrics") -> dict[str, Any]:
-    """Returns a file of recorded values; skips the test, or fails it where they are required."""
+def recorded(name: str, folder: str = "metrics") -> dict[str, Any]:
+    """Returns a file of recorded metric values; skips the test, or fails it where they are required."""
     path = golden_root() / folder / name
     if not path.is_file():
         if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":

@@ -16,6 +16,7 @@ import pytest
 from tests.eval.golden import NOTED_IN, golden_root
 
 ROOT = Path(__file__).parents[2]
+FOLDERS = ("metrics", "medical_vqa")
 TOLD = ("accept", "case", "remark", "arguments")
 """Keys whose values describe other values in words, or how they were made."""
 
@@ -26,18 +27,21 @@ OPTIONAL = {
     "u2bench_cve.json": ("rows.0.lenient_after_number_extraction", "tolerance"),
     "rexsonovqa_published_scores.json": ("gemini-3-pro.exact.free", "gemini-3-pro.official_printed.mcq_by_type"),
     "ctlesionvqa_extraction.json": ("letters",),
+    "llava_med.json": ("printed_table_x100.recall", "printed_table_x100_batch"),
+    "medevalkit_sets.json": ("slake.metrics.open", "with_a_constant_judge.chenz53"),
     "ctlesionvqa_binary.json": ("mixed.unrounded", "all unparsable.majority_class_accuracy"),
 }
 """A few keys of every kind, for a set that lacks them."""
 
 
-def _required() -> Path:
-    folder = golden_root() / "metrics"
-    if not folder.is_dir():
-        if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
-            pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {folder}")
-        pytest.skip(f"no recorded values at {folder}; set MEDTUNE_GOLDEN")
-    return folder
+def _required() -> list[Path]:
+    folders = [golden_root() / name for name in FOLDERS]
+    for folder in folders:
+        if not folder.is_dir():
+            if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
+                pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {folder}")
+            pytest.skip(f"no recorded values at {folder}; set MEDTUNE_GOLDEN")
+    return folders
 
 
 def _golden_tests(golden: Path, reads: Path) -> subprocess.CompletedProcess[str]:
@@ -81,7 +85,7 @@ def _keys(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.slow
 def test_golden_files_are_read_to_the_last_key(tmp_path: Path) -> None:
-    folder, reads = _required(), tmp_path / "reads"
+    folders, reads = _required(), tmp_path / "reads"
     reads.touch()
     done = _golden_tests(golden_root(), reads)
     assert done.returncode == 0, done.stdout[-3000:]
@@ -90,6 +94,7 @@ def test_golden_files_are_read_to_the_last_key(tmp_path: Path) -> None:
     whole = {path[:-1] for path in read if path[-1] == "*"}
     unread = [
         ".".join(path)
+        for folder in folders
         for file in sorted(folder.glob("*.json"))
         for path in dict.fromkeys(_keys(json.loads(file.read_text("utf-8")), (file.name,)))
         if path[1] == "expected"
@@ -102,10 +107,11 @@ def test_golden_files_are_read_to_the_last_key(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_golden_files_may_lack_keys(tmp_path: Path) -> None:
-    shutil.copytree(_required(), tmp_path / "metrics")
+    for folder in _required():
+        shutil.copytree(folder, tmp_path / folder.name)
     for name, keys in OPTIONAL.items():
-        path = tmp_path / "metrics" / name
-        if not path.is_file():
+        path = next((found for folder in FOLDERS if (found := tmp_path / folder / name).is_file()), None)
+        if path is None:
             continue
         said = json.loads(path.read_text("utf-8"))
         for key in keys:

@@ -1,1 +1,1 @@
-"""Rules by which other evaluation kits turn replies to medical questions into numbers; several benchmarks share them."""
+"""How other evaluation kits turn replies into numbers, as rules that stand beside ours; this is no benchmark itself."""

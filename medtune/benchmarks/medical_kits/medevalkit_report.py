@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from medtune.benchmarks.medical_kits.medevalkit_overlap import rouge, sentence_bleu
+from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu
+from medtune.benchmarks.medical_kits.word_set_rouge import word_set_rouge
 
 COLUMNS = ("bleu1", "bleu2", "bleu3", "bleu4", "rouge1", "rouge2", "rougeL")
 
@@ -36,13 +37,9 @@ def report_scores(truth: str, reply: str) -> dict[str, float]:
     if not reply.replace(".", " ").split():
         return dict.fromkeys(COLUMNS, 0.0)
     said, true = _tokens(reply), _tokens(truth)
-    overlap = rouge(truth.lower(), reply.lower())
-    return {
-        **{f"bleu{order}": sentence_bleu(true, said, order=order) for order in range(1, 5)},
-        "rouge1": overlap.one,
-        "rouge2": overlap.two,
-        "rougeL": overlap.longest,
-    }
+    overlap = word_set_rouge(reply.lower(), truth.lower())
+    bleu = [sentence_bleu(said, true, [1 / order] * order) for order in range(1, 5)]
+    return dict(zip(COLUMNS, (*bleu, *overlap), strict=True))
 
 
 def mean_scores(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:

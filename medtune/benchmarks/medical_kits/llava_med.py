@@ -1,0 +1,131 @@
+"""LLaVA-Med's two rules: recall of words for open questions, and the truth inside of the reply for closed ones.
+
+`run_eval` counts a closed reply only if "yes" or "no" stands somewhere in it, so that other closed answers are always
+wrong; `run_eval_batch` dropped that condition. Both normalise texts as VQA's own evaluation does.
+
+Source: microsoft/LLaVA-Med@b9a98a7 (tag v1.0.0), llava/eval/run_eval.py, run_eval_batch.py,
+eval_metrics/evaluate_metrics.py and eval_metrics/glossary.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from medtune.benchmarks.medical_kits.contractions import CONTRACTIONS
+from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu
+
+_MARKS = ';/[]"{}()=+\\_-><@`,?!'
+_ARTICLES = frozenset({"a", "an", "the"})
+_NUMBERS = {
+    word: str(value)
+    for value, word in enumerate(("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"))
+} | {"none": "0"}
+_COMMA_IN_NUMBER = re.compile(r"\d,\d")
+_FULL_STOP = re.compile(r"\.(?!\d)")
+_MOST_STOPS = 32
+"""How many full stops are removed: the code hands re.UNICODE, which is 32, to `sub` in the place of the count."""
+
+
+def normalised(text: str) -> str:
+    """Returns a text as the kit compares it: without articles, marks and full stops, with numbers as digits.
+
+    A mark becomes a blank, or nothing if it touches a blank anywhere in the text or if the text has a number such as
+    1,200.
+
+    Example:
+        >>> normalised("The left-sided lung."), normalised("Two (2) isnt none"), normalised("1,200 ml-units")
+        ('left sided lung', "2 2 isn't 0", '1200 mlunits')
+    """
+    said, has_number = text, _COMMA_IN_NUMBER.search(text) is not None
+    for mark in _MARKS:
+        goes = has_number or f"{mark} " in text or f" {mark}" in text
+        said = said.replace(mark, "" if goes else " ")
+    words = (_NUMBERS.get(word, word) for word in _FULL_STOP.sub("", said, count=_MOST_STOPS).lower().split())
+    return " ".join(CONTRACTIONS.get(word, word) for word in words if word not in _ARTICLES).replace(",", "")
+
+
+class OpenScores(NamedTuple):
+    """The kit's numbers of one reply to an open question, 0 to 1.
+
+    Attributes:
+        exact_match: The number of true words that the reply has, over the number of its words: a precision.
+        f1: The harmonic mean of precision and recall.
+        precision: The share of the reply's words that are in the truth.
+        recall: The reply's words that are in the truth, over these and the true words that it lacks; a word counts as
+            often as the reply repeats it.
+    """
+
+    exact_match: float
+    f1: float
+    precision: float
+    recall: float
+
+
+def open_scores(truth: str, reply: str) -> OpenScores:
+    """Returns the kit's numbers of one reply to an open question.
+
+    Example:
+        >>> open_scores("3", "3 3")
+        OpenScores(exact_match=0.5, f1=1.0, precision=1.0, recall=1.0)
+        >>> round(open_scores("left lung", "The left side").recall, 3)
+        0.5
+    """
+    # The kit normalises each text twice, which is not the same as once: "-- x" changes again.
+    said = Counter(normalised(normalised(reply.lower())).split())
+    wanted = Counter(normalised(normalised(truth.lower())).split())
+    if not said:
+        return OpenScores(0.0, 0.0, 0.0, 0.0)
+    exact_match = sum(word in said for word in wanted) / said.total()
+    hits = sum(count for word, count in said.items() if word in wanted)
+    if not hits:
+        return OpenScores(exact_match, 0.0, 0.0, 0.0)
+    precision = hits / said.total()
+    recall = hits / (hits + sum(count for word, count in wanted.items() if word not in said))
+    return OpenScores(exact_match, 2 * precision * recall / (precision + recall), precision, recall)
+
+
+def bleus(truth: str, reply: str) -> tuple[float, float, float, float]:
+    """Returns the kit's "bleu_score", which is BLEU-4, and its precisions of single, double and triple words."""
+    said, wanted = normalised(reply.lower()).split(), normalised(truth.lower()).split()
+    four, one, two, three = [0.25] * 4, [1.0, 0, 0, 0], [0, 1.0, 0, 0], [0, 0, 1.0, 0]
+    return (
+        sentence_bleu(said, wanted, four),
+        sentence_bleu(said, wanted, one),
+        sentence_bleu(said, wanted, two),
+        sentence_bleu(said, wanted, three),
+    )
+
+
+def is_nearest_candidate(truth: str, reply: str, candidates: Sequence[str]) -> bool:
+    """Returns whether the first of the candidate answers that is nearest to the reply is the true one (run_eval).
+
+    Near is a candidate of whose words the reply has a large share; an empty reply is nearest to the first candidate.
+    """
+    said = set(normalised(normalised(reply.lower())).split())
+    plain = [normalised(candidate) for candidate in candidates]
+    shares = [len(said & set(words)) / len(set(words)) if (words := each.lower().split()) else 0.0 for each in plain]
+    return plain[shares.index(max(shares))] == normalised(normalised(truth.lower()))
+
+
+def has_truth(truth: str, reply: str) -> bool:
+    """Returns whether the true answer stands somewhere in the reply, even inside of another word (run_eval_batch).
+
+    Example:
+        >>> has_truth("no", "Abnormal"), has_truth("no", "No, it is fine."), has_truth("Left lung", "left")
+        (True, True, False)
+    """
+    return normalised(truth.lower()) in normalised(reply.lower())
+
+
+def has_truth_and_yes_or_no(truth: str, reply: str) -> bool:
+    """Returns whether the reply holds the true answer and also "yes" or "no", as letters of any word (run_eval).
+
+    Example:
+        >>> has_truth_and_yes_or_no("MRI", "MRI"), has_truth_and_yes_or_no("no", "I do not know")
+        (False, True)
+    """
+    said = normalised(reply.lower())
+    return ("yes" in said or "no" in said) and has_truth(truth, reply)
